@@ -190,6 +190,7 @@ _WORDS: dict[Why, Callable[..., tuple[str, str]]] = {
         f"a reduction over {counted(len(node.loops), 'dim')}",
         f"one over {counted(found, 'dim')}",
     ),
+    Why.ALTERNATIVE: lambda _: ("the same alternative for all its uses", "another one"),
     Why.REDUCED_AGAIN: lambda _: ("one reduction for all its uses", "another"),
     Why.REDUCED_MORE: lambda node: (f"a reduction over {' '.join(label.name for label in node.loops)}", "more dims"),
     Why.SAME_VALUE: lambda node: (f"the same value for {node.name} as before", "another value"),

@@ -97,6 +97,7 @@ class _Builder:
         self.through: set[str] = set()
         self.factors: dict[str, None] = {}
         self.variables: dict[str, tuple[str, ...]] = {}
+        self.choices: dict[tuple[int, int], int] = {}
         self.choosing = 0  # how many choices there are around what is lowered
 
     def build(self, pattern: tree.Pattern) -> Graph:
@@ -262,7 +263,7 @@ class _Builder:
         if isinstance(expr, tree.Wildcard):
             return self._node(("anything",), Anything)
         if isinstance(expr, tree.Alternatives):
-            return self._choice([partial(self._lower, option, labels, scope) for option in expr.options])
+            return self._choice(expr, scope, [partial(self._lower, option, labels, scope) for option in expr.options])
         if isinstance(expr, tree.Setting):
             node, target = self._lower(expr.arg, labels, scope), self._lower(expr.name, (), scope)
             value = Constant(expr.value.value, scope.element(self.types[expr.name]))
@@ -275,7 +276,7 @@ class _Builder:
             return self._node(("number", dim_conditions.key((low, high))), lambda: Number(low, high))
         if isinstance(expr, tree.Call) and expr.optional:
             makers = partial(self._call, expr, labels, scope), partial(self._lower, expr.args[0], labels, scope)
-            return self._choice(makers)
+            return self._choice(expr, scope, makers)
         if isinstance(expr, tree.Call):
             return self._call(expr, labels, scope)
         if isinstance(expr, tree.Contract):
@@ -286,11 +287,12 @@ class _Builder:
             return body
         return self._node(("reduce", new), lambda: Reduce(combiner(_full_name(expr.combiner)), new, body))
 
-    def _choice(self, makers: Sequence[Callable[[], Node]]) -> Node:
+    def _choice(self, expr: tree.Expr, scope: Scope, makers: Sequence[Callable[[], Node]]) -> Node:
+        number = self.choices.setdefault((id(expr), id(scope)), len(self.choices))
         self.choosing += 1
         options = tuple(make() for make in makers)
         self.choosing -= 1
-        return self._node(("choice", *map(id, options)), lambda: Choice(options))
+        return self._node(("choice", number, *map(id, options)), lambda: Choice(options, number))
 
     def _uses_asked(self, expr: tree.Uses, labels: tuple[Label, ...], scope: Scope) -> Node:
         node = self._lower(expr.arg, labels, scope)

@@ -91,9 +91,10 @@ class Anything:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """One of several nodes, the first that holds."""
+    """One of several nodes, the first that holds: the same one for all that have the same number."""
 
     options: tuple[Node, ...]
+    number: int
 
 
 @dataclass(frozen=True, eq=False)

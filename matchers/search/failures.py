@@ -71,6 +71,7 @@ class Why(Enum):
     REDUCED_DIMS = Kind.REDUCTION  # over how many dims the program reduces
     REDUCED_AGAIN = Kind.REDUCTION
     REDUCED_MORE = Kind.REDUCTION
+    ALTERNATIVE = Kind.OTHER
     SAME_VALUE = Kind.SAME_VALUE
     TYPE = Kind.TYPE  # the type or the types that are wanted, the one that is there
     RANK = Kind.RANK  # the labels, the rank that is there

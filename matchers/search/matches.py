@@ -84,13 +84,16 @@ class Match:
     def static_dims(self) -> dict[str, Known | tuple[Known, ...]]:
         """The dims as numbers, None for those known only at run time, or what the program assumes of them.
 
-        `rank(m)` and `bits(T)` are there under their own text.
+        With the defaults of scalars that the match has not. `rank(m)` and `bits(T)` are there under their own text.
         """
 
         def number(size: Size) -> Known:
             return size if isinstance(size, int) else bounds_of(size)
 
-        found: dict[str, Known | tuple[Known, ...]] = {}
+        absent = (p for p in self.pattern.parameters if p.default is not None and p.name not in self.inputs)
+        found: dict[str, Known | tuple[Known, ...]] = {
+            p.name: p.default.value for p in absent if p.default is not None and isinstance(p.default.value, int)
+        }
         for name, size in self.dims.items():
             found[name] = tuple(map(number, size)) if isinstance(size, tuple) else number(size)
             if isinstance(size, tuple):

@@ -81,10 +81,8 @@ class Roots:
         for parameter in self.graph.pattern.parameters:
             if isinstance(parameter.type, tree.ScalarType) and vocabulary.is_integer(parameter.type.name):
                 bound = self.state.inputs.get(parameter.name)
-                default = None if parameter.default is None else parameter.default.value
-                number = default if bound is None else bound.constant
-                if isinstance(number, int):
-                    yield parameter.name, number
+                if bound is not None and isinstance(bound.constant, int):
+                    yield parameter.name, bound.constant
 
     def _split(self) -> tuple[tuple[Size, ...], ...]:
         """The sizes of the dims that each axis of the first root stands for, where it is several."""

@@ -258,7 +258,7 @@ class Search:
                 yield lambda: [(node, source)]
         elif isinstance(node, Choice):
             for option in self._options(node, term):
-                yield lambda option=option: [(option, term)]
+                yield lambda option=option: self._choose(node, option, term)
         elif isinstance(node, Setting):
             yield lambda: [(node.node, term), (node.target, node.value)]
         elif isinstance(node, Named):
@@ -294,6 +294,15 @@ class Search:
         if self.is_view and term == self.state.roots.get(0) and not first.isdisjoint(heads(node)):
             options = [o for o in options if any(isinstance(head, Whole) for head in heads(o))]
         return options
+
+    def _choose(self, node: Choice, option: Any, term: Term) -> list[tuple[Any, Any]] | None:
+        """Take an alternative, here and wherever the pattern uses what it is one of."""
+        number = node.options.index(option)
+        self.state.set(self.state.choices, node.number, number)
+        if self.state.choices[node.number] != number:
+            self.state.fail(node, Why.ALTERNATIVE)
+            return None
+        return [(option, term)]
 
     def _name(self, node: Named, term: Term) -> list[tuple[Any, Any]]:
         self.state.set(self.state.named, (node.name, term))

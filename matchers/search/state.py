@@ -78,6 +78,7 @@ class State:
         self.equal: dict[tuple[Index, Size], None] = {}
         self.named: dict[tuple[str, Term], None] = {}  # by name all terms: a program may compute a part twice
         self.integers: dict[str, int] = {}  # bound to attributes
+        self.choices: dict[int, int] = {}  # which alternative was taken, by the choice's number
         self.trail: list[tuple[dict[Any, Any], Any]] = []
         self.furthest: Failure | None = None
         # What is looked at: the payload op and the term that were read last, the value and the binding of an input, and

@@ -17,7 +17,7 @@ from typing import Any
 from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.equalities import REDUCE, TABLE, Computed, Form, Node, Row, Shape, shape
 from opsplice.matchers.terms.folding import FOLDED, fold
-from opsplice.matchers.terms.terms import Access, Apply, Constant, Reduce, Started
+from opsplice.matchers.terms.terms import Apply, Constant, Reduce, Started
 from opsplice.spec_lang.syntax import vocabulary
 
 Resolve = Callable[[Any], Any]
@@ -237,27 +237,10 @@ def _is_not_negative(term: Any, resolve: Resolve, depth: int) -> bool:
     return term.op == "arith.mulf" and all(_is_not_negative(arg, resolve, depth + 1) for arg in term.args)
 
 
-def _is_guarded_softmax(bound: Bound, term: Apply, resolve: Resolve) -> bool:
-    """Whether y is a softmax at an element that is among those of x: where all of these are -inf, it is 0, or NaN."""
-    asked, loops = bound["x"], resolve(term.args[0]).loops
-    taken = (softmax["x"] for softmax in _bindings(_SOFTMAX, bound["y"], {}, resolve))
-    return isinstance(asked, Access) and any(isinstance(x, Access) and _is_among(x, asked, loops) for x in taken)
-
-
-def _is_among(element: Access, others: Access, loops: tuple[Any, ...]) -> bool:
-    """Whether an element is one of those that an access comes to over loops, each of which runs along one dim."""
-    if element.value != others.value:
-        return False
-    along = [there for here, there in zip(element.indices, others.indices, strict=True) if here != there]
-    return len(set(along)) == len(along) and set(along) <= set(loops)
-
-
-_SOFTMAX = shape("divf(exp(subf(x, reduce maximumf(y))), reduce addf(z))")
 _CONDITIONS: dict[str, Callable[[Bound, Apply, Resolve], bool]] = {
     "y is no number": _is_no_number,
     "c and 1 / c are normal numbers": _has_normal_reciprocal,
     "x is a sum of squares": _is_sum_of_squares,
-    "y is the softmax of x": _is_guarded_softmax,
 }
 
 # ---- sums --------------------------------------------------------------------------------------------------------

@@ -16,11 +16,11 @@ def strides(value: np.ndarray | None) -> list[int]:
     return [0, 0] if value is None else [stride // value.itemsize for stride in value.strides]
 
 
-def attention(function, q, k, v, out, masks=(None,) * 4, scale=0.3, cap=0.0) -> None:
+def attention(function, q, k, v, out, masks=(None,) * 4, scale=0.3, cap=0.0, fill=-np.inf, zeros=0) -> None:
     sizes = [1, *q.shape, len(k), v.shape[1]]
     views = [stride for value in (q, k, v, *masks, out) for stride in strides(value)]
     for group in range(-(-len(q) // 84)):
-        function(q, k, v, *masks, scale, cap, out, *sizes, *views, 0, group)
+        function(q, k, v, *masks, scale, cap, fill, zeros, out, *sizes, *views, 0, group)
 
 
 def wanted(q, k, v, change=lambda scores: scores, scale=0.3) -> np.ndarray:
@@ -62,8 +62,29 @@ def test_layouts(kernel):
         np.testing.assert_allclose(out, wanted(q, k, v), rtol=1e-5, atol=1e-5)
 
 
-def test_a_row_without_keys_is_the_mean_of_the_values(kernel):
-    q, k, v, out = values(3, 16), values(21, 16), values(21, 16), np.empty((3, 16), np.float32)
-    drop = np.ones((3, 21), bool)
-    attention(kernel("attention/attention.c", "opsplice_attention"), q, k, v, out, (None, None, None, drop))
-    np.testing.assert_allclose(out, np.broadcast_to(v.mean(0), out.shape), rtol=1e-5, atol=1e-5)
+LOWEST = float(np.finfo(np.float32).min)
+
+
+@pytest.mark.parametrize("n", [21, 150])
+def test_rows_without_keys(kernel, n):
+    """All scores the lowest number: the mean of the values. All minus infinity: NaN, or zero where so asked."""
+    q, k, v, out = values(3, 16), values(n, 16, seed=1), values(n, 16, seed=2), np.empty((3, 16), np.float32)
+    function = kernel("attention/attention.c", "opsplice_attention")
+    drop = np.arange(3)[:, None] < [1] * n
+    late = drop | (np.arange(n) < n - 1)  # of what is left only the last key counts
+    for dropped, fill, zeros, first, others in (
+        (drop, LOWEST, 0, v.mean(0), None),
+        (drop, -np.inf, 0, np.nan, None),
+        (drop, -np.inf, 1, 0.0, None),
+        (late, -np.inf, 1, 0.0, v[-1:]),
+        (late, -1e4, 0, v.mean(0), v[-1:]),
+    ):
+        expected = wanted(q, k, v) if others is None else np.broadcast_to(others, out.shape).copy()
+        expected[0] = first
+        attention(function, q, k, v, out, (None, None, None, dropped), fill=fill, zeros=zeros)
+        np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
+        mask = np.where(dropped, np.float32(fill), np.float32(0))
+        attention(function, q, k, v, out, (mask, None, None, None), zeros=zeros)
+        np.testing.assert_allclose(out[1:], expected[1:], rtol=1e-5, atol=1e-5)
+        if fill < -1e30:  # lower than scores can tell
+            np.testing.assert_allclose(out[0], expected[0], rtol=1e-5, atol=1e-5)

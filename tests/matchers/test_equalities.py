@@ -31,9 +31,6 @@ AN_OP = "x, which an op makes"
 STANDS_FOR = {
     AN_OP: {"x": "absf(a)"},
     "x is a sum of squares": {"x": "divf(reduce addf(mulf(a, a)), 3.0)"},
-    "y is the softmax of x": {
-        "y": "divf(exp(subf(x, reduce maximumf(x))), reduce addf(exp(subf(x, reduce maximumf(x)))))"
-    },
 }
 ALONG = 3  # how many values a reduction runs over
 ELEMENT = Loop(0, ALONG)
@@ -264,7 +261,6 @@ WHERE = {
     "x * y does not overflow": lambda v, _, largest: ~(np.abs(v["x"] * v["y"]) > largest),
     "no partial sum overflows": lambda v, _, largest: sum_fits(v, largest),
     "no partial product overflows or is denormal": products_fit,
-    "x is not -inf all along": lambda v, *_: ~np.all(v["x"] == -np.inf, axis=-1, keepdims=True),
 }
 
 

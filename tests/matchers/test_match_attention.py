@@ -139,6 +139,7 @@ def parts_of(steps: list[tuple[str, str]], scale: str) -> set[str]:
     """The inputs of a program's match. What is added is a mask, or a bias where there is a mask already."""
     added = ["mask", "bias"][: sum(op in ("bias", "mask") for op, _ in steps)]
     chosen = [{"where": "keep", "unless": "drop"}[op] for op, _ in steps if op in ("where", "unless")]
+    chosen += ["fill"] * bool(chosen)
     return {"q", "k", "v", *added, *chosen, *{"": [], "one": ["scale"], "head": ["factors"]}[scale]}
 
 
@@ -170,8 +171,10 @@ def test_a_scale_for_each_query_is_a_factor_too(graphs):
     assert found == {"main": [{"q", "k", "v", "factors"}]}
 
 
-def test_low_scores_that_are_not_low_enough_are_no_mask(graphs):
-    for kind in ("where_by_batch", "biased_by_head_unless_by_key"):
-        text = program("main", "_vt", STEPS[kind], "")
-        assert found_in(text, graphs)
-        assert not found_in(text.replace("-1.0e9", "-10.0"), graphs)
+def test_scores_of_keys_that_are_left_out_are_one_number(graphs):
+    text = program("main", "_vt", STEPS["where_by_batch"], "")
+    of_each = text.replace("%low = stablehlo.constant dense<-1.0e9>", "%low = stablehlo.multiply %0, %0")
+    lines = of_each.split("\n")
+    lines.insert(5, lines.pop(1))
+    assert found_in(text, graphs)
+    assert not found_in("\n".join(lines), graphs)

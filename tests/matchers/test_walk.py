@@ -28,7 +28,7 @@ FIELDS = {
     nodes.Input: "name labels",
     nodes.Number: "low high",
     nodes.Whole: "op operands attributes labels number count element rest regions body scalars",
-    nodes.Choice: "options",
+    nodes.Choice: "options number",
     nodes.Setting: "node target value",
     nodes.Named: "name node",
     nodes.Accumulated: "node",

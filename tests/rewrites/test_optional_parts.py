@@ -26,18 +26,21 @@ kernel attend(
   factors: f32[...b, m, n] strided optional,
   scale: f32,
   cap: f32,
+  fill: f32,
+  zeros: i32,
 ) -> f32[...b, m, e] strided {
   grid (b, m)
   cpu "attend.c" as bitcode
 }
-replace any_attention with attend(q, k, v, bias, mask, keep, drop, factors, scale, cap)
+replace any_attention with attend(q, k, v, bias, mask, keep, drop, factors, scale, cap, fill, zeros)
 """
 CODE = """
 #include <math.h>
 #include <stddef.h>
 typedef const float *restrict In;
 void attend(In q, In k, In v, In bias, In mask, const _Bool *keep, const _Bool *drop, In factors, float scale,
-            float cap, float *restrict out, size_t b, size_t m, size_t d, size_t n, size_t e, size_t q_m, size_t q_d,
+            float cap, float fill, int zeros, float *restrict out, size_t b, size_t m, size_t d,
+            size_t n, size_t e, size_t q_m, size_t q_d,
             size_t k_n, size_t k_d, size_t v_n, size_t v_e, size_t bias_m, size_t bias_n, size_t mask_m, size_t mask_n,
             size_t keep_m, size_t keep_n, size_t drop_m, size_t drop_n, size_t factors_m, size_t factors_n,
             size_t out_m, size_t out_e, size_t workgroup_x, size_t i) {
@@ -50,8 +53,9 @@ void attend(In q, In k, In v, In bias, In mask, const _Bool *keep, const _Bool *
     if (cap != 0) score = (1 - 2 / (1 + expf(2 * score / cap))) * cap;
     if (bias) score += bias[i * bias_m + j * bias_n];
     if (mask) score += mask[i * mask_m + j * mask_n];
-    if (keep && !keep[i * keep_m + j * keep_n]) score = -1e30f;
-    if (drop && drop[i * drop_m + j * drop_n]) score = -1e30f;
+    if (keep && !keep[i * keep_m + j * keep_n]) score = fill;
+    if (drop && drop[i * drop_m + j * drop_n]) score = fill;
+    if (score == -INFINITY) continue;
     float higher = fmaxf(peak, score), shrink = peak == higher ? 1 : expf(peak - higher);
     float weight = expf(score - higher);
     total = total * shrink + weight;
@@ -59,7 +63,7 @@ void attend(In q, In k, In v, In bias, In mask, const _Bool *keep, const _Bool *
     for (size_t l = 0; l < e; ++l)
       out[i * out_m + l * out_e] = out[i * out_m + l * out_e] * shrink + weight * v[j * v_n + l * v_e];
   }
-  for (size_t l = 0; l < e; ++l) out[i * out_m + l * out_e] /= total;
+  for (size_t l = 0; l < e; ++l) out[i * out_m + l * out_e] /= zeros && total == 0 ? 1 : total;
 }
 """
 FILES = sorted(path.stem for path in LAYERS.glob("attention*.mlir"))
@@ -153,7 +157,7 @@ def test_the_alternative_that_holds_says_what_a_scalar_is(pairs):
     shown = {name: (body, k, n) for name, (body, k, n, _, _) in LAYERS_BY_NAME.items()} | {"kept": (EXP, 7, 6)}
     text = "".join(LAYER.format(name=n, k=k, n=m, body=body.format(n=m)) for n, (body, k, m) in shown.items())
     pair = pairs(text, ACTIVATED, {"product.c": PRODUCT})
-    found = {r.function.lstrip("@"): (r.kernel, r.dims.get("activation")) for r in pair.spliced.report.replacements}
+    found = {r.function.lstrip("@"): (r.kernel, r.dims.get("activation", 0)) for r in pair.spliced.report.replacements}
     wanted = {name: (kernel, which) for name, (_, _, _, kernel, which) in LAYERS_BY_NAME.items()}
     assert found == wanted | {"kept": ("product", 0)}
     random = np.random.default_rng(5)
@@ -197,7 +201,7 @@ def test_a_dense_kernel_gets_copies_where_heads_are_shared_and_rows_merged_with_
     (replacement,) = pair.spliced.report.replacements
     assert len(replacement.views) == 4
     assert {kept.reason for kept in pair.spliced.report.kept} == {
-        f"it has {name}, which the rule does not pass" for name in ("mask", "keep")
+        f"it has {name}, which the rule does not pass" for name in ("mask", "fill and keep")
     }
     random = np.random.default_rng(3)
     inputs = [random.normal(size=shape).astype(np.float32) for shape in [(2, 8, 3, 2, 4), (2, 16, 3, 4), (2, 16, 3, 5)]]

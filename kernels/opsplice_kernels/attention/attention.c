@@ -1,21 +1,21 @@
 // softmax(scale * q @ k^T + mask ...) @ v in one pass over the keys: scores of a block of keys, their exponentials
 // under the largest score so far, and the sum of values, which shrinks where a larger score comes.
 //
-// Buffers that a match lacks are null; `scale` is 1 and `cap` 0 then. What a mask leaves out has the score NEVER, which
-// is finite: a row without any key is the mean of the values.
+// Buffers that a match lacks are null; `scale` is 1 and `cap` 0 then. What `keep` or `drop` leaves out has the score
+// `fill`. A row whose scores are all minus infinity is zero with `zeros`, and NaN without.
 //
 // Grid: (b, ceildiv(m, 84)); a workgroup does up to 84 rows of one head, fewer at a time where they are long: IREE gives a
 // worker 128 KiB of stack, and this takes 85.
 #include "../tile.h"
 
 enum { SHARE = 84, KEYS = 64, DEPTH = 256, SUMS = SHARE * 64 };
-#define NEVER -3.0e38f
-#define ABSENT -3.4e38f  // scores behind the last key
+#define NEVER -__builtin_inff()
 
 typedef struct {
   const float *mask, *bias;
   const uint8_t *keep, *drop;
-  float scale, cap;
+  float scale, cap, fill;
+  int32_t zeros;
   size_t mask_m, mask_n, bias_m, bias_n, keep_m, keep_n, drop_m, drop_n;
 } scoring;
 
@@ -27,8 +27,8 @@ INLINE floats added(const float *from, size_t step, size_t count) {
   return value;
 }
 
-INLINE floats only(floats value, const uint8_t *flags, size_t step, int wanted, size_t count) {
-  UNROLL for (size_t i = 0; i < LANES; i++) if (i < count && (flags[i * step] != 0) != wanted) value[i] = NEVER;
+INLINE floats only(floats value, const uint8_t *flags, size_t step, int wanted, float fill, size_t count) {
+  UNROLL for (size_t i = 0; i < LANES; i++) if (i < count && (flags[i * step] != 0) != wanted) value[i] = fill;
   return value;
 }
 
@@ -42,12 +42,12 @@ INLINE floats scored(floats s, const scoring *with, size_t i, size_t j, size_t c
   }
   if (with->mask) s += added(with->mask + i * with->mask_m + j * with->mask_n, with->mask_n, count);
   if (with->bias) s += added(with->bias + i * with->bias_m + j * with->bias_n, with->bias_n, count);
-  if (with->keep) s = only(s, with->keep + i * with->keep_m + j * with->keep_n, with->keep_n, 1, count);
-  if (with->drop) s = only(s, with->drop + i * with->drop_m + j * with->drop_n, with->drop_n, 0, count);
+  if (with->keep) s = only(s, with->keep + i * with->keep_m + j * with->keep_n, with->keep_n, 1, with->fill, count);
+  if (with->drop) s = only(s, with->drop + i * with->drop_m + j * with->drop_n, with->drop_n, 0, with->fill, count);
   if (count < LANES) {
     ints lane = {0};
     UNROLL for (int l = 0; l < LANES; l++) lane[l] = l;
-    s = choose(lane < (int32_t)count, s, splat(ABSENT));
+    s = choose(lane < (int32_t)count, s, splat(NEVER));
   }
   return s;
 }
@@ -115,19 +115,19 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
       }
 
     for (size_t i = 0; i < rows; i++) {
-      floats row[KEYS / LANES], peak = splat(peaks[i]);
+      float before = peaks[i];
+      floats row[KEYS / LANES], peak = splat(before);
       UNROLL for (size_t l = 0; l < KEYS / LANES; l++) {
         size_t at = l * LANES;
-        if (at >= count) row[l] = splat(ABSENT);
+        if (at >= count) row[l] = splat(NEVER);
         else row[l] = scored(load(scores + i * KEYS + at), with, start + i, j + at, least(LANES, count - at));
         peak = larger(row[l], peak);
       }
-      float top = largest_of_lanes(peak);
-      shrink[i] = exponential_below(splat(peaks[i] - top))[0];
-      peaks[i] = top;
+      float top = peaks[i] = largest_of_lanes(peak), under = top == NEVER ? 0.0f : top;
+      shrink[i] = exponential_below(splat(before - under))[0];
       totals[i] *= shrink[i];
       UNROLL for (size_t l = 0; l < KEYS / LANES; l++) {
-        floats weight = exponential_below(row[l] - top);
+        floats weight = exponential_below(row[l] - under);
         totals[i] += weight;
         store(scores + i * KEYS + l * LANES, weight);
       }
@@ -141,7 +141,8 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
   }
 
   for (size_t i = 0; i < rows; i++) {
-    float factor = 1.0f / sum_of_lanes(totals[i]), *to = of->out + (start + i) * of->out_m;
+    float empty = with->zeros ? 0.0f : __builtin_nanf("");
+    float factor = peaks[i] == NEVER ? empty : 1.0f / sum_of_lanes(totals[i]), *to = of->out + (start + i) * of->out_m;
     for (size_t c = 0; c < of->e; c += LANES) {
       floats value = load(sums + i * width + c) * factor;
       if (of->out_e == 1) store_up_to(to + c, value, of->e - c);
@@ -151,14 +152,14 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
 }
 
 void opsplice_attention(const float *q, const float *k, const float *v, const float *mask, const float *bias,
-                        const uint8_t *keep, const uint8_t *drop, float scale, float cap, float *out, size_t b,
-                        size_t m, size_t d, size_t n, size_t e, size_t q_m, size_t q_d, size_t k_n, size_t k_d,
+                        const uint8_t *keep, const uint8_t *drop, float scale, float cap, float fill,
+                        int32_t zeros, float *out, size_t b, size_t m, size_t d, size_t n, size_t e, size_t q_m, size_t q_d, size_t k_n, size_t k_d,
                         size_t v_n, size_t v_e, size_t mask_m, size_t mask_n, size_t bias_m, size_t bias_n,
                         size_t keep_m, size_t keep_n, size_t drop_m, size_t drop_n, size_t out_m, size_t out_e,
                         size_t workgroup_x, size_t workgroup_y) {
   (void)b, (void)workgroup_x;
   operands of = {q, k, v, out, d, n, e, q_m, q_d, k_n, k_d, v_n, v_e, out_m, out_e};
-  scoring with = {mask, bias, keep, drop, scale, cap, mask_m, mask_n, bias_m, bias_n, keep_m, keep_n, drop_m, drop_n};
+  scoring with = {mask, bias, keep, drop, scale, cap, fill, zeros, mask_m, mask_n, bias_m, bias_n, keep_m, keep_n, drop_m, drop_n};
   size_t groups = (m + SHARE - 1) / SHARE, at = workgroup_y * m / groups, end = (workgroup_y + 1) * m / groups;
   size_t share = SUMS / ((e + PANEL - 1) / PANEL * PANEL);
   for (size_t rows; at < end; at += rows) {
