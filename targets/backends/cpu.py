@@ -21,14 +21,14 @@ from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CpuTa
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
 from opsplice.targets.backends import cpu_dispatch
 from opsplice.targets.backends.backend import Backend
-from opsplice.targets.build import compiler_flags, linker, llvm, toolchains
+from opsplice.targets.build import compiler_flags, libm, linker, llvm, toolchains
 from opsplice.targets.formats import elf
 from opsplice.targets.formats.entries import Entry
 from opsplice.targets.registry.store import Entry as StoreEntry
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
-_BUILDER = "cpu 6"
+_BUILDER = "cpu 7"
 
 _LANGUAGES: dict[str, toolchains.Language] = {
     ".c": "c",
@@ -102,11 +102,11 @@ def _resolve_ir(request: ArtifactRequest, target: CpuTarget, store: Store, envir
 
     def build(output: Path) -> Mapping[str, Any]:
         module = llvm.compile_ir(request.path, output, target, form)
-        noted = {"toolchain": llvm.version(), **_noted(module)}
         if form == "object":
-            return {**noted, **_check_object(output, request, target)}
-        _check_module(module, request)
-        return noted
+            noted = _check_object(output, request, target)
+        else:
+            module, noted = _checked_module(output, module, request), {}
+        return {"toolchain": llvm.version(), **_noted(module), **noted}
 
     key = _key(request, target, form, read_file(request.path), llvm.version())
     return _linkable(store.get_or_build(key, _SUFFIX[form], build), form, request, target, store, environ)
@@ -127,8 +127,7 @@ def _resolve_prebuilt(request: ArtifactRequest, target: CpuTarget, store: Store)
             _check_object(output, request, target, prebuilt=True)
             return {"toolchain": None, "notes": ()}
         module = llvm.import_bitcode(output, request.path.name, target)
-        _check_module(module, request, prebuilt=True)
-        return {"toolchain": None, **_noted(module)}
+        return {"toolchain": None, **_noted(_checked_module(output, module, request, prebuilt=True))}
 
     key = _key(request, target, form, data, llvm.version() if form == "bitcode" else "")
     return artifact_of(store.get_or_build(key, _SUFFIX[form], build), form, target.arch)
@@ -149,10 +148,9 @@ def _check_product(output: Path, request: ArtifactRequest, target: CpuTarget, fo
         return _check_object(output, request, target)
     neutral = output.with_name(f"neutral{output.suffix}")
     module = llvm.import_bitcode(output, request.path.name, target, neutral=neutral)
-    _check_module(module, request)
     if module.symbols is not None:
         os.replace(neutral, output)
-    return _noted(module)
+    return _noted(_checked_module(output, module, request))
 
 
 def _told_flags(error: OpspliceError, request: ArtifactRequest) -> OpspliceError:
@@ -205,15 +203,30 @@ def _check_object(
     # Only the kernels of programs are asked for functions; plugins and transform specs know no `as bitcode`.
     choice = bool(request.symbols)
     may_choose = choice and request.form is None and not prebuilt
-    left = code.undefined - elf.LINKED_INTO_BITCODE if may_choose else code.undefined
+    left = code.undefined - elf.LINKED_INTO_BITCODE - libm.NAMES if may_choose else code.undefined
     found = replace(code, undefined=left)
     elf.check_links(found, name, request.symbols, "object", prebuilt=prebuilt, may_be_bitcode=choice)
     return {} if left == code.undefined else {_AS_BITCODE: ", ".join(sorted(code.undefined))}
 
 
-def _check_module(module: llvm.Module, request: ArtifactRequest, *, prebuilt: bool = False) -> None:
-    if module.symbols is not None:
-        elf.check_links(module.symbols, request.path.name, request.symbols, "bitcode", prebuilt=prebuilt)
+def _checked_module(
+    output: Path, module: llvm.Module, request: ArtifactRequest, *, prebuilt: bool = False
+) -> llvm.Module:
+    """Bitcode with what it calls of the mathematics of C put in, and found to link; not checked if it was not read."""
+    if module.symbols is None:
+        return module
+    name = request.path.name
+    called = libm.NAMES.intersection({*module.symbols.undefined, *module.mathematics})
+    if called - elf.LINKED_INTO_BITCODE:
+        try:
+            module = llvm.link_library(output, name, libm.file(), libm.NAMES)
+        except OpspliceError as error:
+            listed = ", ".join(f"'{each}'" for each in sorted(called))
+            error.message = f"{name} needs {listed}, and {error.message}"
+            raise
+    assert module.symbols is not None, "it was written here"
+    elf.check_links(module.symbols, name, request.symbols, "bitcode", prebuilt=prebuilt)
+    return module
 
 
 def _key(request: ArtifactRequest, target: CpuTarget, form: Form, *parts: bytes | str) -> str:

@@ -10,7 +10,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
@@ -54,12 +54,14 @@ class Module:
     signatures: the types of its functions as LLVM writes them, `float (float, i32)`, by name; where they were read.
     harmless: the functions that may run on any numbers, also on ones that no program gave them: they have no loops,
              read no memory and cannot trap.
+    mathematics: the functions of C that its intrinsics are where the CPU has no instruction.
     """
 
     symbols: ObjectFile | None
     notes: tuple[str, ...] = ()
     signatures: Mapping[str, str] = field(default_factory=dict)
     harmless: tuple[str, ...] = ()
+    mathematics: tuple[str, ...] = ()
 
 
 def version() -> str:
@@ -146,6 +148,18 @@ def import_bitcode(source: Path, name: str, target: CpuTarget, *, neutral: Path 
             hint=f"build it for {target.arch}, or give the source, which is built for each target",
         )
     return _module(answer)
+
+
+def make_library(sources: Sequence[Path], names: Collection[str], output: Path) -> None:
+    """Make one module of bitcode of files of LLVM IR, with what these names need; it is for no CPU in particular."""
+    job = {"do": "library", "sources": [str(source.absolute()) for source in sources]}
+    _run({**job, "names": sorted(names), "output": str(output.absolute())}, "the library")
+
+
+def link_library(source: Path, name: str, library: Path, names: Collection[str]) -> Module:
+    """Put into a bitcode file what it calls of a library. names: the functions that this has."""
+    job = {"do": "link", "source": str(source.absolute()), "library": str(library), "names": sorted(names)}
+    return _module(_run({**job, "output": str(source.absolute())}, name))
 
 
 def _unread(answer: dict[str, Any], name: str) -> Module:
@@ -240,7 +254,8 @@ def _crash_details(stderr: str, status: int) -> str:
 
 
 def _module(answer: dict[str, Any], notes: tuple[str, ...] = ()) -> Module:
-    return Module(_symbols(answer), notes, answer["signatures"], tuple(answer["harmless"]))
+    harmless, mathematics = tuple(answer["harmless"]), tuple(answer["mathematics"])
+    return Module(_symbols(answer), notes, answer["signatures"], harmless, mathematics)
 
 
 def _symbols(answer: dict[str, Any]) -> ObjectFile:

@@ -16,6 +16,13 @@ from llvmlite import binding
 _SOURCE = re.compile(r"^source_filename = .*$", re.MULTILINE)
 _CPU_ATTRIBUTES = re.compile(r' ?"(?:target-cpu|target-features|tune-cpu)"(?:="[^"]*")?')
 _PUBLIC_ALIAS = re.compile(r'^@"?([^\s"=]+)"? = (?!.*\b(?:internal|private)\b).*\balias\b', re.MULTILINE)
+_TARGET = re.compile(r"^target (?:triple|datalayout) = .*$", re.MULTILINE)
+_ALIAS = re.compile(r"^@([\w.]+) = [^\n]*\balias [^\n]*, ptr @([\w.$]+)$", re.MULTILINE)
+_INTRINSIC = re.compile(
+    r"^(declare ([^@\n]*?) ?@llvm\.(a?cosh?|a?sinh?|a?tanh?|atan2|exp|exp10|exp2|log|log10|log2|pow)"
+    r"\.((?:v\d+)?f(?:32|64))\(([^)\n]*)\)[^\n]*)$",
+    re.MULTILINE,
+)
 _CPU_CHOICE = re.compile(r'"(?:target-cpu|target-features)"="[^"]*"')
 
 _BLOCK = binding.ValueKind.basic_block
@@ -37,11 +44,19 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     """Does one job.
 
     `compile`: IR text to an object, assembly or bitcode. `assemble`: to bitcode as it is. `import`: looks at bitcode.
+    `library`: makes one module of several. `link`: puts of it into a module what that calls.
     `features`: lists those of a CPU, on stderr.
     """
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
-    jobs = {"compile": _compile, "assemble": _assemble, "import": _import, "features": _features}
+    jobs = {
+        "compile": _compile,
+        "assemble": _assemble,
+        "import": _import,
+        "features": _features,
+        "library": _library,
+        "link": _link,
+    }
     return jobs[job["do"]](job)
 
 
@@ -105,6 +120,92 @@ def _import(job: dict[str, Any]) -> dict[str, Any]:
     return _found(module, module.triple)
 
 
+def _library(job: dict[str, Any]) -> dict[str, Any]:
+    module = binding.parse_assembly("")
+    for source in job["sources"]:
+        with open(source, encoding="utf-8") as file:
+            text = _TARGET.sub("", _SOURCE.sub("", _without_cpu(file.read())))
+        # A name that only stands for a function becomes the function's own, so that the function can be dropped.
+        for alias, function in _ALIAS.findall(text):
+            if alias in job["names"]:
+                text = re.sub(rf'(?<=@){re.escape(function)}(?![\w.$"])', alias, text)
+                text = re.sub(
+                    rf"^define (?:internal|private) (?=[^@\n]*@{alias}\()", "define ", text, flags=re.MULTILINE
+                )
+        module.link_in(binding.parse_assembly(_ALIAS.sub("", text)))
+    _keep(module, job["names"])
+    with open(job["output"], "wb") as file:
+        file.write(module.as_bitcode())
+    return {}
+
+
+def _link(job: dict[str, Any]) -> dict[str, Any]:
+    with open(job["source"], "rb") as file:
+        text = str(binding.parse_bitcode(file.read()))
+    module = binding.parse_assembly(_called_by_name(text, job["names"]))
+    own = [value.name for value in (*module.functions, *module.global_variables) if not value.is_declaration]
+    with open(job["library"], "rb") as file:
+        library = binding.parse_bitcode(file.read())
+    made_for = module.triple
+    library.triple, library.data_layout = module.triple, module.data_layout
+    module.link_in(library)
+    _keep(module, own)
+    with open(job["output"], "wb") as file:
+        file.write(module.as_bitcode())
+    return _found(module, made_for)
+
+
+def _called_by_name(text: str, names: list[str]) -> str:
+    """IR text whose intrinsics are calls of the functions that they stand for; of vectors, a call for each element."""
+    made: list[str] = []
+    for whole, result, name, kind, given, function in _intrinsics(text):
+        if function not in names:
+            continue
+        old = rf"@llvm\.{name}\.{re.escape(kind)}(?![\w.])"
+        if not kind.startswith("v"):
+            text = re.sub(old, f"@{function}", text)
+            continue
+        new = f"@opsplice.{name}.{kind}"
+        text = re.sub(old, new, text.replace(whole, ""))
+        made.append(_by_elements(new, function, result, len(given.split(", "))))
+        if f"@{function}(" not in text:
+            element = result.split(" x ")[1].rstrip(">")
+            made.append(f"declare {element} @{function}({', '.join([element] * len(given.split(', ')))})")
+    return "\n".join([text, *dict.fromkeys(made)])
+
+
+def _intrinsics(text: str) -> list[tuple[str, ...]]:
+    """The intrinsics of mathematics that IR text declares: the line, the result, name, kind and parameters, and the
+    function that each is, for each element of vectors."""
+    found = [match.groups() for match in _INTRINSIC.finditer(text)]
+    return [(*each, each[2] + ("f" if each[3].endswith("f32") else "")) for each in found]
+
+
+def _by_elements(name: str, function: str, vector: str, count: int) -> str:
+    length, element = int(vector[1:].split(" x ")[0]), vector.split(" x ")[1].rstrip(">")
+    lines = [f"define internal {vector} {name}({', '.join(f'{vector} %p{p}' for p in range(count))}) {{"]
+    last = "poison"
+    for i in range(length):
+        lines += [f"  %x{i}_{p} = extractelement {vector} %p{p}, i64 {i}" for p in range(count)]
+        given = ", ".join(f"{element} %x{i}_{p}" for p in range(count))
+        lines.append(f"  %y{i} = call {element} @{function}({given})")
+        lines.append(f"  %r{i} = insertelement {vector} {last}, {element} %y{i}, i64 {i}")
+        last = f"%r{i}"
+    return "\n".join([*lines, f"  ret {vector} {last}", "}"])
+
+
+def _keep(module: Any, names: list[str]) -> None:
+    """Leave in a module what these functions and variables need, and hide the rest."""
+    for value in (*module.functions, *module.global_variables):
+        if not value.is_declaration and value.name not in names:
+            value.linkage = "internal"
+    machine = binding.Target.from_default_triple().create_target_machine()
+    passes = binding.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.add_strip_dead_prototype_pass()
+    passes.run(module, binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=1)))
+
+
 def _features(job: dict[str, Any]) -> dict[str, Any]:
     binding.Target.from_triple(job["triple"]).create_target_machine(features="+help")
     return {}
@@ -117,6 +218,7 @@ def _found(module: Any, made_for: str) -> dict[str, Any]:
         "symbols": _symbols(module),
         "signatures": {name: str(function.global_value_type) for name, function in functions.items()},
         "harmless": [name for name in functions if _is_harmless(name, functions, ())],
+        "mathematics": sorted({function for *_, function in _intrinsics(str(module))}),
     }
 
 

@@ -307,14 +307,13 @@ def _advice(missing: Sequence[str], form: Form, *, prebuilt: bool, may_be_bitcod
         return (
             "write it in the kernel; a plugin that is a system library (.so) may use the compiler's and C's libraries"
         )
-    if form == "object" and LINKED_INTO_BITCODE.issuperset(missing):
-        advice = "build it 'as bitcode', with which IREE links these functions, or write them in the kernel"
+    if form == "object" and (LINKED_INTO_BITCODE | _MATH_FUNCTIONS).issuperset(missing):
+        advice = "build it 'as bitcode', with which these functions are linked, or write them in the kernel"
         if prebuilt and first in _MEMORY_FUNCTIONS:
             advice += "; -ffreestanding -fno-builtin keeps loops from becoming such calls"
         return advice
     if first in _MATH_FUNCTIONS:
-        linked = " ".join(sorted(LINKED_INTO_BITCODE & _MATH_FUNCTIONS))
-        return f"write it in the kernel (kernels have no math library; built 'as bitcode' they may use {linked})"
+        return "write it in the kernel: of C's mathematics, bitcode has functions of f32 and f64, and not all"
     if first.startswith("__"):
         return (
             "it is a helper of the compiler's own library for what the CPU cannot do by itself: use other types, "

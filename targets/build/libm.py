@@ -1,0 +1,94 @@
+"""The mathematics of C for kernels, as bitcode that goes into theirs: made of what the `ziglang` wheel brings.
+
+Zig's own library has some of the functions, its runtime for compilers some, musl's C the rest. All are made into one
+module once, which names no CPU; what a kernel calls of it becomes part of the kernel and is inlined there.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from opsplice.errors import MissingToolError, OpspliceError
+from opsplice.targets.artifacts import temporary_folders
+from opsplice.targets.build import llvm, toolchains
+from opsplice.targets.registry.store import Store, key_of
+
+# Part of the key. Raise it when the same sources come to be another library.
+_BUILDER = "libm 1"
+
+# In f64, and in f32 with an `f` behind.
+_BASES = re.findall(
+    r"\S+",
+    """
+    acos acosh asin asinh atan atan2 atanh cbrt ceil cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim floor fma fmax
+    fmin fmod hypot ldexp lgamma log log10 log1p log2 nextafter pow remainder round scalbn sin sincos sinh tan tanh
+    tgamma trunc
+    """,
+)
+NAMES = frozenset(base + suffix for base in _BASES for suffix in ("", "f"))
+
+# Sources of musl's, by name.
+_MUSL = re.findall(
+    r"\S+",
+    """
+    atan2 atan2f erf erff ldexp ldexpf lgamma_r lgammaf_r nextafter nextafterf pow powf remainder remainderf remquo
+    remquof scalbn scalbnf tgamma tgammaf exp_data pow_data powf_data exp2f_data __cos __cosdf __sin __sindf
+    __math_divzero __math_divzerof __math_invalid __math_invalidf __math_oflow __math_oflowf __math_uflow __math_uflowf
+    __math_xflow __math_xflowf
+    """,
+)
+_ZIG = ("-target", "x86_64-freestanding", "-mcpu=baseline", "-O", "ReleaseFast", "-fstrip", "-fno-emit-bin")
+_CLANG = (
+    *("--target=x86_64-unknown-linux-musl", "-nostdinc", "-O3", "-ffreestanding", "-fno-stack-protector"),
+    *("-fno-math-errno", "-ffp-contract=off", "-w", "-S", "-emit-llvm"),
+)
+
+
+def file() -> Path:
+    """The library's bitcode, built once and kept in the user's cache.
+
+    Raises OpspliceError where zig is not installed, or cannot build it.
+    """
+    return Store().get_or_build(key_of(_BUILDER, llvm.version(), _zig_version()), ".bc", _build).path
+
+
+@cache
+def _zig_version() -> str:
+    try:
+        return metadata.version("ziglang")
+    except metadata.PackageNotFoundError:
+        raise MissingToolError(
+            "the mathematics of C is made of what zig brings, which is not installed", hint="pip install ziglang"
+        ) from None
+
+
+def _build(output: Path) -> None:
+    spec = importlib.util.find_spec("ziglang")
+    assert spec is not None, "its version is known"
+    zig = Path(str(spec.origin)).parent
+    musl, headers = zig / "lib" / "libc" / "musl", zig / "lib" / "libc" / "include"
+    own = [musl / "src" / "internal", musl / "src" / "include", musl / "arch" / "x86_64", musl / "arch" / "generic"]
+    includes = [f"-I{folder}" for folder in (*own, headers / "generic-musl", headers / "x86_64-linux-musl")]
+    with temporary_folders.folder() as name:
+        folder, program = Path(name), str(zig / "zig")
+        caches = ["--cache-dir", name, "--global-cache-dir", name]
+        for source in (Path(__file__).with_name("libm.zig"), zig / "lib" / "compiler_rt.zig"):
+            made = f"-femit-llvm-ir={folder / source.stem}.ll"
+            _run([program, "build-obj", str(source), *_ZIG, *caches, made])
+        for source in (musl / "src" / "math" / f"{each}.c" for each in _MUSL):
+            _run([program, "clang", *_CLANG, *includes, str(source), "-o", str(folder / f"{source.stem}.ll")])
+        llvm.make_library(sorted(folder.glob("*.ll")), NAMES, output)
+
+
+def _run(command: list[str]) -> None:
+    done = toolchains.run_program(command)
+    if done.returncode != 0:
+        raise OpspliceError(
+            "zig does not build the mathematics of C",
+            hint="pip install 'ziglang==0.17.0', with which this was tried",
+            details=toolchains.shown(done.stderr, done.returncode),
+        )

@@ -1,0 +1,196 @@
+"""The mathematics of C that kernels get: within 2 ulp of mpmath over its range, and at special values."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import sys
+from collections.abc import Callable
+
+import mpmath
+import numpy as np
+import pytest
+from llvmlite import binding
+
+from opsplice.errors import MissingToolError, OpspliceError
+from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
+from opsplice.targets.backends import cpu
+from opsplice.targets.build import libm, toolchains
+from opsplice.targets.registry.store import Store
+
+HUGE = sys.float_info.max
+# Where a function is asked in f64; what is further than f32 goes is left out there.
+RANGES = {
+    "acos": (-1, 1), "acosh": (1, HUGE), "asin": (-1, 1), "asinh": (-HUGE, HUGE), "atan": (-HUGE, HUGE),
+    "atanh": (-1, 1), "cbrt": (-HUGE, HUGE), "cos": (-1e9, 1e9), "cosh": (-710, 710), "erf": (-6, 6), "erfc": (-6, 26),
+    "exp": (-708, 709), "exp10": (-307, 308), "exp2": (-1021, 1023), "expm1": (-40, 709), "lgamma": (1e-300, 1e300),
+    "log": (1e-307, HUGE), "log10": (1e-307, HUGE), "log1p": (-0.9999999, HUGE), "log2": (1e-307, HUGE),
+    "sin": (-1e9, 1e9), "sinh": (-710, 710), "tan": (-1e9, 1e9), "tanh": (-22, 22), "tgamma": (-170, 171),
+}  # fmt: skip
+TRUE: dict[str, Callable[..., mpmath.mpf]] = {
+    "cbrt": lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)),
+    "exp10": lambda x: mpmath.mpf(10) ** x,
+    "exp2": lambda x: mpmath.mpf(2) ** x,
+    "fmod": lambda x, y: mpmath.mpf(math.fmod(float(x), float(y))),
+    "lgamma": mpmath.loggamma,
+    "log2": lambda x: mpmath.log(x, 2),
+    "pow": lambda x, y: x**y,
+    "remainder": lambda x, y: mpmath.mpf(math.remainder(float(x), float(y))),
+    "tgamma": mpmath.gamma,
+}
+# What is worse than 2 ulp.
+LIMITS = {("erfc", np.float64): 2.5, ("tgamma", np.float64): 8}
+KINDS = [(np.float32, ctypes.c_float, "f"), (np.float64, ctypes.c_double, "")]
+COUNT = 60
+
+
+@pytest.fixture(scope="module")
+def call() -> Callable[..., Callable[..., float]]:
+    """A function of the library, by its name, for so many numbers."""
+    try:
+        data = libm.file().read_bytes()
+    except MissingToolError as error:
+        pytest.skip(f"{error.message}: {error.hint}")
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    module = binding.parse_bitcode(data)
+    machine = binding.Target.from_default_triple().create_target_machine(opt=2)
+    module.triple, module.data_layout = binding.get_default_triple(), str(machine.target_data)
+    assert not [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
+    assert {f.name for f in module.functions} >= libm.NAMES
+    engine = binding.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+
+    def function(name: str, kind: type, count: int) -> Callable[..., float]:
+        return ctypes.CFUNCTYPE(kind, *[kind] * count)(engine.get_function_address(name))
+
+    return function
+
+
+def ulps(found: float, wanted: mpmath.mpf, dtype: type) -> float:
+    """How far a number is from the true one, in spacings of numbers around that."""
+    with np.errstate(over="ignore"):
+        nearest = dtype(float(wanted))
+    if not np.isfinite(nearest):
+        return 0 if abs(found) >= float(np.finfo(dtype).max) else math.inf
+    return float(abs(mpmath.mpf(float(found)) - wanted) / mpmath.mpf(float(np.spacing(abs(nearest)))))
+
+
+def numbers(low: float, high: float, dtype: type) -> np.ndarray:
+    """Numbers between two: evenly spread, spread over magnitudes, and around 0."""
+    random = np.random.default_rng(0)
+    low, high = max(low, -float(np.finfo(dtype).max)), min(high, float(np.finfo(dtype).max))
+    sizes = 10.0 ** random.uniform(math.log10(np.finfo(dtype).tiny), math.log10(max(abs(low), abs(high))), COUNT)
+    even = low / 2 + random.uniform(0, 1, COUNT) * (high / 2 - low / 2)
+    found = np.concatenate([2 * even, sizes, -sizes, random.uniform(-3, 3, COUNT)])
+    return found[(found >= low) & (found <= high)].astype(dtype)
+
+
+@pytest.mark.parametrize("name", RANGES)
+@pytest.mark.parametrize(("dtype", "kind", "suffix"), KINDS, ids=["f32", "f64"])
+def test_functions_of_one_number(call, name, dtype, kind, suffix):
+    function, true = call(name + suffix, kind, 1), TRUE.get(name) or getattr(mpmath, name)
+    limit = LIMITS.get((name, dtype), 2)
+    with mpmath.workprec(400):
+        for x in numbers(*RANGES[name], dtype):
+            if name == "tgamma" and x <= 0 and x == round(x):
+                continue  # a pole
+            wanted = true(mpmath.mpf(float(x)))
+            assert ulps(function(x), wanted, dtype) <= limit, (x, function(x), wanted)
+
+
+@pytest.mark.parametrize("name", ["atan2", "hypot", "pow", "remainder", "fmod"])
+@pytest.mark.parametrize(("dtype", "kind", "suffix"), KINDS, ids=["f32", "f64"])
+def test_functions_of_two_numbers(call, name, dtype, kind, suffix):
+    function = call(name + suffix, kind, 2)
+    true = TRUE.get(name) or getattr(mpmath, name)
+    low, high = (1e-9, 1e9) if name == "pow" else (-1e9, 1e9)
+    firsts, seconds = numbers(low, high, dtype), numbers(-3, 3, dtype)[::-1]
+    with mpmath.workprec(400):
+        for x, y in zip(firsts, seconds, strict=False):
+            wanted = true(mpmath.mpf(float(x)), mpmath.mpf(float(y)))
+            assert ulps(function(x, y), wanted, dtype) <= 2, (x, y, function(x, y), wanted)
+
+
+INF, NAN = math.inf, math.nan
+SPECIAL = {
+    "acos": {1: 0, 2: NAN}, "acosh": {1: 0, 0.5: NAN, INF: INF}, "asin": {0: 0, 2: NAN},
+    "atan": {INF: math.pi / 2}, "atanh": {1: INF, -1: -INF, 2: NAN}, "cbrt": {INF: INF, -INF: -INF, -8: -2},
+    "cos": {0: 1, INF: NAN}, "cosh": {0: 1, -INF: INF}, "erf": {INF: 1, -INF: -1, 0: 0},
+    "erfc": {INF: 0, -INF: 2, 0: 1},
+    "exp": {0: 1, INF: INF, -INF: 0}, "exp2": {3: 8, -INF: 0}, "exp10": {3: 1000}, "expm1": {-INF: -1, 0: 0},
+    "lgamma": {1: 0, 2: 0, INF: INF, 0: INF}, "log": {0: -INF, 1: 0, -1: NAN, INF: INF}, "log10": {0: -INF, 1000: 3},
+    "log1p": {-1: -INF, 0: 0, -2: NAN}, "log2": {8: 3, 0: -INF}, "sin": {0: 0, INF: NAN},
+    "sinh": {INF: INF, 0: 0}, "tan": {0: 0, -INF: NAN}, "tanh": {INF: 1, -INF: -1, 0: 0},
+    "tgamma": {5: 24, 0: INF, -INF: NAN},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "kind", "suffix"), KINDS, ids=["f32", "f64"])
+def test_special_values(call, dtype, kind, suffix):
+    for name, values in SPECIAL.items():
+        function = call(name + suffix, kind, 1)
+        for x, wanted in {**values, NAN: NAN}.items():
+            found = function(x)
+            epsilon = float(np.finfo(dtype).eps)
+            np.testing.assert_allclose(dtype(found), dtype(wanted), epsilon, err_msg=f"{name}({x})")
+    for name in ("asin", "asinh", "atan", "atanh", "cbrt", "erf", "expm1", "log1p", "sin", "sinh", "tan", "tanh"):
+        assert math.copysign(1, call(name + suffix, kind, 1)(-0.0)) == -1, name
+    power = call(f"pow{suffix}", kind, 2)
+    assert [power(*each) for each in [(NAN, 0), (1, NAN), (-2, 3), (0, -1), (-INF, 3)]] == [1, 1, -8, INF, -INF]
+
+
+CODE = """
+#include <math.h>
+#include <stddef.h>
+typedef float v4 __attribute__((vector_size(16), aligned(4)));
+static v4 power(v4 x) { return __builtin_elementwise_pow(x, x); }
+void k(const float *x, float *out, size_t n) {
+  for (size_t i = 0; i < n; ++i) out[i] = tanhf(x[i]) + (float)lgamma(x[i]);
+  for (size_t i = 0; i + 4 <= n; i += 4)
+    *(v4 *)(out + i) += __builtin_elementwise_sin(*(v4 *)(x + i)) * power(*(v4 *)(x + i));
+}
+"""
+
+
+@pytest.mark.parametrize("arch", archs.ARCHS)
+def test_a_kernel_has_in_it_what_it_calls(tmp_path, arch):
+    if toolchains.find("zig") is None:
+        pytest.skip("zig is not here: pip install ziglang")
+    (tmp_path / "k.c").write_text(CODE)
+    request = ArtifactRequest(tmp_path / "k.c", ("k",))
+    artifact = cpu.resolve(request, CpuTarget(arch), Store(tmp_path / "store"), {"OPSPLICE_CC": "zig"})
+    assert artifact.form == "bitcode"
+    if arch != archs.host_arch():
+        return
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    module = binding.parse_bitcode(artifact.path.read_bytes())
+    machine = binding.Target.from_default_triple().create_target_machine(opt=2)
+    engine = binding.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    x = np.float32([0.5, 1.5, 2.5, 3.5, 4.5])
+    out = np.empty_like(x)
+    pointers = [ctypes.c_void_p(each.ctypes.data) for each in (x, out)]
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)(engine.get_function_address("k"))(
+        *pointers, 5
+    )
+    wanted = [math.tanh(v) + math.lgamma(v) for v in x.tolist()]
+    wanted = [*(w + math.sin(v) * v**v for v, w in zip(x[:4].tolist(), wanted, strict=False)), wanted[4]]
+    np.testing.assert_allclose(out, wanted, rtol=1e-6)
+
+
+def test_without_zig_it_says_how_to_get_it(tmp_path, monkeypatch):
+    if toolchains.find("clang") is None:
+        pytest.skip("clang is not here")
+
+    def lacking() -> str:
+        raise MissingToolError("zig is not installed", hint="pip install ziglang")
+
+    monkeypatch.setattr(libm, "_zig_version", lacking)
+    (tmp_path / "k.c").write_text("float tanhf(float);\nvoid k(float *x) { *x = tanhf(*x); }\n")
+    request = ArtifactRequest(tmp_path / "k.c", ("k",))
+    with pytest.raises(OpspliceError, match=r"k\.c needs 'tanhf', and zig is not installed") as failure:
+        cpu.resolve(request, CpuTarget("x86_64"), Store(tmp_path / "store"), {"OPSPLICE_CC": "clang"})
+    assert failure.value.hint == "pip install ziglang"
