@@ -17,12 +17,25 @@ from benchmarks import onnx_models
 from benchmarks.calling import CPU
 
 SPEC = Path(__file__).parents[2] / "kernels" / "opsplice_kernels" / "opsplice_kernels.splice"
+
+
+def activated() -> onnx_models.Model:
+    """A layer for each activation, one after the other."""
+    graph = onnx_models.Graph()
+    x = graph.input(7, 24)
+    for kind in ({"op": "Relu"}, {"op": "Gelu"}, {"op": "Gelu", "approximate": "tanh"}):
+        x = graph.op(kind.pop("op"), graph.linear(x, 24, 24), **kind)
+    gate = graph.linear(x, 24, 24, bias=False)
+    return graph.model(graph.op("Mul", gate, graph.op("Sigmoid", gate)))
+
+
 LLAMA = {"attention_rows": 1, "rmsnorm_rows": 2, "linear_packed": 7}
 MODELS = {
     "bert": (lambda: onnx_models.bert_layer(9, 64, 2), {"attention_rows": 1, "layernorm_rows": 2, "linear_packed": 6}),
     "prefill": (lambda: onnx_models.llama_layer(9, 0, 64, 2, 96), LLAMA),
     # One row, where what is added to it looks like a bias: no product is computed twice.
     "decode": (lambda: onnx_models.llama_layer(1, 70, 64, 2, 96), LLAMA),
+    "activated": (activated, {"linear_packed": 4}),
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),
     "four bits": (lambda: onnx_models.nibble_linear(3, 96, 40), {"nibble_linear": 1}),
     "normed": (onnx_models.normed_convs, {"convolution_packed": 1, "depthwise_rows": 1}),
