@@ -202,6 +202,40 @@ def normed_convs(c: int = 3, o: int = 40, size: int = 20) -> Model:
     return graph.model(graph.op("Relu", graph.batch_norm(y, o)))
 
 
+def varied_convs(batch: int | str = 2) -> Model:
+    """Convolutions of each kind: zeros on one side more than on the other, groups, one dim, and all activations."""
+    graph = Graph()
+    x = graph.input(2, 4, 13, 12)
+
+    def conv(x: str, f: tuple[int, ...], activation: str = "", **attributes: Any) -> str:
+        y = graph.op("Conv", x, graph.weight(*f), graph.weight(f[0], size=0.1), **attributes)
+        return (
+            y
+            if not activation
+            else graph.op(activation, y)
+            if activation != "Silu"
+            else graph.op("Mul", y, graph.op("Sigmoid", y))
+        )
+
+    y = conv(x, (36, 4, 3, 3), "Silu", pads=[0, 1, 2, 1])
+    y = conv(y, (36, 1, 3, 2), "Relu", group=36, pads=[1, 0, 1, 1], dilations=[1, 2])
+    y = conv(y, (36, 18, 3, 3), group=2, strides=[2, 2], pads=[1, 1, 1, 1])
+    y = conv(y, (8, 36, 1, 1), "HardSwish")
+    y = graph.op("Reshape", y, graph.constant(np.array([0, 8, -1])))
+    y = conv(y, (33, 8, 3), "Gelu", strides=[2], pads=[2, 0])
+    y = conv(y, (33, 1, 5), "Relu", group=33, pads=[2, 2])
+    model = graph.model(y)
+    model.proto.graph.input[0].type.tensor_type.shape.dim[0].CopyFrom(_dim(batch))
+    del model.proto.graph.value_info[:]
+    return model
+
+
+def _dim(size: int | str) -> onnx.TensorShapeProto.Dimension:
+    dim = onnx.TensorShapeProto.Dimension()
+    setattr(dim, "dim_value" if isinstance(size, int) else "dim_param", size)
+    return dim
+
+
 def resnet18(size: int = 224, width: int = 64) -> Model:
     graph = Graph()
     x = graph.op("Relu", graph.conv(graph.input(1, 3, size, size), 3, width, 7, 2))

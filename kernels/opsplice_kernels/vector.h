@@ -178,4 +178,27 @@ INLINE floats activate(const int which, floats x) {
       return x;
   }
 }
+
+static __attribute__((noinline, unused)) floats activate_slowly(size_t which, floats x) {
+  switch (which) {
+    case GELU:
+      return activate(GELU, x);
+    case GELU_TANH:
+      return activate(GELU_TANH, x);
+    case SILU:
+      return activate(SILU, x);
+    case RELU6:
+      return activate(RELU6, x);
+    case HARD_SWISH:
+      return activate(HARD_SWISH, x);
+    default:
+      return x;
+  }
+}
+
+// The same where it is known at run time only, which activation it is.
+INLINE floats activated(size_t which, floats x) {
+  if (which == NOTHING) return x;
+  return which == RELU ? activate(RELU, x) : activate_slowly(which, x);
+}
 #endif

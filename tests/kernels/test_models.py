@@ -30,6 +30,7 @@ def activated() -> onnx_models.Model:
 
 
 LLAMA = {"attention_rows": 1, "rmsnorm_rows": 2, "linear_packed": 7}
+CONVOLUTIONS = {"convolution_packed": 2, "depthwise_rows": 2, "convolution_groups": 1, "convolution_row": 1}
 MODELS = {
     "bert": (lambda: onnx_models.bert_layer(9, 64, 2), {"attention_rows": 1, "layernorm_rows": 2, "linear_packed": 6}),
     "prefill": (lambda: onnx_models.llama_layer(9, 0, 64, 2, 96), LLAMA),
@@ -39,6 +40,8 @@ MODELS = {
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),
     "four bits": (lambda: onnx_models.nibble_linear(3, 96, 40), {"nibble_linear": 1}),
     "normed": (onnx_models.normed_convs, {"convolution_packed": 1, "depthwise_rows": 1}),
+    "convolutions": (onnx_models.varied_convs, CONVOLUTIONS),
+    "convolutions of a dynamic batch": (lambda: onnx_models.varied_convs("batch"), CONVOLUTIONS),
     "resnet": (lambda: onnx_models.resnet18(32, 8), {"convolution_packed": 20, "linear_packed": 1}),
 }
 

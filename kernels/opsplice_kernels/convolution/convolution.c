@@ -13,7 +13,7 @@
 // Grid: (p, ceildiv(oh, 8), n); a workgroup does a panel of 32 channels by 8 rows.
 #include "../tile.h"
 
-enum { HEIGHT = 8, PLACES = (ROWS + LANES - 1) / LANES * LANES, AHEAD = 8 * PANEL };
+enum { HEIGHT = 8, LENGTH = 448, PLACES = (ROWS + LANES - 1) / LANES * LANES, AHEAD = 8 * PANEL };
 // Of copies: the longest piece of a row with all taps, and floats in all. A kernel has at most 128 taps, so that these do.
 enum { SPAN = 64, PIECES = 8192 };
 // Of products: channels at most, places at least, and what a tile of them has: vectors of places, and channels.
@@ -27,23 +27,6 @@ typedef struct {
   size_t x_c, x_h, x_w, rest_c, rest_y, rest_z, out_c, out_y, out_z;
 } layer;
 
-static floats curved(size_t activation, floats value) {
-  switch (activation) {
-    case SILU:
-      return activate(SILU, value);
-    case HARD_SWISH:
-      return activate(HARD_SWISH, value);
-    default:
-      return value;
-  }
-}
-
-INLINE floats finished(const layer *of, floats value) {
-  if (of->activation == NOTHING) return value;
-  if (of->activation == RELU) return activate(RELU, value);
-  return of->activation == RELU6 ? activate(RELU6, value) : curved(of->activation, value);
-}
-
 // Sums of places, TILE channels each, to the output: `wide` places of each of a few rows.
 static __attribute__((noinline)) void put(const layer *of, float sums[PLACES][TILE], size_t places, size_t wide,
                                           size_t y, size_t z, size_t channel) {
@@ -55,7 +38,7 @@ static __attribute__((noinline)) void put(const layer *of, float sums[PLACES][TI
         size_t y = p / wide, z = p % wide, c = channel + v, count = of->columns - c;
         floats value = load(sums[p] + v);
         if (rest) value += load_up_to(rest + y * of->rest_y + z * of->rest_z + c, count, 0.0f);
-        store_up_to(out + y * of->out_y + z * of->out_z + c, finished(of, value), count);
+        store_up_to(out + y * of->out_y + z * of->out_z + c, activated(of->activation, value), count);
       }
     return;
   }
@@ -74,13 +57,13 @@ static __attribute__((noinline)) void put(const layer *of, float sums[PLACES][TI
         floats value = load(kept[l]);
         if (is_row) {
           if (rest) value += load_up_to(more + start, count, 0.0f);
-          store_up_to(to + start, finished(of, value), count);
+          store_up_to(to + start, activated(of->activation, value), count);
           continue;
         }
         if (rest)
           for (size_t i = 0; i < count; i++)
             kept[l][i] += more[(start + i) / wide * of->rest_y + (start + i) % wide * of->rest_z];
-        store(kept[l], finished(of, load(kept[l])));
+        store(kept[l], activated(of->activation, load(kept[l])));
         for (size_t i = 0; i < count; i++)
           to[(start + i) / wide * of->out_y + (start + i) % wide * of->out_z] = kept[l][i];
       }
@@ -237,7 +220,7 @@ INLINE void product(const layer *of, const int vectors, size_t q, size_t count, 
       size_t left = v + 1 < vectors ? LANES : last;
       floats value = sums[r][v];
       if (rest) value += load_up_to(rest + v * LANES, left, 0.0f);
-      store_up_to(out + v * LANES, finished(of, value), left);
+      store_up_to(out + v * LANES, activated(of->activation, value), left);
     }
   }
 }
@@ -255,30 +238,15 @@ static void products(const layer *of, size_t q, size_t end) {
   }
 }
 
-void opsplice_convolution(const float *x, const float *w, const float *bias, const float *rest, size_t activation,
-                          size_t sh, size_t sw, size_t dh, size_t dw, size_t top, size_t left, float *out, size_t n,
-                          size_t c, size_t h, size_t width, size_t p, size_t kh, size_t kw, size_t o, size_t oh,
-                          size_t ow, size_t x_n, size_t x_c, size_t x_h, size_t x_w, size_t rest_n, size_t rest_c,
-                          size_t rest_h, size_t rest_w, size_t out_n, size_t out_c, size_t out_h, size_t out_w,
-                          size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) {
-  (void)n, (void)p;
-  size_t first = workgroup_x * PANEL, y = workgroup_y * HEIGHT, end = least(oh, y + HEIGHT);
-  layer of = {
-      x + workgroup_z * x_n,
-      w + workgroup_x * c * kh * kw * PANEL,
-      bias ? bias + first : 0,
-      rest ? rest + workgroup_z * rest_n + first * rest_c : 0,
-      out + workgroup_z * out_n + first * out_c,
-      activation, c, h, width, kh, kw, least(PANEL, o - first),
-      sh, sw, dh, dw, top, left,
-      x_c, x_h, x_w, rest_c, rest_h, rest_w, out_c, out_h, out_w,
-  };
+// Rows `y` to `end` of `oh` rows of `ow` places.
+static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
   // Rows end where the next ones begin, as in a 1x1 convolution: they are one.
-  int is_flat = kh == 1 && kw == 1 && top == 0 && left == 0 && ow * sw == width && sh * x_h == ow * sw * x_w &&
-                out_h == ow * out_w && (!rest || rest_h == ow * rest_w);
+  int is_flat = of.kh == 1 && of.kw == 1 && of.top == 0 && of.left == 0 && ow * of.sw == of.width &&
+                of.sh * of.x_h == ow * of.sw * of.x_w && of.out_y == ow * of.out_z &&
+                (!of.rest || of.rest_y == ow * of.rest_z);
   if (is_flat) {
-    of.width *= h;
-    if (c <= FEW && oh * ow >= MANY && sw == 1 && x_w == 1 && out_w == 1 && (!rest || rest_w == 1)) {
+    of.width *= of.h;
+    if (of.c <= FEW && oh * ow >= MANY && of.sw == 1 && of.x_w == 1 && of.out_z == 1 && (!of.rest || of.rest_z == 1)) {
       products(&of, y * ow, end * ow);
       return;
     }
@@ -290,9 +258,67 @@ void opsplice_convolution(const float *x, const float *w, const float *bias, con
     }
     size_t at = y;
 #if LANES == 16
-    if (ow == 7 && dh == 1 && sh <= 2 && kh <= PIECES / SPAN / 2)
+    if (ow == 7 && of.dh == 1 && of.sh <= 2 && of.kh <= PIECES / SPAN / 2)
       for (; at + 2 <= end; at += 2) two_rows_of_7(&of, at, channel);
 #endif
     for (; at < end; at++) row(&of, at, 0, ow, channel);
   }
+}
+
+void opsplice_convolution(const float *x, const float *w, const float *bias, const float *rest, size_t activation,
+                          size_t sh, size_t sw, size_t dh, size_t dw, size_t top, size_t left, float *out, size_t n,
+                          size_t c, size_t h, size_t width, size_t p, size_t kh, size_t kw, size_t o, size_t oh,
+                          size_t ow, size_t x_n, size_t x_c, size_t x_h, size_t x_w, size_t rest_n, size_t rest_c,
+                          size_t rest_h, size_t rest_w, size_t out_n, size_t out_c, size_t out_h, size_t out_w,
+                          size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) {
+  (void)n, (void)p;
+  size_t first = workgroup_x * PANEL, y = workgroup_y * HEIGHT;
+  layer of = {
+      x + workgroup_z * x_n,
+      w + workgroup_x * c * kh * kw * PANEL,
+      bias ? bias + first : 0,
+      rest ? rest + workgroup_z * rest_n + first * rest_c : 0,
+      out + workgroup_z * out_n + first * out_c,
+      activation, c, h, width, kh, kw, least(PANEL, o - first),
+      sh, sw, dh, dw, top, left,
+      x_c, x_h, x_w, rest_c, rest_h, rest_w, out_c, out_h, out_w,
+  };
+  convolve(of, oh, ow, y, least(oh, y + HEIGHT));
+}
+
+// In groups of channels, each with a filter of its own. Grid: (p, ceildiv(oh, 8), n * g).
+void opsplice_convolution_groups(const float *x, const float *w, const float *bias, const float *rest,
+                                 size_t activation, size_t sh, size_t sw, size_t dh, size_t dw, size_t top,
+                                 size_t left, float *out, size_t n, size_t g, size_t c, size_t h, size_t width,
+                                 size_t p, size_t kh, size_t kw, size_t o, size_t oh, size_t ow, size_t x_n,
+                                 size_t x_g, size_t x_c, size_t x_h, size_t x_w, size_t rest_n, size_t rest_g,
+                                 size_t rest_c, size_t rest_h, size_t rest_w, size_t out_n, size_t out_g, size_t out_c,
+                                 size_t out_h, size_t out_w, size_t workgroup_x, size_t workgroup_y,
+                                 size_t workgroup_z) {
+  size_t group = workgroup_z % g;
+  opsplice_convolution(x + group * x_g, w + group * p * c * kh * kw * PANEL, bias ? bias + group * o : 0,
+                       rest ? rest + group * rest_g : 0, activation, sh, sw, dh, dw, top, left, out + group * out_g, n,
+                       c, h, width, p, kh, kw, o, oh, ow, x_n, x_c, x_h, x_w, rest_n, rest_c, rest_h, rest_w, out_n,
+                       out_c, out_h, out_w, workgroup_x, workgroup_y, workgroup_z / g);
+}
+
+// Of one dim. Grid: (p, ceildiv(ow, 448), n); a workgroup does a panel of 32 channels by 448 places.
+void opsplice_convolution_row(const float *x, const float *w, const float *bias, const float *rest, size_t activation,
+                              size_t sw, size_t dw, size_t left, float *out, size_t n, size_t c, size_t width,
+                              size_t p, size_t kw, size_t o, size_t ow, size_t x_n, size_t x_c, size_t x_w,
+                              size_t rest_n, size_t rest_c, size_t rest_w, size_t out_n, size_t out_c, size_t out_w,
+                              size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) {
+  (void)n, (void)p;
+  size_t first = workgroup_x * PANEL, z = workgroup_y * LENGTH;
+  layer of = {
+      x + workgroup_z * x_n,
+      w + workgroup_x * c * kw * PANEL,
+      bias ? bias + first : 0,
+      rest ? rest + workgroup_z * rest_n + first * rest_c : 0,
+      out + workgroup_z * out_n + first * out_c,
+      activation, c, 1, width, 1, kw, least(PANEL, o - first),
+      1, sw, 1, dw, 0, left,
+      x_c, 0, x_w, rest_c, 0, rest_w, out_c, 0, out_w,
+  };
+  for (size_t channel = 0; channel < of.columns; channel += TILE) row(&of, 0, z, least(ow, z + LENGTH), channel);
 }

@@ -28,16 +28,9 @@ typedef struct {
 #define EVERY_OTHER(a, b, at) __builtin_shufflevector(a, b, at, at + 2, at + 4, at + 6)
 #endif
 
-static floats curved(size_t activation, floats value) {
-  return activation == SILU ? activate(SILU, value) : activate(HARD_SWISH, value);
-}
-
 // The sums of places z ... of row y.
 INLINE void put(const plane *of, floats sums, ptrdiff_t y, ptrdiff_t z) {
-  if (of->activation == RELU) sums = activate(RELU, sums);
-  else if (of->activation == RELU6) sums = activate(RELU6, sums);
-  else if (of->activation != NOTHING) sums = curved(of->activation, sums);
-  store_up_to(of->out + y * of->ow + z, sums, (size_t)(of->ow - z));
+  store_up_to(of->out + y * of->ow + z, activated(of->activation, sums), (size_t)(of->ow - z));
 }
 
 #if LANES == 16
