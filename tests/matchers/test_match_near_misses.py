@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from opsplice.matchers.explain import failure_words
 from opsplice.matchers.explain.failure_words import words
+from opsplice.matchers.search.failures import Why
 
 BIAS = """pattern p(a: tensor<m x k x f32>, b: tensor<k x n x f32>, bias: tensor<n x f32>) {
   maximumf(addf(contract[m k, k n -> m n](a, b), broadcast[n -> m n](bias)), 0.0)
@@ -101,3 +103,7 @@ def test_a_further_result_that_nothing_leads_to(find):
     }"""
     (reason,) = find(payload, "pattern p(x: tensor<n x f32>, y: tensor<n x f32>) { exp(x), tanh(y) }").reasons
     assert reason == "wanted result 2 of the pattern near result 1, found no tensor made from the same inputs"
+
+
+def test_each_reason_has_words():
+    assert set(failure_words._WORDS) == set(Why)
