@@ -30,12 +30,12 @@ from opsplice.matchers.find import engine
 from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.matchers.search.matches import Found
 from opsplice.measuring.verifying.tolerance import difference
+from opsplice.measuring.verifying.trials import generated
 from opsplice.packaging import package_folder
 from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.reports.report import Replacement
 from opsplice.rewrites.reference import example_program
 from opsplice.rewrites.spelling.not_exportable import GapError
-from opsplice.runtime.declared_functions import Function, ValueType
 from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading import loader
 from opsplice.spec_lang.loading.libraries import Library
@@ -52,8 +52,6 @@ _USUAL = {"cuda": ("cuda:sm_80",), "rocm": ("rocm:gfx942",), "metal": ("metal",)
 _FOR_OTHERS = ("unused-kernel", "unused-pattern")
 # IREE makes f32 of f64, which is then no match of a pattern for f64.
 _FLAGS = ("--iree-input-demote-f64-to-f32=false",)
-# The size of dims that a program leaves open.
-_OPEN = 3
 # By the size of a float in bytes, how far apart results may be, as a part of the largest one.
 _TOLERANCES = {8: 1e-9, 4: 1e-4, 2: 2e-2, 1: 0.25}
 
@@ -239,7 +237,7 @@ class _Trial:
         try:
             replaced, plain = api.compile(model, [self.source], _FLAGS), api.compile(model, flags=_FLAGS)
             for name, function in plain.functions.items():
-                inputs = _inputs(function)
+                inputs = generated(function)
                 yield _judged(chosen.get(name, subject), replaced.run(name, *inputs), plain.run(name, *inputs))
         except OpspliceError as error:
             yield Finding("numbers", subject, "failed", str(error))
@@ -256,25 +254,6 @@ def _example(library: Library, pattern: tree.Pattern) -> Path:
 
 def _word(pattern: tree.Pattern) -> str:
     return pattern.name.rpartition(".")[2]
-
-
-def _inputs(function: Function) -> list[Any]:
-    """Numbers between -1 and 1, small integers; the same each time."""
-    generator = np.random.default_rng(0)
-    return [_value(generator, kind) for kind in function.inputs or ()]
-
-
-def _value(generator: np.random.Generator, kind: ValueType) -> Any:
-    if kind.dtype is None:
-        raise OpspliceError(f"an example takes {kind}, but only tensors and numbers can be generated")
-    shape = [_OPEN if size is None else size for size in kind.shape or ()]
-    integers = np.issubdtype(kind.dtype, np.integer) or kind.dtype == np.bool_
-    made = (
-        generator.integers(0, 2 if kind.dtype == np.bool_ else 8, shape)
-        if integers
-        else generator.uniform(-1, 1, shape)
-    )
-    return np.asarray(made).astype(kind.dtype) if kind.shape is not None else np.asarray(made).item()
 
 
 def _judged(subject: str, results: Any, wanted: Any) -> Finding:
