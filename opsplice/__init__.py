@@ -15,18 +15,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from opsplice.api import bench as bench
     from opsplice.api import capture as capture
-    from opsplice.api import check_library as check_library
     from opsplice.api import compile as compile  # noqa: A004
-    from opsplice.api import doctor as doctor
     from opsplice.api import explain as explain
     from opsplice.api import export as export
-    from opsplice.api import format as format  # noqa: A004
-    from opsplice.api import import_spec as import_spec
-    from opsplice.api import libraries as libraries
-    from opsplice.api import lint as lint
     from opsplice.api import load as load
     from opsplice.api import match as match
-    from opsplice.api import new_library as new_library
     from opsplice.api import survey as survey
     from opsplice.api import transform as transform
     from opsplice.api import tune as tune
@@ -48,6 +41,13 @@ if TYPE_CHECKING:
     from opsplice.spec_lang.syntax.spec_errors import Diagnostic as Diagnostic
     from opsplice.spec_lang.syntax.spec_errors import SpecError as SpecError
     from opsplice.targets.doctor import Check as Check
+    from opsplice.tools import check_library as check_library
+    from opsplice.tools import doctor as doctor
+    from opsplice.tools import format as format  # noqa: A004
+    from opsplice.tools import import_spec as import_spec
+    from opsplice.tools import libraries as libraries
+    from opsplice.tools import lint as lint
+    from opsplice.tools import new_library as new_library
 
 __version__ = "0.1.0"
 
@@ -71,18 +71,18 @@ _HOMES = {
     "Verification": "opsplice.measuring.cutting.records",
     "bench": "opsplice.api",
     "capture": "opsplice.api",
-    "check_library": "opsplice.api",
+    "check_library": "opsplice.tools",
     "compile": "opsplice.api",
-    "doctor": "opsplice.api",
+    "doctor": "opsplice.tools",
     "explain": "opsplice.api",
     "export": "opsplice.api",
-    "format": "opsplice.api",
-    "import_spec": "opsplice.api",
-    "libraries": "opsplice.api",
-    "lint": "opsplice.api",
+    "format": "opsplice.tools",
+    "import_spec": "opsplice.tools",
+    "libraries": "opsplice.tools",
+    "lint": "opsplice.tools",
     "load": "opsplice.api",
     "match": "opsplice.api",
-    "new_library": "opsplice.api",
+    "new_library": "opsplice.tools",
     "survey": "opsplice.api",
     "transform": "opsplice.api",
     "tune": "opsplice.api",
