@@ -31,11 +31,12 @@ from torch.utils import _pytree
 from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.frontends.declarations import declare_function
+from opsplice.frontends.parameters import variable
 from opsplice.runtime.input_sizes import Size, Sizes
 from opsplice.runtime.value_text import ELEMENT_TYPES
 from opsplice.runtime.weights import Arrays
 from opsplice.torch.importing import prepare
-from opsplice.torch.parameters import array_of, parameter
+from opsplice.torch.parameters import array_of, torch_tensor
 
 # Buffers and constants of so many bytes stand in the module, where the compiler computes with them. Parameters never
 # do: the model's next checkpoint may have others.
@@ -168,7 +169,7 @@ class _Weights(FxImporterHooks):
         variable = self._variables[key]
         loaded = ir.Operation.create("util.global.load", [variable.type], [], {"global": variable.symbol}).result
         wanted = gni._cc.tensor_to_vtensor_type(tensor)
-        return ir.Operation.create("torch_c.from_builtin_tensor", [wanted], [loaded]).result
+        return torch_tensor(loaded, wanted)
 
     def store(self, tensor: torch.Tensor, produced: ir.Value) -> None:
         """Write to a tensor's variable."""
@@ -182,7 +183,7 @@ class _Weights(FxImporterHooks):
         taken = {each.symbol.value for each in self._variables.values()}
         unique = next(each for n in itertools.count(1) if (each := name if n == 1 else f"{name}.{n}") not in taken)
         array = array_of(tensor, ELEMENT_TYPES[element])
-        attributes = parameter(unique, type_)
+        attributes = variable(unique, type_)
         if changes:
             # A program writes to the memory of a parameter: the model's own, or that of a file.
             attributes |= {"is_mutable": ir.UnitAttr.get(), "initial_value": _literal(array, unique, type_)}

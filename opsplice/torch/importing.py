@@ -12,7 +12,7 @@ from torch import fx
 
 from opsplice.torch.graph_edits import fill_empty, keep_sorts_apart, take_draws
 from opsplice.torch.lines import locate
-from opsplice.torch.parameters import take_inputs
+from opsplice.torch.parameters import freeze
 from opsplice.torch.refusals import unimportable
 
 
@@ -69,7 +69,7 @@ def import_graph(module: fx.GraphModule, frozen: Sequence[int] = ()) -> Imported
         function = importer.import_graph_module(fx.GraphModule(module, graph))
     except Exception as error:  # it raises what Python raises
         raise unimportable(error) from error
-    take_inputs(function, frozen)
+    freeze(function, frozen)
     buffer = io.BytesIO()
     importer.module_op.write_bytecode(buffer)
     dtypes = tuple(getattr(node.meta.get("val"), "dtype", None) for node in results)
