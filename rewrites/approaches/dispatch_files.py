@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
@@ -12,10 +12,12 @@ from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan import interface, workgroups
 from opsplice.rewrites.plan.actions import Buffer, Choice, KernelCall
 from opsplice.spec_lang.syntax import vocabulary
-from opsplice.targets.artifacts.artifact import Form
+from opsplice.targets.artifacts.artifact import Artifact, Form
 from opsplice.targets.backends.table import named
-from opsplice.targets.formats import entries
+from opsplice.targets.formats import entries, ptx
 from opsplice.targets.formats.entries import Entry, Launch, Threads
+from opsplice.targets.formats.ptx_parameters import Given, rearranged
+from opsplice.targets.registry.store import Store, key_of
 
 _STORED = re.compile(r"\bstorage = ([b\d|]+)")
 
@@ -57,6 +59,8 @@ def of(call: KernelCall, choice: Choice) -> External:
     launch = Launch(call.kernel.name, written, words, (x, y, z) if threads else None, shared)
     try:
         entry = backend.entry(code, name)
+        if choice.clause.takes:
+            code, entry = _in_order(call, choice, entry)
         found = entries.check(launch, entry, backend.limits)
         _check_device(call, found, entry, shared, target)
     except OpspliceError as error:
@@ -64,6 +68,30 @@ def of(call: KernelCall, choice: Choice) -> External:
         raise
     workgroups.check(call, target)
     return External(target.text, code.path, code.entry, found, code.form, shared=shared)
+
+
+def _in_order(call: KernelCall, choice: Choice, entry: Entry) -> tuple[Artifact, Entry]:
+    """PTX that takes buffers, then words, and its entry, made of an artifact whose clause says what it takes."""
+    names = [name for name, *_ in interface.bindings(call)]
+    given = {name: Given(name, buffer=number) for number, name in enumerate(names)}
+    for number, (name, element) in enumerate(words := interface.words(call)):
+        held = given[name].words if name in given else ()
+        given[name] = Given(name, element, words=(*held, number))
+    takes = choice.clause.takes
+    for name in (name for name in takes if name not in given and not name.isdecimal()):
+        raise OpspliceError(
+            f"nothing that kernel {call.kernel.name} is passed is called {name}",
+            hint=f"there are {', '.join(given)}, and numbers",
+        )
+    listed = [given.get(name) or Given(name, number=int(name)) for name in takes]
+    text = rearranged(choice.code.path.read_text(), entry, len(names), len(words), listed)
+
+    def write(output: Path) -> None:
+        output.write_text(text)
+
+    path = Store().get_or_build(key_of("parameters", text), ".ptx", write).path
+    made = ptx.find_entry(ptx.reflect(text, entry.file), entry.file, entry.name)
+    return replace(choice.code, path=path), replace(made, is_given=entry.is_given)
 
 
 def _check_device(call: KernelCall, workgroup: Threads, entry: Entry, shared: int, target: ProgramTarget) -> None:

@@ -94,6 +94,9 @@ def check_kernel(kernel: tree.Kernel, builds: Collection[str], report: Report) -
         if clause.shared and clause.backend not in _SHARING:
             message = f"the code says how much memory a workgroup shares on {clause.backend}"
             report(error(clause.span, message, f"`shared` is for {' and '.join(_SHARING)}"))
+        if clause.takes and clause.backend != "cuda":
+            message = f"parameters in an order of their own are for cuda, and this clause is for {clause.backend}"
+            report(error(clause.span, message, "let the code take what a dispatch is passed"))
         if clause.links and (clause.backend != "cpu" or clause.form not in (None, "object", "provided", "plugin")):
             what = clause.backend if clause.backend != "cpu" else f"as {clause.form}"
             report(error(clause.span, f"archives are linked with objects for CPUs, and this clause is `{what}`"))

@@ -105,6 +105,8 @@ def clause_text(clause: tree.ArtifactClause, file: str = "") -> str:
         words.append(f"links {quote(shlex.join(clause.links))}")
     if clause.shared:
         words.append(f"shared {clause.shared}")
+    if clause.takes:
+        words.append(f"takes {quote(', '.join(clause.takes))}")
     return " ".join(words)
 
 

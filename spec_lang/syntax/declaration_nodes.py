@@ -15,6 +15,7 @@ from opsplice.spec_lang.syntax.expression_nodes import ExpressionNodes
 from opsplice.spec_lang.syntax.spec_errors import did_you_mean
 from opsplice.spec_lang.syntax.tree import Span
 
+_TAKEN = re.compile(r"[^\s,()]+(?:\s*\([^()]*\))?")
 _QUOTING = "what stands between quotes is one word, as in a shell: -DNAME='two words'"
 THROUGH = ("cast", "reshape")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -159,6 +160,7 @@ class Nodes(ExpressionNodes):
             flags=found.get("flags"),
             links=tuple(shlex.split(found.get("links", ""))),
             shared=int(found.get("shared", 0)),
+            takes=tuple(" ".join(each.split()) for each in _TAKEN.findall(found.get("takes", ""))),
         )
         return "artifact", span, made
 

@@ -17,7 +17,7 @@ _KEYWORDS = (
     "with", "otherwise",
     "keep", "grid", "workgroup", "symbol", "when", "as", "flags", "and", "or", "not", "in", "is", "const", "inf",
     "contract", "reduce", "broadcast", "transpose", "pack", "tensor", "strided", "copied", "zeroed", "optional",
-    "through", "op", "links", "shared", "x",
+    "through", "op", "links", "shared", "takes", "x",
 )  # fmt: skip
 _SIGNS = {
     "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "LESSTHAN": "<", "MORETHAN": ">",

@@ -19,7 +19,9 @@ Threads = tuple[int, int, int]
 Access = Literal["reads", "may write", "writes"]
 
 _LISTED = 8
-_ORDER = "pointers come first, then 32-bit words: scalars, then sizes of dims"
+_ORDER = (
+    "pointers come first, then 32-bit words: scalars, then sizes of dims (a clause for cuda may say otherwise: takes)"
+)
 
 
 @dataclass(frozen=True)

@@ -310,6 +310,42 @@ void main() {{ result[gl_GlobalInvocationID.x] = x[gl_GlobalInvocationID.x] + fl
 """
 
 
+TAKEN = """.version 7.6
+.target sm_80
+.address_size 64
+.visible .entry scale({parameters}) {{
+  .reg .b64 %rd<4>; .reg .f32 %f<2>;
+  ld.param.u64 %rd1, [size];
+  ret;
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "takes", "said"),
+    [
+        (".param .u64 x, .param .u64 out, .param .u64 size", "x, out, n", None),
+        (".param .u64 size, .param .u64 out, .param .u64 x, .param .u64 s", "n, out, x, 0", None),
+        (".param .u64 size, .param .u64 out, .param .u64 x", "", "parameter 3 is u64, not a 32-bit word"),
+        (".param .u64 size, .param .u64 out", "n, size", "nothing that kernel scale is passed is called size"),
+        (".param .u64 size, .param .u64 out", "n", "takes 2 parameters (u64, u64), and gets 1: n"),
+    ],
+)
+def test_parameters_in_an_order_and_widths_of_their_own(compiled, parameters, takes, said):
+    clause = f'cuda "scale.ptx" takes "{takes}"' if takes else 'cuda "scale.ptx"'
+    files = {"scale.ptx": TAKEN.format(parameters=parameters)}
+    if said is None:
+        program = compiled(clause, "cuda:sm_80", files)
+        assert b".entry scale(.param .u64 scale_buffer_0, .param .u64 scale_buffer_1, .param .u32 scale_word_0)" in (
+            program.vmfb
+        )
+        assert b"ld.param.u32 %opsplice_0, [scale_word_0]; cvt.s64.s32 %rd1, %opsplice_0;" in program.vmfb
+        return
+    with pytest.raises(OpspliceError) as error:
+        compiled(clause, "cuda:sm_80", files)
+    assert said in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("suffix", "words", "wrong"),
     [

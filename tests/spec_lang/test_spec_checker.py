@@ -394,6 +394,7 @@ def test_warnings():
             'k(x: f32[n]) -> x { vulkan "k.comp" shared 64 }',
             "the code says how much memory a workgroup shares on vulkan",
         ),
+        ('k(x: f32[n]) -> x { cpu "k.c" takes "n, x" }', "parameters in an order of their own are for cuda"),
         ('k(x: f32[n]) -> x { cuda "k.cu" links "lib.a" }', "archives are linked with objects for CPUs"),
         ('k(x: f32[n]) -> x { cpu "k.c" as bitcode links "lib.a" }', "and this clause is `as bitcode`"),
         ('k(x: f32[n]) -> x { symbol "k k" cpu "k.c" }', '"k k" is no symbol that code can define'),

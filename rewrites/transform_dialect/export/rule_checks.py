@@ -57,6 +57,8 @@ def _check_kernel(rule: tree.Rule, kernel: tree.Kernel) -> None:
         if clause.is_generated:
             why = "a spec is made before there are matches, and code is generated for each"
             raise GapError.at(clause.span, f"kernel '{rule.kernel}'", why)
+        if clause.takes:
+            raise GapError.at(clause.span, f"kernel '{rule.kernel}'", "a spec names the file as it is")
 
 
 def _check_attributes(rule: tree.Rule, spec: LoadedSpec) -> None:

@@ -49,7 +49,8 @@ class ArtifactClause:
 
     arch None means every architecture that the file can be built or used for. Paths are relative to the spec's folder;
     path is "" where a plugin has the code and no file is named. links: the archives that its code is linked with.
-    shared: the bytes that a launch gives each workgroup to share.
+    shared: the bytes that a launch gives each workgroup to share. takes: what the parameters of the code get, in order:
+    names of what a dispatch is passed, and numbers; nothing where that is in the dispatch's own order.
     """
 
     span: Span
@@ -63,6 +64,7 @@ class ArtifactClause:
     flags: str | None = None
     links: tuple[str, ...] = ()
     shared: int = 0
+    takes: tuple[str, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -136,6 +138,7 @@ class Builds:
                 flags=" ".join(filter(None, (each.flags, clause.flags))) or None,
                 links=(*each.links, *clause.links),
                 shared=clause.shared or each.shared,
+                takes=clause.takes or each.takes,
             )
             for each in self.clauses
         )
