@@ -45,6 +45,28 @@ func.func @attention(%q: tensor<2x3x8xf32>, %k: tensor<2x8x150xf32>, %v: tensor<
       -> tensor<2x3x70xf32>
   return %2 : tensor<2x3x70xf32>
 }
+func.func @masked(%q: tensor<2x3x8xf32>, %k: tensor<2x8x70xf32>, %v: tensor<2x70x5xf32>, %keep: tensor<3x70xi1>)
+    -> tensor<2x3x5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x3x70xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x3x70xf32>) -> tensor<2x3x70xf32>
+  %0 = linalg.batch_matmul ins(%q, %k : tensor<2x3x8xf32>, tensor<2x8x70xf32>) outs(%f : tensor<2x3x70xf32>)
+      -> tensor<2x3x70xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(b, i, j) -> (b, i, j)>, affine_map<(b, i, j) -> (i, j)>,
+      affine_map<(b, i, j) -> (b, i, j)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%0, %keep : tensor<2x3x70xf32>, tensor<3x70xi1>) outs(%e : tensor<2x3x70xf32>) {
+  ^bb0(%score: f32, %kept: i1, %o: f32):
+    %low = arith.constant FILL : f32
+    %s = arith.select %kept, %score, %low : f32
+    linalg.yield %s : f32
+  } -> tensor<2x3x70xf32>
+  %2 = linalg.softmax dimension(2) ins(%1 : tensor<2x3x70xf32>) outs(%e : tensor<2x3x70xf32>) -> tensor<2x3x70xf32>
+  %e2 = tensor.empty() : tensor<2x3x5xf32>
+  %f2 = linalg.fill ins(%zero : f32) outs(%e2 : tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+  %3 = linalg.batch_matmul ins(%2, %v : tensor<2x3x70xf32>, tensor<2x70x5xf32>) outs(%f2 : tensor<2x3x5xf32>)
+      -> tensor<2x3x5xf32>
+  return %3 : tensor<2x3x5xf32>
+}
 """
 
 
@@ -83,7 +105,14 @@ def test_any_layout(name: str) -> None:
 
 
 def test_any_size_and_special_values() -> None:
-    program = compared(RAGGED, 3)
+    low = RAGGED.replace("FILL", "-1.0e9")
+    program = compared(low, 4)
+    q, k, v = (np.ones(shape, np.float32) for shape in ((2, 3, 8), (2, 8, 70), (2, 70, 5)))
+    v[:, :35] = 3
+    keep = np.ones((3, 70), bool)
+    keep[0], keep[1, :64] = False, False
+    (found,) = program.call("masked", q, k, v, keep)
+    np.testing.assert_allclose(found, np.full((2, 3, 5), [[2.0], [1.0], [2.0]]), rtol=1e-6)
     x = np.zeros((5, 200), np.float32)
     x[0, 70], x[1, 2], x[2, 130], x[3, 1:] = np.nan, -np.inf, 1e30, -1e30
     (found,) = program.call("softmax", x)
