@@ -12,6 +12,7 @@ from opsplice.files import read_file
 from opsplice.rewrites.approaches.command import COMPILED
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan.generation import Generators, Request, told
+from opsplice.runtime.tvm_functions import SUFFIX
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, Form
@@ -111,9 +112,10 @@ _FORMS: dict[str | None, Form | None] = {
 def _command(clause: tree.ArtifactClause) -> Artifact:
     """A file of Python, or a module that IREE has compiled, which stays where it is."""
     path = clause.file
-    if path.suffix not in (".py", COMPILED):
+    if path.suffix not in (".py", SUFFIX, COMPILED):
         raise OpspliceError(
-            f"{path} is no command: that is a Python file, or a module that IREE has compiled ({COMPILED})",
+            f"{path} is no command: that is a Python file, a library with TVM's interface ({SUFFIX}), or a module that "
+            f"IREE has compiled ({COMPILED})",
             details=f"needed by the kernel at {clause.span}",
         )
     if clause.is_recorded and path.suffix != COMPILED:

@@ -15,7 +15,9 @@ from opsplice.rewrites.approaches.command import COMPILED, check_scalars, is_rec
 from opsplice.rewrites.approaches.dynamic_dispatch import is_binding, provided_name
 from opsplice.rewrites.approaches.recorded_command import convention
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
+from opsplice.runtime import tvm_functions
 from opsplice.targets.build.python_files import module_of
+from opsplice.targets.formats import elf
 
 # With these words a file can define what is not seen in its text.
 _DYNAMIC = ("globals", "exec", "setattr", "__getattr__", "vars", "locals")
@@ -40,12 +42,25 @@ def _check(call: KernelCall, path: Path) -> None:
     try:
         if path.suffix == COMPILED:
             _check_compiled(call, path)
+        elif path.suffix == tvm_functions.SUFFIX:
+            _check_library(call, path)
         else:
             _check_python(call, path)
     except OpspliceError as error:
         needed = f"needed by the kernel at {call.kernel.span}"
         error.details = "\n".join(filter(None, [error.details, needed]))
         raise
+
+
+def _check_library(call: KernelCall, path: Path) -> None:
+    exports = elf.read_library(read_file(path), path.name).exports or frozenset()
+    if tvm_functions.PREFIX + call.symbol in exports:
+        return
+    there = sorted(name.removeprefix(tvm_functions.PREFIX) for name in exports if name.startswith(tvm_functions.PREFIX))
+    raise OpspliceError(
+        f"{path} has no function '{call.symbol}' with TVM's interface",
+        hint=f"it has {', '.join(there)}" if there else "TVM_FFI_DLL_EXPORT_TYPED_FUNC(NAME, FUNCTION) exports one",
+    )
 
 
 # ---- Python ----------------------------------------------------------------------------------------------------------

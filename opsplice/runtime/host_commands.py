@@ -2,8 +2,8 @@
 
 A function of Python gets a numpy array for each buffer, in the kernel's own shape (a pack is one dim), a number for
 each scalar, and then an array for each result, to be filled. What it overwrites is its own copy. The program notes
-what it calls, so that a compiled program and the files are all that is needed. Functions of a module that IREE has
-compiled it calls itself.
+what it calls, so that a compiled program and the files are all that is needed. Functions of libraries are called alike
+(`tvm_functions.py`); those of a module that IREE has compiled it calls itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 
 from opsplice.errors import OpspliceError
 from opsplice.files import check_file
-from opsplice.runtime import to_host
+from opsplice.runtime import to_host, tvm_functions
 from opsplice.runtime.value_text import ELEMENT_TYPES
 from opsplice.targets.build import python_files
 
@@ -313,8 +313,12 @@ def _loaded(name: str, path: Path) -> Any:
     check_file(path, hint=f"the program calls functions of {name} in it")
     # Under a name of its own, and known by it, for what looks its module up (dataclasses, pickle).
     own = f"opsplice_command_{name}_{hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:12]}"
+    if path.suffix == tvm_functions.SUFFIX:
+        return tvm_functions.Library(path)
     if path.suffix != ".py":
-        raise OpspliceError(f"{path} is no Python file", hint=f"a command's file ends in .py, or in {_COMPILED}")
+        raise OpspliceError(
+            f"{path} is no Python file", hint=f"a command's file ends in .py, {tvm_functions.SUFFIX} or {_COMPILED}"
+        )
     try:
         return python_files.load(own, path)
     except (Exception, SystemExit) as error:
