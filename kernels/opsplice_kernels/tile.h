@@ -63,6 +63,22 @@ INLINE void multiply(const int rows, floats sums[][VECTORS], const float *x, siz
   multiply_fetching(rows, sums, x, row, step, w, next, k, ahead, 0, 0);
 }
 
+// out[p * n + c] = start[p * start_row + c] + the product of `k` numbers of row p and column c < columns. start may be null.
+INLINE void panel_tile(const int rows, const float *x, size_t row, size_t step, size_t k, const float *w, const int ahead,
+                         const float *later, size_t part, const float *start, size_t start_row, float *out, size_t n,
+                         size_t columns) {
+  floats sums[ROWS][VECTORS];
+  UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int p = 0; p < rows; p++) {
+    size_t c = v * LANES;
+    sums[p][v] = start && c < columns ? load_up_to(start + p * start_row + c, columns - c, 0.0f) : splat(0.0f);
+  }
+  multiply_fetching(rows, sums, x, row, step, w, PANEL, k, ahead, later, part);
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) {
+    size_t c = v * LANES;
+    if (c < columns) store_up_to(out + (size_t)p * n + c, sums[p][v], columns - c);
+  }
+}
+
 // The lanes of a row and of the row `bit` behind it change places where their numbers differ in that bit.
 #define LOW_LANE(l, bit) ((l) & (bit) ? LANES + ((l) & ~(bit)) : (l))
 #define HIGH_LANE(l, bit) ((l) & (bit) ? LANES + (l) : (l) | (bit))
@@ -111,6 +127,22 @@ static inline void pack_panel(const float *w, size_t column, size_t step, size_t
       }
     for (; p < depth; p++)
       for (size_t i = 0; i < LANES; i++) to[p * PANEL + c + i] = c + i < columns ? w[(c + i) * column + p * step] : 0.0f;
+  }
+}
+
+// As panel_tile, for any number of rows and a panel of `columns`.
+static inline void product_with_panel(const float *x, size_t row, size_t step, size_t k, const float *panel,
+                                      const float *start, size_t start_row, float *out, size_t n, size_t rows,
+                                      size_t columns) {
+  for (size_t i = 0, count; i < rows; i += count) {
+    size_t left = rows - i;
+    count = left / ((left + ROWS - 1) / ROWS);
+    for (size_t c = 0; c < columns; c += TILE) {
+#define PANEL_TILE(p) \
+  panel_tile(p, x + i * row, row, step, k, panel + c, 0, 0, 0, start ? start + i * start_row + c : 0, start_row, \
+               out + i * n + c, n, least(TILE, columns - c))
+      FOR_ROWS(count, PANEL_TILE)
+    }
   }
 }
 #endif

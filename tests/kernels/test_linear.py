@@ -43,3 +43,27 @@ def test_linear(kernel, guarded, m, k, n):
                     x, w, *given, ctypes.c_int32(activation), out, m, k, len(panels), n, panel, group
                 )
         np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [*SIZES, (2, 300, 40), (1, 300, 40)])
+@pytest.mark.parametrize("order", ["kn", "nk"])
+def test_weights_that_are_not_packed(kernel, guarded, m, k, n, order):
+    """In either layout, through more than one part of k; and with all else in other strides, too."""
+    random = np.random.default_rng(0)
+    x, w, bias, rest = (random.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n), (n,), (m, n)))
+    wanted = np.maximum(x.astype(float) @ w + bias, 0) + rest
+    x, bias, rest, out = guarded(x), guarded(bias), guarded(rest), guarded(np.full((m, n), np.nan, np.float32))
+    strides = (n, 1) if order == "kn" else (1, k)
+    weight = guarded(w if order == "kn" else np.ascontiguousarray(w.T))
+    for panel, group in np.ndindex(-(-n // 32), -(-m // 252)):
+        kernel("linear/linear.c", "opsplice_linear_unpacked")(
+            *(x, weight, bias, None, rest, ctypes.c_int32(1), out, m, k, n, *strides, panel, group)
+        )
+    np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
+    turned, wide = guarded(np.ascontiguousarray(x.T)), np.full((m, n + 3), np.nan, np.float32)
+    for panel, group in np.ndindex(-(-n // 32), -(-m // 252)):
+        kernel("linear/linear.c", "opsplice_product")(
+            *(turned, weight, wide, 1, m, k, n, 1, m, *strides, n + 3, 1, 0, panel, group)
+        )
+    np.testing.assert_allclose(wide[:, :n], x.astype(float) @ w, rtol=1e-4, atol=1e-4)
+    assert np.isnan(wide[:, n:]).all()

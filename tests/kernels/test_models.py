@@ -29,6 +29,14 @@ def activated() -> onnx_models.Model:
     return graph.model(graph.op("Mul", gate, graph.op("Sigmoid", gate)))
 
 
+def products() -> onnx_models.Model:
+    """Of inputs alone: in batches, one of them turned, and of rows."""
+    graph = onnx_models.Graph()
+    x, w, v = graph.input(3, 10, 70), graph.input(3, 64, 70), graph.input(64, 130)
+    y = graph.op("MatMul", x, graph.op("Transpose", w, perm=(0, 2, 1)))
+    return graph.model(graph.op("Relu", graph.op("MatMul", graph.op("Tanh", y), v)))
+
+
 LLAMA = {"attention_rows": 1, "rmsnorm_rows": 2, "linear_packed": 7}
 CONVOLUTIONS = {"convolution_packed": 2, "depthwise_rows": 2, "convolution_groups": 1, "convolution_row": 1}
 MODELS = {
@@ -36,6 +44,7 @@ MODELS = {
     "prefill": (lambda: onnx_models.llama_layer(9, 0, 64, 2, 96), LLAMA),
     # One row, where what is added to it looks like a bias: no product is computed twice.
     "decode": (lambda: onnx_models.llama_layer(1, 70, 64, 2, 96), LLAMA),
+    "products": (products, {"product_unpacked": 1, "linear_unpacked": 1}),
     "activated": (activated, {"linear_packed": 4}),
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),
     "four bits": (lambda: onnx_models.nibble_linear(3, 96, 40), {"nibble_linear": 1}),

@@ -1,10 +1,10 @@
-// Products with a packed weight: out[m, n] = activation(x[m, k] @ w + bias) * factor + rest, with w as [n / 32][k][32], the
-// last panel filled up with zeros. bias, factor and rest may be null.
+// Products: out[m, n] = activation(x[m, k] @ w + bias) * factor + rest, where bias, factor and rest may be null. A packed w
+// is [n / 32][k][32], the last panel filled up with zeros; of others each workgroup packs a part at a time.
 //
-// Grid: (p, ceildiv(m, 252)); a workgroup does a panel of 32 columns by 252 rows.
+// Grid: (ceildiv(n, 32), ceildiv(m, 252)), behind that of batches; a workgroup does a panel of 32 columns by 252 rows.
 #include "../tile.h"
 
-enum { SHARE = 252, AHEAD = 2048 };
+enum { SHARE = 252, AHEAD = 2048, DEPTH = 128 };
 
 typedef struct {
   const float *bias, *factor, *rest;
@@ -26,21 +26,6 @@ static void finish(const epilogue *by, size_t at, float *out, size_t rows, size_
       if (by->rest) value += load_up_to(by->rest + at + c, columns - c, 0.0f);
       store_up_to(out + c, value, columns - c);
     }
-}
-
-INLINE void linear_tile(const int rows, const float *x, size_t k, const float *w, const float *later, size_t part,
-                        const float *bias, float *out, size_t n, size_t columns) {
-  floats sums[ROWS][VECTORS];
-  UNROLL for (int v = 0; v < VECTORS; v++) {
-    size_t c = v * LANES;
-    floats start = bias && c < columns ? load_up_to(bias + c, columns - c, 0.0f) : splat(0.0f);
-    UNROLL for (int p = 0; p < rows; p++) sums[p][v] = start;
-  }
-  multiply_fetching(rows, sums, x, k, 1, w, PANEL, k, AHEAD, later, part);
-  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) {
-    size_t c = v * LANES;
-    if (c < columns) store_up_to(out + (size_t)p * n + c, sums[p][v], columns - c);
-  }
 }
 
 // One row: sums of even and odd k apart, so that no sum waits for the one before it.
@@ -83,10 +68,46 @@ void opsplice_linear(const float *x, const float *w, const float *bias, const fl
     else
       for (size_t c = 0; c < columns; c += TILE) {
 #define LINEAR_TILE(p) \
-  linear_tile(p, x + row * k, k, w + c, later, part, bias ? bias + c : 0, out + at + c, n, least(TILE, columns - c))
+  panel_tile(p, x + row * k, k, 1, k, w + c, AHEAD, later, part, bias ? bias + c : 0, 0, out + at + c, n, \
+               least(TILE, columns - c))
         FOR_ROWS(rows, LINEAR_TILE)
       }
     if (!is_plain) finish(&by, at, out + at, rows, columns);
     row += rows, left -= rows, later += k * part;
   }
+}
+
+// A panel of `columns` of a weight in any layout.
+static void multiply_unpacked(const float *x, size_t x_m, size_t x_k, const float *w, size_t w_k, size_t w_n, size_t k,
+                              const float *bias, float *out, size_t n, size_t rows, size_t columns) {
+  float panel[DEPTH * PANEL] __attribute__((aligned(64)));
+  size_t at = 0;
+  do {
+    size_t depth = least(DEPTH, k - at);
+    const float *start = at ? out : bias;
+    pack_panel(w + at * w_k, w_n, w_k, columns, depth, panel);
+    if (rows == 1 && x_k == 1) linear_row(x + at, depth, panel, start, out, columns);
+    else product_with_panel(x + at * x_k, x_m, x_k, depth, panel, start, at ? n : 0, out, n, rows, columns);
+    at += depth;
+  } while (at < k);
+}
+
+void opsplice_linear_unpacked(const float *x, const float *w, const float *bias, const float *factor, const float *rest,
+                              int32_t which, float *out, size_t m, size_t k, size_t n, size_t w_k, size_t w_n,
+                              size_t workgroup_x, size_t workgroup_y) {
+  size_t column = workgroup_x * PANEL, columns = least(PANEL, n - column);
+  size_t row = workgroup_y * SHARE, rows = least(SHARE, m - row), at = row * n + column;
+  epilogue by = {bias, factor, rest, which, n, columns};
+  multiply_unpacked(x + row * k, k, 1, w + column * w_n, w_k, w_n, k, bias ? bias + column : 0, out + at, n, rows,
+                    columns);
+  if (which != NOTHING || factor || rest) finish(&by, at, out + at, rows, columns);
+}
+
+void opsplice_product(const float *x, const float *w, float *out, size_t b, size_t m, size_t k, size_t n, size_t x_m,
+                      size_t x_k, size_t w_k, size_t w_n, size_t out_m, size_t out_n, size_t workgroup_x,
+                      size_t workgroup_y, size_t workgroup_z) {
+  (void)b, (void)out_n, (void)workgroup_x;
+  size_t column = workgroup_y * PANEL, columns = least(PANEL, n - column), row = workgroup_z * SHARE;
+  multiply_unpacked(x + row * x_m, x_m, x_k, w + column * w_n, w_k, w_n, k, 0, out + row * out_m + column, out_m,
+                    least(SHARE, m - row), columns);
 }

@@ -85,22 +85,6 @@ static void decode(const weights *of, size_t start, size_t depth, float *to) {
   }
 }
 
-INLINE void nibble_tile(const int rows, const float *x, size_t k, size_t depth, const float *w, const float *bias,
-                        int is_first, float *out, size_t n, size_t columns) {
-  floats sums[ROWS][VECTORS];
-  UNROLL for (int v = 0; v < VECTORS; v++) {
-    size_t c = v * LANES;
-    floats start = is_first && bias && c < columns ? load_up_to(bias + c, columns - c, 0.0f) : splat(0.0f);
-    UNROLL for (int p = 0; p < rows; p++)
-      sums[p][v] = is_first || c >= columns ? start : load_up_to(out + (size_t)p * n + c, columns - c, 0.0f);
-  }
-  multiply(rows, sums, x, k, 1, w, PANEL, depth, 0);
-  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) {
-    size_t c = v * LANES;
-    if (c < columns) store_up_to(out + (size_t)p * n + c, sums[p][v], columns - c);
-  }
-}
-
 static void nibble_linear(const float *x, const uint32_t *w, const float *scale, const int8_t *zero, const float *bias,
                           float *out, size_t m, size_t blocks, size_t block, size_t groups, size_t n,
                           size_t workgroup_x, size_t workgroup_y) {
@@ -117,16 +101,8 @@ static void nibble_linear(const float *x, const uint32_t *w, const float *scale,
   for (size_t start = 0; start < k; start += DEPTH) {
     size_t depth = least(DEPTH, k - start);
     decode(&of, start, depth, panel);
-    for (size_t i = row; i < end;) {
-      size_t left = end - i, rows = left / ((left + ROWS - 1) / ROWS);
-      for (size_t c = 0; c < columns; c += TILE) {
-#define NIBBLE_TILE(p) \
-  nibble_tile(p, x + i * k + start, k, depth, panel + c, bias ? bias + c : 0, start == 0, out + i * n + column + c, n, \
-              least(TILE, columns - c))
-        FOR_ROWS(rows, NIBBLE_TILE)
-      }
-      i += rows;
-    }
+    float *to = out + row * n + column;
+    product_with_panel(x + row * k + start, k, 1, depth, panel, start ? to : bias, start ? n : 0, to, n, end - row, columns);
   }
 }
 
