@@ -14,6 +14,7 @@ from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import builtin_type
 from opsplice.rewrites.memory import strides
 from opsplice.rewrites.memory.stride_words import ToldMoves
+from opsplice.rewrites.plan import workgroups
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
 from opsplice.spec_lang.syntax import tree
 
@@ -191,7 +192,10 @@ class Shim:
         """How many elements a buffer has."""
         length = emit.index(1)
         for dim in shape:
-            size = emit.index(dim.size) if dim.size is not None else sizes[dim.name or ""]
+            if dim.sum is not None:
+                size = workgroups.arithmetic(dim.sum, sizes)
+            else:
+                size = emit.index(dim.size) if dim.size is not None else sizes[dim.name or ""]
             length = emit.value("arith.muli", [length, size], self.index)
         return length
 

@@ -16,7 +16,9 @@ from opsplice.matchers.terms.address import Amount
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.memory.dense_copies import dense_copy
-from opsplice.rewrites.plan.actions import Buffer, Output, Scalar
+from opsplice.rewrites.plan import workgroups
+from opsplice.rewrites.plan.actions import Buffer, Output, Scalar, SumSize
+from opsplice.spec_lang.dims import dim_conditions
 
 
 class Placer:
@@ -126,8 +128,21 @@ class Placer:
         return [self.axis(s) for s in sizes if isinstance(s, DimSize)]
 
     def axis(self, size: DimSize) -> ir.Value:
+        if isinstance(size, SumSize):
+            return self._sum(size)
         value: Any = size.value
         return emit.value("tensor.dim", [self.current(value), emit.index(size.axis)], ir.IndexType.get())
+
+    def _sum(self, size: SumSize) -> ir.Value:
+        sizes = {name: self.size(of) for name, of in size.dims if name in dim_conditions.names_in(size.sum)}
+        values = {name: emit.index(known) if isinstance(known, int) else known for name, known in sizes.items()}
+        made = workgroups.arithmetic(size.sum, values)
+        if size.wanted is not None:
+            wanted = self.axis(size.wanted)
+            message = f"kernel {size.kernel} makes {size.sum.span.written} elements along a dim, and there are others"
+            emit.op("cf.assert", [workgroups.compared("==", made, wanted)], attributes={"msg": emit.text(message)})
+            return wanted
+        return emit.value("arith.maxsi", [made, emit.index(0)], ir.IndexType.get())
 
     def fitted(self, value: ir.Value, kind: ir.Type, sizes: tuple[Size, ...]) -> ir.Value:
         """A tensor as one of another type: sizes more or less known, or other dims for the same elements.

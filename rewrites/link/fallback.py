@@ -25,7 +25,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
-from opsplice.matchers.search.matches import Binding, Match, Size
+from opsplice.matchers.search.matches import Binding, Match
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.approaches import dynamic_function
 from opsplice.rewrites.ir import emit
@@ -42,6 +42,7 @@ from opsplice.rewrites.plan.actions import (
     KernelCall,
     Output,
     Scalar,
+    SumSize,
     Written,
 )
 from opsplice.spec_lang.dims import dim_conditions
@@ -128,7 +129,8 @@ class _Splitter:
             apart = _copy_into(branch.regions[0].blocks.append(), match)
             copies = _copy_into(branch.regions[1].blocks.append(), match)
             # The size of the branch's result is stated, because it is not to be seen from outside.
-            results = [_sized(v, o) for v, o in zip(branch.results, call.outputs, strict=True)]
+            axes = Placer(self.module).axes
+            results = [_sized(v, axes(o.sizes)) for v, o in zip(branch.results, call.outputs, strict=True)]
         for root, result in zip(match.roots, results, strict=True):
             root.replace_all_uses_except(result, _users_inside(root, match.ops))
             self.replaced[root] = result
@@ -217,12 +219,7 @@ def _users_inside(value: Any, ops: Sequence[Any]) -> list[ir.Operation]:
     return found
 
 
-def _sized(value: ir.Value, output: Output) -> ir.Value:
-    sizes = [
-        emit.value("tensor.dim", [s.value, emit.index(s.axis)], ir.IndexType.get())
-        for s in output.sizes
-        if isinstance(s, DimSize)
-    ]
+def _sized(value: ir.Value, sizes: Sequence[ir.Value]) -> ir.Value:
     return emit.value("flow.tensor.tie_shape", [value, *sizes], value.type) if sizes else value
 
 
@@ -291,7 +288,12 @@ def _bound(binding: Binding, values: Mapping[Any, ir.Value]) -> Binding:
     return dataclasses.replace(binding, value=values.get(binding.value, binding.value), places=places)
 
 
-def _size(values: Mapping[Any, ir.Value], old: Size) -> Size:
+def _size(values: Mapping[Any, ir.Value], old: Any) -> Any:
+    if isinstance(old, tuple):
+        return tuple(_size(values, each) for each in old)
+    if isinstance(old, SumSize):
+        dims = tuple((name, _size(values, size)) for name, size in old.dims)
+        return dataclasses.replace(old, dims=dims, wanted=_size(values, old.wanted))
     return dataclasses.replace(old, value=values.get(old.value, old.value)) if isinstance(old, DimSize) else old
 
 

@@ -14,9 +14,23 @@ from typing import Any
 
 from opsplice.matchers.search.matches import Binding, Match, Size
 from opsplice.matchers.terms.address import Layout
+from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, object_key
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts.artifact import Artifact
+
+
+@dataclass(frozen=True)
+class SumSize(DimSize):
+    """A size of what a kernel makes that is arithmetic on its dims, at run time.
+
+    dims: those of the kernel. wanted: the size that the program has there, which is compared with it.
+    """
+
+    kernel: str
+    sum: tree.Arithmetic
+    dims: tuple[tuple[str, Size | tuple[Size, ...]], ...]
+    wanted: DimSize | None = None
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
 from opsplice.rewrites.approaches import c_function_shim
 from opsplice.rewrites.memory import strides
-from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar, Written, Zeros
+from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar, SumSize, Written, Zeros
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary
 
@@ -289,7 +289,7 @@ class Signature:
         kind = result.type or next(p.type for p in self.kernel.parameters if p.name == result.alias)
         assert isinstance(kind, tree.TensorType), "the checker lets only buffers be made"
         dims = self._sized(kind.dims)
-        sizes = flat(self.dims[dim.name or ""] if dim.size is None else dim.size for dim in dims)
+        sizes = flat(self._size_of(dim) for dim in dims)
         return Output(None, sizes, self.types.get(kind.element.name, kind.element.name), dims, result.alias)
 
     def _sized(self, dims: Sequence[tree.Dim]) -> tuple[tree.Dim, ...]:
@@ -301,17 +301,39 @@ class Signature:
                 found.append(dim)
                 continue
             size = judge.evaluate(dim.sum, known)
-            if not isinstance(size, int) or size < 1:
-                reason = "is known at run time only" if size is None else f"is {size}"
-                raise LeaveError(f"the size {dim} of what kernel {self.kernel.name} makes {reason}")
-            found.append(tree.Dim(dim.span, size=size))
+            if size is not None and (not isinstance(size, int) or size < 1):
+                raise LeaveError(f"the size {dim} of what kernel {self.kernel.name} makes is {size}")
+            found.append(dim if size is None else tree.Dim(dim.span, size=size))
+        if any(clause.is_command for clause in self.kernel.artifacts) and any(dim.sum is not None for dim in found):
+            raise LeaveError(f"the size of what command {self.kernel.name} makes is known at run time only")
         return tuple(found)
+
+    def _size_of(self, dim: tree.Dim, wanted: DimSize | None = None) -> Size | tuple[Size, ...]:
+        """The size of a dim of a result. wanted: what the program has there."""
+        if dim.sum is not None:
+            return SumSize(None, 0, self.kernel.name, dim.sum, tuple(self.dims.items()), wanted)
+        return self.dims[dim.name or ""] if dim.size is None else dim.size
+
+    def _computed(self, kind: tree.TensorType, root: ir.Value, sizes: tuple[Size, ...]) -> tuple[Size, ...]:
+        """The sizes of a result, with those that the kernel computes at run time."""
+        if any(dim.sum is not None for dim in kind.dims):
+            if len(kind.dims) != len(sizes) or any(dim.pack for dim in kind.dims) or kind.strided or kind.copied:
+                message = f"kernel {self.kernel.name} makes sizes that are known at run time only"
+                raise LeaveError(f"{message}, which goes for dense results with the program's dims and no packs")
+            made = zip(kind.dims, sizes, strict=True)
+            sizes = tuple(
+                self._size_of(dim, None if size.value == root else size)  # type: ignore[misc]
+                if dim.sum is not None and isinstance(size, DimSize)
+                else size
+                for dim, size in made
+            )
+        if any(isinstance(s, DimSize) and not isinstance(s, SumSize) and s.value == root for s in sizes):
+            raise LeaveError("the size of its result depends on no input")
+        return sizes
 
     def _output(self, number: int, result: tree.KernelResult) -> Output:
         root, sizes = self.match.roots[number], self.match.root_sizes[number]
         element = element_type(root)
-        if any(isinstance(s, DimSize) and s.value == root for s in sizes):
-            raise LeaveError("the size of its result depends on no input")
         kind: tree.Type | None = result.type
         split = flat(self.match.split)
         shape = sizes if self.match.order is None else tuple(split[axis] for axis in self.match.order)
@@ -333,6 +355,7 @@ class Signature:
                 if dim.symbol is not None:
                     self.dims.setdefault(dim.symbol, size)
         kind = dataclasses.replace(kind, dims=self._sized(kind.dims))
+        sizes = self._computed(kind, root, sizes)
         made, wanted = self._count(kind.dims), product(sizes)
         if made is not None and wanted is not None and made != wanted:
             raise LeaveError(f"kernel {self.kernel.name} makes {made} elements, and {wanted} are wanted")
@@ -349,12 +372,14 @@ class Signature:
         """Where a strided buffer's elements lie unless the planner finds them elsewhere."""
         if not kind.strided:
             return None
-        sizes = [self.dims[dim.name or ""] if dim.size is None else dim.size for dim in kind.dims]
+        sizes = [self._size_of(dim) for dim in kind.dims]
+        if any(isinstance(size, SumSize) for size in flat(sizes)):
+            raise LeaveError(f"a strided buffer of kernel {self.kernel.name} has a size that is computed at run time")
         return strides.dense(self.views, sizes)
 
     def _count(self, dims: Sequence[tree.Dim]) -> int | None:
         """How many elements a buffer has, None if only known at run time."""
-        return product(tuple(product(dim.size or self.dims[dim.name or ""]) for dim in dims))
+        return product(tuple(product(self._size_of(dim)) for dim in dims))
 
     def _symbol(self) -> str:
         symbol = self.kernel.symbol or self.kernel.name
@@ -367,6 +392,8 @@ def _numbers(size: Size | tuple[Size, ...]) -> judge.Known | tuple[judge.Known, 
     """Sizes as numbers, or as what the program assumes of them."""
     if isinstance(size, tuple):
         return tuple(s if isinstance(s, int) else bounds_of(s) for s in size)
+    if isinstance(size, SumSize):
+        return None
     return size if isinstance(size, int) else bounds_of(size)
 
 

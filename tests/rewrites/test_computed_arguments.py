@@ -282,9 +282,9 @@ def test_a_kernel_takes_what_another_one_makes(program):
     assert made["constant"].kernel == "gemm"
 
 
-def test_sizes_that_are_known_at_run_time_only_are_not_computed(tmp_path):
+def test_sizes_that_are_known_at_run_time_only_are_not_computed_for_commands(tmp_path):
     spec = """
-    kernel parts(x: f32[n]) -> f32[ceildiv(n, 4)] { cpu "split.c" }
+    kernel parts(x: f32[n]) -> f32[ceildiv(n, 4)] { cpu "split.py" as command }
     kernel whole(x: f32[s], y: f32[n]) -> f32[n] { cpu "split.c" }
     pattern p(x: tensor<n x f32>) { negf(exp(x)) }
     replace p with whole(parts(x), x)
@@ -295,7 +295,7 @@ def test_sizes_that_are_known_at_run_time_only_are_not_computed(tmp_path):
       return %1 : tensor<?xf32>
     }"""
     (kept,) = opsplice.match(program, [write_spec(tmp_path, spec, {"split.c": SPLIT_CODE})]).kept
-    assert kept.reason == "the size ceildiv(n, 4) of what kernel parts makes is known at run time only"
+    assert kept.reason == "the size of what command parts makes is known at run time only"
 
 
 def test_a_program_holds_weights_in_one_layout(program):
