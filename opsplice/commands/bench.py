@@ -15,6 +15,7 @@ from opsplice.reports.render import Status, colored
 
 def run(options: argparse.Namespace) -> Answer:
     from opsplice.measuring.timing import benching, peers
+    from opsplice.measuring.timing.surveying import survey
     from opsplice.measuring.verifying.verification import Options
     from opsplice.reports.measured_page import page
     from opsplice.reports.render_bench import bench_text
@@ -27,7 +28,7 @@ def run(options: argparse.Namespace) -> Answer:
     flags = options.flags
     found = verified(options, Options(options.function, inputs)) if options.verify else None
     options.flags = for_this_cpu(flags, options.target)
-    _, prepared = prepared_job(options, probing=False)
+    job, prepared = prepared_job(options, probing=False)
     with Status() as status:
         timed = benching.bench(
             prepared,
@@ -44,6 +45,8 @@ def run(options: argparse.Namespace) -> Answer:
         told["verify"] = found.to_json()
     notes = []
     if options.html:
-        write_file(Path(options.html), page(str(options.model), timed, found).encode())
+        with Status() as status:
+            layers = survey(job, status.show)
+        write_file(Path(options.html), page(str(options.model), timed, found, layers).encode())
         notes.append(f"wrote {options.html}")
     return Answer(told, lines, notes, code=0 if found is None or found.ok else 1)

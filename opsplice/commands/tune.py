@@ -36,4 +36,6 @@ def run(options: argparse.Namespace) -> Answer:
     if is_stdout:
         return Answer(None, [tuned.text(os.curdir).rstrip()], [text])
     tuned.save(options.output)
-    return Answer(tuned.to_json(), [text], [f"wrote {options.output}", f"measurements are in {database.path}"])
+    use = f"use it with --spec={options.output}, as in: opsplice run {options.model} --spec={options.output}"
+    notes = [f"wrote {options.output}; measurements are in {database.path}", use]
+    return Answer(tuned.to_json(), [text], notes)

@@ -2,57 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from opsplice.measuring.cutting.records import Verdict, Verification
 from opsplice.measuring.timing.benching import IREE, KERNELS, Bench, Timed
+from opsplice.measuring.timing.survey_model import Survey
+from opsplice.reports import render_survey
+from opsplice.reports.page import document
 from opsplice.reports.render import dims_text, short_location, unmatched_lines
 from opsplice.reports.render_bench import costs, ratio_text, time_text
 from opsplice.reports.render_verify import heading, outcome_text, whole_text
 from opsplice.reports.report import Replacement, Report
 
-_STYLE = """
-:root { color-scheme: light dark; --text: #1d2129; --faint: #667; --back: #fff; --card: #f5f6f8; --line: #dde;
-  --base: #9aa3b2; --ours: #2563eb; --good: #15803d; --bad: #b91c1c; }
-@media (prefers-color-scheme: dark) { :root { --text: #e6e8ec; --faint: #9aa; --back: #14161a; --card: #1e2127;
-  --line: #333842; --base: #697386; --ours: #6ea0ff; --good: #4ade80; --bad: #f87171; } }
-* { box-sizing: border-box; }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back); margin: 0 auto;
-  max-width: 60rem; padding: 1rem; }
-h1 { font-size: 1.4rem; margin: .5rem 0; overflow-wrap: anywhere; } h2 { font-size: 1.1rem; margin: 1.6rem 0 .5rem; }
-article { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .7rem .9rem;
-  margin: .6rem 0; }
-article header { display: flex; flex-wrap: wrap; gap: .2rem .8rem; align-items: baseline; }
-header b { overflow-wrap: anywhere; } header .ratio { margin-left: auto; font-weight: 600; }
-code, pre { font: 13px/1.45 ui-monospace, monospace; overflow-wrap: anywhere; }
-pre { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .7rem; }
-.faint, dt { color: var(--faint); } .good { color: var(--good); } .bad { color: var(--bad); }
-.bar { display: grid; grid-template-columns: 6.5rem 1fr 5rem; gap: .5rem; align-items: center; margin: .15rem 0; }
-.bar i { display: block; height: .8rem; border-radius: 3px; background: var(--base); min-width: 2px; }
-.bar.ours i { background: var(--ours); } .bar span:last-child { text-align: right; font-variant-numeric: tabular-nums; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .8rem; margin: .4rem 0 0; }
-dd { margin: 0; overflow-wrap: anywhere; }
-details.layers { border-left: 3px solid var(--ours); padding-left: .7rem; margin: .6rem 0; }
-details.layers > summary { color: var(--text); font-weight: 600; }
-summary { cursor: pointer; color: var(--faint); }
-"""
+
+@dataclass(frozen=True)
+class Measured:
+    """What is known of a model: what kernels bring, whether numbers hold, what it is made of."""
+
+    title: str
+    bench: Bench
+    verified: Verification | None = None
+    survey: Survey | None = None
 
 
-def page(title: str, found: Bench, verified: Verification | None = None) -> str:
-    """The whole page."""
-    return document(title, _sections(found, verified))
+def page(title: str, found: Bench, verified: Verification | None = None, survey: Survey | None = None) -> str:
+    """The page of one model."""
+    return document(title, _sections(Measured(title, found, verified, survey)))
 
 
-def document(title: str, sections: Iterable[str]) -> str:
-    """A page that needs no other file."""
-    body = "\n".join([f"<h1>{escape(title)}</h1>", *sections])
-    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-    return (
-        f'<!doctype html>\n<html lang="en"><head>{head}<title>opsplice: {escape(title)}</title>'
-        f"<style>{_STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
+def report_page(title: str, models: Sequence[Measured]) -> str:
+    """The page of several models: a bar chart of all, then each."""
+    wholes = [(each, whole) for each in models for whole in each.bench.whole]
+    summary = [_card(escape(each.title), whole, each.bench, "") for each, whole in wholes]
+    folded = (
+        f"<details><summary><h2>{escape(each.title)}</h2></summary>{''.join(_sections(each))}</details>"
+        for each in models
     )
+    return document(title, [*summary, *folded])
 
 
 def bench_html(found: Bench) -> str:
@@ -61,7 +50,8 @@ def bench_html(found: Bench) -> str:
     return f'<iframe srcdoc="{content}" style="width: 100%; height: 36rem; border: 0"></iframe>'
 
 
-def _sections(found: Bench, verified: Verification | None) -> Iterable[str]:
+def _sections(model: Measured) -> Iterable[str]:
+    found, verified = model.bench, model.verified
     machine = found.machine
     peak = f", {machine.peak / 1e9:.0f} GFLOP/s and {machine.bandwidth / 1e9:.0f} GB/s a core" if machine.peak else ""
     yield f'<p class="faint">one core of {escape(machine.cpu)}{peak}; medians of runs in turn</p>'
@@ -82,6 +72,9 @@ def _sections(found: Bench, verified: Verification | None) -> Iterable[str]:
     for other in (r for r in found.report.replacements if r.location not in timed):
         details = _details(other, verdicts.get(other.location))
         yield f"<article><header><b>{_title(other, None)}</b></header>{details}</article>"
+    if model.survey is not None:
+        yield f"<h2>Layers</h2><p>{escape(render_survey.heading(model.survey))}</p>"
+        yield from render_survey.layers_html(model.survey)
     yield from _left(found.report)
 
 

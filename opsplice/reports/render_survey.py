@@ -9,7 +9,7 @@ from opsplice.commands.shared.answer import aligned
 from opsplice.errors import counted
 from opsplice.measuring.timing.folding import Part, Repeated
 from opsplice.measuring.timing.survey_model import Item, Survey
-from opsplice.reports.measured_page import document
+from opsplice.reports.page import document
 from opsplice.reports.render import brief_location, style
 from opsplice.reports.render_bench import time_text
 
@@ -18,6 +18,8 @@ _HEADS = ("share", "time", "", "operations", "bytes", "")
 _WIDE = 100
 # How many places of a computation are named, how many computations that nothing takes, and how heavy these are.
 _NAMED, _MOST, _LEAST = 3, 8, 0.01
+# What stands before the parts of what repeats.
+_BELOW = "|  "
 
 
 def survey_text(found: Survey, *, color: bool = False, width: int | None = None) -> str:
@@ -29,7 +31,7 @@ def survey_text(found: Survey, *, color: bool = False, width: int | None = None)
         rows += [row for part in parts for row in _rows(part, found, 1 if several else 0)]
     if found.others:
         amount = sum(found.share(found.items[n]) for n in found.others)
-        rows.append((f"{amount:.0%}", "", f"{counted(len(found.others), 'other op')}", "", "", ""))
+        rows.append((f"{amount:.0%}", "", f"{counted(len(found.others), 'other')}, each below 1%", "", "", ""))
     if width is not None and width < _WIDE:
         rows = [(*row[:3], "", "", row[5]) for row in rows]
     heads = _HEADS if any(row[3] for row in rows) else (*_HEADS[:3], "", "", "")
@@ -58,7 +60,7 @@ def _rows(part: Part, found: Survey, depth: int) -> Iterator[tuple[str, ...]]:
     yield (
         f"{found.share(part):.0%}",
         time_text(found.time(part)) if found.time(part) else "",
-        f"{'  ' * depth}{f'{count} x ' if count > 1 else ''}{what(item)}",
+        f"{_BELOW * depth}{f'{count} x ' if count > 1 else ''}{what(item)}",
         amount_text(item.operations * count),
         amount_text(item.moved * count),
         item.state,
@@ -84,7 +86,7 @@ def _length(parts: Iterable[Part]) -> int:
 
 def _group_row(group: Repeated, found: Survey, name: str, depth: int) -> tuple[str, ...]:
     seconds = found.time(group)
-    return f"{found.share(group):.0%}", time_text(seconds) if seconds else "", f"{'  ' * depth}{name}", "", "", ""
+    return f"{found.share(group):.0%}", time_text(seconds) if seconds else "", f"{_BELOW * depth}{name}", "", "", ""
 
 
 def _fitted(rows: list[tuple[str, ...]], width: int | None) -> list[tuple[str, ...]]:

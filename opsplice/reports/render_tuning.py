@@ -40,15 +40,8 @@ def _rows(choice: Choice) -> list[tuple[str, ...]]:
     place = brief_location(choice.task.places[0])
     times = f" x{len(choice.task.places)}" if len(choice.task.places) > 1 else ""
     both = zip(choice.task.candidates, choice.records, strict=True)
-    rows = [(place + times, f"{choice.task.what} => {_called(choice, c)}", *_told(choice, c, r)) for c, r in both]
+    rows = [(place + times, f"{choice.task.what} => {choice.task.named(c)}", *_told(choice, c, r)) for c, r in both]
     return [rows[0], *(("", *row[1:]) for row in rows[1:])]
-
-
-def _called(choice: Choice, candidate: Candidate) -> str:
-    """A kernel, with its arguments where it stands in several rules."""
-    is_only = sum(each.kernel == candidate.kernel for each in choice.task.candidates) == 1
-    written = " ".join(candidate.tail.removeprefix(" with ").removesuffix(" otherwise keep").split())
-    return candidate.kernel if is_only else written
 
 
 def _told(choice: Choice, candidate: Candidate, record: Record | None) -> tuple[str, ...]:

@@ -49,7 +49,14 @@ def test_bench_times_matches_and_writes_a_page(
     assert min(*told["bytes"], *told["memory"], *told["compile_seconds"]) > 0
     page = (tmp_path / "report.html").read_text()
     assert not re.search(r"https?://|<script|<link|src=", page)
-    for wanted in ("p(m = 64, n = 64)", "model.mlir:3:8 in @main", "wrong.c", "nowhere", "prefers-color-scheme"):
+    for wanted in (
+        "p(m = 64, n = 64)",
+        "model.mlir:3:8 in @main",
+        "wrong.c",
+        "nowhere",
+        "<h2>Layers</h2>",
+        "prefers-color-scheme",
+    ):
         assert wanted in page
 
 

@@ -72,7 +72,7 @@ def test_layers_are_told_once_and_fit_the_terminal(tmp_path: Path) -> None:
     assert found.to_json()["layers"]["main"][0]["share"] == pytest.approx(1)
     wide, narrow = survey_text(found), survey_text(found, width=60)
     assert "4 layers of 3 computations, each:" in wide
-    assert "    2 x math.tanh tensor<8x8xf32>" in wide
+    assert "|  2 x math.tanh tensor<8x8xf32>" in wide
     assert "operations" in wide.splitlines()[1]
     assert max(map(len, narrow.splitlines()[1:])) <= 60
     assert 'class="layers" open><summary>100.0%: 4 layers' in survey_page("model", found)

@@ -145,6 +145,19 @@ def test_a_kernel_may_be_off_by_the_range_that_its_pattern_takes(tmp_path: Path)
     assert 2e-4 < (verdict.worst.off or 0) < verdict.worst.limit < 2e-3
 
 
+def test_denormals_may_count_as_zeros(tmp_path: Path) -> None:
+    code = "#include <stddef.h>\nvoid large(const float *x, float *out, size_t m, size_t n) {\n"
+    (tmp_path / "large.c").write_text(code + "  for (size_t i = 0; i < m * n; i++) out[i] = x[i] * 12000.0f;\n}\n")
+    (tmp_path / "large.splice").write_text(
+        'kernel large(x: f32[m, n]) -> f32[m, n] { cpu "large.c" }\n'
+        "pattern p(x: tensor<m x n x f32>) { mulf(x, const(12000.0)) }\nreplace p with large(x)\n"
+    )
+    text = "%c = arith.constant dense<12000.0> : TYPE\n%r = arith.mulf %x, %c : TYPE\nreturn %r : TYPE"
+    program = f"func.func @main(%x: TYPE) -> TYPE {{\n{text}\n}}".replace("TYPE", "tensor<8x16xf32>")
+    (verdict,) = opsplice.verify(program, [tmp_path / "large.splice"], trials=("denormals",)).verdicts
+    assert verdict.outcome == "ok", verdict
+
+
 def test_weights_that_a_rule_asks_for_are_constants_alone_too(tmp_path: Path) -> None:
     (tmp_path / "scale.c").write_text(
         "#include <stddef.h>\nvoid scale(const float *x, const float *w, float *out, size_t m, size_t n) {\n"

@@ -44,8 +44,8 @@ class Item:
 class Survey:
     """Computations, those that take longest first. note: why there are no times, "" if there are.
 
-    layers: by function, the order of the program: numbers of `items`, with what repeats folded, without `others`: ops
-    that stand once and take next to nothing.
+    layers: by function, the order of the program: numbers of `items`, with what repeats folded, without `others`, which
+    take next to nothing.
     """
 
     items: tuple[Item, ...]

@@ -42,8 +42,8 @@ from opsplice.targets.registry.store import Store
 
 _PATTERNS = 'import "opsplice"\n'
 _SECONDS = 0.1
-# The share below which an op that stands once is told with others.
-_LITTLE = 0.005
+# The share below which a computation is told with others.
+_LITTLE = 0.01
 # Ops that only make room, or arrange what is there.
 _IDLE = ("linalg.fill", "linalg.transpose", "linalg.broadcast", "linalg.copy")
 
@@ -83,13 +83,9 @@ def survey(job: Job, on_progress: Progress, *, timed: bool = True) -> Survey:
     ]
     order = sorted(range(len(items)), key=lambda n: (-items[n].total, -items[n].operations * len(items[n].places)))
     found = Survey(tuple(items[n] for n in order), note)
-    others = tuple(n for n, item in enumerate(found.items) if _is_little(item, found))
+    others = tuple(n for n, item in enumerate(found.items) if found.share(item) < _LITTLE and not job.verbose)
     layers = surveyor.layers({n: at for at, n in enumerate(order) if at not in others})
     return dataclasses.replace(found, layers=layers, others=others)
-
-
-def _is_little(item: Item, found: Survey) -> bool:
-    return not (item.is_pattern or item.kernels) and len(item.places) == 1 and found.share(item) < _LITTLE
 
 
 class _Surveyor:

@@ -33,6 +33,12 @@ class Candidate:
     tail: str
     imports: tuple[str, ...] = ()
 
+    @property
+    def call(self) -> str:
+        """What takes the place, with its arguments, in a line."""
+        written = " ".join(self.tail.removeprefix(" with ").removesuffix(" otherwise keep").split())
+        return written.replace("( ", "(").replace(", )", ")").replace(" )", ")")
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -49,6 +55,15 @@ class Task:
     places: tuple[str, ...]
     candidates: tuple[Candidate, ...]
     others: frozenset[str] = frozenset()
+
+    def named(self, candidate: Candidate) -> str:
+        """A candidate's kernel, with its pattern or its arguments where others have the same."""
+        same = [each for each in self.candidates if each.kernel == candidate.kernel]
+        if len(same) == 1:
+            return candidate.kernel.rpartition(".")[2]
+        if len({each.pattern for each in same}) == len(same):
+            return f"{candidate.kernel.rpartition('.')[2]} for {candidate.pattern.rpartition('.')[2]}"
+        return candidate.call
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,8 @@ def _measured(choice: Choice) -> str:
     for candidate, record in zip(choice.task.candidates, choice.records, strict=True):
         if record is not None:
             told = record.failed or f"{time_text(record.seconds[1])} (x{1 / record.ratio:.2f})"
-            times.append(f"{told} by {candidate.kernel}" if not record.failed else f"{candidate.kernel}: {told}")
+            name = choice.task.named(candidate)
+            times.append(f"{told} by {name}" if not record.failed else f"{name}: {told}")
     count = len(choice.task.places)
     return f"{choice.task.what}{f', {count} places' if count > 1 else ''}: {'; '.join(times)}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,11 @@ class Inputs:
     sizes: dict[str, int]
     is_first: bool = False
 
+    def without_denormals(self) -> Inputs:
+        """The same with zeros in their place."""
+        flushed = (_flushed(v) if isinstance(v, np.ndarray) and _is_float(v.dtype) else v for v in self.values)
+        return dataclasses.replace(self, values=tuple(flushed))
+
 
 def inputs_of(cut: Cut, recorded: Sequence[Any] | None, kinds: Sequence[str] = KINDS) -> Iterator[Inputs]:
     """The trials of a match. recorded: its inputs in the program's own run, None where they are not known."""
@@ -58,6 +64,11 @@ def inputs_of(cut: Cut, recorded: Sequence[Any] | None, kinds: Sequence[str] = K
         found = _sizes_of(cut, recorded)
         if found is not None:
             yield Inputs("the program's own", tuple(recorded), found)
+
+
+def _flushed(array: np.ndarray) -> np.ndarray:
+    tiny = 1.2e-38 if array.dtype.itemsize <= 4 else float(np.finfo(array.dtype).tiny)
+    return np.where(np.abs(array.astype(np.float64)) < tiny, np.zeros_like(array), array)
 
 
 def _special(

@@ -1,0 +1,71 @@
+"""The page of results in a browser: nothing of it is wider than a phone, and it is dark where the system is."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from opsplice.measuring.cutting.records import Trial, Verdict, Verification, Whole
+from opsplice.measuring.timing.benching import Bench, Timed
+from opsplice.measuring.timing.folding import Repeated
+from opsplice.measuring.timing.machine import Machine
+from opsplice.measuring.timing.survey_model import Item, Survey
+from opsplice.reports.measured_page import Measured, report_page
+from opsplice.reports.report import ArtifactUse, Miss, Replacement, Report, UnmatchedRule
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+LONG = "a_rather_long_name_of_a_file_in_a_folder_that_is_far_away"
+PHONE = 360
+# What a page measures of itself, in its title.
+PROBE = """<script>document.title = [document.documentElement.scrollWidth, document.documentElement.clientWidth,
+  getComputedStyle(document.body).backgroundColor, document.querySelectorAll('article').length].join(' ')</script>"""
+
+
+def page() -> str:
+    digest = "5" * 64
+    use = ArtifactUse("llvm-cpu embedded-elf-x86_64", f"/{LONG}/{LONG}/norm.c", "x", "object", digest)
+    dims = {"m": [1, 128], "n": 1024, "batch": 8, "heads": 32}
+    match = Replacement("replace p", f"{LONG}.splice:3:4", LONG, "main", f"{LONG}.mlir:7:8", dims, LONG, "inline")
+    match = Replacement(**{**vars(match), "artifacts": (use,), "views": (f"x: {LONG} of {LONG}",)})
+    miss = UnmatchedRule("replace q with k", "a:1:1", "q", (Miss("main", f"{LONG}:9:9", LONG, LONG, "a:1:1"),))
+    times = {"IREE": (2e-3,) * 9, "kernels": (1e-3,) * 9}
+    timed = (Timed(match.location, times, match, (), 10**6, 10**5), Timed("@main", times))
+    bench = Bench(
+        Report((match,), unmatched=(miss,)), Machine("a CPU", 2, 2e11, 3e10), timed, (1, 2), (1.0, 2.0), (3, 4)
+    )
+    trials = (Trial("random", 1e-7, 1e-7, 1e-5),)
+    verified = Verification(bench.report, (Verdict(match, "ok", trials),), (Whole("main", 1e-6, 1e-3),))
+    items = (Item(f"linalg.{LONG}", "tensor<1x128x1024xf32>", ("a:1:1",) * 4, False, 10**9, 10**6, 1e-3),)
+    survey = Survey(items, layers={"main": (Repeated(2, (0, 0)),)})
+    return report_page("a model", [Measured("a model", bench, verified, survey)])
+
+
+def test_a_page_has_all_and_needs_nothing_else() -> None:
+    text = page()
+    assert not re.search(r"https?://|<script|<link|src=", text)
+    for wanted in ("norm.c", "5" * 64, "near", "2 layers", "off 1e-07", "x2.00", "@main"):
+        assert wanted in text
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_browser_shows_it_on_a_phone_and_in_the_dark(tmp_path: Path, dark: bool) -> None:
+    # A frame, for windows are never narrower than 500.
+    inner = page().replace("<details", "<details open").replace("</body>", f"{PROBE}</body>")
+    (tmp_path / "inner.html").write_text(inner)
+    read = "document.title = frames[0].document.title"
+    frame = f'<iframe src="inner.html" width="{PHONE}" height="600" onload="{read}"></iframe>'
+    (tmp_path / "page.html").write_text(f"<!doctype html><body>{frame}</body>")
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
+    command += ["--blink-settings=preferredColorScheme=0"] if dark else []
+    command += [f"--user-data-dir={tmp_path / 'user'}", "--dump-dom", (tmp_path / "page.html").as_uri()]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    found = re.search(r"<title>(\d+) (\d+) (rgb\(.*?\)) (\d+)</title>", shown)
+    assert found is not None, shown
+    assert int(found[1]) <= int(found[2]) <= PHONE, "it is wider than the phone"
+    assert found[3] == ("rgb(20, 22, 26)" if dark else "rgb(255, 255, 255)")
+    assert int(found[4]) >= 4
