@@ -82,23 +82,51 @@ INLINE void store_up_to(float *to, floats value, size_t count) {
   else store_some(to, value, count);
 }
 
-// The lanes from `low` up to `high`, and zeros elsewhere, where memory is not touched. Both may lie outside of a vector.
-INLINE floats load_between(const float *from, ptrdiff_t low, ptrdiff_t high) {
-  if (low <= 0 && high >= LANES) return load(from);
+// The lanes from `low` up to `high`, either of which may lie outside of a vector.
 #if LANES == 16
+typedef __mmask16 lanes;
+INLINE lanes lanes_between(ptrdiff_t low, ptrdiff_t high) {
   uint32_t begin = low <= 0 ? 0xffff : low >= LANES ? 0 : 0xffffu << low;
-  uint32_t end = high >= LANES ? 0xffff : high <= 0 ? 0 : (1u << high) - 1;
-  return (floats)_mm512_maskz_loadu_ps((__mmask16)(begin & end), from);
-#elif LANES == 8
-  int32_t begin = low < 0 ? 0 : low > LANES ? LANES : (int32_t)low;
-  int32_t end = high < 0 ? 0 : high > LANES ? LANES : (int32_t)high;
-  ints lane = {0, 1, 2, 3, 4, 5, 6, 7};
-  return (floats)_mm256_maskload_ps(from, (__m256i)((lane >= begin) & (lane < end)));
+  return (lanes)(begin & (high >= LANES ? 0xffff : high <= 0 ? 0 : (1u << high) - 1));
+}
+// What is there, and `rest` in other lanes, whose memory is not touched.
+INLINE floats load_lanes(const float *from, lanes there, float rest) {
+  return (floats)_mm512_mask_loadu_ps((__m512)splat(rest), there, from);
+}
 #else
-  floats value = splat(0.0f);
-  UNROLL for (int i = 0; i < LANES; i++) if (i >= low && i < high) value[i] = from[i];
+typedef ints lanes;
+INLINE lanes lanes_between(ptrdiff_t low, ptrdiff_t high) {
+  int32_t begin = low <= 0 ? 0 : low >= LANES ? LANES : (int32_t)low;
+  int32_t end = high >= LANES ? LANES : high <= 0 ? 0 : (int32_t)high;
+  ints lane;
+  UNROLL for (int i = 0; i < LANES; i++) lane[i] = i;
+  return (lane >= begin) & (lane < end);
+}
+#if LANES == 8
+INLINE floats load_lanes(const float *from, lanes there, float rest) {
+  return choose(there, (floats)_mm256_maskload_ps(from, (__m256i)there), splat(rest));
+}
+#else
+static __attribute__((noinline, unused)) floats load_lanes(const float *from, lanes there, float rest) {
+  floats value = splat(rest);
+  UNROLL for (int i = 0; i < LANES; i++) if (there[i]) value[i] = from[i];
   return value;
+}
 #endif
+#endif
+
+// Every other lane of two vectors in a row, from the first or the second on.
+INLINE floats every_other(floats a, floats b, const int is_odd) {
+#if LANES == 16
+#define EVERY_OTHER(at) \
+  __builtin_shufflevector(a, b, at, at + 2, at + 4, at + 6, at + 8, at + 10, at + 12, at + 14, at + 16, at + 18, \
+                          at + 20, at + 22, at + 24, at + 26, at + 28, at + 30)
+#elif LANES == 8
+#define EVERY_OTHER(at) __builtin_shufflevector(a, b, at, at + 2, at + 4, at + 6, at + 8, at + 10, at + 12, at + 14)
+#else
+#define EVERY_OTHER(at) __builtin_shufflevector(a, b, at, at + 2, at + 4, at + 6)
+#endif
+  return is_odd ? EVERY_OTHER(1) : EVERY_OTHER(0);
 }
 
 INLINE float sum_of_lanes(floats value) {

@@ -118,3 +118,29 @@ def test_depthwise(kernel, guarded, place, size, stride, dilation, zeros):
             )
         plain = wanted if given is None else wanted + given[:, None, None]
         np.testing.assert_allclose(out, activation(function, plain), rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("place", "size", "stride", "dilation", "zeros"),
+    [
+        ((112, 40), (3, 3), (2, 2), (1, 1), (1, 1, 1, 1)),
+        ((9, 13), (3, 3), (2, 2), (1, 1), (0, 0, 1, 1)),
+        ((8, 37), (2, 2), (1, 1), (1, 1), (0, 0, 0, 0)),
+        ((13, 13), (5, 5), (1, 1), (1, 1), (2, 2, 2, 2)),
+        ((9, 30), (2, 3), (3, 3), (2, 4), (1, 2, 0, 3)),
+        ((3, 1100), (3, 64), (1, 5), (1, 8), (2, 3, 2, 5)),
+        ((1, 7), (1, 7), (1, 1), (1, 1), (0, 0, 0, 0)),
+    ],
+)
+def test_max_pooling(kernel, guarded, place, size, stride, dilation, zeros):
+    x = guarded(np.random.default_rng(0).standard_normal((2, 6, *place)).astype(np.float32) - 3)
+    x[0, 1, 0, 3], x[1, 2] = np.nan, -np.inf
+    top, left, bottom, right = zeros
+    padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=-np.inf)
+    wanted = windows(padded, size, stride, dilation).max((-2, -1))
+    out = guarded(np.full(wanted.shape, 7, np.float32))
+    for at in np.ndindex(2, 2):
+        kernel("convolution/pooling.c", "opsplice_max_pooling")(
+            *(x, *size, *stride, *dilation, top, left, out, 2, 6, *place, *wanted.shape[2:], *at)
+        )
+    np.testing.assert_array_equal(out, wanted)

@@ -51,7 +51,7 @@ MODELS = {
     "normed": (onnx_models.normed_convs, {"convolution_packed": 1, "depthwise_rows": 1}),
     "convolutions": (onnx_models.varied_convs, CONVOLUTIONS),
     "convolutions of a dynamic batch": (lambda: onnx_models.varied_convs("batch"), CONVOLUTIONS),
-    "resnet": (lambda: onnx_models.resnet18(32, 8), {"convolution_packed": 20, "linear_packed": 1}),
+    "resnet": (lambda: onnx_models.resnet18(32, 8), {"convolution_packed": 20, "max_pooling": 1, "linear_packed": 1}),
 }
 
 

@@ -108,7 +108,8 @@ static __attribute__((noinline)) void gather(const layer *of, const float *plane
   for (size_t j = 0; j < taps; j++)
     for (size_t at = 0; at < count; at += LANES, to += LANES) {
       const ptrdiff_t from = first + (ptrdiff_t)(j * of->dw + at);
-      const ptrdiff_t low = least(LANES, from < 0 ? -from : 0), high = (ptrdiff_t)of->width - from;
+      const ptrdiff_t low = -from, high = (ptrdiff_t)of->width - from;
+      const lanes there = lanes_between(low, high);
       const float *image = plane + above * (ptrdiff_t)of->x_h + from * (ptrdiff_t)of->x_w;
       float *piece = to;
       for (size_t c = 0; c < channels; c++, image += of->x_c) {
@@ -116,7 +117,7 @@ static __attribute__((noinline)) void gather(const layer *of, const float *plane
         ptrdiff_t line = above;
         for (size_t r = 0; r < rows; r++, line += apart, row += step, piece += taps * pitch) {
           if (line < 0 || line >= (ptrdiff_t)of->h) store(piece, splat(0.0f));
-          else if (of->x_w == 1) store(piece, load_between(row, low, high));
+          else if (of->x_w == 1) store(piece, load_lanes(row, there, 0.0f));
           else
             for (ptrdiff_t i = 0; i < LANES; i++)
               piece[i] = i >= low && i < high ? row[i * (ptrdiff_t)of->x_w] : 0.0f;

@@ -8,7 +8,7 @@
 // Grid: (ceildiv(c, 4), n); a workgroup does 4 channels.
 #include "../tile.h"
 
-enum { CHANNELS = 4, HIGH = 4 };
+enum { CHANNELS = 4, HIGH = 4, SIZES = 7 };
 
 typedef struct {
   const float *x, *w;
@@ -17,51 +17,41 @@ typedef struct {
   ptrdiff_t h, width, oh, ow, kh, kw, sh, sw, dh, dw, top, left;
 } plane;
 
-#if LANES == 16
-#define EVERY_OTHER(a, b, at) \
-  __builtin_shufflevector(a, b, at, at + 2, at + 4, at + 6, at + 8, at + 10, at + 12, at + 14, at + 16, at + 18, \
-                          at + 20, at + 22, at + 24, at + 26, at + 28, at + 30)
-#elif LANES == 8
-#define EVERY_OTHER(a, b, at) \
-  __builtin_shufflevector(a, b, at, at + 2, at + 4, at + 6, at + 8, at + 10, at + 12, at + 14)
-#else
-#define EVERY_OTHER(a, b, at) __builtin_shufflevector(a, b, at, at + 2, at + 4, at + 6)
-#endif
-
 // The sums of places z ... of row y.
 INLINE void put(const plane *of, floats sums, ptrdiff_t y, ptrdiff_t z) {
   store_up_to(of->out + y * of->ow + z, activated(of->activation, sums), (size_t)(of->ow - z));
 }
 
-#if LANES == 16
-INLINE
-#else
-static __attribute__((noinline))
-#endif
-floats at_edge(const float *x, ptrdiff_t at, ptrdiff_t width) {
-  return load_between(x + at, -at, width - at);
-}
+// Where the elements of two vectors that begin at `at` of a row are inside of it.
+typedef struct {
+  lanes low, high;
+} inside;
 
-// x[at + j], x[at + j + stride] ... of a row. Taps 2k and 2k + 1 with stride 2 share their loads.
-INLINE floats every(const int stride, const int j, const int is_inside, const float *x, ptrdiff_t at, ptrdiff_t width) {
-  at += stride == 1 ? j : j & ~1;
-  floats low = is_inside ? load(x + at) : at_edge(x, at, width);
+// x[0], x[stride] ... Taps 2k and 2k + 1 with stride 2 share their loads. there: null where all is inside.
+INLINE floats every(const int stride, const int is_odd, const float *x, const inside *there) {
+  floats low = there ? load_lanes(x, there->low, 0.0f) : load(x);
   if (stride == 1) return low;
-  at += LANES;
-  floats high = is_inside ? load(x + at) : at_edge(x, at, width);
-  return j & 1 ? EVERY_OTHER(low, high, 1) : EVERY_OTHER(low, high, 0);
+  floats high = there ? load_lanes(x + LANES, there->high, 0.0f) : load(x + LANES);
+  return every_other(low, high, is_odd);
 }
 
 INLINE void places(const plane *of, const int rows, const int size, const int stride, const int is_inside, ptrdiff_t y,
                    ptrdiff_t z) {
   const ptrdiff_t above = y * stride - of->top, first = z * stride - of->left;
   floats sums[HIGH];
+  inside there[SIZES];
+  if (!is_inside) UNROLL for (int j = 0; j < size; j++) {
+    const ptrdiff_t at = first + (stride == 1 ? j : j & ~1);
+    there[j].low = lanes_between(-at, of->width - at);
+    there[j].high = lanes_between(-at - LANES, of->width - at - LANES);
+  }
   UNROLL for (int r = 0; r < rows; r++) sums[r] = splat(of->bias);
   UNROLL for (int i = 0; i < (rows - 1) * stride + size; i++) {
     ptrdiff_t line = above + i;
     if (line < 0 || line >= of->h) continue;
+    const float *x = of->x + line * of->width + first;
     UNROLL for (int j = 0; j < size; j++) {
-      floats value = every(stride, j, is_inside, of->x + line * of->width, first, of->width);
+      floats value = every(stride, j & 1, x + (stride == 1 ? j : j & ~1), is_inside ? 0 : &there[j]);
       UNROLL for (int r = 0; r < rows; r++) {
         const int tap = i - r * stride;
         if (tap >= 0 && tap < size) sums[r] += value * of->w[tap * size + j];
@@ -99,7 +89,7 @@ static void any(const plane *of) {
         for (ptrdiff_t j = 0; j < of->kw; j++) {
           ptrdiff_t first = z * of->sw - of->left + j * of->dw;
           floats value = splat(0.0f);
-          if (of->sw == 1) value = load_between(row + first, -first, of->width - first);
+          if (of->sw == 1) value = load_lanes(row + first, lanes_between(-first, of->width - first), 0.0f);
           else
             for (ptrdiff_t l = 0; l < LANES; l++) {
               ptrdiff_t at = first + l * of->sw;
