@@ -76,9 +76,13 @@ typedef struct {
   size_t c, i, j, y, z;
 } inputs;
 
-// sums += what `channels` channels add, of the rows `from` to `to` of the filter.
-INLINE void add_taps(const layer *of, const inputs in, const int high, const int wide, floats sums[ROWS][VECTORS],
-                     const float *w, size_t channels, size_t from, size_t to) {
+// sums += what `channels` channels add, of the rows `from` to `to` of the filter. is_cut: the first and the last place of a
+// row may lie outside of the image, the first one's first tap at `first`; the others do not.
+INLINE void add_taps(const layer *of, const inputs in, const int is_cut, const int high, const int wide,
+                     floats sums[ROWS][VECTORS], const float *w, size_t channels, size_t from, size_t to,
+                     ptrdiff_t first) {
+  static const float zero = 0.0f;
+  const ptrdiff_t across = (ptrdiff_t)((wide - 1) * of->sw);
   const size_t skipped = (of->kh - (to - from)) * of->kw * PANEL;
   const float *plane = in.x + from * in.i;
   w += from * of->kw * PANEL;
@@ -86,12 +90,17 @@ INLINE void add_taps(const layer *of, const inputs in, const int high, const int
     const float *row = plane;
     for (size_t i = from; i < to; i++, row += in.i) {
       const float *x = row;
-      for (size_t j = 0; j < of->kw; j++, x += in.j, w += PANEL) {
+      ptrdiff_t at = first;
+      for (size_t j = 0; j < of->kw; j++, x += in.j, at += of->dw, w += PANEL) {
+        const int is_first = at >= 0, is_last = at + across < (ptrdiff_t)of->width;
         floats weights[VECTORS];
         UNROLL for (int v = 0; v < VECTORS; v++) __builtin_prefetch(w + AHEAD + v * LANES);
         UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load(w + v * LANES);
         UNROLL for (int p = 0; p < high * wide; p++) {
-          float value = x[(size_t)(p / wide) * in.y + (size_t)(p % wide) * in.z];
+          const float *place = x + (size_t)(p / wide) * in.y + (size_t)(p % wide) * in.z;
+          if (is_cut && p % wide == 0) place = is_first ? place : &zero;
+          if (is_cut && p % wide == wide - 1) place = is_last ? place : &zero;
+          float value = *place;
           UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] += weights[v] * value;
         }
       }
@@ -138,13 +147,17 @@ INLINE void tile(const layer *of, const int step, const int high, const int wide
   const ptrdiff_t first = (ptrdiff_t)(z * of->sw - of->left), above = (ptrdiff_t)(y * of->sh - of->top);
   const ptrdiff_t below = above + (ptrdiff_t)((of->kh - 1) * of->dh + (high - 1) * of->sh), rows = (ptrdiff_t)of->h;
   const float *w = of->w + channel;
-  if (first >= 0 && first + (ptrdiff_t)span <= (ptrdiff_t)of->width && (high == 1 || (above >= 0 && below < rows))) {
+  const ptrdiff_t room = (ptrdiff_t)of->width - first - (ptrdiff_t)span, one = (ptrdiff_t)of->sw;
+  const int is_whole = first >= 0 && room >= 0;
+  if ((is_whole || (step && wide > 1 && first + one >= 0 && room + one >= 0)) &&
+      (high == 1 || (above >= 0 && below < rows))) {
     size_t from = 0, to = of->kh;
     while (from < to && above + (ptrdiff_t)(from * of->dh) < 0) from++;
     while (from < to && above + (ptrdiff_t)((to - 1) * of->dh) >= rows) to--;
     inputs in = {of->x + above * (ptrdiff_t)of->x_h + first * (ptrdiff_t)of->x_w, of->x_c, of->dh * of->x_h,
                  of->dw * of->x_w, of->sh * of->x_h, step ? (size_t)step : of->sw * of->x_w};
-    add_taps(of, in, high, wide, sums, w, of->c, from, to);
+    if (is_whole || !step) add_taps(of, in, 0, high, wide, sums, w, of->c, from, to, 0);
+    else add_taps(of, in, 1, high, wide, sums, w, of->c, from, to, first);
   } else {
     float pieces[PIECES] __attribute__((aligned(64)));
     const size_t taps = span <= SPAN ? 1 : of->kw, count = taps == 1 ? span : reach;
@@ -155,7 +168,7 @@ INLINE void tile(const layer *of, const int step, const int high, const int wide
       channels = least(of->c - c, PIECES / in.c);
       gather(of, of->x + c * of->x_c, channels, lines, high == 1 ? of->dh : 1, above, first, taps, count, pitch,
              pieces);
-      add_taps(of, in, high, wide, sums, w, channels, 0, of->kh);
+      add_taps(of, in, 0, high, wide, sums, w, channels, 0, of->kh, 0);
     }
   }
   float kept[PLACES][TILE] __attribute__((aligned(64)));
