@@ -38,9 +38,9 @@ from opsplice.targets.registry.places import oci
 from opsplice.targets.registry.places.layout import Layout
 from opsplice.targets.registry.places.oci import Descriptor
 from opsplice.targets.registry.places.place import NotFoundError, Place
-from opsplice.targets.registry.places.progress import Meter
 from opsplice.targets.registry.places.reference import Reference, is_reference
 from opsplice.targets.registry.places.remote import Remote
+from opsplice.targets.registry.places.transfer_progress import Meter
 from opsplice.targets.registry.store import Store
 from opsplice.targets.registry.trust import envelope, keys, signing
 from opsplice.targets.registry.trust import lock as locks

@@ -9,7 +9,7 @@ from iree.compiler import ir
 
 from opsplice.rewrites.approaches import insertion, link_conflicts
 from opsplice.rewrites.approaches.annotation import annotate
-from opsplice.rewrites.approaches.table import approach_of
+from opsplice.rewrites.approaches.approach_table import approach_of
 from opsplice.rewrites.ir import emit, raw_symbols
 from opsplice.rewrites.ir.placing import Placer
 from opsplice.rewrites.ir.raw_symbols import Locate

@@ -66,7 +66,7 @@ class Question:
 
 
 def _path(module: str) -> Path:
-    [path] = (ROOT / "matchers").glob(f"*/{module}.py")
+    [path] = (ROOT / "matchers").rglob(f"{module}.py")
     return path
 
 

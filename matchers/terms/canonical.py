@@ -16,7 +16,7 @@ from typing import Any
 
 from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.equalities import REDUCE, TABLE, Computed, Form, Node, Row, Shape, shape
-from opsplice.matchers.terms.folding import FOLDED, fold
+from opsplice.matchers.terms.scalar_folding import FOLDED, fold
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce, Started
 from opsplice.spec_lang.syntax import vocabulary
 

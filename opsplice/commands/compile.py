@@ -15,7 +15,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import check_folder
 from opsplice.runtime import weights as parameters
 from opsplice.runtime.providers import write_folder
-from opsplice.targets.registry.places.progress import size
+from opsplice.targets.registry.places.transfer_progress import size
 
 
 def run(options: argparse.Namespace) -> Answer | int:

@@ -13,7 +13,7 @@ from opsplice.matchers.explain.places import as_known
 from opsplice.matchers.search.matches import Match, NearMiss, Size
 from opsplice.matchers.terms.views import Views
 from opsplice.reports.report import ArtifactUse, DimSize, Miss, PackageUse, Replacement, Report, UnmatchedRule
-from opsplice.rewrites.approaches.table import approach_of
+from opsplice.rewrites.approaches.approach_table import approach_of
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.memory import strides
 from opsplice.rewrites.plan.actions import Action, Choice, KernelCall

@@ -27,8 +27,8 @@ from opsplice.matchers.terms.views import Views
 from opsplice.pipeline.compiler import Step
 from opsplice.reports.report import ArtifactUse, Replacement, Report, UnmatchedRule
 from opsplice.rewrites.apply import apply
+from opsplice.rewrites.approaches import approach_table as approaches
 from opsplice.rewrites.approaches import insertion, link_conflicts
-from opsplice.rewrites.approaches import table as approaches
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, parse_target, targets_of
 from opsplice.rewrites.ir.symbols import Brought, symbols
 from opsplice.rewrites.link import fallback, object_files

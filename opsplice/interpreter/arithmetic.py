@@ -10,7 +10,7 @@ from iree.compiler import ir
 
 from opsplice.interpreter import scalars
 from opsplice.interpreter.elements import exact_dtype, is_float, rounded
-from opsplice.interpreter.machine import Machine, handles
+from opsplice.interpreter.handlers import Machine, handles
 
 
 def wide(value: Any) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from iree.compiler import ir
 
 from opsplice.interpreter.arithmetic import wide
-from opsplice.interpreter.machine import Machine, handles
+from opsplice.interpreter.handlers import Machine, handles
 from opsplice.interpreter.problems import unknown
 from opsplice.interpreter.structured import plain_dims, softmax
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from iree.compiler import ir
 
-from opsplice.interpreter.machine import Machine, handles, number
+from opsplice.interpreter.handlers import Machine, handles, number
 from opsplice.interpreter.problems import EvaluationError, unknown, wrong
 
 

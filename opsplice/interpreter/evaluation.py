@@ -9,7 +9,7 @@ import numpy as np
 from iree.compiler import ir
 
 from opsplice.interpreter import arithmetic, attention, control, structured, tensors  # noqa: F401
-from opsplice.interpreter.machine import Machine
+from opsplice.interpreter.handlers import Machine
 
 
 def evaluate(

@@ -17,7 +17,7 @@ from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.interpreter.arithmetic import wide
-from opsplice.interpreter.machine import Machine, handles
+from opsplice.interpreter.handlers import Machine, handles
 from opsplice.interpreter.problems import EvaluationError, unknown, wrong
 
 Expression = Callable[[Sequence[Any]], Any]

@@ -10,7 +10,7 @@ import numpy as np
 from iree.compiler import ir
 
 from opsplice.interpreter.elements import DYNAMIC, attribute_numbers, undefined
-from opsplice.interpreter.machine import Machine, handles, number
+from opsplice.interpreter.handlers import Machine, handles, number
 from opsplice.interpreter.problems import unknown, wrong
 from opsplice.interpreter.structured import at
 

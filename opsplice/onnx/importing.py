@@ -28,7 +28,7 @@ from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.onnx import loops
 from opsplice.onnx.expansion import FUNCTIONS, WIDENED, Expansion
-from opsplice.onnx.folding import fold
+from opsplice.onnx.known_sizes import fold
 from opsplice.onnx.model_file import STORED, elements, graphs, is_external, read_model, tensors, type_name
 from opsplice.runtime.weights import SCOPE
 

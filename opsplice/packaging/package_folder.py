@@ -36,7 +36,7 @@ from opsplice.spec_lang.formatting import formatter, one_line
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import Artifact
-from opsplice.targets.backends.table import gpus
+from opsplice.targets.backends.backend_table import gpus
 from opsplice.targets.build import llvm
 from opsplice.targets.formats import llvm_types
 from opsplice.targets.plugins.plugin_source import Function

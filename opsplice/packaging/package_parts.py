@@ -23,7 +23,7 @@ from opsplice.spec_lang.loading.libraries import reference
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts import arch as archs
-from opsplice.targets.backends.table import name_of
+from opsplice.targets.backends.backend_table import name_of
 from opsplice.targets.registry.package import ANY, About, Part
 
 # A file beside another, with an ending.

@@ -19,14 +19,14 @@ from opsplice.pipeline.flags import named_backends, named_devices
 from opsplice.spec_lang.loading import libraries
 from opsplice.spec_lang.loading.libraries import Library
 from opsplice.targets.artifacts import arch as archs
-from opsplice.targets.backends.table import gpus, name_of
+from opsplice.targets.backends.backend_table import gpus, name_of
 from opsplice.targets.registry import package
 from opsplice.targets.registry.package_cache import Packages, Unpacked
 from opsplice.targets.registry.places.layout import Layout
 from opsplice.targets.registry.places.place import Place
-from opsplice.targets.registry.places.progress import Meter
 from opsplice.targets.registry.places.reference import Reference, is_reference
 from opsplice.targets.registry.places.remote import Remote
+from opsplice.targets.registry.places.transfer_progress import Meter
 from opsplice.targets.registry.trust import admission, trust
 from opsplice.targets.registry.trust import lock as locks
 from opsplice.targets.registry.trust.admission import Policy

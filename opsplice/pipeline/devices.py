@@ -22,7 +22,7 @@ from opsplice.pipeline.compiler import Compilation, Step
 from opsplice.pipeline.flags import named_backends, named_devices, names_linking
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, device_texts, targets_of
 from opsplice.targets.artifacts import arch as arch_names
-from opsplice.targets.backends.table import gpus
+from opsplice.targets.backends.backend_table import gpus
 
 _ATTRIBUTE = "hal.device.targets"
 

@@ -7,7 +7,7 @@ from html import escape
 
 from opsplice.commands.shared.answer import aligned
 from opsplice.errors import counted
-from opsplice.measuring.timing.folding import Part, Repeated
+from opsplice.measuring.timing.repeated_sequences import Part, Repeated
 from opsplice.measuring.timing.survey_model import Item, Survey
 from opsplice.reports.page import document
 from opsplice.reports.render import brief_location, style

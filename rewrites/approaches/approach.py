@@ -1,4 +1,4 @@
-"""What an approach is: one way for a kernel's code to get into a program. `table.py` lists them."""
+"""What an approach is: one way for a kernel's code to get into a program. `approach_table.py` lists them."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from opsplice.rewrites.plan import interface, workgroups
 from opsplice.rewrites.plan.actions import Buffer, Choice, KernelCall
 from opsplice.spec_lang.syntax import vocabulary
 from opsplice.targets.artifacts.artifact import Artifact, Form
-from opsplice.targets.backends.table import named
+from opsplice.targets.backends.backend_table import named
 from opsplice.targets.formats import entries, ptx
 from opsplice.targets.formats.entries import Entry, Launch, Threads
 from opsplice.targets.formats.ptx_parameters import Given, rearranged

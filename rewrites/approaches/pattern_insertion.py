@@ -12,9 +12,9 @@ from opsplice.errors import OpspliceError
 from opsplice.matchers.search.matches import Binding, Match, Size
 from opsplice.rewrites.plan.actions import Argument, Written
 from opsplice.rewrites.spelling.not_exportable import GapError
+from opsplice.rewrites.spelling.spelled_template import Instance
 from opsplice.rewrites.spelling.speller import spell
 from opsplice.rewrites.spelling.spellings import Spelling
-from opsplice.rewrites.spelling.template import Instance
 from opsplice.spec_lang.checking.computed_arguments import pattern_of
 from opsplice.spec_lang.syntax import tree, vocabulary
 

@@ -28,7 +28,7 @@ from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.link import remainder_mark
 from opsplice.spec_lang.syntax import tree
-from opsplice.targets.backends.table import named
+from opsplice.targets.backends.backend_table import named
 
 SUFFIX = ".mlir"
 _ELEMENTS = ("f16", "f32", "f64", "i32", "i64")

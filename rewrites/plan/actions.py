@@ -116,7 +116,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class KernelCall:
-    """A kernel in the place of a match. Which approach makes the call follows from it (`approaches/table.py`).
+    """A kernel in the place of a match. Which approach makes the call follows from it (`approaches/approach_table.py`).
 
     symbol:  the function's name in the artifacts.
     dims:    the kernel's dims in order of their first appearance; the size of a pack is a tuple.

@@ -9,7 +9,7 @@ from opsplice.rewrites.ir.executable_targets import ProgramTarget, sm_of
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts import arch as archs
-from opsplice.targets.backends.table import name_of, named
+from opsplice.targets.backends.backend_table import name_of, named
 
 
 def clause_for(kernel: tree.Kernel, target: ProgramTarget) -> tree.ArtifactClause | None:

@@ -29,7 +29,7 @@ from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts import source_inputs
-from opsplice.targets.backends.table import name_of
+from opsplice.targets.backends.backend_table import name_of
 from opsplice.targets.build import python_files
 from opsplice.targets.registry.store import Store, key_of
 

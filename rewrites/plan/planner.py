@@ -18,8 +18,8 @@ from opsplice.matchers.ir.tensor_values import element_type
 from opsplice.matchers.search.matches import Match
 from opsplice.matchers.terms.views import Views
 from opsplice.rewrites.approaches.annotation import setters
+from opsplice.rewrites.approaches.approach_table import approach_of
 from opsplice.rewrites.approaches.insertion import Calls, written_by
-from opsplice.rewrites.approaches.table import approach_of
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.ir.placing import anchor_of, needs
 from opsplice.rewrites.memory import strides

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from opsplice.errors import OpspliceError
-from opsplice.rewrites.approaches.table import approach_of
+from opsplice.rewrites.approaches.approach_table import approach_of
 from opsplice.rewrites.plan.actions import KernelCall
 
 # For each element type that is converted, the flag that asks for it: `--iree-input-demote-f64-to-f32`.

@@ -13,9 +13,9 @@ from iree.compiler import ir
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.not_exportable import GapError
+from opsplice.rewrites.spelling.spelled_template import Instance
 from opsplice.rewrites.spelling.speller import spell
 from opsplice.rewrites.spelling.spellings import Spelling
-from opsplice.rewrites.spelling.template import Instance
 from opsplice.spec_lang.checking.op_parameters import rewritten
 from opsplice.spec_lang.syntax import tree
 

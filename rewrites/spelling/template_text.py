@@ -12,8 +12,8 @@ from opsplice.rewrites.approaches.annotation import attribute_of
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.spelling.dim_bounds import Axis
 from opsplice.rewrites.spelling.not_exportable import GapError
+from opsplice.rewrites.spelling.spelled_template import NAME_ONLY
 from opsplice.rewrites.spelling.spellings import Spelling
-from opsplice.rewrites.spelling.template import NAME_ONLY
 from opsplice.rewrites.spelling.template_values import Apply, Lazy, Leaf, Number, Size, Tensor
 from opsplice.spec_lang.syntax import tree, vocabulary
 

@@ -18,7 +18,7 @@ from opsplice.spec_lang.checking.op_parameters import instances
 from opsplice.spec_lang.checking.patterns import check_pattern_names, check_use
 from opsplice.spec_lang.checking.rules import check_phase, check_rule
 from opsplice.spec_lang.checking.types.element_types import Report
-from opsplice.spec_lang.checking.types.inference import Signature, infer
+from opsplice.spec_lang.checking.types.type_inference import Signature, infer
 from opsplice.spec_lang.checking.walks import expressions
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import Diagnostic, error

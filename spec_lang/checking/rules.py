@@ -15,7 +15,6 @@ from opsplice.spec_lang.checking.conditions import (
 )
 from opsplice.spec_lang.checking.patterns import attribute_variables, check_constants, factors
 from opsplice.spec_lang.checking.types.element_types import Report
-from opsplice.spec_lang.checking.types.inference import Signature, infer
 from opsplice.spec_lang.checking.types.signature_binding import (
     Binding,
     dims_of,
@@ -23,6 +22,7 @@ from opsplice.spec_lang.checking.types.signature_binding import (
     merge_dims,
     possible_elements,
 )
+from opsplice.spec_lang.checking.types.type_inference import Signature, infer
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import Diagnostic, did_you_mean, error
 from opsplice.spec_lang.syntax.tree import ScalarType, Span, TensorType, Type

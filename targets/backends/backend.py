@@ -1,6 +1,6 @@
 """What a backend is: a kind of device by all its names, what its code is built of, and what that code is called with.
 
-`table.py` lists them.
+`backend_table.py` lists them.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from opsplice.targets.registry.places import oci
 from opsplice.targets.registry.places.layout import Layout
 from opsplice.targets.registry.places.oci import Descriptor
 from opsplice.targets.registry.places.place import InterruptedTransferError, NotFoundError, Place, explained, is_sound
-from opsplice.targets.registry.places.progress import Meter
 from opsplice.targets.registry.places.reference import Reference
+from opsplice.targets.registry.places.transfer_progress import Meter
 from opsplice.targets.registry.store import key_of
 
 

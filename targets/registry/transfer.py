@@ -15,7 +15,7 @@ from opsplice.targets.registry.package import Package, Variant
 from opsplice.targets.registry.places import oci
 from opsplice.targets.registry.places.oci import Descriptor
 from opsplice.targets.registry.places.place import Place
-from opsplice.targets.registry.places.progress import Meter
+from opsplice.targets.registry.places.transfer_progress import Meter
 
 LARGEST = 8 << 30
 _AT_ONCE = 6

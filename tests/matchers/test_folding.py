@@ -13,7 +13,7 @@ from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
 from opsplice.matchers.terms import constants as numbers
-from opsplice.matchers.terms.folding import FOLDED, fold
+from opsplice.matchers.terms.scalar_folding import FOLDED, fold
 from opsplice.matchers.terms.terms import Apply, Constant
 from opsplice.spec_lang.syntax.vocabulary import CMPF_PREDICATES, CMPI_PREDICATES, OPS, bits
 

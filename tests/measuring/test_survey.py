@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import opsplice
-from opsplice.measuring.timing.folding import Part, Repeated, folded
+from opsplice.measuring.timing.repeated_sequences import Part, Repeated, folded
 from opsplice.reports.render_survey import survey_page, survey_text
 
 MODEL = """

@@ -10,7 +10,7 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir.op_names import ops_in
-from opsplice.rewrites.approaches import table
+from opsplice.rewrites.approaches import approach_table as table
 from opsplice.rewrites.approaches.approach import Approach, Later
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import Placer

@@ -19,7 +19,7 @@ from opsplice.rewrites.plan.actions import KernelCall
 from opsplice.rewrites.plan.planner import plan
 from opsplice.spec_lang.loading.loader import load
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest
-from opsplice.targets.backends import table
+from opsplice.targets.backends import backend_table as table
 from opsplice.targets.backends.backend import Backend
 from opsplice.targets.formats.entries import Entry
 from opsplice.targets.registry.store import Store

@@ -13,7 +13,7 @@ from opsplice.commands.shared.jobs import package_options
 from opsplice.errors import OpspliceError, counted
 from opsplice.packages import BuiltPackage, Pushed
 from opsplice.targets.registry.package_cache import Kept
-from opsplice.targets.registry.places.progress import size
+from opsplice.targets.registry.places.transfer_progress import size
 
 _SECONDS = {"d": 86400.0, "h": 3600.0}
 

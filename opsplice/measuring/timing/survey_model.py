@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from opsplice.measuring.timing.folding import Part, Repeated
+from opsplice.measuring.timing.repeated_sequences import Part, Repeated
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from opsplice.measuring.cutting.cuts import CutError, Cuts, Piece, Work, element
 from opsplice.measuring.cutting.records import Cut
 from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.timing import benching
-from opsplice.measuring.timing.folding import Part, folded
 from opsplice.measuring.timing.paired import in_turn
+from opsplice.measuring.timing.repeated_sequences import Part, folded
 from opsplice.measuring.timing.survey_model import Item, Survey
 from opsplice.measuring.verifying.trials import inputs_of
 from opsplice.measuring.verifying.verification import Progress, as_runnable, of_text

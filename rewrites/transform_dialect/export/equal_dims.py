@@ -11,7 +11,7 @@ from opsplice.matchers.capture.expressions import Axes
 from opsplice.matchers.terms.terms import Index, Loop
 from opsplice.matchers.terms.views import Views
 from opsplice.rewrites.spelling.not_exportable import GapError
-from opsplice.rewrites.spelling.template import Instance
+from opsplice.rewrites.spelling.spelled_template import Instance
 from opsplice.spec_lang.syntax import tree
 
 

@@ -34,9 +34,9 @@ from opsplice.rewrites.plan.planner import Resolver, plan
 from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.dim_bounds import Alternative, Axis, Check, Extent
 from opsplice.rewrites.spelling.not_exportable import Gap, GapError
+from opsplice.rewrites.spelling.spelled_template import Instance, Template
 from opsplice.rewrites.spelling.speller import spell
 from opsplice.rewrites.spelling.spellings import spellings, with_options
-from opsplice.rewrites.spelling.template import Instance, Template
 from opsplice.rewrites.transform_dialect.export import equal_dims
 from opsplice.rewrites.transform_dialect.export.artifact_paths import Carrier, place
 from opsplice.rewrites.transform_dialect.export.instances import covers, instances, option_count

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.not_exportable import GapError
+from opsplice.rewrites.spelling.spelled_template import Instance
 from opsplice.rewrites.spelling.spellings import Spelling
-from opsplice.rewrites.spelling.template import Instance
 from opsplice.rewrites.transform_dialect.export.op_matchers import is_any_contraction
 from opsplice.spec_lang.checking.walks import expressions
 from opsplice.spec_lang.syntax import tree, vocabulary

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.dim_bounds import Axis, Extent
 from opsplice.rewrites.spelling.not_exportable import GapError
-from opsplice.rewrites.spelling.template import Instance
+from opsplice.rewrites.spelling.spelled_template import Instance
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
 

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from opsplice.rewrites.approaches.table import approach_of
+from opsplice.rewrites.approaches.approach_table import approach_of
 from opsplice.rewrites.plan.actions import KernelCall
 from opsplice.rewrites.spelling.not_exportable import GapError
 from opsplice.rewrites.transform_dialect.export.sequences import Pass

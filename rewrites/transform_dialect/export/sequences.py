@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from opsplice.matchers.capture.opaque_ops import quoted
 from opsplice.rewrites.spelling.dim_bounds import Alternative, Axis, Contracts, Untuned
-from opsplice.rewrites.spelling.template import Template
+from opsplice.rewrites.spelling.spelled_template import Template
 from opsplice.rewrites.transform_dialect.export.op_matchers import Direct
 from opsplice.spec_lang.checking.contraction_query import KINDS
 

@@ -4,9 +4,9 @@ The parser builds it, the checker judges it, the formatter prints it, the matche
 nothing of MLIR payloads. Every node carries the span of source text that it came from.
 """
 
-from opsplice.spec_lang.syntax.tree.conditions import *
-from opsplice.spec_lang.syntax.tree.declarations import *
-from opsplice.spec_lang.syntax.tree.expressions import *
-from opsplice.spec_lang.syntax.tree.source import *
+from opsplice.spec_lang.syntax.tree.dim_expressions import *
+from opsplice.spec_lang.syntax.tree.items import *
+from opsplice.spec_lang.syntax.tree.pattern_expressions import *
+from opsplice.spec_lang.syntax.tree.spans import *
 from opsplice.spec_lang.syntax.tree.traversal import *
 from opsplice.spec_lang.syntax.tree.types import *

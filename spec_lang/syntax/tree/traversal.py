@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from opsplice.spec_lang.syntax.tree.source import Span
+from opsplice.spec_lang.syntax.tree.spans import Span
 
 
 def parts(node: object) -> Iterator[Any]:

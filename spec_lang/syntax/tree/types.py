@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from opsplice.spec_lang.syntax.tree.source import Span
+from opsplice.spec_lang.syntax.tree.spans import Span
 
 if TYPE_CHECKING:
-    from opsplice.spec_lang.syntax.tree.conditions import Arithmetic, Literal
+    from opsplice.spec_lang.syntax.tree.dim_expressions import Arithmetic, Literal
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from opsplice.targets.registry.places import oci
 from opsplice.targets.registry.places.layout import Layout
 from opsplice.targets.registry.places.oci import EMPTY_CONFIG, Descriptor, Index, Manifest
 from opsplice.targets.registry.places.place import NotFoundError, Place, is_sound
-from opsplice.targets.registry.places.progress import Meter
 from opsplice.targets.registry.places.reference import Reference
 from opsplice.targets.registry.places.remote import Remote
+from opsplice.targets.registry.places.transfer_progress import Meter
 from tests.targets.registry import faulty
 from tests.targets.registry.faulty import Fault, Layer
 from tests.targets.registry.sample import ABOUT, parts
@@ -330,7 +330,7 @@ class Terminal:
 
 
 def test_a_bar_on_a_terminal_and_one_line_elsewhere(monkeypatch: pytest.MonkeyPatch):
-    from opsplice.targets.registry.places import progress
+    from opsplice.targets.registry.places import transfer_progress as progress
 
     monkeypatch.setattr(progress, "_PAUSE", 0.0)
     for columns, is_terminal, expected in (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opsplice.spec_lang.syntax.tree.conditions import DimExpr, Literal
-from opsplice.spec_lang.syntax.tree.source import Span
+from opsplice.spec_lang.syntax.tree.dim_expressions import DimExpr, Literal
+from opsplice.spec_lang.syntax.tree.spans import Span
 from opsplice.spec_lang.syntax.tree.types import Type
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from opsplice.spec_lang.syntax.tree.conditions import Condition, DimExpr, Literal
-from opsplice.spec_lang.syntax.tree.expressions import Attribute, Code, Constant, Expr, Let, Name, Wildcard
-from opsplice.spec_lang.syntax.tree.source import Source, Span
+from opsplice.spec_lang.syntax.tree.dim_expressions import Condition, DimExpr, Literal
+from opsplice.spec_lang.syntax.tree.pattern_expressions import Attribute, Code, Constant, Expr, Let, Name, Wildcard
+from opsplice.spec_lang.syntax.tree.spans import Source, Span
 from opsplice.spec_lang.syntax.tree.traversal import parts
 from opsplice.spec_lang.syntax.tree.types import OpVariable, Parameter, ScalarType, Type, TypeVariable
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from opsplice.spec_lang.syntax.tree.source import Span
+from opsplice.spec_lang.syntax.tree.spans import Span
 from opsplice.spec_lang.syntax.tree.types import ScalarType
 
 if TYPE_CHECKING:
-    from opsplice.spec_lang.syntax.tree.expressions import Expr
+    from opsplice.spec_lang.syntax.tree.pattern_expressions import Expr
 
 
 @dataclass(frozen=True)
