@@ -122,7 +122,7 @@ survey [flags]: show what a model computes, what that costs, and what there are 
   @packages
   --no-time  run nothing; shares are then of operations
   --html=FILE  write it as a page that needs no other file
-  --verbose  show what takes less than 1 %, too, and IREE's own messages
+  --verbose  show what takes less than 1 %%, too, and IREE's own messages
   = Computations are named by the patterns that come with opsplice, the largest first; other ops by their names. Times
       are those of IREE's own code for each alone.
 
