@@ -140,7 +140,8 @@ class Inputs:
             if binding is None:
                 continue
             self.state.note_sizes(access)
-            for view in levels[:position]:
+            values = [level.value for level in levels]
+            for view in levels[: values.index(binding.value) if binding.value in values else position]:
                 self._account(view)
             if not self.state.bind(node, parameter.type.element.name, binding):
                 return None

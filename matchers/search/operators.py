@@ -65,8 +65,9 @@ class Operators:
             yield lambda: self.state.fail(node, Why.TWICE) or None
             return
         self.state.hold(node)
+        between = chains.read_between(self.views, found, spellings[0]) if respelled else ()
         for goals, seen in pairings or [(straight, ())]:
-            yield lambda goals=goals, seen=seen: self._pairing(goals, seen)
+            yield lambda goals=goals, seen=seen: self._pairing(goals, (*between, *seen))
 
     def _compared(self, node: Apply, found: Apply) -> tuple[Apply, ...]:
         """A comparison as it is and with its sides swapped: those that have the predicate that is wanted."""

@@ -14,7 +14,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.terms.canonical import ASSOCIATIVE
-from opsplice.matchers.terms.terms import Access, Apply, Term
+from opsplice.matchers.terms.terms import Access, Apply, Reduce, Term
 from opsplice.matchers.terms.views import Views
 
 MAX_OPERANDS = 6
@@ -52,6 +52,28 @@ def operands(node: Apply) -> tuple[Any, ...]:
         if len(pending) + len(found) > MAX_OPERANDS:
             return node.args
     return tuple(found)
+
+
+def read_between(views: Views, term: Term, reading: Apply) -> tuple[ir.Operation, ...]:
+    """The ops that a term is made by, down to what it is read as being made of."""
+    ends, pending = set[Access](), list[Any](reading.args)
+    while pending:
+        part = pending.pop()
+        ends |= {part} if isinstance(part, Access) else set()
+        pending += _made_of(part)
+    seen, pending = dict[ir.Operation, None](), [term]
+    while pending:
+        part = pending.pop()
+        step = views.expand(part) if isinstance(part, Access) and part not in ends else None
+        if step is not None and views.constant(part) is None:
+            seen.update({} if step.op is None else {step.op: None})
+            pending.append(step.term)
+        pending += _made_of(part)
+    return tuple(seen)
+
+
+def _made_of(part: Any) -> tuple[Any, ...]:
+    return part.args if isinstance(part, Apply) else (part.body,) if isinstance(part, Reduce) else ()
 
 
 def groupings(

@@ -86,5 +86,10 @@ def test_rows_without_keys(kernel, n):
         mask = np.where(dropped, np.float32(fill), np.float32(0))
         attention(function, q, k, v, out, (mask, None, None, None), zeros=zeros)
         np.testing.assert_allclose(out[1:], expected[1:], rtol=1e-5, atol=1e-5)
+        if zeros and fill == -np.inf:
+            wrong = np.where(np.arange(3)[:, None] == 1, np.float32(np.nan), q)
+            for by, middle in ((1, np.nan), (2, 0.0)):
+                attention(function, wrong, k, v, out, (None, None, None, dropped), fill=fill, zeros=by)
+                np.testing.assert_array_equal(out[:2], np.array([[0.0], [middle]]) + np.zeros_like(out[:2]))
         if fill < -1e30:  # lower than scores can tell
             np.testing.assert_allclose(out[0], expected[0], rtol=1e-5, atol=1e-5)

@@ -390,3 +390,27 @@ def test_a_reduction_that_compares_and_chooses(find, compared, chosen, combiner)
     pattern = "pattern p(x: tensor<m x n x f32>) {{ reduce {}[m n -> m](x) }}"
     found = {name: find(payload, pattern.format(name)).count for name in ("maximumf", "minimumf")}
     assert found == {name: int(name == combiner) for name in found}
+
+
+def test_the_ops_that_a_spelling_is_read_through_are_part_of_the_match(find):
+    """Where both factors of a product are scaled, and seen through views, each of these ops is the match's."""
+    payload = """
+    func.func @f(%x: tensor<2x2x6xf32>, %w: tensor<6x8xf32>) -> tensor<4x8xf32> {
+      %c = arith.constant dense<0.5> : tensor<2x2x6xf32>
+      %d = arith.constant dense<0.25> : tensor<6x8xf32>
+      %zero = arith.constant dense<0.0> : tensor<4x8xf32>
+      %a = arith.mulf %x, %c : tensor<2x2x6xf32>
+      %b = arith.mulf %w, %d : tensor<6x8xf32>
+      %rows = tensor.collapse_shape %a [[0, 1], [2]] : tensor<2x2x6xf32> into tensor<4x6xf32>
+      %y = linalg.matmul ins(%rows, %b : tensor<4x6xf32>, tensor<6x8xf32>) outs(%zero : tensor<4x8xf32>)
+        -> tensor<4x8xf32>
+      %r = math.absf %y : tensor<4x8xf32>
+      return %r : tensor<4x8xf32>
+    }"""
+    spec = """pattern p(x: tensor<m x k x f32>, w: tensor<k x n x f32>, s: f32) {
+      absf(mulf(contract[m k, k n -> m n](x, w), s))
+    }"""
+    match = find(payload, spec).only
+    assert match.inputs["s"].constant == 0.125
+    assert sum(op.name == "arith.mulf" for op in match.ops) == 2
+    assert {"tensor.collapse_shape", "linalg.matmul"} <= {op.name for op in match.ops}

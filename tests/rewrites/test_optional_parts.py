@@ -63,7 +63,8 @@ void attend(In q, In k, In v, In bias, In mask, const _Bool *keep, const _Bool *
     for (size_t l = 0; l < e; ++l)
       out[i * out_m + l * out_e] = out[i * out_m + l * out_e] * shrink + weight * v[j * v_n + l * v_e];
   }
-  for (size_t l = 0; l < e; ++l) out[i * out_m + l * out_e] /= zeros && total == 0 ? 1 : total;
+  for (size_t l = 0; l < e; ++l) out[i * out_m + l * out_e] = (zeros && total == 0) || (zeros == 2 && total != total)
+    ? 0 : out[i * out_m + l * out_e] / total;
 }
 """
 FILES = sorted(path.stem for path in LAYERS.glob("attention*.mlir"))

@@ -2,7 +2,8 @@
 // under the largest score so far, and the sum of values, which shrinks where a larger score comes.
 //
 // Buffers that a match lacks are null; `scale` is 1 and `cap` 0 then. What `keep` or `drop` leaves out has the score
-// `fill`. A row whose scores are all minus infinity is zero with `zeros`, and NaN without.
+// `fill`. A row whose scores are all minus infinity is zero with `zeros`, and NaN without; with
+// `zeros` 2 any row that were NaN is zero.
 //
 // Grid: (b, ceildiv(m, 84)); a workgroup does up to 84 rows of one head, fewer at a time where they are long: IREE gives a
 // worker 128 KiB of stack, and this takes 85.
@@ -124,11 +125,12 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
         peak = larger(row[l], peak);
       }
       float top = peaks[i] = largest_of_lanes(peak), under = top == NEVER ? 0.0f : top;
-      shrink[i] = exponential_below(splat(before - under))[0];
+      shrink[i] = before == top ? 1.0f : exponential_below(splat(before - under))[0];
       totals[i] *= shrink[i];
       UNROLL for (size_t l = 0; l < KEYS / LANES; l++) {
         floats weight = exponential_below(row[l] - under);
         totals[i] += weight;
+        if (with->zeros == 2) weight = choose(weight == weight, weight, splat(0.0f));
         store(scores + i * KEYS + l * LANES, weight);
       }
     }
@@ -141,8 +143,10 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
   }
 
   for (size_t i = 0; i < rows; i++) {
-    float empty = with->zeros ? 0.0f : __builtin_nanf("");
-    float factor = peaks[i] == NEVER ? empty : 1.0f / sum_of_lanes(totals[i]), *to = of->out + (start + i) * of->out_m;
+    float total = sum_of_lanes(totals[i]), *to = of->out + (start + i) * of->out_m;
+    int is_number = total == total, is_low = peaks[i] == NEVER && is_number;
+    float factor = is_low ? __builtin_nanf("") : 1.0f / total;
+    if ((with->zeros && is_low) || (with->zeros == 2 && !is_number)) factor = 0.0f;
     for (size_t c = 0; c < of->e; c += LANES) {
       floats value = load(sums + i * width + c) * factor;
       if (of->out_e == 1) store_up_to(to + c, value, of->e - c);
