@@ -137,12 +137,12 @@ def int8_linear(m: int, k: int, n: int) -> Model:
     return graph.model(graph.op("Add", y, graph.weight(n, size=0.1)))
 
 
-def nibble_linear(m: int, k: int, n: int, accuracy: int = 0) -> Model:
-    """Weights of four bits in blocks of 32; `accuracy` 4 lets onnxruntime quantise the input, too."""
+def nibble_linear(m: int, k: int, n: int, bits: int = 4) -> Model:
+    """Weights of a few bits in blocks of 32."""
     graph, blocks = Graph(), -(-k // 32)
-    weight = graph.constant(graph.random.integers(0, 256, (n, blocks, 16), np.uint8))
+    weight = graph.constant(graph.random.integers(1, 256, (n, blocks, 4 * bits), np.uint8))
     scales = graph.constant((graph.random.uniform(0.5, 1.5, n * blocks) / 8 / np.sqrt(k)).astype(np.float32))
-    form = {"N": n, "K": k, "bits": 4, "block_size": 32, "accuracy_level": accuracy, "domain": "com.microsoft"}
+    form = {"N": n, "K": k, "bits": bits, "block_size": 32, "domain": "com.microsoft"}
     return graph.model(graph.op("MatMulNBits", graph.input(m, k), weight, scales, **form), (m, n))
 
 

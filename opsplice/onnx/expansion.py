@@ -404,11 +404,12 @@ def _matmul_nbits(on: Expansion, node: onnx.NodeProto) -> str | None:
     # Differences of numbers of 8 bits may not fit into a byte with a sign.
     if bits == 8 and not (abs(numbers.astype(np.int16) - middle) < 128).all():
         return None
-    kept = on.give(numbers.astype(np.int8), large=True)
-    if bits < 8:
-        # Kernels see that they fit into so many bits. BitwiseAnd is newer than many of these models.
-        kept = on.put("Clip", kept, *(on.give(np.array(end, np.int8)) for end in (0, (1 << bits) - 1)))
-    centred = on.put("Sub", kept, on.give(middle.astype(np.int8), large=bool(zero)))
+    # Kernels see by the limits that these fit into so many bits; BitwiseAnd is newer than many of these models.
+    ends = [on.give(np.array(end, np.int8)) for end in (0, (1 << bits) - 1)] if bits < 8 else []
+    large = [numbers, middle] if zero else [numbers]
+    kept = [on.give(each.astype(np.int8), large=True) for each in large]
+    limited = [on.put("Clip", each, *ends) if ends else each for each in kept]
+    centred = on.put("Sub", limited[0], limited[1] if zero else on.give(middle.astype(np.int8)))
     weight = on.put("Cast", centred, to=helper.np_dtype_to_tensor_dtype(scales.dtype))
     scaled = on.put("Mul", weight, on.give(np.ascontiguousarray(scales.reshape(rows, blocks, 1)), large=True))
     flat = on.put("Reshape", scaled, on.give(np.array([rows, blocks * block])))

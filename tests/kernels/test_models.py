@@ -76,3 +76,9 @@ def test_numbers(name, tmp_path):
     assert {kernel: found.count(kernel) for kernel in found} == wanted, program.report
     (reference,) = ReferenceEvaluator(model.proto, new_ops=[MatMulNBits]).run(None, model.inputs)
     np.testing.assert_allclose(program.run("main", *model.inputs.values()), reference, rtol=1e-4, atol=1e-4)
+
+
+def test_bytes_are_no_numbers_of_four_bits(tmp_path):
+    (tmp_path / "model.onnx").write_bytes(onnx_models.nibble_linear(3, 64, 40, bits=8).proto.SerializeToString())
+    report = opsplice.match(tmp_path / "model.onnx", [SPEC.with_name("quantised.splice")])
+    assert (report.replacements, report.kept) == ((), ())
