@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes.util
 import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -43,6 +44,8 @@ _EXTRAS = {
     "PyTorch models": ("torch", "torch", "2.13", _CPU_TORCH),
     "JAX functions": ("jax", "jax", "0.10", ""),
     "ONNX models": ("onnx", "onnx", "1.23", ""),
+    "functions of Numba": ("numba", "numba", "0.68", ""),
+    "libraries of TVM FFI": ("apache-tvm-ffi", "tvm", "", ""),
 }
 
 _VULKAN_DRIVER_FOLDERS = ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d")
@@ -73,6 +76,7 @@ def probe(store: Store | None = None, environ: Mapping[str, str] = os.environ) -
             *(_compiler(compiler, folder) for compiler in toolchains.NAMES),
             _llvm(folder),
             *(_kernels(arch, environ) for arch in archs.ARCHS),
+            *(_emulator(arch) for arch in archs.ARCHS if arch != archs.host_arch()),
             *(_shaders(language, folder, environ) for language in shaders.COMPILERS),
             _validator(environ),
             *(_cuda_compiler(name, title, folder) for name, title in (("nvcc", "nvcc"), ("nvrtc", "NVRTC"))),
@@ -178,6 +182,15 @@ def _kernels(arch: archs.Arch, environ: Mapping[str, str]) -> Check:
     if problem is None:
         return Check(name, True, detail)
     return Check(name, bool(chosen), f"{detail}; {problem.message}" if detail else problem.message, problem.hint)
+
+
+def _emulator(arch: archs.Arch) -> Check:
+    """What runs programs for another architecture here, as the tests of kernels do."""
+    name = f"programs for {arch}"
+    found = [each for each in (f"qemu-{arch}-static", f"qemu-{arch}") if shutil.which(each)]
+    if not found:
+        return Check(name, False, "nothing runs them here", "apt-get install qemu-user-static")
+    return Check(name, True, f"run by {found[0]}")
 
 
 def _shaders(language: shaders.Language, folder: Path, environ: Mapping[str, str]) -> Check:

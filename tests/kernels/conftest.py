@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.kernels import emulated
 
 SOURCES = Path(__file__).parents[2] / "kernels" / "opsplice_kernels"
 BARE = ["-std=c17", "-O3", "-fPIC", "-ffreestanding", "-fno-stack-protector", "-fno-math-errno"]
@@ -26,9 +29,15 @@ VNNI = {"avx2": ("-mavxvnni", "avx_vnni"), "avx512": ("-mavx512vnni", "avx512_vn
 Function = Callable[..., None]
 
 
-@pytest.fixture(scope="package", params=LEVELS)
-def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Function]:
+@pytest.fixture(scope="package", params=[*LEVELS, *emulated.TARGETS])
+def kernel(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str, str], Function]]:
     """A function of a source file, of one level; its arrays are pointers, None is null, ints are sizes."""
+    if request.param in emulated.TARGETS:
+        with contextlib.ExitStack() as stack:
+            yield _elsewhere(request.param, tmp_path_factory, stack)
+        return
     compiler = shutil.which("clang") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("there is no C compiler")
@@ -52,6 +61,25 @@ def kernel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             built[source] = ctypes.CDLL(str(output))
         function = getattr(built[source], name)
         return lambda *args: function(*map(_converted, args))
+
+    yield load
+
+
+def _elsewhere(
+    arch: str, folders: pytest.TempPathFactory, stack: contextlib.ExitStack
+) -> Callable[[str, str], Function]:
+    emulated.emulator(arch)
+    running: dict[str, emulated.Emulated] = {}
+
+    def load(source: str, name: str) -> Function:
+        if source == "quantised/linear.c":
+            pytest.skip("its instructions are those of x86_64")
+        if (arch, source) == ("riscv64", "quantised/quantise.c"):
+            pytest.skip("QEMU 7.2 ends at one of its instructions: decode_save_opc")
+        if source not in running:
+            running[source] = emulated.Emulated(SOURCES / source, arch, folders.mktemp(arch))
+            stack.callback(running[source].close)
+        return getattr(running[source], name)
 
     return load
 

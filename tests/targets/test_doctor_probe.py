@@ -184,3 +184,9 @@ def test_a_failing_home_is_a_check_not_an_exception(monkeypatch):
 
     monkeypatch.setattr(doctor, "Store", fail)
     assert not doctor._cache(None).ok
+
+
+def test_emulators_of_other_architectures(monkeypatch):
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: name if name == "qemu-riscv64" else None)
+    assert doctor._emulator("riscv64").detail == "run by qemu-riscv64"
+    assert doctor._emulator("aarch64").how_to_get == "apt-get install qemu-user-static"

@@ -1,0 +1,111 @@
+"""Kernels of other architectures, run under QEMU's emulation of their CPUs."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opsplice.targets.artifacts.artifact import CpuTarget
+from opsplice.targets.build import linker, toolchains
+
+DRIVER = Path(__file__).with_name("emulated.c")
+TARGETS = {
+    "aarch64": CpuTarget("aarch64", frozenset({"neon"})),
+    "riscv64": CpuTarget("riscv64", frozenset({"m", "a", "f", "d", "c", "v"})),
+}
+# As QEMU calls them; its `max` for RISC-V is younger than Debian's.
+CPUS = {"aarch64": "max", "riscv64": "rv64,v=true,vlen=256"}
+_NUMBER, _FLOAT, _ARRAY = 0, 1, 2
+
+
+class Emulated:
+    """The functions of one source file, in a process of an emulator, which goes with this object."""
+
+    def __init__(self, source: Path, arch: str, folder: Path) -> None:
+        target = TARGETS[arch]
+        self._names = re.findall(r"^void (opsplice_\w+)\(", source.read_text(), re.MULTILINE)
+        table = folder / "table.c"
+        entries = "".join(f"void {name}(void);\n" for name in self._names)
+        listed = ", ".join(f"{{{name}}}" for name in self._names)
+        table.write_text(f"{entries}const struct {{ void (*f)(void); }} functions[] = {{{listed}}};\n")
+        objects = []
+        for number, file in enumerate((source, DRIVER, table)):
+            objects.append(str(folder / f"{number}.o"))
+            compiler(arch).compile(file, Path(objects[-1]), target, "object", "c")
+        program = folder / "program"
+        linker.join([Path(each) for each in objects], [], ("_start",), folder / "all.o", target)
+        command = [
+            linker.embedded(),
+            "-flavor",
+            "gnu",
+            "-static",
+            "--no-relax",
+            str(folder / "all.o"),
+            "-o",
+            str(program),
+        ]
+        subprocess.run(command, check=True)
+        self._process = subprocess.Popen(
+            [emulator(arch), "-cpu", CPUS[arch], str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        number = self._names.index(name)
+        return lambda *given: self._call(number, given)
+
+    def close(self) -> None:
+        """End the emulator."""
+        self._process.kill()
+        self._process.communicate()
+
+    def _call(self, number: int, given: tuple[object, ...]) -> None:
+        memory = [_memory(each) for each in given if isinstance(each, np.ndarray)]
+        words = [struct.pack("<QQ", number, len(given)), *map(_packed, given)]
+        self._process.stdin.write(b"".join(words))
+        self._process.stdin.flush()
+        for own in memory:
+            data = self._process.stdout.read(own.nbytes)
+            assert len(data) == own.nbytes, f"the emulator ended with {self._process.wait()}"
+            if data != own.tobytes():
+                own[...] = np.frombuffer(data, np.uint8)
+
+
+def _memory(array: np.ndarray) -> np.ndarray:
+    """The bytes from where an array begins to where the memory that it is a view of ends."""
+    whole = array
+    while isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    return whole.reshape(-1).view(np.uint8)[array.ctypes.data - whole.ctypes.data :]
+
+
+def _packed(value: object) -> bytes:
+    if isinstance(value, np.ndarray):
+        memory = _memory(value)
+        return struct.pack("<QQ", _ARRAY, memory.nbytes) + memory.tobytes()
+    if isinstance(value, float | ctypes.c_float):
+        return struct.pack("<Qfi", _FLOAT, getattr(value, "value", value), 0)
+    return struct.pack("<Qq", _NUMBER, getattr(value, "value", value) or 0)
+
+
+def compiler(arch: str) -> toolchains.Toolchain:
+    """The compiler for an architecture, of which older ones than clang 15 know no vectors of RISC-V."""
+    found = toolchains.find("zig") or toolchains.find("clang")
+    if found is None:
+        pytest.skip(f"no compiler here builds for {arch}: pip install ziglang")
+    return found
+
+
+def emulator(arch: str) -> str:
+    """The program that runs programs of an architecture."""
+    for name in (f"qemu-{arch}-static", f"qemu-{arch}"):
+        if (found := shutil.which(name)) is not None:
+            return found
+    pytest.skip(f"nothing here runs programs for {arch}: apt-get install qemu-user-static")
