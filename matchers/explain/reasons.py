@@ -29,6 +29,8 @@ _CASTS = frozenset(
     f"arith.{n}" for n in ("truncf", "extf", "sitofp", "uitofp", "fptosi", "fptoui", "extsi", "extui", "trunci")
 )
 _CONTRACTIONS = frozenset({("arith.addf", "arith.mulf"), ("arith.addi", "arith.muli")})
+# What a kernel does to match every layout.
+_ANY_LAYOUT = "declare the kernel's buffer `strided` or `copied`"
 _NAMES_DIMS = frozenset({Kind.SAME_SIZE, Kind.CONDITION, Kind.TYPE, Kind.CONSTANT})
 # What to change, where that depends on the kind of failure alone.
 _ADVICE = {
@@ -297,13 +299,13 @@ class _Reasoner:
         found = self._label_names(stop.given)
         pack = self._turned_pack()
         if pack is not None:
-            advice = f"a kernel would need {name} transposed: let the pattern end before the program transposes"
+            advice = f"let the pattern end before the program transposes {name}, or {_ANY_LAYOUT}"
             return f"{name} with the dims of ...{pack} as the result has them", "another order of them", advice
         if wanted == found or not found:
             return self.wanted, self.found, "each dim must run as the pattern's labels do"
         advice = "write the labels as the program has its dims"
         if sorted(wanted) == sorted(found):
-            advice = f"write `{' '.join(found)}` for {name} if the kernel can take it so"
+            advice = f"write `{' '.join(found)}` for {name} if the kernel can take it so, or {_ANY_LAYOUT}"
         elif "?" in found and any(wanted.count(w) > found.count(w) for w in wanted):
             advice = "the program runs over other dims here than over the rest of the match"
         return f"{name} with dims {' '.join(wanted)}", f"dims {' '.join(found)}", advice

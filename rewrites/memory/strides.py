@@ -255,18 +255,23 @@ def _is_view(call: KernelCall, buffer: Buffer | Output) -> bool:
 
 
 def _in_words(buffer: Buffer | Output, layout: Layout, verb: str = "reads") -> str:
-    value = source = buffer.value if isinstance(buffer, Buffer) else buffer.root
-    maker = defining_op(value)
-    if maker is not None and maker.name == "hal.tensor.import":
-        source, maker = maker.operands[0], None
-    where = f"argument {source.arg_number + 1}" if maker is None else f"{maker.name} at {location_text(maker)}"
+    where = whereabouts(buffer.value if isinstance(buffer, Buffer) else buffer.root)
     what = f"{buffer.name} {verb}" if isinstance(buffer, Buffer) else "the result is written as"
     start = "" if layout.offset == NONE else f" from element {_amount(layout.offset)}"
     strides = [
         f"{dim} {' and '.join(_amount(stride) for _, stride in runs) or '0'}"
         for dim, runs in zip(buffer.shape, layout.dims, strict=True)
     ]
-    return f"{what} {value.type} of {where}{start}, strides {', '.join(strides)}"
+    return f"{what} {where}{start}, strides {', '.join(strides)}"
+
+
+def whereabouts(value: ir.Value) -> str:
+    """Which value of the program it is, in words."""
+    source, maker = value, defining_op(value)
+    if maker is not None and maker.name == "hal.tensor.import":
+        source, maker = maker.operands[0], None
+    where = f"argument {source.arg_number + 1}" if maker is None else f"{maker.name} at {location_text(maker)}"
+    return f"{value.type} of {where}"
 
 
 def _copy_in_words(buffer: Buffer | Output, layout: Layout) -> str:

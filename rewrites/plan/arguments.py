@@ -242,8 +242,9 @@ class Signature:
             layout = self._dense(parameter.type)
             copy = binding.places[0][1] if binding.places and parameter.type.copied else None
             if binding.places and layout is None and copy is None:
-                message = f"{arg.name} {NOT_DENSE}, and kernel {self.kernel.name} takes it dense"
-                raise LeaveError(f"{message}: `copied` on the buffer allows a copy")
+                there = strides.whereabouts(binding.places[0][0])
+                message = f"{arg.name} is a view of {there}, and kernel {self.kernel.name} takes it dense"
+                raise LeaveError(f"{message}: make the buffer `strided`, or `copied` for a copy")
             return Buffer(parameter.name, binding.value, binding.element, parameter.type.dims, layout, copy=copy)
         element = self.types.get(parameter.type.name, parameter.type.name)
         if isinstance(arg, tree.Literal):
@@ -364,7 +365,8 @@ class Signature:
             copy = strides.ordered(self.views, self.match.split, self.match.order)
         elif self.match.order is not None and layout is None:
             raise LeaveError(
-                f"its dims are in another order than the pattern's, and kernel {self.kernel.name} takes one"
+                f"its dims are in another order than the pattern's, and kernel {self.kernel.name} takes one: make the "
+                "result `strided`, or `copied` for a copy"
             )
         return Output(root, sizes, element, kind.dims, result.alias, layout, copy=copy)
 

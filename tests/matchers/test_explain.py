@@ -54,6 +54,9 @@ class Setting:
         return self.explainer.at(self.graphs, ops_at(self.module, parse_place(place)))
 
 
+LAYOUT = "declare the kernel's buffer `strided` or `copied`"
+
+
 def function(arguments: str, body: str, result: str = T) -> str:
     return f"func.func @f({arguments}) -> {result} {{\n{body}\n}}"
 
@@ -349,7 +352,7 @@ def test_weights_the_other_way_round(why: Why) -> None:
     spec = "pattern p(x: tensor<m x k x f32>, w: tensor<n x k x f32>) { tanh(contract[m k, n k -> m n](x, w)) }"
     miss = why("%a: tensor<4x16xf32>, %b: tensor<16x8xf32>", body, spec)
     assert said(miss) == (Kind.DIMS, "w with dims n k", "dims k n")
-    assert miss.reason.help == "write `k n` for w if the kernel can take it so"
+    assert miss.reason.help == "write `k n` for w if the kernel can take it so, or " + LAYOUT
     assert miss.reason.tried == "the contraction"
     assert rows(miss) == [
         ("held", "tanh", "math.tanh"),
@@ -796,4 +799,4 @@ def test_rows_that_come_out_in_another_order(why: Why) -> None:
     spec = "pattern p(x: tensor<...m x n x f32>) { exp(absf(x)) }"
     miss = why("%x: tensor<2x8x4xf32>", body, spec, "tensor<8x2x4xf32>")
     assert said(miss) == (Kind.DIMS, "x with the dims of ...m as the result has them", "another order of them")
-    assert miss.reason.help == "a kernel would need x transposed: let the pattern end before the program transposes"
+    assert miss.reason.help == "let the pattern end before the program transposes x, or " + LAYOUT
