@@ -120,6 +120,24 @@ def test_depthwise(kernel, guarded, place, size, stride, dilation, zeros):
         np.testing.assert_allclose(out, activation(function, plain), rtol=1e-4, atol=2e-5)
 
 
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_zeros_outside_are_multiplied_in_depthwise_convolutions(kernel, dilation):
+    x, f = np.ones((1, 1, 9, 20), np.float32), np.ones((1, 3, 3), np.float32)
+    f[0, 0, 1], f[0, 2, 2] = np.inf, np.nan
+    out = np.zeros_like(x)
+    sizes = (1, 1, 9, 20, 3, 3, 9, 20)
+    kernel("convolution/depthwise.c", "opsplice_depthwise")(
+        *(x, f, None, 0, 1, 1, dilation, dilation, dilation, dilation, out, *sizes, 0, 0)
+    )
+    assert np.isnan(out).all()
+    f[0, 2, 2] = 1
+    kernel("convolution/depthwise.c", "opsplice_depthwise")(
+        *(x, f, None, 0, 1, 1, dilation, dilation, dilation, dilation, out, *sizes, 0, 0)
+    )
+    assert np.isnan(out[0, 0, :dilation]).all()
+    assert (out[0, 0, dilation:] == np.inf).all()
+
+
 @pytest.mark.parametrize(
     ("place", "size", "stride", "dilation", "zeros"),
     [

@@ -1,7 +1,7 @@
 // Convolutions of any filter, stride, dilation, padding and layout:
 //   out[n, o, y, z] = f(bias[o] + rest[n, o, y, z] + sum of x[n, c, sh y + dh i - top, sw z + dw j - left] * w[o, c, i, j]),
 // where x is zero outside of the image, and w is [o / 32][c][kh][kw][32], the last panel filled up with zeros. f is one of
-// the activations of vector.h. bias and rest may be null.
+// the activations of vector.h. bias and rest may be null. Weights are finite: rows of zeros are passed over.
 //
 // A tile is up to ROWS places of the output, of one row or of two short ones, by VECTORS vectors of channels: inputs are
 // broadcast, so that a stride is only an address. A tile that reaches over the left or right edge reads from a copy of its

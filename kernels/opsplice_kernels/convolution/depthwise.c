@@ -1,6 +1,7 @@
 // Depthwise convolutions in NCHW of any filter, stride, dilation and padding:
 //   out[n, c, y, z] = f(bias[c] + sum of x[n, c, sh y + dh i - top, sw z + dw j - left] * w[c, i, j]),
-// where x is zero outside of the image. f is one of the activations of vector.h. bias may be null.
+// where x is zero outside of the image: zeros are multiplied, too, so that a filter with infinities or NaN gives what it
+// should. f is one of the activations of vector.h. bias may be null.
 //
 // A vector is neighbouring places of a row. Filters of 3x3, 5x5 and 7x7 with stride 1 and 2 do four rows at once, which
 // share what they read. Where rows or places do not come out even the last ones are done again.
@@ -48,10 +49,10 @@ INLINE void places(const plane *of, const int rows, const int size, const int st
   UNROLL for (int r = 0; r < rows; r++) sums[r] = splat(of->bias);
   UNROLL for (int i = 0; i < (rows - 1) * stride + size; i++) {
     ptrdiff_t line = above + i;
-    if (line < 0 || line >= of->h) continue;
+    const int is_row = line >= 0 && line < of->h;
     const float *x = of->x + line * of->width + first;
     UNROLL for (int j = 0; j < size; j++) {
-      floats value = every(stride, j & 1, x + (stride == 1 ? j : j & ~1), is_inside ? 0 : &there[j]);
+      floats value = !is_row ? splat(0.0f) : every(stride, j & 1, x + (stride == 1 ? j : j & ~1), is_inside ? 0 : &there[j]);
       UNROLL for (int r = 0; r < rows; r++) {
         const int tap = i - r * stride;
         if (tap >= 0 && tap < size) sums[r] += value * of->w[tap * size + j];
@@ -84,12 +85,13 @@ static void any(const plane *of) {
       floats sums = splat(of->bias);
       for (ptrdiff_t i = 0; i < of->kh; i++) {
         ptrdiff_t line = y * of->sh - of->top + i * of->dh;
-        if (line < 0 || line >= of->h) continue;
+        const int is_row = line >= 0 && line < of->h;
         const float *row = of->x + line * of->width;
         for (ptrdiff_t j = 0; j < of->kw; j++) {
           ptrdiff_t first = z * of->sw - of->left + j * of->dw;
           floats value = splat(0.0f);
-          if (of->sw == 1) value = load_lanes(row + first, lanes_between(-first, of->width - first), 0.0f);
+          if (!is_row) value = splat(0.0f);
+          else if (of->sw == 1) value = load_lanes(row + first, lanes_between(-first, of->width - first), 0.0f);
           else
             for (ptrdiff_t l = 0; l < LANES; l++) {
               ptrdiff_t at = first + l * of->sw;
