@@ -14,7 +14,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Input, Number, Result, Whole
+from opsplice.matchers.patterns.nodes import Input, Node, Number, Result, Whole
 from opsplice.matchers.patterns.walk import children_of
 from opsplice.matchers.terms.terms import Access, Apply, Constant, Reduce, Term
 from opsplice.matchers.terms.views import Views
@@ -72,7 +72,7 @@ class Alignment:
             pending.extend(best.pairs)
         return Likeness(score, found)
 
-    def _best(self, node: Any, term: Any, skips: int) -> _Pairing:
+    def _best(self, node: Node, term: Term, skips: int) -> _Pairing:
         if isinstance(node, Input):
             return _NONE
         key = (id(node), term, skips)
@@ -85,7 +85,7 @@ class Alignment:
             self._known[key] = max(self._ways(node, term, skips), key=lambda way: way.score)
         return self._known[key]
 
-    def _ways(self, node: Any, term: Any, skips: int) -> list[_Pairing]:
+    def _ways(self, node: Node, term: Term, skips: int) -> list[_Pairing]:
         found = self.views.resolve(term)
         ways = [_NONE]
         if isinstance(node, Number):
@@ -113,14 +113,16 @@ class Alignment:
         score = sum(self._best(node, term, skips).score for node, term in pairs) + same - cost
         return _Pairing(score, same, tuple((node, term, skips) for node, term in pairs)) if score > 0 else _NONE
 
-    def _whole(self, node: Whole, term: Any, skips: int) -> _Pairing:
+    def _whole(self, node: Whole, term: Term, skips: int) -> _Pairing:
         while isinstance(term, Access):
             op = defining_op(term.value)
             if op is not None and op.name == node.op and len(op.operands) == len(node.operands):
                 operands = [self.views.whole(v) for v in op.operands]
                 return self._paired(True, [(r.node, v) for r, v in zip(node.operands, operands, strict=True)], skips)
             step = self.views.expand(term)
-            term = None if step is None else step.term
+            if step is None:
+                break
+            term = step.term
         return _NONE
 
     def _op_of(self, term: Term) -> ir.Operation | None:

@@ -24,7 +24,7 @@ from opsplice.matchers.find.index import SPLIT, Index, ends_of
 from opsplice.matchers.find.lookalikes import Recall, Traits
 from opsplice.matchers.ir.op_names import short
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Graph
+from opsplice.matchers.patterns.nodes import Graph, Node
 from opsplice.matchers.patterns.walk import heads
 from opsplice.matchers.search.failures import Kind
 from opsplice.matchers.search.matches import Match, NearMiss
@@ -303,7 +303,7 @@ def ending_text(graph: Graph) -> str:
     return " or ".join(dict.fromkeys(map(_ending_text, endings(graph)))) or "anything"
 
 
-def _ending_text(node: Any) -> str:
+def _ending_text(node: Node) -> str:
     if isinstance(node, Apply):
         return short(node.op)
     return f"a reduction by {short(node.combiner)}" if isinstance(node, Reduce) else getattr(node, "op", "an input")

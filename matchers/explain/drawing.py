@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from iree.compiler import ir
 
 from opsplice.errors import printable
 from opsplice.matchers.explain.near_miss import Part, Place, Reason, State
 from opsplice.matchers.explain.places import place_of
-from opsplice.matchers.patterns.nodes import Choice, Graph, Input
+from opsplice.matchers.patterns.nodes import Choice, Graph, Input, Node
 from opsplice.matchers.patterns.walk import children_of, heads, is_judged, nodes_below
 from opsplice.matchers.search.failures import Kind
 from opsplice.matchers.search.tracing import Stop
@@ -62,7 +61,7 @@ class _Drawing:
             self.rows.append(Part(text, text, where, 0, State.FAILED, False, None))
         return self.rows
 
-    def _draw(self, node: Any, above: tree.Span | None, depth: int) -> None:
+    def _draw(self, node: Node, above: tree.Span | None, depth: int) -> None:
         span = self.graph.spans.get(id(node))
         if span is not None and span != above:
             state = self._state(node, span)
@@ -79,7 +78,7 @@ class _Drawing:
         for child in {id(c): c for c in inner}.values():
             self._draw(child, span or above, depth if span is None or span == above else depth + 1)
 
-    def _row(self, node: Any, span: tree.Span, depth: int, state: State, *, open_: bool, again: bool) -> Part:
+    def _row(self, node: Node, span: tree.Span, depth: int, state: State, *, open_: bool, again: bool) -> Part:
         name, source = self.names.get(span), _source(span)
         text, whole = _head(source) if open_ or again else source, source
         if name is not None:
@@ -87,7 +86,7 @@ class _Drawing:
         place = self._place(node, state)
         return Part(text[:_MAX_TEXT], whole[:_MAX_TEXT], span, depth, state, isinstance(node, Input), place)
 
-    def _state(self, node: Any, span: tree.Span) -> State:
+    def _state(self, node: Node, span: tree.Span) -> State:
         """A part that the graph has several nodes for is as its outermost node, unless one of the others failed."""
         same = [node, *(n for n in children_of(node) if self.graph.spans.get(id(n)) == span)]
         failed = self.stop.kind not in (Kind.CONDITION, Kind.STEPS)
@@ -102,7 +101,7 @@ class _Drawing:
             return State.HELD
         return State.ALIKE if id(node) in self.alike and unjudged is State.OPEN else unjudged
 
-    def _place(self, node: Any, state: State) -> Place | None:
+    def _place(self, node: Node, state: State) -> Place | None:
         if state is State.FAILED:
             return self.reason.at
         if state in (State.OPEN, State.ABSENT):
@@ -114,7 +113,7 @@ class _Drawing:
         thing = (self.alike if state is State.ALIKE else self.stop.held).get(id(node))
         return None if thing is None else place_of(thing, text=False)
 
-    def _fails_below(self, node: Any) -> bool:
+    def _fails_below(self, node: Node) -> bool:
         return any(n is self.stop.node for n in nodes_below(children_of(node)))
 
 
@@ -131,7 +130,7 @@ def _absent(graph: Graph, stop: Stop) -> frozenset[int]:
     return frozenset(found)
 
 
-def _holds(node: Any, stop: Stop) -> bool:
+def _holds(node: Node, stop: Stop) -> bool:
     """Whether a node held, or is where the search stopped behind what held."""
     ends = heads(node)
     return any(id(end) in stop.held or (isinstance(end, Input) and end.name in stop.inputs) for end in ends)

@@ -76,7 +76,7 @@ def _number(node: Number) -> str:
     return f"the constant {low if node.high is None else f'{low}..{dim_conditions.written(node.high)}'}"
 
 
-def _op(node: Any) -> str:
+def _op(node: Whole | Number | Reduce | Apply) -> str:
     if isinstance(node, Number):
         return _number(node)
     if isinstance(node, Reduce):

@@ -12,7 +12,7 @@ from opsplice.matchers.explain.near_miss import Reason
 from opsplice.matchers.explain.places import place_of
 from opsplice.matchers.ir.op_names import short
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Asked, Graph, Input, Number, Whole
+from opsplice.matchers.patterns.nodes import Asked, Graph, Input, Node, Number, Whole
 from opsplice.matchers.patterns.walk import heads, nodes_below, nodes_of
 from opsplice.matchers.search.failures import Kind, Why
 from opsplice.matchers.search.labels import unflattened
@@ -374,7 +374,7 @@ class _Reasoner:
 
     # ---- pieces ---------------------------------------------------------------------------------------------------
 
-    def _named(self, term: Any) -> str:
+    def _named(self, term: Term | None) -> str:
         if isinstance(term, Constant):
             return f"the constant {constants.text(term.value, term.type)}"
         if isinstance(term, Apply):
@@ -395,7 +395,7 @@ class _Reasoner:
                 return "the contraction" if self._is_contraction(node) else short(node.op)
         return ""
 
-    def _is_contraction(self, node: Any) -> bool:
+    def _is_contraction(self, node: Node) -> bool:
         span = self.graph.spans.get(id(node))
         return span is not None and span.source.text.startswith("contract", span.start)
 
@@ -420,7 +420,7 @@ def condition_text(condition: Any, found: str, dims: Any) -> str:
     return found
 
 
-def _same_op(node: Any, term: Any) -> bool:
+def _same_op(node: Node, term: Term | None) -> bool:
     if isinstance(node, Apply):
         return isinstance(term, Apply) and term.op == node.op
     return isinstance(node, Reduce) and isinstance(term, Reduce) and term.combiner == node.combiner

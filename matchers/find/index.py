@@ -6,12 +6,11 @@ What a `linalg.generic` computes is told by the op that its body ends with.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import defining_op, is_structured, shape_of
-from opsplice.matchers.patterns.nodes import Graph, Whole
+from opsplice.matchers.patterns.nodes import Graph, Node, Whole
 from opsplice.matchers.patterns.walk import heads
 from opsplice.matchers.terms.canonical import BECOMES, READ_AS, WIDTHS, names_of
 from opsplice.matchers.terms.terms import Apply, Reduce
@@ -88,7 +87,7 @@ def _outermost(graph: Graph) -> tuple[str | None, ...]:
     return tuple(dict.fromkeys(map(_name, heads(graph.results[0].node))))
 
 
-def _name(node: Any) -> str | None:
+def _name(node: Node) -> str | None:
     if isinstance(node, Apply) or type(node) is Whole:
         return None if "*" in node.op else node.op
     return node.combiner if type(node) is Reduce else None

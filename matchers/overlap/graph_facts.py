@@ -89,12 +89,12 @@ class Sizes:
         return dim_conditions.product(self.span, sizes)
 
 
-def free_labels(node: Any) -> list[Label]:
+def free_labels(node: Node) -> list[Label]:
     """The labels that a node depends on, in the order in which they are met."""
     return list(_free_below(node, {}))
 
 
-def _free_below(node: Any, known: dict[int, dict[Label, None]]) -> dict[Label, None]:
+def _free_below(node: Node, known: dict[int, dict[Label, None]]) -> dict[Label, None]:
     if id(node) not in known:
         if isinstance(node, (Input, Whole)):
             found = dict.fromkeys(node.labels)

@@ -37,7 +37,7 @@ def parts_of(graph: Graph) -> list[Any]:
     return list(tree.parts(tuple(getattr(graph, name) for name in graph.__dataclass_fields__ if name != "pattern")))
 
 
-def children_of(node: Any) -> list[Any]:
+def children_of(node: Node) -> list[Any]:
     """The nodes that a node is made of, whatever its kind."""
     if not hasattr(node, "__dataclass_fields__") or isinstance(node, Number):
         return []
@@ -82,12 +82,12 @@ class _Fingerprint:
         return (type(part).__name__, *map(self.of, fields))
 
 
-def is_judged(node: Any) -> bool:
+def is_judged(node: Node) -> bool:
     """Whether a node holds or fails by itself, and does not only stand for what it is made of."""
     return isinstance(node, _JUDGED)
 
 
-def heads(node: Any) -> list[Any]:
+def heads(node: Node) -> list[Any]:
     """The nodes that a payload may begin with where it begins with this one: behind choices and names."""
     children = [] if is_judged(node) else children_of(node)
     children = children[:1] if isinstance(node, Setting) else children

@@ -8,7 +8,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Accumulated, Choice, Input, Named, Number, Setting
+from opsplice.matchers.patterns.nodes import Accumulated, Choice, Input, Named, Node, Number, Setting
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.state import State
 from opsplice.matchers.terms import chains
@@ -48,7 +48,7 @@ class Reader:
             term = step.term
         return term
 
-    def look(self, node: Any, term: Term) -> Term:
+    def look(self, node: Node, term: Term) -> Term:
         """`_resolve`, and through casts where the pattern asks for it, but for one that the pattern itself names."""
         found = self.resolve(term)
         while (source := self.passed(node, found)) is not None:
@@ -63,7 +63,7 @@ class Reader:
             seen += more
         return found, seen
 
-    def passed(self, node: Any, found: Term) -> Term | None:
+    def passed(self, node: Node | None, found: Term) -> Term | None:
         """What an op that is looked through makes its result of: a cast, or one that leaves its operand as it is."""
         if not isinstance(found, Apply):
             return None
@@ -82,7 +82,7 @@ class Reader:
             return None
         return source
 
-    def peek(self, node: Any, term: Term) -> Term:
+    def peek(self, node: Node, term: Term) -> Term:
         """What `_look` would give, with nothing noted."""
         found = self.views.resolve(term)
         while (source := self.passed(node, found)) is not None:
@@ -107,7 +107,7 @@ class Reader:
             return self.is_one_element(*left.args, *right.args)
         return left == right
 
-    def single_place(self, node: Any, found: Term) -> Term | None:
+    def single_place(self, node: Node | None, found: Term) -> Term | None:
         """What a sum over a window of one place adds to zero: no loop is left of it, but the sum is there."""
         if type(node) is not Reduce or not isinstance(found, Apply) or found.op != node.combiner:
             return None
@@ -118,7 +118,7 @@ class Reader:
         found = self.peek(node, term)
         return found.args[1] if isinstance(found, Started) and found.op == node.node.combiner else term
 
-    def may_hold(self, node: Any, term: Term) -> bool:
+    def may_hold(self, node: Node, term: Term) -> bool:
         """False only if a goal must fail for its outermost op alone."""
         if isinstance(node, Apply):
             return bool(self.views.readings(self.peek(node, term), node.op))
@@ -138,7 +138,7 @@ class Reader:
             return self.may_hold(node.node, self.accumulation(node, term))
         return True
 
-    def other_op(self, node: Any, found: Any) -> None:
+    def other_op(self, node: Node, found: Any) -> None:
         """Note that the program has another op than the one that is wanted."""
         self.state.term, self.state.value = found, found.value if isinstance(found, Access) else None
         self.state.fail(node, Why.OP, found)

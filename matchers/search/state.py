@@ -12,7 +12,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.patterns.nodes import Graph, Input, Label, Number, Result, Window
+from opsplice.matchers.patterns.nodes import Graph, Input, Label, Node, Number, Result, Window
 from opsplice.matchers.search.failures import Failure, Why
 from opsplice.matchers.search.labels import Sizes, aligned, nontrivial, pair, sizes_of, unflattened, window_sizes
 from opsplice.matchers.search.matches import Binding, Size
@@ -94,7 +94,7 @@ class State:
             table[key] = value
             self.trail.append((table, key))
 
-    def hold(self, node: Any) -> None:
+    def hold(self, node: Node) -> None:
         """Note that a part of the pattern holds."""
         self.set(self.held, id(node), self.place)
 
@@ -103,7 +103,7 @@ class State:
             table, key = self.trail.pop()
             del table[key]
 
-    def fail(self, node: Any, why: Why, *operands: Any) -> bool:
+    def fail(self, node: Node, why: Why, *operands: Any) -> bool:
         """Note why a part of the pattern does not hold; operands: as `Why` says."""
         held = (len(self.held), len(self.trail))
         if self.furthest is None or held > self.furthest.held:
@@ -156,7 +156,7 @@ class State:
         self.set(self.inputs, node.name, binding)
         return True
 
-    def bind_type(self, node: Any, name: str, element: str) -> bool:
+    def bind_type(self, node: Node, name: str, element: str) -> bool:
         """Check an element type by name, or bind a type variable to it."""
         choices = self.graph.variables.get(name)
         wanted = name if choices is None else self.types.get(name)
@@ -183,7 +183,7 @@ class State:
         return True
 
     def unify(
-        self, node: Any, labels: tuple[Label, ...], indices: tuple[Index, ...]
+        self, node: Node, labels: tuple[Label, ...], indices: tuple[Index, ...]
     ) -> list[tuple[Label, tuple[Index, ...]]] | None:
         """Bind labels to indices, or check that they are bound so. Indices of size-one dims may be dropped."""
         self.asked = (labels, indices)
@@ -192,7 +192,7 @@ class State:
         return pairs
 
     def _unified(
-        self, node: Any, labels: tuple[Label, ...], indices: tuple[Index, ...]
+        self, node: Node, labels: tuple[Label, ...], indices: tuple[Index, ...]
     ) -> list[tuple[Label, tuple[Index, ...]]] | None:
         pairs = pair(labels, indices, self.labels)
         if self.attempt.ones_first and not (pairs and all(itertools.starmap(self._may_be, pairs))):
@@ -212,7 +212,7 @@ class State:
             return True
         return label.pack and unflattened(bound) == unflattened(found)
 
-    def _unify_label(self, node: Any, label: Label, found: tuple[Index, ...]) -> bool:
+    def _unify_label(self, node: Node, label: Label, found: tuple[Index, ...]) -> bool:
         if isinstance(label, Window):
             return self._unify_window(node, label, found[0])
         bound = self.labels.get(label)
@@ -236,7 +236,7 @@ class State:
         singles = sum(self.labels.get(label) == (UNIT,) for label in scope.loops)
         return singles < len(scope.loops) - len(self.reductions[scope])
 
-    def _unify_window(self, node: Any, window: Window, found: Index) -> bool:
+    def _unify_window(self, node: Node, window: Window, found: Index) -> bool:
         """A sum of labels against one of indices: labels that are bound take their index, then the others one each."""
         if isinstance(found, Sum):
             left = {index: factor for factor, index in found.terms}
@@ -258,7 +258,7 @@ class State:
                 return False
         return True
 
-    def _same_factor(self, node: Any, wanted: int | str, found: int) -> bool:
+    def _same_factor(self, node: Node, wanted: int | str, found: int) -> bool:
         if isinstance(wanted, int):
             return wanted == found or self.fail(node, Why.STEP, wanted, found)
         return self.bind_dim(node, wanted, found, (UNIT,))
@@ -287,7 +287,7 @@ class State:
         self.set(self.shapes, node.name, tuple(shape))
         return True
 
-    def bind_dim(self, node: Any, name: str, size: Sizes, indices: tuple[Index, ...]) -> bool:
+    def bind_dim(self, node: Node, name: str, size: Sizes, indices: tuple[Index, ...]) -> bool:
         """Bind a dim, or note that it has another size too. Sizes known at run time are compared at the end."""
         self.set(self.dims, name, (size, indices))
         known = self.dims[name][0]

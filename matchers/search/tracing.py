@@ -14,7 +14,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.dims.equal_sizes import Classes
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Graph, Input, Label, Number
+from opsplice.matchers.patterns.nodes import Graph, Input, Label, Node, Number
 from opsplice.matchers.search.failures import Failure, Kind, Why
 from opsplice.matchers.search.matches import Binding, Match
 from opsplice.matchers.search.search import MAX_STEPS, Search
@@ -41,7 +41,7 @@ class Stop:
     why: Why
     operands: tuple[Any, ...]
     at: Thing | None
-    term: Any
+    term: Term | None
     held: Mapping[int, Thing | None]
     seen: frozenset[int]
     looked: frozenset[ir.Operation]
@@ -107,7 +107,7 @@ class Tracer(Listener):
 
     # ---- notes ----------------------------------------------------------------------------------------------------
 
-    def _stop(self, node: Any, why: Why, operands: tuple[Any, ...] = ()) -> Stop:
+    def _stop(self, node: Node, why: Why, operands: tuple[Any, ...] = ()) -> Stop:
         state = self.state
         held, term = dict(state.held), state.term
         for (number, seen), place in state.numbers.items():
@@ -134,7 +134,7 @@ class Tracer(Listener):
             loops=tuple((node.loops, loops) for node, loops in state.reductions.items()),
         )
 
-    def _at(self, node: Any) -> Thing | None:
+    def _at(self, node: Node) -> Thing | None:
         state = self.state
         if state.value is not None:
             return state.value

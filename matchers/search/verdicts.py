@@ -11,7 +11,7 @@ from opsplice.matchers.dims.equal_sizes import Classes
 from opsplice.matchers.dims.extents import Extent, holds_sizes, is_size_cast, product
 from opsplice.matchers.dims.size_bounds import bounds_of
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Asked, Form, Named, Number, Tie, Whole, Within
+from opsplice.matchers.patterns.nodes import Asked, Form, Named, Node, Number, Tie, Whole, Within
 from opsplice.matchers.patterns.walk import nodes_of
 from opsplice.matchers.search import uses
 from opsplice.matchers.search.failures import Why
@@ -207,7 +207,7 @@ class Verdicts:
             return size == tie.size or self.state.fail(tie.node, Why.SIZE, tie.size, size)
         return self.state.bind_dim(tie.node, tie.size, size, indices)
 
-    def _same_dim_size(self, classes: Classes, again: tuple[str, Sizes, tuple[Index, ...]], node: Any) -> bool:
+    def _same_dim_size(self, classes: Classes, again: tuple[str, Sizes, tuple[Index, ...]], node: Node) -> bool:
         name, size, indices = again
         known, known_indices = self.state.dims[name]
         if isinstance(known, int) and known == size:

@@ -55,7 +55,7 @@ class WholeOps:
         """The goal for an operand, always the same for a key."""
         return self._goals.setdefault(id(key), Operand(result))
 
-    def branches(self, node: Whole, term: Any) -> Iterator[Any]:
+    def branches(self, node: Whole, term: Term) -> Iterator[Any]:
         whole = (
             Origin(a, op, a.value.result_number, ()) for a in self.reader.chain(term) if (op := defining_op(a.value))
         )
