@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import opsplice
+from opsplice.runtime.weights import Arrays
 from tests.rewrites.conftest import write_spec
 
 SPEC = """
@@ -413,3 +415,38 @@ def test_numbers_of_four_bits_lie_in_pairs(tmp_path):
     words = np.int32([0, 1, 31, -2, 170, 15])
     np.testing.assert_array_equal(compiled.run("words", x[:6], words), x[:6] + np.float32([0, 1, 15, 14, 10, 15]))
     np.testing.assert_array_equal(compiled.run("own", x[:8]), x[:8] + np.float32([0, 1, 15, 8, 7, 3, 2, 5]))
+
+
+def test_parameters_are_packed_once_when_the_program_is_loaded(tmp_path):
+    spec = """
+    kernel parts(a: f32[m, k], b: f32[p, k, 8]) -> f32[ceildiv(k, 16), m, p * 8] {
+      grid (ceildiv(k, 16))
+      cpu "split.c"
+    }
+    kernel total(parts: f32[s, m, o], bias: f32[n]) -> f32[m, n] { cpu "split.c" }
+    pattern linear(x: tensor<m x k x f32>, w: tensor<k x n x f32>, bias: tensor<n x f32>) {
+      addf(contract[m k, k n -> m n](x, w), broadcast[n -> m n](bias))
+    }
+    replace linear where weight(w) with total(parts(x, pack[k n -> (n / 8) k 8](w)), bias)
+    """
+    model = """
+    util.global private @w = #flow.parameter.named<"model"::"w"> : tensor<64x50xf32>
+    func.func @main(%x: tensor<4x64xf32>, %b: tensor<50xf32>) -> tensor<4x50xf32> {
+      %none = arith.constant 0.0 : f32
+      %w = util.global.load @w : tensor<64x50xf32>
+      %empty = tensor.empty() : tensor<4x50xf32>
+      %start = linalg.fill ins(%none : f32) outs(%empty : tensor<4x50xf32>) -> tensor<4x50xf32>
+      %y = linalg.matmul ins(%x, %w : tensor<4x64xf32>, tensor<64x50xf32>) outs(%start : tensor<4x50xf32>)
+        -> tensor<4x50xf32>
+      %spread = linalg.broadcast ins(%b : tensor<50xf32>) outs(%empty : tensor<4x50xf32>) dimensions = [0]
+      %r = arith.addf %y, %spread : tensor<4x50xf32>
+      return %r : tensor<4x50xf32>
+    }"""
+    made = opsplice.compile(model, [write_spec(tmp_path, spec, {"split.c": SPLIT_CODE})])
+    assert [r.kernel for r in made.report.replacements] == ["total"]
+    weights, x, b = _normal(64, 50), _normal(4, 64), _normal(50)
+    program = dataclasses.replace(made, parameters=(Arrays({"w": weights}),))
+    wanted = x @ weights + b
+    np.testing.assert_allclose(program.run("main", x, b), wanted, rtol=1e-4, atol=1e-4)
+    weights[:] = 0  # what was loaded is packed: the program looks at it no more
+    np.testing.assert_allclose(program.run("main", x, b), wanted, rtol=1e-4, atol=1e-4)
