@@ -314,6 +314,26 @@ def test_one_pattern_and_one_kernel_do_every_linear_layer(pairs):
         made.run(match[1], *(np.arange(np.prod(shape), dtype=np.float32).reshape(shape) - 9 for shape in shapes))
 
 
+ACTIVATIONS = {"linear_bias_relu": 1, "linear_bias_gelu": 2, "linear_bias_gelu_tanh": 3, "linear_bias_silu": 4}
+
+
+def test_one_rule_takes_linear_layers_with_all_activations(tmp_path):
+    """Those that jax.export makes, with weights either way round."""
+    spec = LINEAR_SPEC.replace("optional)", "optional, activation: i32)").replace("w, bias)", "w, bias, activation)")
+    (tmp_path / "linear.splice").write_text(spec)
+    (tmp_path / "linear.c").write_text("")
+    found = {}
+    for file in ("linear.mlir", "gelu.mlir"):
+        for each in opsplice.match(LAYERS / file, [tmp_path / "linear.splice"]).replacements:
+            found.setdefault(each.function.lstrip("@"), []).append(each.dims.get("activation", 0))
+    wanted = {name: number for name, number in ACTIVATIONS.items() if any(name in each for each in found)}
+    assert set(wanted) == set(ACTIVATIONS)
+    for function, numbers in found.items():
+        kind = max((name for name in ACTIVATIONS if function.startswith(name)), key=len, default=None)
+        if kind is not None:
+            assert numbers == [ACTIVATIONS[kind]], function
+
+
 def test_a_part_that_a_rule_does_not_pass_keeps_its_kernel_away(pairs):
     """A kernel that knows no bias is called where there is none, and a later rule's takes the others."""
     body = """func.func @{name}(%x: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {{
