@@ -229,9 +229,8 @@ def _check_nibbles(parameter: tree.Parameter, kernel: tree.Kernel, report: Repor
     if any(result.alias == parameter.name for result in kernel.results):
         report(error(parameter.span, "a buffer of i4 is not overwritten", "make a result of its own, of i8"))
     for clause in kernel.artifacts:
-        if clause.backend in BACKENDS and (clause.backend != "cpu" or clause.form not in (None, "object", "bitcode")):
-            what = f"`as {clause.form}`" if clause.form else f"for {clause.backend}"
-            report(error(clause.span, f"no kernel {what} takes a buffer of i4", "take it as i8"))
+        if clause.form not in (None, "object", "bitcode", "dispatch", "generated"):
+            report(error(clause.span, f"no kernel `as {clause.form}` takes a buffer of i4", "take it as i8"))
 
 
 def _check_kernel_results(kernel: tree.Kernel, dims: dict[str, Dim], report: Report) -> None:

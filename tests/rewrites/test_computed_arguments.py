@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import opsplice
 from opsplice.runtime.weights import Arrays
+from opsplice.targets.build import shaders
 from tests.rewrites.conftest import write_spec
 
 SPEC = """
@@ -394,8 +396,42 @@ def _low_bits(name: str, size: int, element: str, arguments: str = "", before: s
     """
 
 
-def test_numbers_of_four_bits_lie_in_pairs(tmp_path):
+NIBBLES_SHADER = """#version 450
+#extension GL_EXT_shader_8bit_storage : require
+layout(local_size_x = 1) in;
+layout(binding = 0) readonly buffer X { float x[]; };
+layout(binding = 1) readonly buffer W { uint8_t w[]; };
+layout(binding = 2) writeonly buffer Out { float result[]; };
+layout(push_constant) uniform Words { uint n; };
+void main() {
+  for (uint i = 0; i < n; ++i) result[i] = x[i] + float(uint(w[i / 2]) >> i % 2 * 4 & 15);
+}
+"""
+NIBBLES_DISPATCH = """
+#include "opsplice_dispatch.h"
+int add_nibbles(const void *environment, const opsplice_dispatch *dispatch, const opsplice_workgroup *workgroup) {
+  const float *x = dispatch->bindings[0];
+  const unsigned char *w = dispatch->bindings[1];
+  float *out = dispatch->bindings[2];
+  for (unsigned i = 0; i < dispatch->constants[0]; ++i) out[i] = x[i] + (w[i / 2] >> i % 2 * 4 & 15);
+  return 0;
+}
+"""
+NIBBLES_AS = {
+    "function": ('cpu "nibbles.c"', "cpu", "local-task"),
+    "dispatch": ('cpu "dispatch.c" as dispatch', "cpu", "local-task"),
+    "shader": ('vulkan "nibbles.comp"', "vulkan:llvmpipe", "vulkan"),
+}
+
+
+@pytest.mark.parametrize("approach", NIBBLES_AS)
+def test_numbers_of_four_bits_lie_in_pairs(tmp_path, request, approach):
     """Whatever type they are cut from; a type variable is cast to four bits in each of its types."""
+    clause, target, device = NIBBLES_AS[approach]
+    if approach == "shader":
+        request.getfixturevalue("vulkan")
+        if shaders.find("glslang") is None:
+            pytest.skip(f"glslang is not installed ({shaders.HOW_TO_GET['glslang']})")
     program = "".join(
         [
             "util.global private @own_weights = dense<[0, 1, -1, -8, 7, 3, 2, 5]> : tensor<8xi4>\n",
@@ -405,16 +441,18 @@ def test_numbers_of_four_bits_lie_in_pairs(tmp_path):
             _low_bits("own", 8, "i4", "", "%w = util.global.load @own_weights : tensor<8xi4>"),
         ]
     )
-    path = write_spec(tmp_path, NIBBLES, {"nibbles.c": NIBBLES_CODE})
-    compiled = opsplice.compile(program, [path])
+    files = {"nibbles.c": NIBBLES_CODE, "dispatch.c": NIBBLES_DISPATCH, "nibbles.comp": NIBBLES_SHADER}
+    path = write_spec(tmp_path, NIBBLES.replace('cpu "nibbles.c"', clause), files)
+    compiled = opsplice.compile(program, [path], targets=[target])
     assert {r.function.lstrip("@") for r in compiled.report.replacements} == {"bytes", "words", "own"}
     (kept,) = compiled.report.kept
     assert kept.reason == "the size of a buffer of i4 is even and known when compiling"
+    run = partial(compiled.run, device=device)
     w, x = np.arange(-19, 19).astype(np.int8), _normal(38)
-    np.testing.assert_array_equal(compiled.run("bytes", x, w), x + (w & 15))
+    np.testing.assert_array_equal(run("bytes", x, w), x + (w & 15))
     words = np.int32([0, 1, 31, -2, 170, 15])
-    np.testing.assert_array_equal(compiled.run("words", x[:6], words), x[:6] + np.float32([0, 1, 15, 14, 10, 15]))
-    np.testing.assert_array_equal(compiled.run("own", x[:8]), x[:8] + np.float32([0, 1, 15, 8, 7, 3, 2, 5]))
+    np.testing.assert_array_equal(run("words", x[:6], words), x[:6] + np.float32([0, 1, 15, 14, 10, 15]))
+    np.testing.assert_array_equal(run("own", x[:8]), x[:8] + np.float32([0, 1, 15, 8, 7, 3, 2, 5]))
 
 
 def test_parameters_are_packed_once_when_the_program_is_loaded(tmp_path):
