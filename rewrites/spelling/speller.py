@@ -77,8 +77,6 @@ class _Speller:
         root = self.writer.materialise(self._value(pattern.results[0], scope), pattern.results[0].span)
         if self.gaps:
             raise GapError(*self.gaps, *self._conditions_gaps())
-        if not self.writer.lines:
-            raise GapError.at(pattern.span, f"pattern '{pattern.name}'", "it has no op to look for")
         named = [(t.name, t.type) for t in self.writer.arguments]
         return Template(
             arguments=(*named, *self.writer.extra),

@@ -228,6 +228,8 @@ class _Exporter:
             for spelling in chosen:
                 try:
                     template = spell(pattern, self.spec.patterns, instance, spelling)
+                    if not template.lines:
+                        raise GapError.at(pattern.span, f"pattern '{pattern.name}'", "it has no op to look for")
                     if (template.arguments, template.lines) in seen:
                         continue
                     seen.add((template.arguments, template.lines))
