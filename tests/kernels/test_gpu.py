@@ -120,3 +120,52 @@ def test_any_size_and_special_values() -> None:
     at = np.arange(200)
     wanted = [np.where(at == 2, 0, 1 / 199), at == 130, at == 0, np.full(200, 1 / 200)]
     np.testing.assert_allclose(found[1:], wanted, rtol=1e-6, atol=1e-30)
+
+
+NIBBLES = """
+util.global private @NAME_words = dense<WORDS> : tensor<5x2x6xi8>
+util.global private @NAME_points = dense<ZERO> : tensor<5x2xi8>
+func.func @NAME(%x: tensor<3x2x6xf32>) -> tensor<3x5xf32> {
+  %words = util.global.load @NAME_words : tensor<5x2x6xi8>
+  %fifteens = arith.constant dense<15> : tensor<5x2x6xi8>
+  %w = arith.andi %words, %fifteens : tensor<5x2x6xi8>
+  %scale = arith.constant dense<[[1.0, 0.5], [2.0, 0.25], [-1.0, 4.0], [0.125, 1.0], [3.0, -0.5]]> : tensor<5x2xf32>
+  %points = util.global.load @NAME_points : tensor<5x2xi8>
+  %few = arith.constant dense<15> : tensor<5x2xi8>
+  %zero = arith.andi %points, %few : tensor<5x2xi8>
+  %none = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<5x2x6xf32>
+  %weight = linalg.generic {indexing_maps = [affine_map<(n, b, j) -> (n, b, j)>, affine_map<(n, b, j) -> (n, b)>,
+      affine_map<(n, b, j) -> (n, b)>, affine_map<(n, b, j) -> (n, b, j)>],
+      iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%w, %scale, %zero : tensor<5x2x6xi8>, tensor<5x2xf32>, tensor<5x2xi8>) outs(%e : tensor<5x2x6xf32>) {
+  ^bb0(%a: i8, %s: f32, %z: i8, %o: f32):
+    %eight = arith.constant 8 : i8
+    %number = arith.subi %a, SUBTRAHEND : i8
+    %float = arith.sitofp %number : i8 to f32
+    %scaled = arith.mulf %float, %s : f32
+    linalg.yield %scaled : f32
+  } -> tensor<5x2x6xf32>
+  %e2 = tensor.empty() : tensor<3x5xf32>
+  %f = linalg.fill ins(%none : f32) outs(%e2 : tensor<3x5xf32>) -> tensor<3x5xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(m, n, b, j) -> (m, b, j)>, affine_map<(m, n, b, j) -> (n, b, j)>,
+      affine_map<(m, n, b, j) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction", "reduction"]}
+      ins(%x, %weight : tensor<3x2x6xf32>, tensor<5x2x6xf32>) outs(%f : tensor<3x5xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %product = arith.mulf %a, %b : f32
+    %sum = arith.addf %o, %product : f32
+    linalg.yield %sum : f32
+  } -> tensor<3x5xf32>
+  return %0 : tensor<3x5xf32>
+}
+"""
+
+
+def test_weights_of_four_bits() -> None:
+    generator = np.random.default_rng(1)
+    words, zero = generator.integers(-128, 128, (5, 2, 6)), generator.integers(0, 16, (5, 2))
+    text = NIBBLES.replace("WORDS", str(words.tolist())).replace("ZERO", str(zero.tolist()))
+    eight, own = (
+        text.replace("NAME", name).replace("SUBTRAHEND", by) for name, by in (("eight", "%eight"), ("own", "%z"))
+    )
+    compared(eight + own, 2)

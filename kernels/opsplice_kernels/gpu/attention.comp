@@ -61,11 +61,11 @@ void main() {
     }
     peak = higher;
   }
-  // A row all of whose scores are minus infinity.
-  bool is_empty = peak == -INFINITE;
+  // Of a row all of whose scores are minus infinity, or with `zeros` 2 of any that is no number.
+  bool is_zero = zeros != 0 && peak == -INFINITE || zeros == 2 && isnan(total);
   for (uint i = 0; i < EACH; ++i) {
     uint column = i * THREADS + thread();
-    float value = is_empty && zeros != 0 ? 0 : sums[i] / total;
+    float value = is_zero ? 0 : sums[i] / total;
     if (column < e) result[first[at + 7] + row * out_m + column * out_e] = value;
   }
 }
