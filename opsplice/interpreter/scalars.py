@@ -207,8 +207,13 @@ INTEGER_PREDICATES: tuple[Function, ...] = (np.equal, np.not_equal, *_FOUR, *map
 
 
 def to_integer(x: np.ndarray, dtype: np.dtype, is_signed: bool) -> np.ndarray:
-    """A float as an integer, toward zero; 0 where the type cannot hold it."""
+    """A float as an integer, toward zero; 0 where the type cannot hold it.
+
+    Of shorter integers the low bits are taken, as CPUs do: IREE's importer writes zero points of bytes up to 255 so.
+    """
     bits = 1 if dtype == np.bool_ else 8 * dtype.itemsize
+    if bits in (8, 16):
+        return to_integer(x, np.dtype(np.int32), True).astype(dtype)
     low, high = (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1)) if is_signed else (0.0, 2.0**bits)
     whole = np.trunc(x)
     kept = np.where((whole >= low) & (whole < high), whole, 0.0)

@@ -120,6 +120,11 @@ def brief_location(location: str) -> str:
     return f".../{'/'.join(short.split('/')[-2:])}" if short.startswith("/") and short.count("/") > 3 else short
 
 
+def brief(what: str, most: int = 72) -> str:
+    """A computation with its sizes, cut where it would make a table too wide."""
+    return what if len(what) <= most else f"{what[: most - 4]}...)"
+
+
 def _match(replacement: Replacement) -> str:
     if not replacement.pattern:
         return f"{replacement.rule} in @{replacement.function}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from opsplice.commands.shared.answer import aligned
 from opsplice.measuring.timing.benching import IREE, KERNELS, Bench, Timed
 from opsplice.measuring.timing.paired import Paired
-from opsplice.reports.render import brief_location, dims_text, style
+from opsplice.reports.render import brief, brief_location, dims_text, style
 
 _HEADS = ("", "", IREE, KERNELS, "", "10th to 90th percentile", "of the core")
 
@@ -35,7 +35,7 @@ def _row(each: Timed, found: Bench) -> tuple[str, ...]:
     low, high = pair.spread
     used = found.machine.used(each.operations, each.moved, each.median(KERNELS))
     match = each.replacement
-    what = "the whole" if match is None else f"{match.pattern}({dims_text(match)}) => {match.kernel}"
+    what = "the whole" if match is None else f"{brief(f'{match.pattern}({dims_text(match)})')} => {match.kernel}"
     times = f" x{len(each.same) + 1}" if each.same else ""
     seconds = (time_text(each.median(IREE)), time_text(each.median(KERNELS)))
     return (

@@ -10,7 +10,7 @@ from opsplice.errors import counted
 from opsplice.measuring.timing.repeated_sequences import Part, Repeated
 from opsplice.measuring.timing.survey_model import Item, Survey
 from opsplice.reports.page import document
-from opsplice.reports.render import brief_location, style
+from opsplice.reports.render import brief, brief_location, style
 from opsplice.reports.render_bench import time_text
 
 _HEADS = ("share", "time", "", "operations", "bytes", "")
@@ -60,7 +60,7 @@ def _rows(part: Part, found: Survey, depth: int) -> Iterator[tuple[str, ...]]:
     yield (
         f"{found.share(part):.0%}",
         time_text(found.time(part)) if found.time(part) else "",
-        f"{_BELOW * depth}{f'{count} x ' if count > 1 else ''}{what(item)}",
+        f"{_BELOW * depth}{f'{count} x ' if count > 1 else ''}{brief(what(item))}",
         amount_text(item.operations * count),
         amount_text(item.moved * count),
         item.state,
@@ -103,7 +103,7 @@ def _missing(found: Survey, color: bool) -> list[str]:
     items = [item for item in found.items if not item.kernels and found.share(item) >= _LEAST][:_MOST]
     if not items or len(items) == len(found.items):
         return []
-    lines = [f"  {found.share(i):.0%}  {what(i)}, {i.state}: {places_text(i)}" for i in items]
+    lines = [f"  {found.share(i):.0%}  {brief(what(i))}, {i.state}: {places_text(i)}" for i in items]
     return [style("heavy, and without a kernel:", "bold", color), *lines]
 
 

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from opsplice.errors import counted
 from opsplice.measuring.cutting.records import Trial, Verdict, Verification, Whole
-from opsplice.reports.render import dims_text, short_location, style
+from opsplice.reports.render import brief, dims_text, short_location, style
 
 _COLORS = {"ok": "green", "failed": "red", "not tried": "yellow"}
 _WORDS = {"ok": "ok", "failed": "FAILED", "not tried": "not tried"}
@@ -48,7 +48,7 @@ def what(verdict: Verdict) -> str:
     match = verdict.replacement
     sources = dict.fromkeys(PurePath(artifact.source).name for artifact in match.artifacts)
     origin = f" from {', '.join(sources)}" if sources else ""
-    return f"{match.pattern}({dims_text(match)}) => {match.kernel}{origin}"
+    return f"{brief(f'{match.pattern}({dims_text(match)})')} => {match.kernel}{origin}"
 
 
 def outcome_text(verdict: Verdict) -> str:

@@ -1,74 +1,117 @@
-"""No spec written: what is in a model, what the standard kernels take of it, whether the numbers hold, what it brings.
+"""No spec written: what four models are made of, what the standard kernels take, whether numbers hold, what it brings.
 
-    python samples/measured/demo.py
+    python samples/measured/demo.py [bert llama resnet int8] [--seconds 0.2]
 
-The models are the transformer blocks of samples/transformer, with weights from a seed.
+The models are small ones of four kinds (export.py), with weights from a seed. What is shown is what the commands
+`opsplice survey`, `opsplice verify` and `opsplice bench` show; the page at the end has all of it.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
-from opsplice import cli
+import opsplice
+from opsplice.reports.measured_page import Measured, report_page
+from opsplice.reports.render_bench import ratio_text, time_text
 
-TRANSFORMER = Path(__file__).parents[1] / "transformer"
-sys.path.insert(0, str(TRANSFORMER))
-KERNELS = "--spec=opsplice_kernels"
-# How each framework's dialect writes a constant.
-CONSTANTS = {
-    "torch.mlir": "%{name} = torch.vtensor.literal(dense<{bits}> : tensor<{sizes}xf32>) : {kind}\n",
-    "jax.mlir": "%{name} = stablehlo.constant dense<{bits}> : {kind}\n",
+HERE = Path(__file__).resolve().parent
+KERNELS = "opsplice_kernels"
+# What each is, and how many of its arguments are inputs; the others are weights.
+MODELS = {
+    "bert": ("2 layers of BERT, 128 tokens", 1),
+    "llama": ("2 layers of llama, a step behind 256 tokens", 3),
+    "resnet": ("a small ResNet, 64x64", 1),
+    "int8": ("2 layers of bytes, as ONNX quantises", 1),
 }
-LAYOUTS = {"jax.mlir": "in_out", "torch.mlir": "out_in"}
+# The trials of the matches alone; `opsplice verify` has more.
+TRIALS = ("random", "nan", "program")
+LITTLE = 0.5
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="models; all without a name")
+    parser.add_argument("--seconds", type=float, default=0.2, help="how long to time each match and each model")
+    given = parser.parse_args()
     start = time.monotonic()
-    folder = Path(tempfile.mkdtemp(prefix="opsplice-demo-"))
-    os.chdir(folder)  # places of the model are then short
-    codes = []
-    for name in CONSTANTS:
-        Path(name).write_text(with_weights(name))
-        codes.append(shown("survey", name, KERNELS))
-        page = f"{Path(name).stem}.html"
-        codes.append(shown("bench", name, KERNELS, "--verify", "--seconds=0.3", f"--html={page}"))
-    print(f"\nin {time.monotonic() - start:.0f} s; the pages are in {folder}")
-    return max(codes)
+    os.chdir(tempfile.mkdtemp(prefix="opsplice-demo-"))  # places of the models are then short
+    found = [measured(name, given.seconds) for name in given.names or MODELS]
+    page = Path("report.html").resolve()
+    page.write_text(report_page("What the standard kernels bring", found))
+    print("\n" + table(found))
+    print(f"\nin {time.monotonic() - start:.0f} s on {os.cpu_count()} cores. All results, for a browser: {page}")
+    return 0 if all(each.verified is not None and each.verified.ok for each in found) else 1
 
 
-def shown(*command: str) -> int:
-    """Run a command of opsplice after saying which."""
-    print(f"\n$ opsplice {' '.join(command)}", flush=True)
-    return cli.main(command)
+def measured(name: str, seconds: float) -> Measured:
+    """A model: what is in it, whether numbers hold, what kernels bring."""
+    about, inputs = MODELS[name]
+    print(f"\n==== {name}: {about}", flush=True)
+    file = Path(f"{name}.mlir")
+    file.write_text(with_weights((HERE / file).read_text(), inputs))
+    survey = shown(f"survey {file}", lambda: opsplice.survey(file, [KERNELS]))
+    verified = shown(f"verify {file}", lambda: opsplice.verify(file, [KERNELS], trials=TRIALS))
+    bench = shown(f"bench {file}", lambda: opsplice.bench(file, [KERNELS], seconds=seconds))
+    return Measured(f"{name}: {about}", bench, verified, survey)
 
 
-def with_weights(name: str) -> str:
-    """A block with all its arguments but the first as constants."""
-    import block
+Found = TypeVar("Found")
 
-    text = (TRANSFORMER / name).read_text()
+
+def shown(command: str, call: Callable[[], Found]) -> Found:
+    """What a command of opsplice finds, printed as the command prints it."""
+    print(f"\n$ opsplice {command} --spec={KERNELS}", flush=True)
+    found = call()
+    print(found, flush=True)
+    return found
+
+
+def table(found: list[Measured]) -> str:
+    """A line for each model."""
+    rows = [("", "IREE", "with kernels", "", "replaced", "off from f64", "IREE's own")]
+    for each in found:
+        (whole,), (numbers,) = each.bench.whole, each.verified.whole if each.verified is not None else ()
+        pair = whole.against("IREE")
+        offs = ("" if off is None else f"{off:.0e}" for off in (numbers.off, numbers.reference_off))
+        times = (time_text(whole.median(side)) for side in whole.seconds)
+        ratio = ratio_text(pair) if pair is not None else ""
+        rows.append((each.title, *times, ratio, str(len(each.bench.report.replacements)), *offs))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def with_weights(text: str, inputs: int) -> str:
+    """A model with its arguments as constants, but for the first ones."""
+    random = np.random.default_rng(0)
     found = re.search(r"@main\((?P<arguments>.*?)\) -> .*?\{\n", text)
     assert found is not None, "the models have one function"
-    first, *others = re.findall(r"%(arg\d+): (\S+?)(?:, |$)", found["arguments"])
-    values = block.arguments(LAYOUTS[name])[1:]
-    constants = "".join(
-        CONSTANTS[name].format(name=each, kind=kind, bits=bits(value), sizes="x".join(map(str, value.shape)))
-        for (each, kind), value in zip(others, values, strict=True)
-    )
-    head = found[0].replace(found["arguments"], f"%{first[0]}: {first[1]}")
+    arguments = re.findall(r"%(arg\d+): (!torch\.vtensor<\[([\d,]*)\],(\w+)>)", found["arguments"])
+    constants = ""
+    for name, kind, sizes, element in arguments[inputs:]:
+        value = weight(random, tuple(map(int, sizes.split(","))), element)
+        shape = "x".join([*sizes.split(","), element])
+        constants += f'%{name} = torch.vtensor.literal(dense<"0x{value.tobytes().hex()}"> : tensor<{shape}>) : {kind}\n'
+    head = found[0].replace(found["arguments"], ", ".join(f"%{name}: {kind}" for name, kind, *_ in arguments[:inputs]))
     return text.replace(found[0], head + constants)
 
 
-def bits(value: np.ndarray) -> str:
-    """Numbers as MLIR writes them in short."""
-    return f'"0x{value.astype("<f4").tobytes().hex()}"'
+def weight(random: np.random.Generator, shape: tuple[int, ...], element: str) -> np.ndarray:
+    """Numbers as training leaves them: products keep the size of their inputs, gains and variances are positive."""
+    if element == "si8":
+        return random.integers(-127, 128, shape, dtype=np.int8)
+    if len(shape) == 1:
+        return random.uniform(LITTLE, 1 + LITTLE, shape).astype(np.float32)
+    return (random.normal(size=shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,16 @@ from pathlib import Path
 import pytest
 
 import opsplice
-from opsplice import cli
+from opsplice import cli, frontends
+from opsplice.compiling.job import Job
+from opsplice.compiling.spec_sources import resolve
 from opsplice.measuring.cutting.records import Cut
+from opsplice.measuring.tuning import candidates
 from opsplice.measuring.tuning.database import Database
 from opsplice.measuring.tuning.records import Candidate, Choice, Record, Task, choice_of
 from opsplice.measuring.tuning.tuned_spec import spec_text
+from opsplice.pipeline.flags import for_this_cpu
+from samples.measured import demo
 
 ALL = """
 #include <stddef.h>
@@ -199,3 +204,15 @@ def test_databases_join_and_damaged_lines_are_told(tmp_path: Path) -> None:
     assert "2 lines ignored that are no records, the first is line 4" in found.ignored
     found.add(replace(record(0.9, 0.4, 0.95), key="c"))  # behind what somebody left in the middle of a line
     assert set(Database(both).records) == {"a", "b", "c"}
+
+
+# ---- what is measured ------------------------------------------------------------------------------------------------
+
+
+def test_matches_take_along_what_they_look_through() -> None:
+    model = Path(__file__).parents[2] / "samples" / "measured" / "resnet.mlir"
+    text = demo.with_weights(model.read_text(), 1)
+    job = Job(frontends.load(text), resolve("opsplice_kernels:convolution"), for_this_cpu(()))
+    found = candidates.find(lambda _: None, job)
+    assert len(found.tasks) >= 4  # batch norms are of other ops than the convolutions
+    assert found.left == ()

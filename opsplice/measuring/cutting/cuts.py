@@ -138,12 +138,16 @@ def _is_given(value: ir.Value, own: Container[ir.Operation]) -> bool:
 
 @dataclass
 class _Cutter:
-    """One match on its way into a function. copies: the values of the function by those of the program."""
+    """One match on its way into a function. copies: the values of the function by those of the program.
+
+    beside: how many ops may go with it that are not its own, such as those of weights that a match looks through.
+    """
 
     piece: Piece
     views: Views
     name: str = ""
     copies: dict[Any, ir.Value] = field(default_factory=dict)
+    beside: int = 4
 
     def function(self, name: str) -> ir.Operation:
         """The function without its body, at the current insertion point. Raises CutError."""
@@ -184,7 +188,10 @@ class _Cutter:
         if isinstance(value.type, ir.IndexType) and (op is None or op.name not in _NUMBERS):
             self.copies[value] = self._size(value)
             return
-        if op is None or not (op in members or op.name in _FREE or _is_small(op)):
+        is_own = op is not None and (op in members or op.name in _FREE or _is_small(op))
+        if not is_own and op is not None and op.name.startswith("linalg.") and self.beside:
+            self.beside, is_own = self.beside - 1, True
+        if op is None or not is_own:
             raise CutError(f"it reads {value.type} from {op.name if op else 'an argument'}, which is no input")
         own = dict.fromkeys(ops_in(op))
         for inner in own:
