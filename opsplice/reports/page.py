@@ -28,6 +28,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .8rem; ma
 dd { margin: 0; overflow-wrap: anywhere; }
 details.layers { border-left: 3px solid var(--ours); padding-left: .7rem; margin: .6rem 0; }
 details.layers > summary { color: var(--text); font-weight: 600; }
+summary h2 { display: inline; color: var(--text); }
 summary { cursor: pointer; color: var(--faint); }
 """
 

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import opsplice
 from opsplice import cli
 from opsplice.measuring.timing.paired import Paired
 from opsplice.reports.render import brief_location
+from tests.measuring import test_wrong_kernels
 
 SPEC = """
 kernel right(x: f32[m, n]) -> f32[m, n] {
@@ -76,6 +78,14 @@ def test_files_far_away_are_told_in_short(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.chdir(tmp_path)
     assert brief_location("/usr/lib/python3/torch/nn/modules/linear.py:134") == ".../modules/linear.py:134"
     assert brief_location(f"{tmp_path}/deep/er/model.py:3:4") == "deep/er/model.py:3:4"
+
+
+def test_a_match_that_cannot_be_run_alone_is_timed_in_the_whole_program(tmp_path: Path) -> None:
+    (tmp_path / "sum.c").write_text(test_wrong_kernels.SUM)
+    (tmp_path / "sum.splice").write_text(test_wrong_kernels.SUM_SPEC)
+    found = opsplice.bench(test_wrong_kernels.SUM_MODEL, [tmp_path / "sum.splice"], seconds=0.05)
+    assert [each.name for each in found.timed] == ["@main"]
+    assert any("is timed in the whole program only" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(

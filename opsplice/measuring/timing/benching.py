@@ -125,7 +125,9 @@ class Suite:
 
 @dataclass(frozen=True)
 class _Found:
-    alone: list[dict[str, tuple[float, ...]]] = field(default_factory=list)
+    """alone: the times of each match, or why it has none."""
+
+    alone: list[dict[str, tuple[float, ...]] | str] = field(default_factory=list)
     whole: dict[str, dict[str, tuple[float, ...]]] = field(default_factory=dict)
 
 
@@ -156,11 +158,16 @@ def bench(
     timed = [
         Timed(place.replacement.location, sides, place.replacement, same[place.cut.digest], *_work(place.cut))
         for place, sides in zip(places, found.alone, strict=True)
-        if place.cut is not None
+        if place.cut is not None and not isinstance(sides, str)
+    ]
+    refused = [
+        f"{place.replacement.location} is timed in the whole program only: {reason}"
+        for place, reason in zip(places, found.alone, strict=True)
+        if isinstance(reason, str)
     ]
     timed += [Timed(f"@{name}", sides) for name, sides in found.whole.items()]
     sizes, most = (len(prepared.plain.vmfb), len(prepared.kernels.vmfb)), (memory[0], memory[1])
-    return Bench(prepared.report, machine, tuple(timed), sizes, prepared.seconds, most, prepared.notes)
+    return Bench(prepared.report, machine, tuple(timed), sizes, prepared.seconds, most, (*prepared.notes, *refused))
 
 
 def _distinct(prepared: Prepared) -> tuple[list[Place], dict[str, tuple[str, ...]]]:
@@ -197,8 +204,11 @@ def _time(report: Progress, suite: Suite) -> _Found:
         assert suite.alone is not None
         report(f"timing match {number + 1} of {len(suite.cuts)}")
         inputs = next(iter(inputs_of(cut, None, ("random",))))
-        sides = {IREE: alone(suite.alone[0], cut, inputs), KERNELS: alone(suite.alone[1], cut, inputs)}
-        found.alone.append(in_turn(sides, suite.seconds))
+        try:
+            sides = {IREE: alone(suite.alone[0], cut, inputs), KERNELS: alone(suite.alone[1], cut, inputs)}
+            found.alone.append(in_turn(sides, suite.seconds))
+        except OpspliceError as failure:
+            found.alone.append(failure.message)
     plain, kernels = suite.plain.load(_DEVICE), suite.kernels.load(_DEVICE)
     for name in _names(plain.functions, suite):
         report(f"timing @{name}")
