@@ -11,8 +11,8 @@ import pytest
 
 from opsplice.measuring.cutting.records import Trial, Verdict, Verification, Whole
 from opsplice.measuring.timing.benching import Bench, Timed
-from opsplice.measuring.timing.folding import Repeated
 from opsplice.measuring.timing.machine import Machine
+from opsplice.measuring.timing.repeated_sequences import Repeated
 from opsplice.measuring.timing.survey_model import Item, Survey
 from opsplice.reports.measured_page import Measured, report_page
 from opsplice.reports.report import ArtifactUse, Miss, Replacement, Report, UnmatchedRule
