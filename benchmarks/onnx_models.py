@@ -193,6 +193,12 @@ def conv(c: int, size: int, o: int, kernel: int, stride: int = 1, groups: int = 
     return graph.model(graph.op("Relu", graph.conv(graph.input(1, c, size, size), c, o, kernel, stride, groups)))
 
 
+def conv_of_inputs(c: int, size: int, o: int) -> Model:
+    """A convolution whose filter is no weight."""
+    graph = Graph()
+    return graph.model(graph.op("Conv", graph.input(1, c, size, size), graph.input(o, c, 3, 3), pads=[1] * 4))
+
+
 def normed_convs(c: int = 3, o: int = 40, size: int = 20) -> Model:
     """As PyTorch has them before their norms are folded: a convolution and a depthwise one."""
     graph = Graph()

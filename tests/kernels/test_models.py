@@ -49,6 +49,7 @@ MODELS = {
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),
     "four bits": (lambda: onnx_models.nibble_linear(3, 96, 40), {"nibble_linear": 1}),
     "normed": (onnx_models.normed_convs, {"convolution_packed": 1, "depthwise_rows": 1}),
+    "filter that is an input": (lambda: onnx_models.conv_of_inputs(5, 14, 40), {"convolution_packed": 1}),
     "convolutions": (onnx_models.varied_convs, CONVOLUTIONS),
     "convolutions of a dynamic batch": (lambda: onnx_models.varied_convs("batch"), CONVOLUTIONS),
     "resnet": (lambda: onnx_models.resnet18(32, 8), {"convolution_packed": 20, "max_pooling": 1, "linear_packed": 1}),
