@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("onnx")
 
+import onnx
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
@@ -37,6 +38,19 @@ def products() -> onnx_models.Model:
     return graph.model(graph.op("Relu", graph.op("MatMul", graph.op("Tanh", y), v)))
 
 
+def signed_bytes() -> onnx_models.Model:
+    """Quantised with a fixed scale, with a zero point and without one."""
+    graph = onnx_models.Graph()
+    scale, zero = graph.constant(np.float32(0.02)), graph.constant(np.int8(-5))
+    x = graph.op("QuantizeLinear", graph.input(9, 64), scale, zero)
+    parts = []
+    for point in ([zero], []):
+        weight = graph.constant(graph.random.integers(-127, 128, (64, 40)).astype(np.int8))
+        y = graph.op("Cast", graph.op("MatMulInteger", x, weight, *point), to=onnx.TensorProto.FLOAT)
+        parts.append(graph.op("Mul", y, graph.constant(np.float32(0.001))))
+    return graph.model(graph.op("Concat", *parts, axis=0))
+
+
 LLAMA = {"attention_rows": 1, "rmsnorm_rows": 2, "linear_packed": 7}
 CONVOLUTIONS = {"convolution_packed": 2, "depthwise_rows": 2, "convolution_groups": 1, "convolution_row": 1}
 MODELS = {
@@ -48,6 +62,7 @@ MODELS = {
     "activated": (activated, {"linear_packed": 4}),
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),
     "four bits": (lambda: onnx_models.nibble_linear(3, 96, 40), {"nibble_linear": 1}),
+    "signed bytes": (signed_bytes, {"byte_linear": 2}),
     "normed": (onnx_models.normed_convs, {"convolution_packed": 1, "depthwise_rows": 1}),
     "filter that is an input": (lambda: onnx_models.conv_of_inputs(5, 14, 40), {"convolution_packed": 1}),
     "convolutions": (onnx_models.varied_convs, CONVOLUTIONS),
