@@ -83,3 +83,21 @@ def test_without_times_shares_are_of_operations() -> None:
     assert all(item.seconds is None for item in found.items)
     assert "of the operations" in str(found)
     assert max(found.items, key=found.share).is_pattern
+
+
+def test_an_op_of_two_matches_is_in_both(tmp_path: Path) -> None:
+    (tmp_path / "wrong.c").write_text((Path(__file__).parent / "wrong.c").read_text())
+    rules = "".join(
+        f"pattern {op}_of(x: tensor<m x n x f32>) {{ {op}(negf(x)) }}\nreplace {op}_of with right(x)\n"
+        for op in ("absf", "exp")
+    )
+    (tmp_path / "shared.splice").write_text(SPEC[: SPEC.index("pattern")] + rules)
+    text = (
+        "func.func @main(%x: TYPE) -> (TYPE, TYPE) {\n%n = arith.negf %x : TYPE\n%a = math.absf %n : TYPE\n"
+        "%e = math.exp %n : TYPE\nreturn %a, %e : TYPE, TYPE\n}"
+    )
+    found = opsplice.survey(text.replace("TYPE", "tensor<8x8xf32>"), [tmp_path / "shared.splice"], timed=False)
+    assert sorted((item.name, item.kernels) for item in found.items) == [
+        ("absf_of", ("right",)),
+        ("exp_of", ("right",)),
+    ]

@@ -135,7 +135,7 @@ def test_a_kernel_may_be_off_by_the_range_that_its_pattern_takes(tmp_path: Path)
     (tmp_path / "wrong.c").write_text((Path(__file__).parent / "wrong.c").read_text())
     (tmp_path / "wide.splice").write_text(
         'kernel imprecise(x: f32[m, n]) -> f32[m, n] { cpu "wrong.c" }\n'
-        "pattern half(x: tensor<m x n x f32>) { divf(x, const(1.999..2.001)) }\n"
+        "pattern half(x: tensor<m x n x f32>) { divf(x, const(1.999..2.001)) | divf(x, const(2.9..3.1)) }\n"
         "pattern p(x: tensor<m x n x f32>) { half(x) }\nreplace p with imprecise(x)\n"
     )
     found = opsplice.verify(model(["imprecise"]), [tmp_path / "wide.splice"], trials=("random",))

@@ -19,6 +19,8 @@ from opsplice.frontends import ModuleSource
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.patterns.nodes import Number
 from opsplice.matchers.patterns.walk import parts_of
+from opsplice.matchers.search.matches import Match
+from opsplice.matchers.terms.ops.constant_ops import constant_of
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring.cutting import probes
 from opsplice.measuring.cutting.cuts import CutError, Cuts
@@ -123,7 +125,7 @@ class Preparation:
     ) -> tuple[Place, Sequence[ir.Value]]:
         root = self._number() if _is_noted(action.match.roots[0]) else None
         try:
-            cut, inputs = cuts.add(action, Views(), width_of(spec, action.match.pattern.name))
+            cut, inputs = cuts.add(action, Views(), width_of(spec, action.match))
         except CutError as failure:
             return Place(replacement, None, f"it is no function of its own: {failure}", root=root), ()
         noted = [value for value in inputs if _is_noted(value)]
@@ -152,17 +154,30 @@ def told_of(chosen: Plan) -> list[tuple[Action, Replacement]]:
     return [(action, told[action.match][0]) for action in chosen.actions]
 
 
-def width_of(spec: LoadedSpec, pattern: str) -> float:
-    """How wide the widest range is that a pattern takes a constant from, as a part of the constant."""
-    numbers = [part for graph in graphs_named(spec, pattern) for part in parts_of(graph) if isinstance(part, Number)]
-    return max((_part(number.low, number.high) for number in numbers), default=0.0)
+def width_of(spec: LoadedSpec, match: Match) -> float:
+    """How wide the widest range is that a match takes a constant from, as a part of the constant."""
+    graphs = graphs_named(spec, match.pattern.name)
+    numbers = [part for graph in graphs for part in parts_of(graph) if isinstance(part, Number)]
+    used = _numbers_in(match)
+    return max((_part(number.low, number.high, used) for number in numbers), default=0.0)
 
 
-def _part(low: tree.DimExpr, high: tree.DimExpr | None) -> float:
+def _part(low: tree.DimExpr, high: tree.DimExpr | None, used: Sequence[float]) -> float:
     if not isinstance(low, tree.Literal) or not isinstance(high, tree.Literal):
         return 0.0
     most = max(abs(low.value), abs(high.value))
-    return (high.value - low.value) / most if math.isfinite(most) and most else 0.0
+    if not math.isfinite(most) or not most or not any(low.value <= number <= high.value for number in used):
+        return 0.0
+    return (high.value - low.value) / most
+
+
+def _numbers_in(match: Match) -> list[float]:
+    """The constants that the ops of a match take, as patterns see them: divided by, and subtracted, too."""
+    operands = (value for op in match.ops for each in ops_in(op) for value in each.operands)
+    owners = [value.owner for value in operands if not isinstance(value.owner, ir.Block)]
+    constants = [constant_of(owner) for owner in owners if owner.name == "arith.constant"]
+    numbers = {float(constant.value) for constant in constants if constant is not None}
+    return [each for number in numbers if number for each in (number, -number, 1 / number, -1 / number)]
 
 
 def _key(replacement: Replacement) -> Any:

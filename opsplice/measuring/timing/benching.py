@@ -25,6 +25,7 @@ from opsplice.measuring.verifying import trial_runs
 from opsplice.measuring.verifying.trials import generated, inputs_of
 from opsplice.measuring.verifying.verification import Prepared, Progress
 from opsplice.reports.report import Replacement, Report
+from opsplice.runtime.value_text import ELEMENT_TYPES
 
 IREE, KERNELS = "IREE", "kernels"
 _DEVICE = "local-sync"
@@ -34,7 +35,7 @@ _DEVICE = "local-sync"
 class Timed:
     """The seconds of each side. replacement, same: of a match and of others that are the same; None for a function.
 
-    operations, moved: on numbers, and bytes of inputs and results; 0 where they are not known.
+    operations, moved: on numbers of 32 bits or more, and bytes of inputs and results; 0 where they are not known.
     """
 
     name: str
@@ -185,7 +186,11 @@ def _distinct(prepared: Prepared) -> tuple[list[Place], dict[str, tuple[str, ...
 
 
 def _work(cut: Cut) -> tuple[int, int]:
-    return (0, 0) if cut.symbols else (cut.operations, cut.bytes_moved({}))
+    """Operations, as far as the peak of f32 says how many there can be, and bytes."""
+    if cut.symbols:
+        return 0, 0
+    narrow = any(ELEMENT_TYPES[each.element].itemsize < 4 and each.element != "i1" for each in cut.inputs)
+    return 0 if narrow else cut.operations, cut.bytes_moved({})
 
 
 # ---- in the child ---------------------------------------------------------------------------------------------------

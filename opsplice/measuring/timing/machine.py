@@ -48,7 +48,8 @@ class Machine:
             return ""
         rate = moved / seconds
         where = " in cache" if rate > self.bandwidth else f", {rate / self.bandwidth:.0%}"
-        return f"{operations / seconds / self.peak:.0%} of peak; {rate / 1e9:.0f} GB/s{where}"
+        of_peak = f"{operations / seconds / self.peak:.0%} of peak; " if operations else ""
+        return f"{of_peak}{rate / 1e9:.0f} GB/s{where}"
 
 
 def this_machine(on_progress: Callable[[Any], None]) -> Machine:

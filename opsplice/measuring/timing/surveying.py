@@ -138,15 +138,13 @@ class _Surveyor:
         self.standing.setdefault(_function(root), []).append((order[root], list(self.found).index(key)))
 
     def _replaced(self, module: ir.Module, taken: set[ir.Operation]) -> Iterator[tuple[Match, str]]:
-        """What the job's specs replace, with the kernels; its ops are then taken."""
+        """What the job's specs replace, with the kernels; its ops, which may be of several, are then taken."""
         for spec in load_specs(self.job.specs):
             if isinstance(spec, TransformSpec):
                 continue
             for action in Splicer(Store()).planned(module, at_phase(spec, PHASE, PHASE)).actions:
-                heavy = {op for op in action.match.ops if _is_heavy(op)}
-                if taken.isdisjoint(heavy):
-                    taken |= heavy
-                    yield action.match, action.rule.kernel.rpartition(".")[2] or "mlir"
+                taken |= {op for op in action.match.ops if _is_heavy(op)}
+                yield action.match, action.rule.kernel.rpartition(".")[2] or "mlir"
 
     def seconds(self, on_progress: Progress) -> tuple[dict[str, float], str]:
         """What each function takes as IREE compiles it, and why that is not known."""

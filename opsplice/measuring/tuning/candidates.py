@@ -103,7 +103,8 @@ def _look(module: ir.Module, specs: list[LoadedSpec]) -> Found:
             left.append(f"{what} at {told.location}: its sizes are open, and conditions are on sizes")
             continue
         try:
-            cut, _ = cuts.add(region.largest.action, Views(), width_of(region.largest.spec, told.pattern))
+            match = region.largest.action.match
+            cut, _ = cuts.add(region.largest.action, Views(), width_of(region.largest.spec, match))
         except CutError as failure:
             left.append(f"{what} at {told.location}: {failure}")
             continue
