@@ -61,9 +61,10 @@ def test_a_browser_shows_it_on_a_phone_and_in_the_dark(tmp_path: Path, dark: boo
     frame = f'<iframe src="inner.html" width="{PHONE}" height="600" onload="{read}"></iframe>'
     (tmp_path / "page.html").write_text(f"<!doctype html><body>{frame}</body>")
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
+    command += ["--virtual-time-budget=5000"]  # nothing is told before all is loaded
     command += ["--blink-settings=preferredColorScheme=0"] if dark else []
     command += [f"--user-data-dir={tmp_path / 'user'}", "--dump-dom", (tmp_path / "page.html").as_uri()]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
     found = re.search(r"<title>(\d+) (\d+) (rgb\(.*?\)) (\d+)</title>", shown)
     assert found is not None, shown
     assert int(found[1]) <= int(found[2]) <= PHONE, "it is wider than the phone"
