@@ -14,8 +14,8 @@
 #include "../tile.h"
 
 enum { HEIGHT = 8, LENGTH = 448, PLACES = (ROWS + LANES - 1) / LANES * LANES, AHEAD = 8 * PANEL };
-// Of copies: the longest piece of a row with all taps, and floats in all. A kernel has at most 256 taps, so that these do.
-enum { SPAN = 64, PIECES = 16384 };
+// Of copies: the longest piece of a row with all taps, and floats in all. A kernel has at most 128 taps, so that these do.
+enum { SPAN = 64, PIECES = 8192 };
 // Of products: channels at most, places at least, and what a tile of them has: vectors of places, and channels.
 enum { FEW = 160, MANY = 128, WIDE = 3, LOW = 8 };
 
