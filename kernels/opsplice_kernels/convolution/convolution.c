@@ -14,8 +14,8 @@
 #include "../tile.h"
 
 enum { HEIGHT = 8, LENGTH = 448, PLACES = (ROWS + LANES - 1) / LANES * LANES, AHEAD = 8 * PANEL };
-// Of copies: the longest piece of a row with all taps, and floats in all. A kernel has at most 128 taps, so that these do.
-enum { SPAN = 64, PIECES = 8192 };
+// Of copies: the longest piece of a row with all taps, and floats in all. A kernel has at most 2 * TAPS taps, so that these do.
+enum { SPAN = 64, TAPS = 128, PIECES = SPAN * TAPS };
 // Of products: channels at most, places at least, and what a tile of them has: vectors of places, and channels.
 enum { FEW = 160, MANY = 128, WIDE = 3, LOW = 8 };
 
@@ -178,7 +178,7 @@ INLINE void tile(const layer *of, const int step, const int high, const int wide
 }
 
 INLINE void row_of(const layer *of, const int step, size_t y, size_t z, size_t end, size_t channel) {
-  size_t most = least(ROWS, (SPAN - 1) / of->sw + 1);
+  size_t span = of->kh * of->kw > TAPS ? SPAN / 2 : SPAN, most = least(ROWS, (span - 1) / of->sw + 1);
   for (size_t left = end - z; left > 0;) {
     size_t places = left / ((left + most - 1) / most);
 #define ROW_TILE(p) tile(of, step, 1, p, y, z, channel)
@@ -272,7 +272,7 @@ static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
     }
     size_t at = y;
 #if LANES == 16
-    if (ow == 7 && of.dh == 1 && of.sh <= 2 && of.kh <= PIECES / SPAN / 2)
+    if (ow == 7 && of.dh == 1 && of.sh <= 2 && (of.kh + of.sh) * of.kw <= TAPS && 6 * of.sw < SPAN)
       for (; at + 2 <= end; at += 2) two_rows_of_7(&of, at, channel);
 #endif
     for (; at < end; at++) row(&of, at, 0, ow, channel);
