@@ -238,7 +238,7 @@ def _import_spec(data: bytes) -> None:
 
 
 def _objects() -> list[bytes]:
-    from tests.targets.test_object_files import FUNCTION, GLOBAL, KERNEL, LOCAL, TEXT, WEAK, elf
+    from tests.targets.formats.test_object_files import FUNCTION, GLOBAL, KERNEL, LOCAL, TEXT, WEAK, elf
 
     symbols = [KERNEL, ("expf", GLOBAL, 0, 0), ("helper", LOCAL, FUNCTION, TEXT), ("hook", WEAK, 0, 0)]
     return [elf(symbols, relocations=[1, 2], text=".init_array"), elf([KERNEL], machine=183), elf([KERNEL], kind=3)]
@@ -272,7 +272,7 @@ def _read_plugin(data: bytes) -> None:
 
 
 def _code_objects() -> list[bytes]:
-    from tests.targets.test_rocm import GOOD, library
+    from tests.targets.formats.test_rocm import GOOD, library
 
     return [library(GOOD)]
 
@@ -287,7 +287,7 @@ def _read_code_object(data: bytes) -> None:
 
 
 def _launch(*call: Any) -> None:
-    from tests.targets.launching import launch
+    from tests.targets.link.launching import launch
 
     launch(*call)
 
@@ -296,7 +296,8 @@ def _launch(*call: Any) -> None:
 
 
 def _spirv() -> list[bytes]:
-    from tests.targets import spirv_assembly, test_spirv_binary, test_spirv_link, test_spirv_to_mlir
+    from tests.targets.formats import spirv_assembly, test_spirv_binary, test_spirv_to_mlir
+    from tests.targets.link import test_spirv_link
 
     binary = spirv_assembly.binary
     return [
@@ -328,7 +329,8 @@ def _read_spirv(data: bytes) -> None:
 
 
 def _ptx() -> list[bytes]:
-    from tests.targets import test_ptx, test_ptx_link
+    from tests.targets.formats import test_ptx
+    from tests.targets.link import test_ptx_link
 
     return [text.encode() for text in (test_ptx.TEXT, test_ptx_link.PROGRAM, test_ptx_link.LIBRARY)]
 
@@ -348,7 +350,7 @@ def _read_ptx(data: bytes) -> None:
 
 
 def _metal() -> list[bytes]:
-    from tests.targets.test_metal import SHADER
+    from tests.targets.formats.test_metal import SHADER
 
     return [SHADER.encode()]
 
@@ -643,7 +645,7 @@ def _read_lock(data: bytes) -> None:
 
 
 def _signatures() -> list[bytes]:
-    from tests import test_provenance
+    from tests.packaging import test_provenance
     from tests.targets.registry import signers, test_envelope
 
     note = test_provenance.Provenance("0.1.0", "3.13.0", (test_provenance.USE,)).to_text()

@@ -1,0 +1,126 @@
+"""The patterns that come with the package, each on kernels that are spelled in many ways.
+
+A function is named after the pattern that it is, with a word for its spelling behind. `library/` holds what jax.export
+makes of one-line functions, and, written by hand, `gelu.mlir`, `relu.mlir`, `conv_nchw.mlir`, `conv_grouped.mlir` and
+`norms_keras.mlir`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from opsplice.frontends.source import ModuleSource
+from opsplice.matchers.find import engine
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.pipeline.compiler import Compilation
+from opsplice.spec_lang.loading.loader import load_text
+
+FOLDER = Path(__file__).parent
+# test_match_attention.py has those of attention.
+FILES = sorted(path for path in FOLDER.glob("*.mlir") if "attention" not in path.stem)
+FUNCTION = re.compile(r"func\.func (?:public )?@(\w+)\(")
+
+# What else is in a layer besides itself: its own parts, and the same layer said with fewer words.
+LINEAR = {"linear_kn": 1, "linear_nk": 1, "linear_bias_kn": 1, "linear_bias_nk": 1, "linear_bias_heads_kn": 1}
+PARTS = {
+    "conv1d_bias_nwc_wcf": {"conv1d_nwc_wcf": 1},
+    "conv2d_bias_nhwc_hwcf": {"conv2d_nhwc_hwcf": 1},
+    "conv2d_bias_nchw_fchw": {"conv2d_nchw_fchw": 1},
+    "conv2d_nhwc_hwcf": {"linear_kn": 1},
+    "conv3d_bias_ndhwc_dhwcf": {"conv3d_ndhwc_dhwcf": 1},
+    "depthwise_conv2d_bias_nchw_chw": {"depthwise_conv2d_nchw_chw": 1},
+    "depthwise_conv2d_bias_nhwc_hwc": {"depthwise_conv2d_nhwc_hwc": 1},
+    "layernorm": {"standardize": 1, "rmsnorm": 1},
+    "layernorm_by_moments": {"relu": 1},
+    "linear": LINEAR,
+    "gelu": {"erfc_by_polynomials": 1},
+    "linear_bias_gelu": {"gelu": 1, "erfc_by_polynomials": 1, "linear_bias_gelu_kn": 1},
+    "linear_bias_gelu_tanh": {"gelu_tanh": 1, "linear_bias_gelu_tanh_kn": 1},
+    "linear_bias_relu": {"relu": 1, "linear_bias_relu_kn": 1},
+    "linear_bias_silu": {"silu": 1, "sigmoid": 1, "linear_bias_silu_kn": 1},
+    "silu": {"sigmoid": 1},
+    "swiglu": {"linear_kn": 2, "linear_nk": 2, "silu": 1, "sigmoid": 1, "swiglu_kn": 1},
+}
+
+# Layers that look like those of the library but for one op: the function, what is in it, what there is instead.
+OTHERS = [
+    ("layernorm_keras", "stablehlo.negate", "stablehlo.abs"),
+    ("layernorm_keras", "stablehlo.multiply %17, %15", "stablehlo.multiply %17, %13"),
+    ("layernorm_keras", "stablehlo.multiply %x, %15", "stablehlo.multiply %5, %15"),
+    ("standardize_keras", "stablehlo.add %17, %16", "stablehlo.subtract %17, %16"),
+    ("groupnorm_nhwc_keras", "stablehlo.negate", "stablehlo.abs"),
+    ("standardize_groups_nhwc", "dense<6.000000e+01>", "dense<6.100000e+01>"),
+    ("batchnorm_nhwc_keras", "stablehlo.negate", "stablehlo.abs"),
+    ("batchnorm_without_eps_nhwc_keras", "stablehlo.rsqrt", "stablehlo.sqrt"),
+]
+
+
+@pytest.fixture(scope="module")
+def library():
+    return load_text('import "opsplice:nn"')
+
+
+def functions(path: Path) -> list[str]:
+    return FUNCTION.findall(path.read_text(encoding="utf-8"))
+
+
+def text_of(function: str) -> str:
+    """A function of the library's kernels by itself."""
+    (text,) = (t for t in (p.read_text(encoding="utf-8") for p in FILES) if f"@{function}(" in t)
+    start = text.rindex("func.func", 0, text.index(f"@{function}("))
+    return text[start : text.index("\n}\n", start) + 3]
+
+
+def named_after(function: str, patterns) -> str:
+    """The pattern that a function is named after: the longest name that its own begins with."""
+    return max((p for p in patterns if f"{function}_".startswith(f"{p}_")), key=len)
+
+
+def parts_of(pattern: str) -> Counter[str]:
+    allowed = Counter({pattern: 1})
+    for name, parts in PARTS.items():
+        if f"{pattern}_".startswith(f"{name}_"):
+            allowed |= Counter(parts)
+    return allowed
+
+
+@pytest.mark.parametrize("path", FILES, ids=[p.stem for p in FILES])
+def test_each_layer_is_found_once_and_nothing_else_in_it(path, library):
+    graphs = [g for p in library.patterns.values() for g in compile_pattern(p, library.patterns, library.types)]
+    with Compilation() as compilation:
+        compilation.load(ModuleSource(path=path))
+        compilation.run_to("preprocessing")
+        found: dict[str, Counter[str]] = {name: Counter() for name in functions(path)}
+        for match in engine.find(compilation.module, graphs).matches:
+            found[match.function][match.pattern.name] += 1
+    assert found
+    for function, counts in found.items():
+        wanted = named_after(function, library.patterns)
+        assert counts[wanted] == 1, f"{function}: {dict(counts)}"
+        rest = counts - Counter({wanted: 1})
+        assert rest <= parts_of(wanted), f"{function}: {dict(rest)}"
+
+
+@pytest.mark.parametrize(("function", "old", "new"), OTHERS, ids=[f"{function}: {new}" for function, _, new in OTHERS])
+def test_what_differs_in_one_op_is_no_such_layer(function, old, new, library, tmp_path):
+    wanted = named_after(function, library.patterns)
+    text = text_of(function)
+    assert text.count(old) == 1
+    for program, count in ((text, 1), (text.replace(old, new), 0)):
+        path = tmp_path / "model.mlir"
+        path.write_text(program, encoding="utf-8")
+        with Compilation() as compilation:
+            compilation.load(ModuleSource(path=path))
+            compilation.run_to("preprocessing")
+            graphs = compile_pattern(library.patterns[wanted], library.patterns, library.types)
+            assert len(engine.find(compilation.module, graphs).matches) == count
+
+
+def test_every_pattern_of_the_library_has_a_kernel(library):
+    tested = {named_after(name, library.patterns) for path in FILES for name in functions(path)}
+    inner = {"standardize_by_moments"}  # no frontend makes it by itself; layernorm_by_moments holds it
+    assert set(library.patterns) - tested == inner

@@ -1,0 +1,427 @@
+"""The engine finds what trying every pattern at every op finds, in the same order, and changes nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from opsplice.frontends.source import ModuleSource
+from opsplice.matchers.explain.failure_words import words
+from opsplice.matchers.find import engine
+from opsplice.matchers.find.lookalikes import Recall
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.search.search import Search
+from opsplice.pipeline.compiler import Compilation
+from opsplice.spec_lang.loading.libraries import OWN
+from opsplice.spec_lang.loading.loader import load, load_text
+from tests.effort import examples
+from tests.matchers.search import brute_force
+from tests.matchers.soundness.test_match_random import case
+
+FOLDER = Path(__file__).parents[1] / "frontends"
+SAMPLE = Path(__file__).parents[3] / "samples" / "transformer"
+KEPT = sorted(f for folder in ("library", "half") for f in (Path(__file__).parents[1] / folder).glob("*.mlir"))
+PROGRAMS = [*sorted(FOLDER.glob("*/*.mlir")), SAMPLE / "jax.mlir", SAMPLE / "torch.mlir"]
+
+# Of so many patterns of the library one is tried with each file.
+PARTS = examples(12, 1)
+
+
+def graphs_of(spec):
+    return [g for p in spec.patterns.values() for g in compile_pattern(p, spec.patterns, spec.types)]
+
+
+@pytest.fixture(scope="module")
+def layers():
+    return graphs_of(load(FOLDER / "layers.splice")) + graphs_of(load(SAMPLE / "transformer.splice"))
+
+
+@pytest.fixture(scope="module")
+def library():
+    any_layout = [
+        dataclasses.replace(graph, strided=frozenset("qkv"), reordered=True)
+        for graph in graphs_of(load(OWN.spec("strided")))
+        if graph.pattern.name == "any_attention"
+    ]
+    return any_layout + graphs_of(load(OWN.spec("nn")))
+
+
+def check(module, graphs, least=0):
+    before = str(module)
+    found = engine.find(module, graphs)
+    plain = engine.find(module, graphs, near_misses=0)
+    assert str(module) == before, "finding changes nothing"
+    expected = [brute_force.facts(m) for m in brute_force.find(module, graphs)]
+    assert [brute_force.facts(m) for m in found.matches] == expected
+    assert [brute_force.facts(m) for m in plain.matches] == expected, "near misses change no match"
+    assert plain.near_misses == ()
+    assert len(expected) >= least
+    return found
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=[f"{p.parent.name}-{p.stem}" for p in PROGRAMS])
+def test_programs_of_frontends(path, layers):
+    with Compilation() as compilation:
+        compilation.load(ModuleSource(path=path))
+        compilation.run_to("preprocessing")
+        check(compilation.module, layers, least=1)
+
+
+@pytest.mark.parametrize("number", range(len(KEPT)), ids=[p.stem for p in KEPT])
+def test_the_library_on_the_kernels_kept_for_it(number, library):
+    # The patterns that the functions are named after, and a part of the others: another one for each file.
+    text = KEPT[number].read_text()
+    names = {g.pattern.name for g in library if f"@{g.pattern.name}" in text} | {"any_attention"}
+    graphs = [g for at, g in enumerate(library) if (at - number) % PARTS == 0 or g.pattern.name in names]
+    with Compilation() as compilation:
+        compilation.load(ModuleSource(path=KEPT[number]))
+        compilation.run_to("preprocessing")
+        check(compilation.module, graphs, least=1)
+
+
+@pytest.mark.parametrize("batch", range(examples(2, 40)))
+def test_random_programs_and_the_patterns_of_all_of_them(session, batch):
+    from iree.compiler import ir
+
+    cases = [case(7000 + 100 * batch + i) for i in range(40)]
+    texts = [c.text for c in cases]
+    # Some of them again under other names, and some with the constants of others, so that places look alike.
+    texts += [c.text.replace(f"@{c.name}(", f"@again_{c.name}(") for c in cases[:20]]
+    texts += [c.text.replace(f"@{c.name}(", f"@other_{c.name}(").replace("0.5", "2.0") for c in cases[20:]]
+    module = ir.Module.parse("\n".join(texts), context=session.context)
+    spec = load_text("\n".join(c.pattern.replace("pattern p(", f"pattern p{i}(") for i, c in enumerate(cases)))
+    check(module, graphs_of(spec), least=40)
+
+
+def worded(misses):
+    return [(miss, words(miss)) for miss in misses]
+
+
+def test_near_misses_are_those_of_trying_every_pattern(layers):
+    for path in PROGRAMS:
+        with Compilation() as compilation:
+            compilation.load(ModuleSource(path=path))
+            compilation.run_to("preprocessing")
+            found = engine.find(compilation.module, layers)
+            assert worded(found.near_misses) == worded(brute_force.near_misses(compilation.module, layers, 5)), path
+            fewer = engine.find(compilation.module, layers, near_misses=2).near_misses
+            assert worded(fewer) == worded(brute_force.near_misses(compilation.module, layers, 2)), path
+
+
+def test_what_looks_the_same_is_searched_once(session, monkeypatch):
+    from iree.compiler import ir
+
+    searches = []
+    run = Search.run
+    monkeypatch.setattr(Search, "run", lambda self, value, **k: searches.append(value) or run(self, value, **k))
+    spec = load_text(FAMILY.format(i=1, size=64))
+    counts = []
+    for copies in (1, 30):
+        text = "".join(NORMALISED.format(i=i, size=64) for i in range(copies))
+        module = ir.Module.parse(text, context=session.context)
+        searches.clear()
+        assert len(engine.find(module, graphs_of(spec)).matches) == 2 * copies
+        counts.append(len(searches))
+    assert counts[0] == counts[1] > 0
+
+
+SLICED = """
+func.func @f{i}(%x: tensor<6x4xf32>, %y: tensor<?x?xf32>, %at: index, %to: index, %n: index) -> tensor<4xf32> {{
+  %c0 = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4xf32>
+  %z = linalg.fill ins(%c0 : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  %w = tensor.extract_slice %y[{place}, 0] [3, 4] [1, 1] : tensor<?x?xf32> to tensor<3x4xf32>
+  %v = tensor.extract_slice %x[{start}, 0] [3, 4] [1, 1] : tensor<6x4xf32> to tensor<3x4xf32>
+  %r = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (j, i)>,
+      affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]}}
+      ins(%v, %w : tensor<3x4xf32>, tensor<3x4xf32>) outs(%z : tensor<4xf32>) {{
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %o, %p : f32
+    linalg.yield %s : f32
+  }} -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}}
+"""
+
+
+def test_what_strided_inputs_are_is_remembered(session, monkeypatch):
+    from iree.compiler import ir
+
+    searches = []
+    run = Search.run
+    monkeypatch.setattr(Search, "run", lambda self, value, **k: searches.append(value) or run(self, value, **k))
+    spec = load_text("pattern dots(a: tensor<m x k x f32>, b: tensor<m x k x f32>) { contract[m k, m k -> m](a, b) }")
+    graphs = [dataclasses.replace(graph, strided=frozenset("ab")) for graph in graphs_of(spec)]
+    counts = []
+    for copies in (1, 10):
+        slices = [(3, "%at"), (3, "%to"), (2, "%at"), (3, "%at")] * copies
+        text = "".join(SLICED.format(i=i, start=start, place=place) for i, (start, place) in enumerate(slices))
+        module = ir.Module.parse(text, context=session.context)
+        searches.clear()
+        found = engine.find(module, graphs).matches
+        counts.append(len(searches))
+        assert len(found) == len(slices)
+        check(module, graphs)
+    assert counts[0] == counts[1] > 0
+    for match, (start, place), function in zip(found, slices, module.body.operations, strict=True):
+        x, y, at, to, _ = function.regions[0].blocks[0].arguments
+        (_, _), (a, layout) = match.inputs["a"].places
+        assert (a, layout.offset.number) == (x, 4 * start)
+        (_, _), (b, layout) = match.inputs["b"].places
+        values = {getattr(atom, "value", atom) for term in layout.offset.terms for atom, _ in term.atoms}
+        assert b == y
+        assert values == {y, at if place == "%at" else to}
+
+
+NORMS = """
+pattern either(x: tensor<m x n x f32>) {
+  s = broadcast[m -> m n](reduce addf[m n -> m](x))
+  mulf(subf(x, s), rsqrt(s)) | addf(mulf(x, rsqrt(s)), negf(s))
+}
+pattern window(x: tensor<b x i x c x f32>, w: tensor<r x c x f x f32>) {
+  contract[b (o + r) c, r c f -> b o f](x, w)
+}
+pattern started(x: tensor<m x n x f32>) { accumulated(reduce addf[m n -> m](exp(x))) }
+"""
+
+
+def test_an_outermost_op_alone_costs_no_search_of_alternatives_windows_and_accumulated_reductions(session, monkeypatch):
+    from iree.compiler import ir
+
+    searches = []
+    run = Search.run
+    monkeypatch.setattr(Search, "run", lambda self, value, **k: searches.append(value) or run(self, value, **k))
+    body = "%0 = arith.addf %x, %x : tensor<8x8xf32> %1 = arith.mulf %0, %x : tensor<8x8xf32>"
+    text = f"func.func @f(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {{ {body} return %1 : tensor<8x8xf32> }}"
+    module = ir.Module.parse(text + NORMALISED.format(i=1, size=64), context=session.context)
+    assert not engine.find(module, graphs_of(load_text(NORMS))).matches
+    assert searches == []
+
+
+def test_ops_that_no_pattern_starts_at_are_no_places(session):
+    from iree.compiler import ir
+
+    module = ir.Module.parse("".join(NORMALISED.format(i=i, size=64) for i in range(3)), context=session.context)
+
+    def names(text):
+        patterns = engine.Patterns(graphs_of(load_text(text)))
+        places = Recall(patterns.traits, patterns.index.names).places(module)
+        return [value.owner.name for _, value, _ in places]
+
+    assert names("pattern p(x: tensor<n x f32>) { tanh(x) }") == []
+    assert names(FAMILY.format(i=1, size=64)) == ["arith.divf"] * 3
+
+
+FAMILY = """
+pattern sized{i}(x: tensor<m x {size} x f32>) {{
+  divf(x, broadcast[m -> m n](reduce addf[m n -> m](x)))
+}}
+pattern conditional{i}(x: tensor<m x n x f32>) where n == {size} {{
+  divf(x, broadcast[m -> m n](reduce addf[m n -> m](x)))
+}}
+"""
+NORMALISED = """
+func.func @f{i}(%x: tensor<4x{size}xf32>) -> tensor<4x{size}xf32> {{
+  %z = arith.constant dense<0.0> : tensor<4xf32>
+  %s = linalg.reduce ins(%x : tensor<4x{size}xf32>) outs(%z : tensor<4xf32>) dimensions = [1]
+    (%a: f32, %b: f32) {{ %c = arith.addf %a, %b : f32  linalg.yield %c : f32 }}
+  %e = tensor.empty() : tensor<4x{size}xf32>
+  %w = linalg.broadcast ins(%s : tensor<4xf32>) outs(%e : tensor<4x{size}xf32>) dimensions = [1]
+  %r = arith.divf %x, %w : tensor<4x{size}xf32>
+  return %r : tensor<4x{size}xf32>
+}}
+"""
+
+
+def test_patterns_that_differ_in_sizes_only(session):
+    from iree.compiler import ir
+
+    spec = load_text("".join(FAMILY.format(i=size, size=size) for size in range(16, 40)))
+    sizes = [17, 20, 17, 5, 39]
+    module = ir.Module.parse(
+        "".join(NORMALISED.format(i=i, size=s) for i, s in enumerate(sizes)), context=session.context
+    )
+    graphs = graphs_of(spec)
+    found = check(module, graphs, least=8)
+    assert worded(found.near_misses) == worded(brute_force.near_misses(module, graphs, engine.MAX_NEAR_MISSES))
+    names = [m.pattern.name for m in found.matches]
+    assert names == [f"{kind}{s}" for s in (17, 20, 17, 39) for kind in ("sized", "conditional")]
+    reasons = {words(m)[0] for m in found.near_misses if m.pattern == "conditional30"}
+    assert reasons == {"n == 30"}
+
+
+ALIKE = """
+func.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {{
+  %a = math.tanh %x : tensor<8xf32>
+  %b = math.tanh %y : tensor<8xf32>
+  %0 = arith.mulf %a, %a : tensor<8xf32>
+  %1 = arith.mulf %a, %b : tensor<8xf32>
+  %2 = arith.mulf %b, %a : tensor<8xf32>
+  %3 = arith.mulf %b, %b : tensor<8xf32>
+  return {results} : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}}
+"""
+
+
+def test_places_that_differ_in_which_values_are_the_same(find):
+    outcome = find(ALIKE.format(results="%0, %1, %2, %3"), "pattern p(x: tensor<n x f32>) { mulf(tanh(x), tanh(x)) }")
+    assert outcome.roots == ["%2", "%5"]
+    outcome = find(ALIKE.format(results="%0, %1, %2, %3"), "pattern p(x: tensor<n x f32>) { mulf(x, x) }")
+    assert outcome.roots == ["%2", "%5"]
+
+
+GENERIC = """
+  %e{i} = tensor.empty() : tensor<8xf32>
+  %g{i} = linalg.generic {{indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+      iterator_types = ["parallel"]}} ins(%x : tensor<8xf32>) outs(%e{i} : tensor<8xf32>) {{
+  ^bb0(%in: f32, %out: f32):
+    %c = {condition} : f32
+    %v = arith.select %c, %in, %k : f32
+    linalg.yield %v : f32
+  }} -> tensor<8xf32>"""
+
+
+def test_places_that_differ_in_an_attribute_or_a_constant(session):
+    from iree.compiler import ir
+
+    predicates = ["ogt", "olt", "ogt", "oeq", "olt", "ogt"]
+    body = "".join(GENERIC.format(i=i, condition=f"arith.cmpf {p}, %in, %k") for i, p in enumerate(predicates))
+    text = "".join(
+        f"func.func @f{j}(%x: tensor<8xf32>) {{\n  %k = arith.constant {k} : f32{body}\n  return }}\n"
+        for j, k in enumerate((0.0, 1.0, 0.0))
+    )
+    spec = load_text("""
+      pattern relu(x: tensor<n x f32>) { maximumf(x, 0.0) }
+      pattern low(x: tensor<n x f32>) { minimumf(x, 1.0) }
+      pattern chosen(x: tensor<n x f32>) { select(cmpf(x, 1.0) {predicate = oeq}, x, 1.0) }
+    """)
+    module = ir.Module.parse(text, context=session.context)
+    found = check(module, graphs_of(spec))
+    assert [(m.pattern.name, m.function) for m in found.matches] == [
+        *[("relu", "f0")] * 3,
+        *[("low", "f1"), ("chosen", "f1"), ("low", "f1")],
+        *[("relu", "f2")] * 3,
+    ]
+
+
+DYNAMIC = """
+func.func @f{i}(%x: tensor<?x?xf32>, %y: tensor<?x?xf32>) -> tensor<?x?xf32> {{
+  %s = arith.addf {left}, {right} : tensor<?x?xf32>
+  %t = math.tanh %s : tensor<?x?xf32>
+  return %t : tensor<?x?xf32>
+}}
+"""
+
+
+def test_sizes_known_at_run_time_are_those_of_the_place_itself(session):
+    from iree.compiler import ir
+
+    sides = [("%x", "%y"), ("%y", "%x"), ("%x", "%x"), ("%x", "%y")]
+    text = "".join(DYNAMIC.format(i=i, left=a, right=b) for i, (a, b) in enumerate(sides))
+    module = ir.Module.parse(text, context=session.context)
+    spec = load_text("pattern p(a: tensor<m x n x f32>, b: tensor<m x n x f32>) { tanh(addf(a, b)) }")
+    found = check(module, graphs_of(spec), least=4)
+    for match, function in zip(found.matches, module.body.operations, strict=True):
+        arguments = list(function.regions[0].blocks[0].arguments)
+        assert match.dims["n"].value in arguments
+        assert match.dims["n"].value == match.inputs["a"].value
+
+
+def test_several_results_of_a_body_come_in_order(find):
+    payload = """
+    func.func @f(%x: tensor<8xf32>, %e: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+      %g:3 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>,
+          affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+          ins(%x : tensor<8xf32>) outs(%e, %e, %e : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+      ^bb0(%in: f32, %o0: f32, %o1: f32, %o2: f32):
+        %a = math.tanh %in : f32
+        %b = math.absf %in : f32
+        %c = math.tanh %b : f32
+        linalg.yield %c, %b, %a : f32, f32, f32
+      } -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+      return %g#0, %g#1, %g#2 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+    }"""
+    outcome = find(payload, "pattern p(x: tensor<n x f32>) { tanh(x) }")
+    assert [m.roots[0].result_number for m in outcome.found.matches] == [2]
+
+
+BLOCKS = """
+func.func @f(%x: tensor<8xf32>, %c: i1) -> tensor<8xf32> {
+  cf.cond_br %c, ^second, ^first
+^first:
+  %a = math.tanh %x : tensor<8xf32>
+  cf.br ^last(%a : tensor<8xf32>)
+^second:
+  %b = math.absf %x : tensor<8xf32>
+  %d = math.tanh %b : tensor<8xf32>
+  cf.br ^last(%d : tensor<8xf32>)
+^last(%y: tensor<8xf32>):
+  %r = scf.if %c -> tensor<8xf32> {
+    %i = math.tanh %y : tensor<8xf32>
+    scf.yield %i : tensor<8xf32>
+  } else {
+    %j = math.absf %y : tensor<8xf32>
+    scf.yield %j : tensor<8xf32>
+  }
+  %s = math.tanh %r : tensor<8xf32>
+  return %s : tensor<8xf32>
+}
+module @inner {
+  func.func @g(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %a = math.tanh %x : tensor<8xf32>
+    return %a : tensor<8xf32>
+  }
+}
+"""
+
+
+def test_blocks_regions_and_modules_inside_come_in_program_order(session):
+    from iree.compiler import ir
+
+    module = ir.Module.parse(BLOCKS, context=session.context)
+    found = check(module, graphs_of(load_text("pattern p(x: tensor<n x f32>) { tanh(x) }")), least=5)
+    assert [m.function for m in found.matches] == ["f"] * 4 + ["g"]
+
+
+SHUFFLED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from iree.compiler import ir
+from iree.compiler.api import Session
+from opsplice.matchers.explain.failure_words import words
+from opsplice.matchers.find import engine
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.spec_lang.loading.loader import load_text
+session = Session()
+module = ir.Module.parse(open(sys.argv[2]).read(), context=session.context)
+spec = load_text(open(sys.argv[3]).read())
+graphs = [g for p in spec.patterns.values() for g in compile_pattern(p, spec.patterns, spec.types)]
+found = engine.find(module, graphs)
+for m in found.matches:
+    print(m.pattern.name, m.function, m.location, dict(m.dims), [o.name for o in m.ops], sorted(m.inputs))
+for m in found.near_misses:
+    print(m, words(m))
+"""
+
+
+def test_the_hash_seed_changes_nothing(tmp_path):
+    cases = [case(seed) for seed in random.Random(3).sample(range(10**6), 30)]
+    payload, spec = tmp_path / "payload.mlir", tmp_path / "spec.splice"
+    payload.write_text("\n".join(c.text for c in cases))
+    spec.write_text("\n".join(c.pattern.replace("pattern p(", f"pattern p{i}(") for i, c in enumerate(cases)))
+    command = [sys.executable, "-c", SHUFFLED, str(Path(__file__).parents[3]), str(payload), str(spec)]
+    said = [
+        subprocess.run(
+            command, check=True, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": str(seed)}
+        ).stdout
+        for seed in (0, 1, 2)
+    ]
+    assert said[0] == said[1] == said[2]
+    assert said[0].count("\n") > 30

@@ -1,0 +1,134 @@
+"""Functions that Numba compiles as kernels: what they are called with, what they compute, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+import opsplice
+from opsplice.errors import OpspliceError
+from opsplice.rewrites.plan.generation import Request
+from tests.rewrites.conftest import write_spec
+
+pytest.importorskip("numba")
+from opsplice.generating import numba_code
+
+MODEL = """
+func.func @softmax(%x: tensor<?x?xf32>, %s: f32) -> tensor<?x?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %m = tensor.dim %x, %c0 : tensor<?x?xf32>
+  %n = tensor.dim %x, %c1 : tensor<?x?xf32>
+  %splat = tensor.splat %s[%m, %n] : tensor<?x?xf32>
+  %y = arith.mulf %x, %splat : tensor<?x?xf32>
+  %r = linalg.softmax dimension(1) ins(%y : tensor<?x?xf32>) outs(%x : tensor<?x?xf32>) -> tensor<?x?xf32>
+  return %r : tensor<?x?xf32>
+}
+func.func @add(%x: tensor<4x3xi32>, %y: tensor<4x3xi32>) -> tensor<4x3xi32> {
+  %r = arith.addi %x, %y : tensor<4x3xi32>
+  return %r : tensor<4x3xi32>
+}
+"""
+SPEC = """
+kernel softmax(x: f32[...m, n], scale: f32) -> f32[...m, n] { grid (m) cpu "k.py" as generated }
+pattern softmaxes(x: tensor<...m x n x f32>, scale: f32) {
+  s = mulf(x, scale)
+  e = exp(subf(s, broadcast[...m -> ...m n](reduce maximumf[...m n -> ...m](s))))
+  divf(e, broadcast[...m -> ...m n](reduce addf[...m n -> ...m](e)))
+}
+replace softmaxes with softmax(x, scale)
+
+kernel add(x: i32[...m, n], y: i32[...m, n]) -> x { cpu "k.py" as generated }
+pattern sum(x: tensor<...m x n x i32>, y: tensor<...m x n x i32>) { addi(x, y) }
+replace sum with add(x, y)
+"""
+CODE = """
+import math
+
+import numba
+
+from opsplice.generating import numba_code
+
+
+def softmax(x, scale, out, row):
+    peak = -math.inf
+    for value in x[row]:
+        peak = max(peak, value * scale)
+    total = 0.0
+    for i in range(x.shape[1]):
+        out[row, i] = math.exp(x[row, i] * scale - peak)
+        total += out[row, i]
+    for i in range(x.shape[1]):
+        out[row, i] /= total
+
+
+@numba.njit
+def added(x, y):
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            x[i, j] += y[i, j] * (1 if x.shape == (4, 3) else 100)
+
+
+def generate(request):
+    return numba_code.compiled(added if request.kernel == "add" else softmax, request)
+"""
+
+
+def test_numbas_functions_compute_in_a_program(tmp_path):
+    program = opsplice.compile(MODEL, [write_spec(tmp_path, SPEC, {"k.py": CODE})])
+    assert [r.kernel for r in program.report.replacements] == ["softmax", "add"]
+    x = np.random.default_rng(0).standard_normal((5, 7), np.float32)
+    e = np.exp(x * 2.5 - np.max(x * 2.5, axis=1, keepdims=True))
+    np.testing.assert_allclose(program.run("softmax", x, 2.5), e / e.sum(axis=1, keepdims=True), rtol=1e-5, atol=1e-7)
+    a, b = np.arange(12, dtype=np.int32).reshape(4, 3), np.full((4, 3), 7, np.int32)
+    assert (program.run("add", a, b) == a + b).all()
+    assert a[0, 0] == 0
+
+
+REQUEST = Request(
+    name="k_1", kernel="k", dims={"m": 3, "n": None}, types={}, elements=("f32", "i8", "f32"), numbers={}, layout={},
+    buffers=(), words=(), grid=("m",), workgroup=(), target="cpu", shapes=(("m", "n"), None, ("m", "4")),
+)  # fmt: skip
+
+
+def test_what_a_function_is_called_with():
+    def fill(x, number, out, row):
+        if number == 9:
+            raise ValueError
+        out[row, 0] = x.shape[0]
+
+    text, suffix = numba_code.compiled(fill, REQUEST)
+    assert suffix == ".ll"
+    assert re.search(r"^define void @k_1\(ptr [^,]+, i32 %1, ptr [^,]+, i64 %3, i64 %4, i64 %5\)", text, re.MULTILINE)
+    assert "call void @llvm.trap()" in text  # where it raises
+    assert "cfunc" not in text
+
+
+def allocates(x, number, out, row):
+    out[row, 0] = (x[row] + x[row])[0]
+
+
+def loops(x, number, out, row):
+    out[row, 0] = number
+
+
+@pytest.mark.parametrize(
+    ("function", "changes", "message"),
+    [
+        (allocates, {}, "the function needs NRT_.* of Python's, which a kernel lacks"),
+        (loops, {"target": "cuda"}, "become kernels for cpu, and this is for cuda"),
+        (
+            loops,
+            {"layout": {"stride(x, n)": 1}},
+            "the arrays of Numba's are dense, and this kernel has strided or optional",
+        ),
+        (loops, {"elements": ("bf16", "i8", "f32")}, "Numba has no bf16 on a CPU"),
+        (loops, {"shapes": (("m", "n + 1"), None, ("m", "4"))}, r"dims that are names or numbers, and this is n \+ 1"),
+    ],
+)
+def test_what_is_refused(function, changes, message):
+    with pytest.raises(OpspliceError, match=message):
+        numba_code.compiled(function, dataclasses.replace(REQUEST, **changes))
