@@ -32,7 +32,6 @@ from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring.cutting.records import Cut, Part, SymbolicSize
 from opsplice.rewrites.ir import emit
-from opsplice.rewrites.link.fallback import is_split
 from opsplice.rewrites.plan.actions import Action, Buffer, Insertion, KernelCall, Scalar
 from opsplice.runtime.value_text import ELEMENT_TYPES
 from opsplice.spec_lang.syntax import tree
@@ -57,7 +56,7 @@ class CutError(Exception):
 class Piece:
     """What is cut out: the values that it starts from and makes, and the ops between. label: what makes it another
     computation than one with the same ops. match: where it is from, None for an op by itself. weights: the inputs that
-    a rule wants to be constants: they are in the function, with other numbers. split: whether branches compute it.
+    a rule wants to be constants: they are in the function, with other numbers.
     """
 
     inputs: tuple[ir.Value, ...]
@@ -66,7 +65,6 @@ class Piece:
     label: str
     match: Match | None = None
     weights: frozenset[ir.Value] = frozenset()
-    split: bool = False
 
     @classmethod
     def of(cls, what: Action | Match | ir.Operation) -> Piece:
@@ -77,7 +75,7 @@ class Piece:
         if isinstance(what, (KernelCall, Insertion)):
             label = f"{what.rule.span} {what.rule.title}"
             weights = _weights(what.match, what.rule)
-            alone = dataclasses.replace(cls.of(what.match), label=label, weights=weights, split=is_split(what))
+            alone = dataclasses.replace(cls.of(what.match), label=label, weights=weights)
             alone = dataclasses.replace(alone, inputs=tuple(v for v in alone.inputs if v not in weights))
             if isinstance(what, Insertion) or weights or not _is_direct(what):
                 return alone
@@ -155,13 +153,12 @@ class _Cutter:
         for value in (*inputs, *roots):
             if not isinstance(value.type, (ir.RankedTensorType, ir.FloatType, ir.IntegerType)):
                 raise CutError(f"it has a value of type {value.type}")
-        given = () if self.piece.split else roots  # IREE copies the result of a branch, into no memory of a caller's
-        kinds = [value.type for value in (*inputs, *given)]
+        kinds = [value.type for value in (*inputs, *roots)]
         results = [root.type for root in roots]
         attributes = {
             "sym_name": emit.text(name),
             "function_type": ir.TypeAttr.get(ir.FunctionType.get(kinds, results)),
-            "arg_attrs": ir.ArrayAttr.get([*([ir.DictAttr.get({})] * len(inputs)), *map(_output, range(len(given)))]),
+            "arg_attrs": ir.ArrayAttr.get([*([ir.DictAttr.get({})] * len(inputs)), *map(_output, range(len(roots)))]),
         }
         self.name = f"@{name}"
         function: ir.Operation = emit.op("func.func", attributes=attributes, regions=1).operation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from iree.compiler import ir
@@ -102,11 +102,7 @@ class Preparation:
         """Cut out what specs would replace, and note what goes in and comes out when the program runs."""
         cuts, taken = Cuts(module.context), set[ir.Value]()
         found: list[tuple[ir.Value, int]] = []
-        for spec in self.specs:
-            if isinstance(spec, TransformSpec):
-                continue
-            spec = at_phase(spec, PHASE, PHASE)
-            told = told_of(Splicer(Store()).planned(module, spec))
+        for spec, told in planned(module, self.specs):
             for action, replacement in told:
                 if not taken.isdisjoint(action.match.roots):
                     continue
@@ -145,6 +141,14 @@ class Preparation:
             number = known.pop(Place(replacement, None).key, None)
             if number is not None:
                 probes.place(module, action.match.roots[0], number)
+
+
+def planned(module: ir.Module, specs: Sequence[Spec]) -> Iterator[tuple[LoadedSpec, list[tuple[Action, Replacement]]]]:
+    """What the rules of each spec that see the module as it is would do, each with its line of a report."""
+    for spec in specs:
+        if not isinstance(spec, TransformSpec):
+            here = at_phase(spec, PHASE, PHASE)
+            yield here, told_of(Splicer(Store()).planned(module, here))
 
 
 def told_of(chosen: Plan) -> list[tuple[Action, Replacement]]:

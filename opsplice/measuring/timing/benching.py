@@ -243,16 +243,16 @@ def alone(program: Runnable, cut: Cut, inputs: Any) -> Callable[[], object]:
     call = DirectCall(lambda: program.load(_DEVICE), cut.function)
     declared = [*(call.function.inputs or ())]
     given = VmVariantList(len(declared))
-    kept = [value for value in inputs.values if isinstance(value, np.ndarray)]
+    kept = []
     for value, kind in zip(inputs.values, declared, strict=False):
         if isinstance(value, np.ndarray):
-            given.push_ref(trial_runs.view(call.device, trial_runs.aligned(value), kind.dtype))
+            kept.append(trial_runs.aligned(value))
+            given.push_ref(trial_runs.view(call.device, kept[-1], kind.dtype))
         else:
             call.push(given, value)
-    for part, kind in zip(cut.results, declared[len(inputs.values) :], strict=False):
-        array = trial_runs.aligned(np.zeros(part.shape(inputs.sizes), kind.dtype))
-        kept.append(array)
-        given.push_ref(trial_runs.view(call.device, array, kind.dtype))
+    for part, kind in zip(cut.results, declared[len(inputs.values) :], strict=True):
+        kept.append(trial_runs.aligned(np.zeros(part.shape(inputs.sizes), kind.dtype)))
+        given.push_ref(trial_runs.view(call.device, kept[-1], kind.dtype))
     return lambda: (call.invoke(given), kept)
 
 

@@ -17,8 +17,7 @@ from iree.compiler import ir
 
 from opsplice.compiling.compilation import PHASE, run_job
 from opsplice.compiling.job import Job
-from opsplice.compiling.spec_files import TransformSpec, load_specs
-from opsplice.compiling.splice import Splicer, at_phase
+from opsplice.compiling.spec_files import load_specs
 from opsplice.errors import OpspliceError
 from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
 from opsplice.matchers.explain.places import as_known
@@ -28,6 +27,7 @@ from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.matchers.search.matches import Match
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring.cutting.cuts import CutError, Cuts, Piece, Work, elements
+from opsplice.measuring.cutting.preparation import planned
 from opsplice.measuring.cutting.records import Cut
 from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.timing import benching
@@ -38,7 +38,6 @@ from opsplice.measuring.verifying.trials import inputs_of
 from opsplice.measuring.verifying.verification import Progress, as_runnable, of_text
 from opsplice.pipeline.compiler import Compilation, CompileError, Step, run
 from opsplice.spec_lang.loading.loader import load_text
-from opsplice.targets.registry.store import Store
 
 _PATTERNS = 'import "opsplice"\n'
 _SECONDS = 0.1
@@ -139,10 +138,8 @@ class _Surveyor:
 
     def _replaced(self, module: ir.Module, taken: set[ir.Operation]) -> Iterator[tuple[Match, str]]:
         """What the job's specs replace, with the kernels; its ops, which may be of several, are then taken."""
-        for spec in load_specs(self.job.specs):
-            if isinstance(spec, TransformSpec):
-                continue
-            for action in Splicer(Store()).planned(module, at_phase(spec, PHASE, PHASE)).actions:
+        for _, told in planned(module, load_specs(self.job.specs)):
+            for action, _ in told:
                 taken |= {op for op in action.match.ops if _is_heavy(op)}
                 yield action.match, action.rule.kernel.rpartition(".")[2] or "mlir"
 

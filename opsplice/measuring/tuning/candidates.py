@@ -95,10 +95,10 @@ def _look(module: ir.Module, specs: list[LoadedSpec]) -> Found:
             regions.append(_Region(place, [place]))
     cuts, left = Cuts(module.context), []
     standing = {str(r.span) for spec in specs for r in spec.rules if not (r.replaces or r.attributes)}
-    made: dict[str, tuple[_Region, list[str]]] = {}
+    made: dict[str, tuple[_Region, str, list[str]]] = {}
     for region in regions:
         told = region.largest.told
-        what = f"{told.pattern}({dims_text(told)})"
+        what = f"{told.pattern.rpartition('.')[2]}({dims_text(told)})"
         if any(_is_open(each) for each in told.dims.values()):
             left.append(f"{what} at {told.location}: its sizes are open, and conditions are on sizes")
             continue
@@ -108,18 +108,16 @@ def _look(module: ir.Module, specs: list[LoadedSpec]) -> Found:
         except CutError as failure:
             left.append(f"{what} at {told.location}: {failure}")
             continue
-        made.setdefault(cut.function, (region, []))[1].append(told.location)
+        made.setdefault(cut.function, (region, what, []))[2].append(told.location)
     tasks = []
     functions = {str(op.attributes["sym_name"])[1:-1]: op for op in ops_in(cuts.module.operation, "func.func")}
     for cut in cuts.known.values():
-        region, where = made[cut.function]
+        region, what, where = made[cut.function]
         text = f"module {{\n{functions[cut.function].get_asm(use_local_scope=True)}\n}}"
         digest = hashlib.sha256(text.replace(f"@{cut.function}", "@match", 1).encode()).hexdigest()
         chosen = {place.number: place for place in sorted(region.places, key=lambda each: each.number)}
         candidates = tuple(_candidate(place) for place in chosen.values())
         others = frozenset({*standing, *(candidate.location for candidate in candidates)})
-        told = region.largest.told
-        what = f"{told.pattern.rpartition('.')[2]}({dims_text(told)})"
         tasks.append(Task(text, digest, cut, what, tuple(where), candidates, others))
     return Found(tuple(tasks), tuple(left))
 
@@ -140,7 +138,7 @@ def _is_open(size: object) -> bool:
 
 def _candidate(place: _Place) -> Candidate:
     rule, action = place.action.rule, place.action
-    raised = dataclasses.replace(rule, where=None, priority=rule.priority + 1, span=rule.span)
+    raised = dataclasses.replace(rule, where=None, priority=rule.priority + 1)
     text = rule_text(raised)
     head = f"replace {rule.pattern}{f' at {rule.phase}' if rule.phase else ''} priority {raised.priority}"
     digests = {
