@@ -21,7 +21,6 @@ from iree.compiler.dialects.transform import interpreter
 from benchmarks import exports, rules
 from opsplice.compiling import outcomes
 from opsplice.compiling.compilation import PHASE
-from opsplice.compiling.splice import near_misses_of
 from opsplice.frontends.source import ModuleSource
 from opsplice.matchers.explain.diagnosis import Explainer
 from opsplice.matchers.find import engine
@@ -89,11 +88,12 @@ def _find(module: ir.Module, patterns: engine.Patterns) -> tuple[float, int]:
 def _found(module: ir.Module, patterns: engine.Patterns) -> int:
     """Find matches and near misses as `opsplice.compiling.splice` does. Returns the number of matches."""
     views = Views()
-    matches = engine.find(module, patterns, near_misses=0, views=views).matches
+    finder = engine.Finder(patterns, outcomes.NEAREST, views)
+    matches = finder.find(module)
     matched = {match.pattern.name for match in matches}
     rest = [name for graph in patterns.graphs if (name := graph.pattern.name) not in matched]
     rest = rest[: outcomes.MOST_NEAR] if matches else rest
-    near = near_misses_of(module, patterns, rest, views)
+    near = finder.near_misses(rest)
     explainer = Explainer({graph.pattern.name: graph.pattern for graph in patterns.graphs}, views=views)
     for name in rest:
         explainer.near_misses((miss for miss in near if miss.pattern == name), drawn=False)

@@ -7,7 +7,8 @@ hold for their first ops alone, and `matchers.search` tries each of the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -28,8 +29,8 @@ from opsplice.matchers.terms.views import Views
 
 MAX_NEAR_MISSES = 5
 _LEAST_STEPS = 1000
-# How many terms and ops are remembered before memory is given back.
-_MOST_REMEMBERED = 2_000
+# How many terms are remembered before memory is given back: each takes 1.5 KB.
+_MOST_REMEMBERED = 20_000
 
 
 class Patterns:
@@ -82,10 +83,11 @@ def find(
 
     Matches of different graphs may overlap; settling that is the planner's work. What is found holds values of the
     module, which are only good while the module is alive and unchanged. near_misses: how many to keep of each pattern;
-    they change no match, and none cost nothing. views: of the module, where several searches share what they read.
+    they change no match, and none cost nothing. views: of the module, where others share what they read.
     """
     patterns = graphs if isinstance(graphs, Patterns) else Patterns(graphs)
-    return _Finder(patterns, near_misses, Views() if views is None else views).find(module)
+    finder = Finder(patterns, near_misses, views)
+    return Found(finder.find(module), finder.near_misses({graph.pattern.name for graph in patterns.graphs}))
 
 
 @dataclass(frozen=True)
@@ -144,28 +146,45 @@ class _Result:
     certain: bool = True
 
 
-class _Finder:
-    def __init__(self, patterns: Patterns, near_misses: int, views: Views) -> None:
+class Finder:
+    """Finds what `find` does, but near misses only of the patterns that are asked for. Use it once.
+
+    near_misses: how many to keep of each pattern.
+    """
+
+    def __init__(self, patterns: Patterns, near_misses: int, views: Views | None = None) -> None:
         self.patterns = patterns
         self.most_misses = near_misses
         self.recall = Recall(patterns.traits, patterns.index.names)
-        self.views = views
+        self.views = Views() if views is None else views
         self.max_steps = dict.fromkeys(patterns.graphs, MAX_STEPS)
         self.known: list[_Known] = []
-        self.nearest = _Nearest(near_misses)
-        self.matches: list[Match] = []
 
-    def find(self, module: ir.Module) -> Found:
+    def find(self, module: ir.Module) -> tuple[Match, ...]:
+        """All matches, in program order."""
         all_local = self.patterns.all_local
+        matches: list[Match] = []
         for number, value, known in self.recall.places(module):
             if len(self.views) > _MOST_REMEMBERED:
                 self.views.forget()
             place = _Place(number, value)
             if known is not None and all_local:
-                self.matches.extend(match for _, match in self._recalled(place, known))
+                matches.extend(match for _, match in self._recalled(place, known))
             else:
-                self.matches.extend(self._met(place, known))
-        return Found(tuple(self.matches), tuple(self._near_misses()) if self.most_misses else ())
+                matches.extend(self._met(place, known))
+        return tuple(matches)
+
+    def near_misses(self, names: Collection[str]) -> tuple[NearMiss, ...]:
+        """The nearest misses of patterns with some names, once all matches are found and before the module changes."""
+        nearest = _Nearest(self.most_misses)
+        for known in self.known if names else ():
+            first = known.places[0]
+            judged = (self._missed(first, graph) for graph in known.near if graph.pattern.name in names)
+            missed = [miss for miss in (*known.missed, *judged) if miss is not None and miss.pattern in names]
+            for miss, place in itertools.product(missed, known.places):
+                nearest.add(self.patterns.position[miss.graph], place, miss, first)
+        found = (self._moved(*each) for each in nearest.in_order(self.patterns.graphs))
+        return tuple(miss for miss in found if miss is not None)
 
     # ---- one place ------------------------------------------------------------------------------------------------
 
@@ -180,7 +199,7 @@ class _Finder:
         matches = self._learned(place, local) if known is None else self._recalled(place, known)
         if others:
             result = self._searched(place, others)
-            self._note(place, [*result.missed, *self._judged(place, result.near)])
+            self._note(place, result)
             matches = sorted([*matches, *result.matches], key=lambda entry: entry[0])
         return [match for _, match in matches]
 
@@ -206,16 +225,22 @@ class _Finder:
             kept = tuple((at, template) for at, template in templates if template is not None)
             if len(kept) < len(templates):
                 return None
-            places = [replace(place, around=self.recall.values())] if self.most_misses else []
-            return _Known(kept, tuple(result.missed), tuple(result.near), places)
+            return self._note(replace(place, around=self.recall.values()), result, kept)
 
         learned = self.recall.learn(place.value, tuple(self.views.reads), made) if result.certain else None
         if learned is not None:
-            self.known.append(learned)
             self._hush(learned)
         else:
-            self._note(place, [*result.missed, *self._judged(place, result.near)])
+            self._note(place, result)
         return result.matches
+
+    def _note(self, place: _Place, result: _Result, kept: tuple[tuple[int, Template], ...] = ()) -> _Known:
+        """Keep what was found at a place, with its near misses if they are asked for."""
+        places = [place] if self.most_misses else []
+        known = _Known(kept, tuple(result.missed), tuple(result.near), places)
+        if places and (known.missed or known.near):
+            self.known.append(known)
+        return known
 
     def _searched(self, place: _Place, graphs: tuple[Graph, ...]) -> _Result:
         """Try each graph. What it depends on is in the reads of the views afterwards."""
@@ -261,31 +286,11 @@ class _Finder:
 
     # ---- near misses ----------------------------------------------------------------------------------------------
 
-    def _judged(self, place: _Place, graphs: Sequence[Graph]) -> list[NearMiss]:
-        """How far graphs that the sieve stopped would have got."""
-        if not self.most_misses:
-            return []
-        return [miss for graph in graphs if (miss := self._missed(place, graph)) is not None]
-
     def _missed(self, place: _Place, graph: Graph) -> NearMiss | None:
         search = self._search(graph, place)
         if search.run(place.value, at_view=place.is_split, as_it_is=True) is None and search.progress > 0:
             return search.near_miss(place.value)
         return None
-
-    def _note(self, place: _Place, missed: Sequence[NearMiss], first: _Place | None = None) -> None:
-        """first: where they were found, if not at this place, which looks the same."""
-        for miss in missed:
-            self.nearest.add(self.patterns.position[miss.graph], place, miss, first or place)
-
-    def _near_misses(self) -> list[NearMiss]:
-        for known in self.known:
-            first = known.places[0]
-            missed = [*known.missed, *self._judged(first, known.near)]
-            for place in known.places:
-                self._note(place, missed, first)
-        found = (self._moved(*each) for each in self.nearest.in_order(self.patterns.graphs))
-        return [miss for miss in found if miss is not None]
 
     def _moved(self, place: _Place, miss: NearMiss, first: _Place) -> NearMiss | None:
         """A near miss that was found at the first of places that look alike, as it is at another."""

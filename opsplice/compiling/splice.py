@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from opsplice.matchers.find import engine
 from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.matchers.patterns.kernel_layouts import layouts
 from opsplice.matchers.patterns.nodes import Graph
-from opsplice.matchers.search.matches import Found, Match, NearMiss
+from opsplice.matchers.search.matches import Found, Match
 from opsplice.matchers.terms.views import Views
 from opsplice.pipeline.compiler import Step
 from opsplice.reports.report import ArtifactUse, Replacement, Report, UnmatchedRule
@@ -81,11 +81,10 @@ class Splicer:
         beside = functools.partial(self._beside, spec)
         for number in itertools.count():
             views = Views()
-            found = engine.find(module, patterns, near_misses=0, views=views)
-            chosen = self._plan(module, spec, found)
+            finder = engine.Finder(patterns, 0 if number else outcomes.NEAREST, views)
+            chosen = self._plan(module, spec, finder.find(module))
             looked = frozenset() if number else outcomes.looked_at(spec, chosen)
-            near_misses = near_misses_of(module, patterns, looked, views)
-            reports.append(outcomes.report(spec, near_misses, chosen, number, looked, views))
+            reports.append(outcomes.report(spec, finder.near_misses(looked), chosen, number, looked, views))
             actions = chosen.actions
             if any(map(fallback.is_split, actions)):
                 split, actions = True, fallback.split(module, actions)
@@ -115,7 +114,7 @@ class Splicer:
         reports = []
         for number in itertools.count():
             found = engine.find(module, patterns, near_misses=outcomes.NEAREST)
-            chosen = self._plan(module, spec, found, resolution.named_only)
+            chosen = self._plan(module, spec, found.matches, resolution.named_only)
             told = chosen if number == 0 else _only_new(chosen)
             reports.append(outcomes.report(spec, found.near_misses, told, number))
             written = [action for action in chosen.actions if isinstance(action, Insertion)]
@@ -129,31 +128,34 @@ class Splicer:
 
     def planned(self, module: ir.Module, spec: LoadedSpec) -> Plan:
         """What rules that see the module as it is would do, with nothing built; the module is not changed."""
-        return self._plan(module, spec, engine.find(module, graphs_of(spec), near_misses=0), resolution.named_only)
+        found = engine.find(module, graphs_of(spec), near_misses=0)
+        return self._plan(module, spec, found.matches, resolution.named_only)
 
     def rule_by_rule(self, module: ir.Module, spec: LoadedSpec) -> Iterator[Plan]:
         """What each rule that replaces would do without the others, with its kernels built; nothing is changed."""
         found = engine.find(module, graphs_of(spec), near_misses=0)
         for rule in spec.rules:
             if rule.replaces:
-                yield self._plan(module, dataclasses.replace(spec, rules=(rule,)), found)
+                yield self._plan(module, dataclasses.replace(spec, rules=(rule,)), found.matches)
 
     def outcomes(self, module: ir.Module, spec: LoadedSpec, found: Found) -> dict[Match, list[Replacement]]:
         """What would become of each match; one that no rule asks for, or all if there is no plan, has action `none`."""
         reason = "no rule uses this pattern"
         try:
-            chosen = self._plan(module, spec, found, resolution.unread)
+            chosen = self._plan(module, spec, found.matches, resolution.unread)
         except OpspliceError as error:
             chosen, reason = Plan((), (), ()), error.message
         return outcomes.by_match(found.matches, chosen, reason)
 
-    def _plan(self, module: ir.Module, spec: LoadedSpec, found: Found, resolve: Resolver | None = None) -> Plan:
+    def _plan(
+        self, module: ir.Module, spec: LoadedSpec, matches: Sequence[Match], resolve: Resolver | None = None
+    ) -> Plan:
         """resolve: what stands for artifacts where none are to be read or built."""
         targets = self._targets_of(module)
         obstacle = fallback.obstacle(module, targets)
         write = functools.partial(_written_out, spec)
         artifacts = Artifacts(self.store)
-        inputs = (found.matches, spec.rules, spec.kernels, targets, resolve or artifacts.of_kernel, obstacle, write)
+        inputs = (matches, spec.rules, spec.kernels, targets, resolve or artifacts.of_kernel, obstacle, write)
         if resolve is not None:
             chosen = plan(*inputs, read=False, codes=spec.codes)
         else:
@@ -273,14 +275,6 @@ def graphs_named(spec: LoadedSpec, name: str) -> Sequence[Graph]:
     reordered = any(result for _, result in taken)
     graphs = compile_pattern(spec.patterns[name], spec.patterns, spec.types)
     return [dataclasses.replace(graph, strided=strided, reordered=reordered) for graph in graphs]
-
-
-def near_misses_of(
-    module: ir.Module, patterns: engine.Patterns, names: Collection[str], views: Views
-) -> Sequence[NearMiss]:
-    """The nearest misses of the patterns of some names."""
-    graphs = [graph for graph in patterns.graphs if graph.pattern.name in names]
-    return engine.find(module, graphs, outcomes.NEAREST, views).near_misses if graphs else ()
 
 
 def _only_new(chosen: Plan) -> Plan:
