@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import ml_dtypes
@@ -16,6 +17,10 @@ from opsplice.runtime.value_text import ELEMENT_TYPES
 DYNAMIC = ir.ShapedType.get_dynamic_size()
 _BF16 = np.dtype(ml_dtypes.bfloat16)
 _HEX = re.compile(r'"0x([0-9A-Fa-f]*)"')
+_PARAMETER = re.compile(r'#flow\.parameter\.named<(?:"([^"]*)"::)?"([^"]*)">')
+
+# The bytes of weights that a module does not hold, by their scope and name.
+Parameters = Mapping[tuple[str, str], bytes | memoryview]
 
 
 def element_of(kind: ir.Type) -> ir.Type:
@@ -57,21 +62,24 @@ def undefined(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return np.full(shape, np.nan if dtype.kind in "fV" else np.iinfo(dtype).max if dtype.kind == "i" else 1, dtype)
 
 
-def constant(attribute: ir.Attribute, module: ir.Operation) -> np.ndarray:
+def constant(attribute: ir.Attribute, module: ir.Operation, parameters: Parameters) -> np.ndarray:
     """The value of a constant, in its exact type."""
     if isinstance(attribute, (ir.IntegerAttr, ir.BoolAttr)):
         return np.asarray(attribute.value).astype(exact_dtype(attribute.type))
     if isinstance(attribute, ir.FloatAttr):
         return rounded(np.asarray(attribute.value, np.float64), exact_dtype(attribute.type))
     text = str(attribute)
-    if not text.startswith(("dense<", "dense_resource<")):
+    named = _PARAMETER.match(text)
+    if not named and not text.startswith(("dense<", "dense_resource<")):
         raise EvaluationError(f"the interpreter does not know the constant '{text[:60]}'")
     kind = attribute.type if hasattr(attribute, "type") else ir.Type.parse(text.partition("> : ")[2], module.context)
     dtype, shape = exact_dtype(kind), tuple(kind.shape)
+    if named:
+        return _raw(parameters.get((named[1] or "", named[2]), b""), dtype, shape, f"the parameter {named[2]}")
     if text.startswith("dense_resource<"):
         return _resource(text[len("dense_resource<") : text.index(">")], dtype, shape, module)
     if attribute.is_splat:
-        return np.broadcast_to(constant(attribute.get_splat_value(), module), shape)
+        return np.broadcast_to(constant(attribute.get_splat_value(), module, parameters), shape)
     try:
         return np.array(attribute).astype(dtype).reshape(shape)
     except (TypeError, ValueError):  # a type that has no place in Python's buffers
@@ -95,10 +103,14 @@ def _resource(name: str, dtype: np.dtype, shape: tuple[int, ...], module: ir.Ope
     """Elements that the module keeps apart; the first four bytes there are their alignment."""
     text = module.get_asm(large_elements_limit=None)
     found = re.search(rf'\b{re.escape(name)}: "0x([0-9A-Fa-f]*)"', text[text.rindex("{-#") :])
-    content = bytes.fromhex(found[1])[4:] if found else b""
+    content = bytes.fromhex(found[1])[4:] if found and dtype != np.bool_ else b""
+    return _raw(content, dtype, shape, f"dense_resource<{name}>")
+
+
+def _raw(content: bytes | memoryview, dtype: np.dtype, shape: tuple[int, ...], what: str) -> np.ndarray:
     count = math.prod(shape)
-    if dtype == np.bool_ or len(content) not in (dtype.itemsize, count * dtype.itemsize):
-        raise EvaluationError(f"the interpreter cannot read dense_resource<{name}>")
+    if memoryview(content).nbytes not in (dtype.itemsize, count * dtype.itemsize):
+        raise EvaluationError(f"the interpreter cannot read {what}")
     return np.broadcast_to(np.frombuffer(content, dtype), (count,)).reshape(shape)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from iree.compiler import ir
 
-from opsplice.interpreter.elements import DYNAMIC, constant, exact_dtype, is_float, rounded
+from opsplice.interpreter.elements import DYNAMIC, Parameters, constant, exact_dtype, is_float, rounded
 from opsplice.interpreter.problems import EvaluationError, unknown, wrong
 
 # `handler(machine, op, operands)` gives the results.
@@ -59,6 +59,7 @@ class Machine:
 
     module: ir.Operation
     floats: np.dtype | None
+    parameters: Parameters = field(default_factory=dict)
     values: dict[ir.Value, Any] = field(default_factory=dict)
     indices: list[Sequence[Any]] = field(default_factory=list)
     _blocks: dict[ir.Block, list[_Decoded]] = field(default_factory=dict)
@@ -128,7 +129,7 @@ class Machine:
 
     def constant(self, op: ir.Operation, name: str) -> np.ndarray:
         if op not in self._constants:
-            value = constant(op.attributes[name], self.module)
+            value = constant(op.attributes[name], self.module, self.parameters)
             is_wide = self.floats is not None and value.dtype.kind in "fV"
             self._constants[op] = value.astype(self.floats) if is_wide else value
         return self._constants[op]

@@ -106,14 +106,25 @@ def module_of(instance: Any, parameters: Parameters) -> Any:
     """The module to load before a program, with its parameters. Raises OpspliceError for an archive that is damaged."""
     from iree.runtime import create_io_parameters_module
 
+    providers = [index.create_provider(scope=scope) for scope, index in _indexes(parameters).items()]
+    return create_io_parameters_module(instance, *providers)
+
+
+def contents(parameters: Parameters) -> dict[tuple[str, str], bytes | memoryview]:
+    """The bytes of each parameter, by scope and name. Raises OpspliceError for an archive that is damaged."""
+    entries = ((scope, name, entry) for scope, index in _indexes(parameters).items() for name, entry in index.items())
+    return {(scope, name): entry.file_view if entry.is_file else entry.splat_pattern for scope, name, entry in entries}
+
+
+def _indexes(parameters: Parameters) -> dict[str, Any]:
+    """What there is in each scope."""
     scopes: dict[str, list[Archive | Arrays]] = {}
     for each in parameters:
         scopes.setdefault("" if isinstance(each, Arrays) else each.scope, []).append(each)
     indexes = {scope: _index(own) for scope, own in scopes.items()}
     if "" in indexes:
         indexes.setdefault(SCOPE, indexes[""])
-    providers = [index.create_provider(scope=scope) for scope, index in indexes.items()]
-    return create_io_parameters_module(instance, *providers)
+    return indexes
 
 
 def _index(parameters: Iterable[Archive | Arrays]) -> Any:

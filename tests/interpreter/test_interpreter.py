@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -12,6 +13,7 @@ from iree.compiler.api import Session
 
 from opsplice.interpreter import EvaluationError, evaluate
 from opsplice.interpreter.elements import rounded
+from opsplice.runtime import weights
 
 _SESSION = Session()
 INF, NAN = np.inf, np.nan
@@ -241,6 +243,23 @@ def test_functions_call_functions_and_keep_their_values_apart() -> None:
       util.return %e : tensor<1xi8>
     }"""
     assert evaluate(ir.Module.parse(text, context=_SESSION.context), "f", [[5]])[0].tolist() == [33]
+
+
+def test_weights_that_a_module_does_not_hold(tmp_path: Path) -> None:
+    text = """util.global private @w = #flow.parameter.named<"model"::"layer.w"> : tensor<2xf32>
+    util.func public @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %w = util.global.load @w : tensor<2xf32>
+      %r = arith.addf %x, %w : tensor<2xf32>
+      util.return %r : tensor<2xf32>
+    }"""
+    module, weight = ir.Module.parse(text, context=_SESSION.context), np.array([0.5, 8.0], np.float32)
+    arrays = weights.Arrays({"layer.w": weight})
+    weights.write_archive(tmp_path / "w.irpa", [arrays])
+    for parameters in ((arrays,), weights.read_archives(tmp_path / "w.irpa")):
+        given = weights.contents(parameters)
+        assert evaluate(module, "f", [[1, 2]], np.float64, given)[0].tolist() == [1.5, 10]
+    with pytest.raises(EvaluationError, match=r"cannot read the parameter layer\.w"):
+        evaluate(module, "f", [[1, 2]])
 
 
 @pytest.mark.parametrize(

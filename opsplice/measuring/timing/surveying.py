@@ -179,11 +179,16 @@ def _largest(module: ir.Module, taken: set[ir.Operation]) -> list[Match]:
 def _is_heavy(op: ir.Operation) -> bool:
     """Whether an op computes a tensor."""
     tensors = [value for value in op.results if isinstance(value.type, ir.RankedTensorType)]
-    if not tensors or op.name in _IDLE or op.name == "arith.constant":
+    if not tensors or op.name in _IDLE or op.name == "arith.constant" or _is_copy(op):
         return False
     parent = op.parent
     inside = parent is not None and parent.operation.name.startswith(("linalg.", "tensor."))
     return not inside and op.name.startswith(("linalg.", "arith.", "math.", "iree_linalg_ext."))
+
+
+def _is_copy(op: ir.Operation) -> bool:
+    """Whether a loop nest only puts elements elsewhere."""
+    return op.name == "linalg.generic" and len(list(op.regions[0].blocks[0].operations)) == 1
 
 
 def _is_plain(op: ir.Operation) -> bool:

@@ -24,7 +24,7 @@ from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.verifying import tolerance, trial_runs, verdict_cache
 from opsplice.measuring.verifying.trials import KINDS, generated
 from opsplice.reports.report import Replacement, Report
-from opsplice.runtime.weights import Parameters
+from opsplice.runtime.weights import Parameters, contents
 
 Progress = Callable[[Any], None]
 
@@ -298,7 +298,7 @@ def _evaluated(_report: Progress, job: Job, function: str, inputs: list[Any]) ->
     with trial_runs.limited([_WHOLE_SECONDS]), Compilation(job.flags) as compilation:
         compilation.load(job.source)
         compilation.run_to("input")
-        return evaluate(compilation.module, function, inputs, np.float64)
+        return evaluate(compilation.module, function, inputs, np.float64, contents(job.source.parameters))
 
 
 # ---- compiling ------------------------------------------------------------------------------------------------------
