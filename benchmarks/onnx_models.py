@@ -146,6 +146,19 @@ def nibble_linear(m: int, k: int, n: int, bits: int = 4) -> Model:
     return graph.model(graph.op("MatMulNBits", graph.input(m, k), weight, scales, **form), (m, n))
 
 
+def as_type(model: Model, kind: Any) -> Model:
+    """The same with its floats as another type, such as `np.float16`, which holds no numbers beyond its own."""
+    proto, limits = onnx.ModelProto.FromString(model.proto.SerializeToString()), np.finfo(kind)
+    for weight in proto.graph.initializer:
+        if (value := numpy_helper.to_array(weight)).dtype.kind == "f":
+            weight.CopyFrom(numpy_helper.from_array(value.clip(limits.min, limits.max).astype(kind), weight.name))
+    for info in (*proto.graph.input, *proto.graph.output):
+        info.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    del proto.graph.value_info[:]
+    inputs = {name: value.astype(kind) for name, value in model.inputs.items()}
+    return Model(onnx.shape_inference.infer_shapes(proto), inputs)
+
+
 def attention(heads: int, m: int, d: int) -> Model:
     graph = Graph()
     q, k, v = (graph.input(1, heads, m, d) for _ in range(3))
@@ -283,6 +296,8 @@ MODELS: dict[str, Callable[[], Model]] = {
     "attention 12 heads 512x64": lambda: attention(12, 512, 64),
     "linear 128x768x3072": lambda: linear(128, 768, 3072),
     "linear 1x1024x2816": lambda: linear(1, 1024, 2816, bias=False),
+    "f16 linear 128x768x3072": lambda: as_type(linear(128, 768, 3072), np.float16),
+    "f16 linear 1x1024x2816": lambda: as_type(linear(1, 1024, 2816, bias=False), np.float16),
     "int8 linear 128x768x3072": lambda: int8_linear(128, 768, 3072),
     "int8 linear 1x768x3072": lambda: int8_linear(1, 768, 3072),
     "4-bit linear 1x4096x4096": lambda: nibble_linear(1, 4096, 4096),
@@ -297,6 +312,8 @@ MODELS: dict[str, Callable[[], Model]] = {
     "BERT layer, 128 rows": bert_layer,
     "llama layer, prefill of 128": lambda: llama_layer(128, 0),
     "llama layer, decode behind 512": lambda: llama_layer(1, 512),
+    "f16 llama layer, prefill of 128": lambda: as_type(llama_layer(128, 0), np.float16),
+    "f16 llama layer, decode behind 512": lambda: as_type(llama_layer(1, 512), np.float16),
     "ResNet-18 at 224": resnet18,
     "MobileNetV2 at 224": mobilenet_v2,
 }

@@ -67,3 +67,68 @@ def test_weights_that_are_not_packed(kernel, guarded, m, k, n, order):
         )
     np.testing.assert_allclose(wide[:, :n], x.astype(float) @ w, rtol=1e-4, atol=1e-4)
     assert np.isnan(wide[:, n:]).all()
+
+
+def rounded(value: np.ndarray, kind: str) -> np.ndarray:
+    """The bits of the nearest f16 or bf16, the even one of two."""
+    if kind == "f16":
+        return value.astype(np.float16).view(np.uint16)
+    bits = np.asarray(value, np.float32).view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+
+def widened(bits: np.ndarray, kind: str) -> np.ndarray:
+    return bits.view(np.float16).astype(float) if kind == "f16" else (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+@pytest.mark.parametrize(("m", "k", "n"), [*SIZES, (1, 300, 40), (127, 258, 33)])
+def test_products_of_halves(kernel, guarded, kind, m, k, n):
+    """An odd k, more than one slice of it, a second workgroup of rows; and all that may follow."""
+    random = np.random.default_rng(0)
+    shapes = ((m, k), (k, n), (n,), (m, n), (m, n))
+    halves = [rounded(random.standard_normal(shape).astype(np.float32), kind) for shape in shapes]
+    values = [widened(value, kind) for value in halves]
+    plain = values[0].astype(float) @ values[1]
+    pairs = np.zeros((-(-n // 32), -(-k // 2), 32, 2), np.uint16)
+    for column, number in np.ndindex(n, k):
+        pairs[column // 32, number // 2, column % 32, number % 2] = halves[1][number, column]
+    x, bias, factor, rest = (guarded(value) for value in (halves[0], *halves[2:]))
+    pairs, out = guarded(pairs), guarded(np.zeros((m, n), np.uint16))
+    silu = (plain + values[2]) / (1 + np.exp(-plain - values[2]))
+    for given, activation, wanted in (
+        ((None, None, None), 0, plain),
+        ((bias, None, rest), 1, np.maximum(plain + values[2], 0) + values[4]),
+        ((bias, factor, rest), 4, silu * values[3] + values[4]),
+    ):
+        out[...] = 0xFFFF
+        for place in np.ndindex(len(pairs), -(-m // 126)):
+            kernel("linear/halves.c", f"opsplice_half_linear_{kind}")(
+                *(x, pairs, *given, ctypes.c_int32(activation), out, m, k, len(pairs), pairs.shape[1], n, *place)
+            )
+        last = 2.0**-11 if kind == "f16" else 2.0**-8
+        np.testing.assert_allclose(widened(out, kind), wanted, rtol=last * 1.01, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_every_half_is_read_and_rounded_as_ieee_says(kernel, kind):
+    """Each number of 16 bits times 1, and each number between two: ties to even, denormals, infinities and NaN."""
+    x = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16)
+    largest = rounded(np.float32(65504 if kind == "f16" else 3.3895314e38), kind)
+    both = np.stack([x, np.where(x & 0x7FFF < largest, x + 1, 0)], axis=1).astype(np.uint16)
+    # The number itself, the middle between it and the next one, and their sum.
+    weights = np.array([[1, 0.5, 1], [0, 0.5, 1]], np.float32)
+    pairs, out = np.zeros((1, 1, 32, 2), np.uint16), np.empty((1 << 16, 3), np.uint16)
+    pairs[0, 0, :3] = rounded(weights.T.copy(), kind)
+    for group in range(-(-len(x) // 126)):
+        kernel("linear/halves.c", f"opsplice_half_linear_{kind}")(
+            *(both, pairs, None, None, None, ctypes.c_int32(0), out, len(x), 2, 1, 1, 3, 0, group)
+        )
+    values = widened(both.reshape(-1), kind).reshape(both.shape).astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        exact = 0 + values[:, :1] * weights[0] + values[:, 1:] * weights[1]  # no sum is -0
+        wanted = rounded(exact, kind)
+    is_nan = np.isnan(exact)
+    np.testing.assert_array_equal(out[~is_nan], wanted[~is_nan])
+    assert is_nan.any()
+    assert np.isnan(widened(out[is_nan], kind)).all()

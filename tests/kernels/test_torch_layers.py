@@ -14,7 +14,7 @@ import torch
 import opsplice.torch
 from benchmarks.calling import CPU
 
-SPEC = Path(__file__).parents[2] / "kernels" / "opsplice_kernels" / "quantised.splice"
+KERNELS = Path(__file__).parents[2] / "kernels" / "opsplice_kernels"
 
 
 class Gptq(torch.nn.Module):
@@ -41,8 +41,36 @@ class Gptq(torch.nn.Module):
 def test_weights_of_four_bits_in_words():
     torch.manual_seed(0)
     layer, x = Gptq(96, 40, 32).eval(), torch.randn(1, 3, 96)
-    program = opsplice.torch.export(layer, (x,), specs=[SPEC], flags=[CPU])
+    program = opsplice.torch.export(layer, (x,), specs=[KERNELS / "quantised.splice"], flags=[CPU])
     assert [each.kernel for each in program.report.replacements] == ["nibble_linear_from_zero"], program.report
     with torch.no_grad():
         wanted = layer(x).numpy()
     np.testing.assert_allclose(np.asarray(program.run("main", x.numpy())), wanted, rtol=1e-4, atol=1e-4)
+
+
+class Gated(torch.nn.Module):
+    """A block of halves, between f32: with a bias, a gate, an odd width, and what is added."""
+
+    def __init__(self, kind: torch.dtype) -> None:
+        super().__init__()
+        self.kind = kind
+        self.gate, self.up = torch.nn.Linear(48, 71, dtype=kind), torch.nn.Linear(48, 71, bias=False, dtype=kind)
+        self.down = torch.nn.Linear(71, 48, dtype=kind)
+
+    def forward(self, x):
+        x = x.to(self.kind)
+        return (x + self.down(torch.nn.functional.silu(self.gate(x)) * self.up(x))).float()
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("rows", [1, 5])
+def test_layers_of_halves(kind, rows):
+    torch.manual_seed(0)
+    layer, x = Gated(kind).eval(), torch.randn(rows, 48)
+    program = opsplice.torch.export(layer, (x,), specs=[KERNELS / "linear.splice"], flags=[CPU])
+    assert [each.kernel for each in program.report.replacements if not each.lost] == ["half_linear_packed"] * 3
+    layer.kind = torch.float32
+    with torch.no_grad():
+        wanted = layer.float()(x).numpy()
+    last = torch.finfo(kind).eps
+    np.testing.assert_allclose(np.asarray(program.run("main", x.numpy())), wanted, rtol=2 * last, atol=2 * last)

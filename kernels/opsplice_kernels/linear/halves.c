@@ -1,0 +1,108 @@
+// Products of f16 or of bf16 with packed weights, summed in f32 and rounded once:
+//   out[m, n] = activation(x[m, k] @ w + bias) * factor + rest,
+// where bias, factor and rest may be null. w is [n / 32][k / 2][32][2], the last panel and pair filled up with zeros.
+//
+// Grid: (ceildiv(n, 32), ceildiv(m, 126)); a workgroup does a panel of 32 columns by 126 rows. It widens a slice of the
+// panel for all its rows, and of x for a tile of them.
+#include "../halves.h"
+#include "../tile.h"
+
+enum { SHARE = 126, DEPTH = 128, AHEAD = 1024, WIDTH = PANEL / LANES };
+
+typedef struct {
+  const uint16_t *bias, *factor, *rest;
+  int32_t which;
+  size_t n, column, columns;  // of out, and of this panel
+} epilogue;
+
+INLINE ints load_pairs(const uint32_t *from) { return *(const ints_anywhere *)from; }
+
+INLINE floats first_of_pair(const int kind, ints pairs) { return widened(kind, pairs & 0xffff); }
+
+INLINE floats second_of_pair(const int kind, ints pairs) {
+  return kind == BF16 ? (floats)(pairs & (int32_t)0xffff0000) : widened(kind, (pairs >> 16) & 0xffff);
+}
+
+// to[i * DEPTH + p] = x[i * k + p] for p < depth, 0 up to the end of the last vector.
+INLINE void widen_rows(const int kind, const uint16_t *x, size_t k, size_t rows, size_t depth, float *to) {
+  for (size_t i = 0; i < rows; i++, x += k, to += DEPTH)
+    for (size_t p = 0; p < depth; p += LANES) store(to + p, load_halves(kind, x + p, depth - p));
+}
+
+INLINE void widen_panel(const int kind, const uint32_t *w, size_t pairs, float *to) {
+  for (size_t p = 0; p < pairs; p++, w += PANEL, to += 2 * PANEL)
+    UNROLL for (int v = 0; v < WIDTH; v++) {
+      ints both = load_pairs(w + v * LANES);
+      __builtin_prefetch(w + AHEAD + v * LANES);
+      store(to + v * LANES, first_of_pair(kind, both));
+      store(to + PANEL + v * LANES, second_of_pair(kind, both));
+    }
+}
+
+INLINE void multiply_row(const int kind, const float *x, const uint32_t *w, size_t pairs, float *sums) {
+  floats first[WIDTH], second[WIDTH];
+  UNROLL for (int v = 0; v < WIDTH; v++) first[v] = load(sums + v * LANES), second[v] = splat(0.0f);
+  for (size_t p = 0; p < pairs; p++, w += PANEL, x += 2)
+    UNROLL for (int v = 0; v < WIDTH; v++) {
+      ints both = load_pairs(w + v * LANES);
+      __builtin_prefetch(w + AHEAD + v * LANES);
+      first[v] += first_of_pair(kind, both) * x[0];
+      second[v] += second_of_pair(kind, both) * x[1];
+    }
+  UNROLL for (int v = 0; v < WIDTH; v++) store(sums + v * LANES, first[v] + second[v]);
+}
+
+INLINE void finish(const int kind, const epilogue *by, const float *sums, uint16_t *out, size_t row, size_t rows) {
+  for (size_t i = 0; i < rows; i++, sums += PANEL)
+    for (size_t c = 0; c < by->columns; c += LANES) {
+      size_t column = by->column + c, at = (row + i) * by->n + column, left = by->columns - c;
+      floats value = load(sums + c);
+      if (by->bias) value += load_halves(kind, by->bias + column, left);
+      value = activated((size_t)by->which, value);
+      if (by->factor) value *= load_halves(kind, by->factor + at, left);
+      if (by->rest) value += load_halves(kind, by->rest + at, left);
+      store_halves(kind, out + at, value, left);
+    }
+}
+
+INLINE void half_linear(const int kind, const uint16_t *x, const uint32_t *w, const uint16_t *bias,
+                        const uint16_t *factor, const uint16_t *rest, int32_t which, uint16_t *out, size_t m, size_t k,
+                        size_t k2, size_t n, size_t workgroup_x, size_t workgroup_y) {
+  size_t column = workgroup_x * PANEL, row = workgroup_y * SHARE, rows = least(SHARE, m - row);
+  epilogue by = {bias, factor, rest, which, n, column, least(PANEL, n - column)};
+  float sums[SHARE * PANEL], panel[DEPTH * PANEL], tile[ROWS * DEPTH];
+  for (size_t i = 0; i < rows * PANEL; i += LANES) store(sums + i, splat(0.0f));
+  w += workgroup_x * k2 * PANEL;
+  for (size_t at = 0; at < k; at += DEPTH, w += DEPTH / 2 * PANEL) {
+    size_t depth = least(DEPTH, k - at), pairs = (depth + 1) / 2;
+    const uint16_t *from = x + row * k + at;
+    if (rows == 1) {
+      widen_rows(kind, from, k, 1, depth, tile);
+      multiply_row(kind, tile, w, pairs, sums);
+      continue;
+    }
+    widen_panel(kind, w, pairs, panel);
+    for (size_t i = 0, count; i < rows; i += count) {
+      size_t left = rows - i;
+      count = left / ((left + ROWS - 1) / ROWS);
+      widen_rows(kind, from + i * k, k, count, depth, tile);
+      float *to = sums + i * PANEL;
+      product_with_panel(tile, DEPTH, 1, depth, panel, to, PANEL, to, PANEL, count, PANEL);
+    }
+  }
+  finish(kind, &by, sums, out, row, rows);
+}
+
+void opsplice_half_linear_f16(const uint16_t *x, const uint32_t *w, const uint16_t *bias, const uint16_t *factor,
+                              const uint16_t *rest, int32_t which, uint16_t *out, size_t m, size_t k, size_t p,
+                              size_t k2, size_t n, size_t workgroup_x, size_t workgroup_y) {
+  (void)p;
+  half_linear(F16, x, w, bias, factor, rest, which, out, m, k, k2, n, workgroup_x, workgroup_y);
+}
+
+void opsplice_half_linear_bf16(const uint16_t *x, const uint32_t *w, const uint16_t *bias, const uint16_t *factor,
+                              const uint16_t *rest, int32_t which, uint16_t *out, size_t m, size_t k, size_t p,
+                              size_t k2, size_t n, size_t workgroup_x, size_t workgroup_y) {
+  (void)p;
+  half_linear(BF16, x, w, bias, factor, rest, which, out, m, k, k2, n, workgroup_x, workgroup_y);
+}
