@@ -261,8 +261,7 @@ class _Reasoner:
         stop = self.stop
         wanted, found = self.wanted, f"element type {self.found}"
         if isinstance(stop.node, Input):
-            kind = self.parameters[stop.node.name].type
-            name = kind.element.name if isinstance(kind, tree.TensorType) else kind.name
+            name = self.parameters[stop.node.name].type.element.name
             wanted = f"{stop.node.name} with {wanted}"
         else:
             name = getattr(stop.node, "type", "") or getattr(stop.node, "element", "")

@@ -137,10 +137,9 @@ def _sizes(graph: Graph) -> list[int]:
 def _numbers(graph: Graph) -> Iterator[tuple[str, int, int]]:
     """The sizes that parameters have as numbers: the parameter, the position and the size."""
     for parameter in graph.pattern.parameters:
-        if isinstance(parameter.type, tree.TensorType):
-            for at, dim in enumerate(parameter.type.dims):
-                if dim.size is not None:
-                    yield parameter.name, at, dim.size
+        for at, dim in enumerate(parameter.type.dims):
+            if dim.size is not None:
+                yield parameter.name, at, dim.size
 
 
 def _opened(parameters: Sequence[tree.Parameter], size: int | None) -> tuple[tree.Parameter, ...]:

@@ -105,10 +105,6 @@ def _free_below(node: Node, known: dict[int, dict[Label, None]]) -> dict[Label, 
     return known[id(node)]
 
 
-def element_name(kind: tree.Type) -> str:
-    return kind.element.name if isinstance(kind, tree.TensorType) else kind.name
-
-
 def type_name(node: Apply | Whole) -> str:
     return node.type if isinstance(node, Apply) else node.element
 

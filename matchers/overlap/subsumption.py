@@ -18,7 +18,6 @@ from typing import Any
 from opsplice.matchers.overlap.graph_facts import (
     Group,
     Sizes,
-    element_name,
     free_labels,
     key,
     number_range,
@@ -259,7 +258,7 @@ class _Comparison:
             other = self.right_kinds[right.name]
             if isinstance(other, tree.ScalarType) and not scalar:
                 return []
-            if not self._same_element(element_name(kind), element_name(other), state):
+            if not self._same_element(kind.element.name, other.element.name, state):
                 return []
             whole = self._labels(left.labels, right.labels, state)
             if not whole and not (self.left_inner and self._spans(left.labels, right, state, more=True)):
@@ -267,7 +266,7 @@ class _Comparison:
         elif known is not None and known is not right:
             return []
         elif isinstance(right, Number):
-            if not scalar or not self._takes_number(left, right, element_name(kind)):
+            if not scalar or not self._takes_number(left, right, kind.element.name):
                 return []
         elif scalar or not self.left_inner or not self._spans(left.labels, right, state):
             return []
@@ -290,7 +289,7 @@ class _Comparison:
 
     def _takes_number(self, left: Input, right: Number, element: str) -> bool:
         """Whether a scalar parameter takes a constant: its type must be that of all that the other pattern holds."""
-        elements = {element_name(kind) for kind in self.right_kinds.values()}
+        elements = {kind.element.name for kind in self.right_kinds.values()}
         if any(isinstance(node, (Apply, Whole)) and type_name(node) for node in nodes_of(self.right)):
             return False
         literal = right.high is None and isinstance(right.low, tree.Literal)
@@ -407,8 +406,7 @@ class _Comparison:
 
     def _names(self) -> set[str]:
         names = {tie.size for tie in self.left.ties if isinstance(tie.size, str)}
-        kinds = [p.type for p in self.left.pattern.parameters if isinstance(p.type, tree.TensorType)]
-        names |= {dim.name for kind in kinds for dim in kind.dims if dim.name is not None}
+        names |= {dim.name for kind in self.left_kinds.values() for dim in kind.dims if dim.name is not None}
         for condition in self.left.conditions:
             names |= dim_conditions.names_in(condition)
         return names

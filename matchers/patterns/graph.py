@@ -35,7 +35,7 @@ from opsplice.matchers.patterns.nodes import (
     Window,
     Within,
 )
-from opsplice.matchers.patterns.scopes import Maker, Scope, asked_values, element_of, renamed, scoped, type_of
+from opsplice.matchers.patterns.scopes import Maker, Scope, asked_values, renamed, scoped, type_of
 from opsplice.matchers.terms.attributes import attribute_text
 from opsplice.matchers.terms.canonical import canonical, combiner
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce
@@ -159,13 +159,11 @@ class _Builder:
     def _labels_of(self, kind: tree.Type | None) -> tuple[Label, ...]:
         if kind is None:
             return (self._label("?", pack=True),)  # of any rank, and still the same dims wherever it is looked at
-        if isinstance(kind, tree.ScalarType):
-            return ()
         return tuple(self._label(str(d.name or d), d.pack is not None) for d in kind.dims)
 
     def _tie(self, kind: tree.Type | None, labels: tuple[Label, ...], scope: Scope, node: Node) -> None:
         """Note what a type says of the sizes of labels."""
-        if not labels or not isinstance(kind, tree.TensorType):
+        if not labels or kind is None:
             return
         for dim, group in align(kind.dims, labels):
             size = dim.size if dim.size is not None else scope.dims.get(dim.name or "")
@@ -183,8 +181,7 @@ class _Builder:
     def _scope(
         self, pattern: tree.Pattern, prefix: str, values: dict[str, Maker], elements: Mapping[str, str]
     ) -> Scope:
-        kinds = [p.type for p in pattern.parameters if isinstance(p.type, tree.TensorType)]
-        dims = {d.name: prefix + d.name for kind in kinds for d in kind.dims if d.name}
+        dims = {d.name: prefix + d.name for p in pattern.parameters for d in p.type.dims if d.name}
         for factor in walks.pattern_factors(pattern):
             if factor not in dims:
                 dims[factor] = prefix + factor
@@ -333,7 +330,7 @@ class _Builder:
 
     def _is_scalar(self, expr: tree.Expr) -> bool:
         kind = self.types.get(expr)
-        return isinstance(kind, tree.ScalarType) or (isinstance(kind, tree.TensorType) and not kind.dims)
+        return kind is not None and not kind.dims
 
     # ---- patterns in patterns -------------------------------------------------------------------------------------
 
@@ -355,7 +352,7 @@ class _Builder:
         elements: dict[str, str] = {}
         prefix = f"{pattern.name}.{len(self.used)}."
         for parameter, arg in zip(pattern.parameters, expr.args, strict=True):
-            element, given = element_of(parameter.type), self.types.get(arg)
+            element, given = parameter.type.element.name, self.types.get(arg)
             if element in own and given is not None:
                 elements[element] = scope.element(given)
         inner = self._scope(pattern, prefix, values, elements)

@@ -21,4 +21,4 @@ def layouts(rule: tree.Rule, kernel: tree.Kernel | None) -> tuple[frozenset[str]
 
 
 def _in_any_layout(kind: tree.Type | None) -> bool:
-    return isinstance(kind, tree.TensorType) and (kind.strided or kind.copied)
+    return kind is not None and (kind.strided or kind.copied)

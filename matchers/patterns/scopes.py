@@ -31,7 +31,7 @@ class Scope:
     elements: Mapping[str, str]
 
     def element(self, kind: tree.Type | None) -> str:
-        name = element_of(kind) or ""
+        name = "" if kind is None else kind.element.name
         return self.elements.get(name, name)
 
 
@@ -69,9 +69,3 @@ def asked_values(condition: tree.Condition) -> set[str]:
 
 def type_of(name: str, pattern: tree.Pattern) -> tree.Type | None:
     return next((p.type for p in pattern.parameters if p.name == name), None)
-
-
-def element_of(kind: tree.Type | None) -> str | None:
-    if kind is None:
-        return None
-    return kind.element.name if isinstance(kind, tree.TensorType) else kind.name

@@ -253,7 +253,7 @@ def _arguments(kernel: tree.Kernel, types: Mapping[str, str]) -> Iterator[Argume
             dims.update(dict.fromkeys(dim.symbol for dim in result.type.dims if dim.symbol is not None))
             yield Argument(types.get(result.type.element.name, result.type.element.name), pointer=True)
     kinds = [p.type for p in kernel.parameters] + [result.type for result in kernel.results]
-    strided = [kind for kind in kinds if isinstance(kind, tree.TensorType) and kind.strided]
+    strided = [kind for kind in kinds if kind is not None and kind.strided]
     strides = sum(dim.pack is None for kind in strided for dim in kind.dims)
     yield from [SIZE] * (len(dims) + strides + len(kernel.grid))
 

@@ -137,8 +137,6 @@ def _alike(
 
 def _pack_of(kind: tree.Type, sizes: tuple[Size, ...]) -> tuple[str, slice] | None:
     """The pack in a type, and which of the sizes are its own."""
-    if not isinstance(kind, tree.TensorType):
-        return None
     for at, dim in enumerate(kind.dims):
         if dim.pack is not None:
             return dim.pack, slice(at, at + len(sizes) - len(kind.dims) + 1)
@@ -155,8 +153,6 @@ def _instance(pattern: tree.Pattern, given: list[tuple[Binding, tuple[Size, ...]
         kind = parameter.type
         if _element(parameter) in own:
             types.setdefault(_element(parameter), binding.element)
-        if not isinstance(kind, tree.TensorType):
-            continue
         spare = len(sizes) - len(kind.dims) + 1
         position = 0
         for dim in kind.dims:

@@ -114,7 +114,7 @@ class Signature:
         """The buffers of zeros that results are written over, and the results."""
         buffers, made = [], []
         for result, output in zip(self.kernel.results, outputs, strict=True):
-            if isinstance(result.type, tree.TensorType) and result.type.zeroed:
+            if result.type is not None and result.type.zeroed:
                 name = f"0 {result.name}"  # no parameter's
                 buffers.append(Buffer(name, Zeros(output), output.element, output.shape))
                 output = dataclasses.replace(output, alias=name)
@@ -124,7 +124,7 @@ class Signature:
     def _in_order(self) -> dict[str, Size | tuple[Size, ...]]:
         """The dims in the order of the signature, also where an optional buffer that names them is left out."""
         kinds = [p.type for p in self.kernel.parameters] + [r.type for r in self.kernel.results]
-        dims = [dim.name for kind in kinds if isinstance(kind, tree.TensorType) for dim in kind.dims]
+        dims = [dim.name for kind in kinds if kind is not None for dim in kind.dims]
         return {name: self.dims[name] for name in dict.fromkeys(dims) if name is not None}
 
     def scalar_call(self) -> KernelCall:

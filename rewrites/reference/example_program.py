@@ -79,7 +79,7 @@ def _function(pattern: tree.Pattern, patterns: Mapping[str, tree.Pattern], insta
 def _instances(pattern: tree.Pattern, element: str) -> Iterator[Instance]:
     """Several choices of the sizes. element: what type variables are where they may be."""
     types = {v.name: _choice([c.name for c in v.choices], element) for v in pattern.type_variables}
-    kinds = [p.type for p in pattern.parameters if isinstance(p.type, tree.TensorType)]
+    kinds = [p.type for p in pattern.parameters]
     packs = {dim.pack: _PACK_RANK for kind in kinds for dim in kind.dims if dim.pack is not None}
     symbols = dict.fromkeys(dim.symbol for kind in kinds for dim in kind.dims if dim.symbol is not None)
     for sizes in _SIZES:

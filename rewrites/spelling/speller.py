@@ -157,7 +157,7 @@ class _Speller:
         own = {v.name for v in pattern.type_variables}
         for parameter, value in zip(pattern.parameters, given, strict=True):
             kind = parameter.type
-            element = kind.element.name if isinstance(kind, tree.TensorType) else kind.name
+            element = kind.element.name
             if element in own and value.element:
                 elements[element] = value.element
             inner.values[parameter.name] = value
@@ -249,10 +249,9 @@ class _Speller:
             raise GapError.at(expr.span, f"`{op.name}` of constants alone", "the compiler folds it; write the result")
         element = "i1" if op.result == "B" else letters.get(op.result, "")
         if not element:
-            kind = expr.type
-            if kind is None:
+            if expr.type is None:
                 raise GapError.at(expr.span, f"`{op.name}`", "its type is not written")
-            element = self._element(kind.element if isinstance(kind, tree.TensorType) else kind, scope)
+            element = self._element(expr.type.element, scope)
         if op.width is not None and args[0].element == element:
             return args[0]  # a type variable is what it is cast to
         dims = max((a.dims for a in args), key=len)
@@ -273,7 +272,7 @@ class _Speller:
         what = f'"{expr.callee}"'
         if kind is None:
             raise GapError.at(expr.span, what, "the type of its result is not written, and a template needs it")
-        element = self._element(kind.element if isinstance(kind, tree.TensorType) else kind, scope)
+        element = self._element(kind.element, scope)
         dims = None if isinstance(kind, tree.ScalarType) else self._written_dims(kind, scope)
         result = Tensor(self.writer.name(), element, dims)
         attributes = ", ".join(f"{a.name} = {attribute_text(a)}" for a in expr.attributes)
@@ -403,8 +402,7 @@ class _Speller:
         result = expanded(expr.subscripts.result, sizes)
         element = values[0].element
         if expr.type is not None:
-            kind = expr.type
-            element = self._element(kind.element if isinstance(kind, tree.TensorType) else kind, scope)
+            element = self._element(expr.type.element, scope)
         summed = list(dict.fromkeys(la for o in operands for la in o if la not in result))
         if not summed:
             raise GapError.at(expr.span, "a contraction that sums nothing", "write it with mulf and broadcast")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 
-from opsplice.spec_lang.checking.types.signature_binding import dims_of
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 
@@ -39,11 +38,11 @@ def pattern_of(pattern: tree.Pattern, argument: tree.Computed) -> tree.Pattern:
     parameters = {p.name: p for p in pattern.parameters if p.name in names}
     labels = {label for part in tree.parts(argument.expr) for label in _results(part)} | names
     for parameter in pattern.parameters:
-        known = {dim.name for p in parameters.values() for dim in dims_of(p.type)}
-        if any(dim.name in labels and dim.name not in known for dim in dims_of(parameter.type)):
+        known = {dim.name for p in parameters.values() for dim in p.type.dims}
+        if any(dim.name in labels and dim.name not in known for dim in parameter.type.dims):
             parameters.setdefault(parameter.name, parameter)
     given = tuple(p for p in pattern.parameters if p.name in parameters)
-    dims = {dim.name for p in given for dim in dims_of(p.type)} - parameters.keys()
+    dims = {dim.name for p in given for dim in p.type.dims} - parameters.keys()
     span = argument.span
 
     def settled(part: tree.Expr) -> tree.Expr:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from opsplice.spec_lang.checking.contraction_query import asked_sizes
 from opsplice.spec_lang.checking.types.element_types import Report, check_element
-from opsplice.spec_lang.checking.types.signature_binding import dims_of, element_of
 from opsplice.spec_lang.checking.walks import children
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
@@ -49,8 +48,8 @@ def check_parameters(declared: tree.Kernel | tree.Pattern, report: Report) -> di
             isinstance(declared, tree.Kernel) or isinstance(parameter.type, tree.TensorType)
         ):
             report(error(parameter.default.span, "only scalars of patterns have defaults"))
-        if check_element(element_of(parameter.type), declared.type_variables, report):
-            _check_dims(dims_of(parameter.type), names, dims, report)
+        if check_element(parameter.type.element, declared.type_variables, report):
+            _check_dims(parameter.type.dims, names, dims, report)
     return dims
 
 

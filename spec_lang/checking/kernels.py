@@ -15,7 +15,6 @@ from opsplice.spec_lang.checking.conditions import (
     check_parameters,
 )
 from opsplice.spec_lang.checking.types.element_types import Report, check_element
-from opsplice.spec_lang.checking.types.signature_binding import dims_of, element_of
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import did_you_mean, error, warning
 from opsplice.spec_lang.syntax.tree import Dim, ScalarType, Span, TensorType, Type
@@ -53,11 +52,11 @@ def check_kernel(kernel: tree.Kernel, builds: Collection[str], report: Report) -
     """builds: the names that stand for several clauses."""
     dims = check_parameters(kernel, report)
     for parameter in kernel.parameters:
-        if element_of(parameter.type).name == "i4":
+        if parameter.type.element.name == "i4":
             _check_nibbles(parameter, kernel, report)
         else:
             _check_kernel_type(parameter.type, kernel, report)
-        for dim in (dim for dim in dims_of(parameter.type) if dim.sum is not None):
+        for dim in (dim for dim in parameter.type.dims if dim.sum is not None):
             report(error(dim.span, "only the sizes of results are computed", "name the dim, and ask for it in `where`"))
     if kernel.is_scalar:
         scalar_kernels.check(kernel, report)
@@ -143,19 +142,17 @@ def _check_buffers(kernel: tree.Kernel, report: Report) -> None:
 
 def _check_strided(kernel: tree.Kernel, report: Report) -> None:
     """What kernels with strided or optional buffers have to keep to."""
-    kinds = [p.type for p in kernel.parameters] + [r.type for r in kernel.results]
-    strided = [kind for kind in kinds if isinstance(kind, TensorType) and kind.strided]
-    optional = [kind for kind in kinds if isinstance(kind, TensorType) and kind.optional]
-    copied = [kind for kind in kinds if isinstance(kind, TensorType) and kind.copied]
-    present = [kind for kind in kinds if isinstance(kind, TensorType) and not kind.optional]
-    given = {None, *(dim.name for kind in present for dim in kind.dims)}
+    kinds = [*(p.type for p in kernel.parameters), *(r.type for r in kernel.results if r.type is not None)]
+    strided = [kind for kind in kinds if kind.strided]
+    optional = [kind for kind in kinds if kind.optional]
+    given = {None, *(dim.name for kind in kinds if not kind.optional for dim in kind.dims)}
     for kind in optional:
         for dim in (dim for dim in kind.dims if dim.name not in given):
             report(error(dim.span, f"nothing says how large {dim.name} is where this buffer is left out"))
     overwritten = {result.alias: result for result in kernel.results if result.alias is not None}
     for parameter in kernel.parameters:
-        if parameter.name in overwritten and parameter.type in (*strided, *optional, *copied):
-            word = "strided" if parameter.type in strided else "optional" if parameter.type in optional else "copied"
+        word = next((word for word in ("strided", "optional", "copied") if getattr(parameter.type, word)), None)
+        if parameter.name in overwritten and word is not None:
             message = f"{parameter.name} is {word} and cannot be overwritten"
             report(error(overwritten[parameter.name].span, message, f"make a result of its own, or leave out `{word}`"))
     for result in kernel.results:
@@ -176,9 +173,9 @@ def _check_strided(kernel: tree.Kernel, report: Report) -> None:
 
 def _check_zeroed(kernel: tree.Kernel, report: Report) -> None:
     for parameter in kernel.parameters:
-        if isinstance(parameter.type, TensorType) and parameter.type.zeroed:
+        if parameter.type.zeroed:
             report(error(parameter.type.span, "only results start at zero", "leave out `zeroed`"))
-    zeroed = [isinstance(each.type, TensorType) and each.type.zeroed for each in kernel.results]
+    zeroed = [each.type is not None and each.type.zeroed for each in kernel.results]
     if zeroed != sorted(zeroed, reverse=True):
         late = kernel.results[zeroed.index(True, zeroed.index(False))]
         report(error(late.span, "results that start at zero come before the others"))
@@ -209,14 +206,14 @@ def _check_workgroup(workgroup: tuple[int, ...], span: Span, report: Report) -> 
 
 
 def _check_kernel_type(written: Type, kernel: tree.Kernel, report: Report) -> None:
-    element = element_of(written)
+    element = written.element
     variable = next((v for v in kernel.type_variables if v.name == element.name), None)
     for choice in variable.choices if variable else (element,):
         scalar_index = choice.name == "index" and isinstance(written, ScalarType)
         if vocabulary.is_element(choice.name) and choice.name not in vocabulary.KERNEL_ELEMENTS and not scalar_index:
             advice = f"there are {' '.join(vocabulary.KERNEL_ELEMENTS)}, and index for a scalar"
             report(error(choice.span, f"kernels take no {choice}", advice))
-    for dim in dims_of(written):
+    for dim in written.dims:
         if dim.name is None and dim.size is None and dim.sum is None:
             report(error(dim.span, "a kernel is told its sizes, so each dim has a name or a size"))
 
@@ -235,7 +232,7 @@ def _check_nibbles(parameter: tree.Parameter, kernel: tree.Kernel, report: Repor
 
 def _check_kernel_results(kernel: tree.Kernel, dims: dict[str, Dim], report: Report) -> None:
     parameters = {p.name: p for p in kernel.parameters}
-    elements = {element_of(p.type).name for p in kernel.parameters}
+    elements = {p.type.element.name for p in kernel.parameters}
     names = set(parameters)
     aliased: set[str] = set()
     for result in kernel.results:

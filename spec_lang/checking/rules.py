@@ -15,13 +15,7 @@ from opsplice.spec_lang.checking.conditions import (
 )
 from opsplice.spec_lang.checking.patterns import attribute_variables, check_constants, factors
 from opsplice.spec_lang.checking.types.element_types import Report
-from opsplice.spec_lang.checking.types.signature_binding import (
-    Binding,
-    dims_of,
-    element_of,
-    merge_dims,
-    possible_elements,
-)
+from opsplice.spec_lang.checking.types.signature_binding import Binding, merge_dims, possible_elements
 from opsplice.spec_lang.checking.types.type_inference import Signature, infer
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import Diagnostic, did_you_mean, error
@@ -56,11 +50,11 @@ def check_rule(
     check_phase(rule.phase, rule.phase_span, report)
     known = used.get(rule.pattern, set())
     if pattern is not None:
-        dims = {d.name: d for p in pattern.parameters for d in dims_of(p.type) if d.name is not None}
+        dims = {d.name: d for p in pattern.parameters for d in p.type.dims if d.name is not None}
         dims |= factors(pattern, dims)
         bound = attribute_variables(pattern)
         scalars = [p for p in pattern.parameters if isinstance(p.type, ScalarType)]
-        integers = [p.name for p in scalars if vocabulary.is_integer(element_of(p.type).name)]
+        integers = [p.name for p in scalars if vocabulary.is_integer(p.type.element.name)]
         names = Names(
             {**dims, **dict.fromkeys([*bound, *integers])},
             [v.name for v in pattern.type_variables],
@@ -156,11 +150,11 @@ class _Calls:
     def _launched(self, rule: tree.Rule, arg: tree.Launch) -> Type | None:
         """The type of what a kernel makes for another one; None where it cannot, which is reported."""
         kernel, inner = self.kernels[arg.kernel], computed_arguments.launched(rule, arg)
-        kinds = [p.type for p in kernel.parameters] + [r.type for r in kernel.results]
+        kinds = [*(p.type for p in kernel.parameters), *(r.type for r in kernel.results if r.type is not None)]
         if kernel.is_scalar or len(kernel.results) != 1:
             self.report(error(arg.span, "a kernel makes one buffer for another kernel", f"{arg.kernel} makes others"))
             return None
-        if any(isinstance(kind, TensorType) and (kind.strided or kind.copied or kind.optional) for kind in kinds):
+        if any(kind.strided or kind.copied or kind.optional for kind in kinds):
             self.report(error(arg.span, f"among arguments buffers are dense and there, and {arg.kernel} has others"))
             return None
         binding = self.bound(inner, kernel)
@@ -169,7 +163,7 @@ class _Calls:
         _check_numbers(inner, kernel.parameters, binding, "kernel", self.report)
         (result,) = kernel.results
         written = result.type or next(p.type for p in kernel.parameters if p.name == result.alias)
-        open_ = [dim for dim in dims_of(written) if dim.symbol is not None and dim.symbol not in binding.dims]
+        open_ = [dim for dim in written.dims if dim.symbol is not None and dim.symbol not in binding.dims]
         if open_:
             self.report(error(open_[0].span, f"no argument of {kernel.name} says how large {open_[0]} is"))
             return None
@@ -183,7 +177,7 @@ class _Calls:
             if is_open or isinstance(part, _SEVERAL):
                 advice = "what a program may have or lack is for patterns to say"
                 found.append(error(part.span, "an argument is computed in one way", advice))
-        check_constants(made, {d.name: d for p in made.parameters for d in dims_of(p.type) if d.name}, found.append)
+        check_constants(made, {d.name: d for p in made.parameters for d in p.type.dims if d.name}, found.append)
         _, (kind,) = infer(made, self.signatures, found.append)
         if missing := [p.name for p in made.parameters if p.name not in self.used]:
             found.append(error(arg.span, f"not every match says what {missing[0]} is"))
@@ -266,8 +260,8 @@ def _check_template(
         made_type = None if result is None else binding.apply(result)
         if made_type is None or wanted_type is None:
             continue
-        same_element = element_of(made_type).name == element_of(wanted_type).name
-        if not same_element or merge_dims(dims_of(made_type), dims_of(wanted_type)) is None:
+        same_element = made_type.element.name == wanted_type.element.name
+        if not same_element or merge_dims(made_type.dims, wanted_type.dims) is None:
             report(error(rule.kernel_span, f"{made.name} makes {made_type} here, and {pattern.name} is {wanted_type}"))
 
 
@@ -307,12 +301,12 @@ def _misfit(
             return f"the pattern has no {arg.name}", did_you_mean(arg.name, [*parameters, *dims])
         if not scalar:
             return f"{arg.name} is a dim, and {wanted_text} is a buffer", None
-        if not vocabulary.is_integer(element_of(wanted.type).name):
+        if not vocabulary.is_integer(wanted.type.element.name):
             return f"{arg.name} is a dim, and {wanted_text} is not an integer", None
         return None
-    may_lack = parameter.default is not None if scalar else isinstance(wanted.type, TensorType) and wanted.type.optional
+    may_lack = parameter.default is not None if scalar else wanted.type.optional
     if arg.name not in used and not may_lack:
-        number = 0 if vocabulary.is_integer(element_of(parameter.type).name) else 1.0
+        number = 0 if vocabulary.is_integer(parameter.type.element.name) else 1.0
         advice = (
             f"give it a default, {arg.name}: {parameter.type} = {number}" if scalar else "make the buffer `optional`"
         )
@@ -321,7 +315,7 @@ def _misfit(
         return f"{arg.name} is a tensor, and {wanted_text} is a scalar", None
     if not scalar and isinstance(parameter.type, ScalarType):
         return f"{arg.name} is a scalar, and {wanted_text} is a buffer", None
-    found = element_of(parameter.type) if elementwise else parameter.type
+    found = parameter.type.element if elementwise else parameter.type
     reason = binding.match(wanted.type, found)
     return None if reason is None else (f"{arg.name}: {parameter.type} does not fit {wanted_text}: {reason}", None)
 
@@ -338,10 +332,10 @@ def _check_numbers(
 
 def _misfit_number(value: int | float, wanted: tree.Parameter, binding: Binding) -> str | None:
     """Why no type that a scalar parameter may be of holds a number."""
-    elements = binding.elements_of(element_of(wanted.type).name)
+    elements = binding.elements_of(wanted.type.element.name)
     if elements is None:
         return None
-    name = f"{wanted.name}: {' or '.join(sorted(elements)) or element_of(wanted.type)}"
+    name = f"{wanted.name}: {' or '.join(sorted(elements)) or wanted.type.element}"
     if not elements:
         return f"nothing says which type {name} is"
     if isinstance(value, float) and all(map(vocabulary.is_integer, elements)):
@@ -364,10 +358,10 @@ def _check_rule_results(
         made_type = binding.apply(written) if written is not None else None
         if made_type is None or wanted_type is None:
             continue
-        element, wanted_element = element_of(made_type).name, element_of(wanted_type).name
+        element, wanted_element = made_type.element.name, wanted_type.element.name
         possible = possible_elements(wanted_element, signature.variables)
         same_element = element == wanted_element or possible is None or element in possible
-        same_dims = kernel.is_scalar or merge_dims(dims_of(made_type), dims_of(wanted_type)) is not None
+        same_dims = kernel.is_scalar or merge_dims(made_type.dims, wanted_type.dims) is not None
         if not same_element or not same_dims:
             message = f"{rule.kernel} makes {made_type} here, and {rule.pattern} is {wanted_type}"
             report(error(rule.kernel_span, message, notes=[(result.span, "the kernel's result is here")]))

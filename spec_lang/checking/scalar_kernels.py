@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from opsplice.spec_lang.checking.types.element_types import Report, check_element
-from opsplice.spec_lang.checking.types.signature_binding import Binding, dims_of
+from opsplice.spec_lang.checking.types.signature_binding import Binding
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import error
 from opsplice.spec_lang.syntax.tree import ScalarType, Span, TensorType, Type
@@ -67,7 +67,7 @@ def check_rule(
         report(error(rule.phase_span, f"a function on elements cannot be put in at {rule.phase}", advice))
     if len(results) != 1 or results[0] is None:
         return
-    wanted = dims_of(results[0])
+    wanted = results[0].dims
     values = [a for a in rule.args if isinstance(a, tree.Name) and a.name in parameters]
     if not values:
         message = f"{kernel.name} is given no value of the program"

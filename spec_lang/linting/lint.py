@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from opsplice.spec_lang.checking.scalar_kernels import FORMED_PHASES
-from opsplice.spec_lang.checking.types.signature_binding import Binding, dims_of
+from opsplice.spec_lang.checking.types.signature_binding import Binding
 from opsplice.spec_lang.checking.walks import children, expressions, named_values, pattern_factors, reached
 from opsplice.spec_lang.dims import decide, dim_conditions, judge
 from opsplice.spec_lang.linting.unused import (
@@ -94,7 +94,7 @@ def _kernel_conditions(rule: tree.Rule, kernel: tree.Kernel, spec: LoadedSpec) -
         if isinstance(arg, tree.Name) and arg.name in given and isinstance(parameter.type, tree.TensorType):
             binding.match(parameter.type, given[arg.name])
     values: dict[str, tree.DimExpr] = {}
-    for name in {d.name for p in kernel.parameters for d in dims_of(p.type) if d.name is not None}:
+    for name in {d.name for p in kernel.parameters for d in p.type.dims if d.name is not None}:
         dims = binding.packs.get(name) if name in binding.packs else None
         if dims is None and name in binding.dims:
             dims = (binding.dims[name],)
@@ -285,7 +285,7 @@ def _untold_strides(spec: LoadedSpec) -> Iterator[Diagnostic]:
 
 def _open_factors(pattern: tree.Pattern) -> list[str]:
     """The strides and dilations of a pattern's own windows that neither its condition nor a dim says anything of."""
-    dims = {d.name for p in pattern.parameters if isinstance(p.type, tree.TensorType) for d in p.type.dims}
+    dims = {d.name for p in pattern.parameters for d in p.type.dims}
     return [f for f in pattern_factors(pattern) if f not in dims | dim_conditions.names_in(pattern.where)]
 
 

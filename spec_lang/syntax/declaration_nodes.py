@@ -193,8 +193,7 @@ class Nodes(ExpressionNodes):
         parameters = self._written_for("pattern", parameters or ())
         self.whole = False
         self.names = {p.name for p in parameters}
-        types = [p.type for p in parameters if isinstance(p.type, tree.TensorType)]
-        self.dims = {d.name for t in types for d in t.dims if d.name is not None}
+        self.dims = {d.name for p in parameters for d in p.type.dims if d.name is not None}
         self._declared(name)
         return word, name, variables or (), parameters
 

@@ -26,8 +26,6 @@ def check(pattern: tree.Pattern, instance: Instance, function: ir.Operation) -> 
         join_alike(op.operation, views.whole, axes)
     known: dict[tuple[str, int], Index] = {}
     for parameter, value in zip(pattern.parameters, block.arguments, strict=False):
-        if not isinstance(parameter.type, tree.TensorType):
-            continue
         for dim, axis in zip(_names(parameter.type, instance.packs), views.whole(value).indices, strict=True):
             if dim is None or not isinstance(axis, Loop) or axis.size is not None:
                 continue
@@ -37,7 +35,7 @@ def check(pattern: tree.Pattern, instance: Instance, function: ir.Operation) -> 
                 raise GapError.at(parameter.span, f"the dim `{dim[0]}`", why)
 
 
-def _names(kind: tree.TensorType, packs: Mapping[str, int]) -> list[tuple[str, int] | None]:
+def _names(kind: tree.Type, packs: Mapping[str, int]) -> list[tuple[str, int] | None]:
     """The dims of a tensor one by one: a pack's by their numbers, None for one without a name."""
     found: list[tuple[str, int] | None] = []
     for dim in kind.dims:

@@ -19,7 +19,7 @@ MAX_INSTANCES = 64
 
 def instances(pattern: tree.Pattern, rule: tree.Rule) -> Iterator[Instance]:
     """Each rank of each pack with each choice of each type variable."""
-    kinds = [p.type for p in pattern.parameters if isinstance(p.type, tree.TensorType)]
+    kinds = [p.type for p in pattern.parameters]
     packs = sorted({d.pack for kind in kinds for d in kind.dims if d.pack is not None})
     if is_any_contraction(pattern):  # of any rank, too
         packs, kinds = [], []
@@ -52,7 +52,7 @@ def option_count(pattern: tree.Pattern, patterns: Mapping[str, tree.Pattern]) ->
     return len(found[0].options) if len(found) == 1 else 0
 
 
-def _rank(kind: tree.TensorType, instance: Instance) -> int:
+def _rank(kind: tree.Type, instance: Instance) -> int:
     return sum(1 if d.pack is None else instance.packs[d.pack] for d in kind.dims)
 
 

@@ -78,12 +78,12 @@ def is_any_contraction(pattern: tree.Pattern) -> bool:
         return False
     is_named = call.quoted and (call.callee == _LINALG or "*" not in call.callee)
     is_plain = is_named and call.regions and not (call.rest or call.attributes or call.type)
-    kinds = [each.type for each in pattern.parameters if isinstance(each.type, tree.TensorType)]
+    kinds = [each.type for each in pattern.parameters]
     return is_plain and all(_is_any_rank(kind) or not any(dim.pack for dim in kind.dims) for kind in kinds)
 
 
 def _is_any_rank(kind: tree.Type) -> bool:
-    return isinstance(kind, tree.TensorType) and len(kind.dims) == 1 and kind.dims[0].pack is not None
+    return len(kind.dims) == 1 and kind.dims[0].pack is not None
 
 
 def _only(pattern: tree.Pattern) -> tree.Expr | None:
@@ -302,8 +302,7 @@ class _Asker:
     # ---- types ----------------------------------------------------------------------------------------------------
 
     def _element(self, kind: tree.Type) -> str:
-        name = kind.element.name if isinstance(kind, tree.TensorType) else str(getattr(kind, "name", kind))
-        return self.instance.types.get(name, name)
+        return self.instance.types.get(kind.element.name, kind.element.name)
 
     def _type(self, number: int, kind: tree.Type) -> str:
         """A type as MLIR writes it. number: of the parameter whose dims get to be known by it, -1 for none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from opsplice.spec_lang.checking.types.inferred_values import Misfit, Number, Value, show
-from opsplice.spec_lang.checking.types.signature_binding import dims_of, element_of, merge_dims, possible_elements
+from opsplice.spec_lang.checking.types.signature_binding import merge_dims, possible_elements
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.tree import Dim, Expr, ScalarType, Span, Type
 
@@ -29,7 +29,7 @@ def check_operand(
 ) -> None:
     if value is None or isinstance(value, Number):
         return
-    element = element_of(value).name
+    element = value.element.name
     check_kind(arg.span, call.callee, op, letter, element, f"{show(arg)} is {value}", variables)
     known = elements.setdefault(letter, element)
     if known == element or (casts and isinstance(value, ScalarType) and _are_floats(variables, known, element)):
@@ -75,7 +75,7 @@ def check_kind(
 
 
 def common_dims(call: tree.Call, shaped: list[tuple[Expr, Type]]) -> tuple[Dim, ...]:
-    ranked = [(arg, dims_of(t), t) for arg, t in shaped if dims_of(t)]
+    ranked = [(arg, t.dims, t) for arg, t in shaped if t.dims]
     if not ranked:
         return ()
     first, dims, first_type = ranked[0]
@@ -97,7 +97,7 @@ def cast_element(
             example = "i8" if op.result == "J" else "f16"
         advice = f"write it after the op: {call.callee}(x) : {example}"
         raise Misfit(call.span, f"{call.callee} needs the type that it converts to", advice)
-    target, source = element_of(call.type).name, elements.get(op.operands[0])
+    target, source = call.type.element.name, elements.get(op.operands[0])
     check_kind(call.type.span, call.callee, op, op.result, target, f"this is {target}", variables)
     if source is not None and not _width_fits(op, source, target):
         wanted = "a type of equal width" if op.width == "equal" else f"a {op.width} type"

@@ -11,15 +11,6 @@ from opsplice.errors import counted
 from opsplice.spec_lang.syntax.tree import Dim, ScalarType, TensorType, Type, TypeVariable
 
 
-def dims_of(found: Type) -> tuple[Dim, ...]:
-    """The shape; a scalar has none."""
-    return found.dims if isinstance(found, TensorType) else ()
-
-
-def element_of(found: Type) -> ScalarType:
-    return found.element if isinstance(found, TensorType) else found
-
-
 def merge(left: Dim, right: Dim) -> Dim | None:
     """The dim that both are, `?` giving way to anything, or None when they may differ."""
     if str(left) == str(right) or str(right) == "?":
@@ -65,9 +56,7 @@ class Binding:
         self._open: set[str] = set()
 
     def match(self, wanted: Type, found: Type) -> str | None:
-        return self.match_dims(dims_of(wanted), dims_of(found)) or self.match_element(
-            element_of(wanted).name, element_of(found).name
-        )
+        return self.match_dims(wanted.dims, found.dims) or self.match_element(wanted.element.name, found.element.name)
 
     def match_element(self, wanted: str, found: str) -> str | None:
         if wanted not in self._wanted:
@@ -92,11 +81,11 @@ class Binding:
 
     def settle(self, wanted: Type, found: Type | None) -> None:
         """Take what a type variable is from a result, where no argument says it. found: None where it may be any."""
-        name = element_of(wanted).name
+        name = wanted.element.name
         if found is None:
             self._open.add(name)
         elif name in self._wanted:
-            self.elements.setdefault(name, element_of(found).name)
+            self.elements.setdefault(name, found.element.name)
 
     def elements_of(self, wanted: str) -> frozenset[str] | None:
         """The element types that a type or a variable may be: any for None, and none where nothing says it."""
@@ -166,7 +155,7 @@ class Binding:
 
         Unbound dims are `?`. None when a pack or the element type is unbound.
         """
-        element = element_of(wanted)
+        element = wanted.element
         if element.name in self._wanted and element.name not in self.elements:
             return None
         actual = ScalarType(element.span, self.elements.get(element.name, element.name))

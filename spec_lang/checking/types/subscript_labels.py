@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opsplice.errors import counted
 from opsplice.spec_lang.checking.types.inferred_values import Misfit, Number, Value, show
-from opsplice.spec_lang.checking.types.signature_binding import Binding, dims_of, element_of
+from opsplice.spec_lang.checking.types.signature_binding import Binding
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.tree import Dim, Expr, ScalarType, Span, TensorType, Type
 
@@ -62,7 +62,7 @@ def bind_labels(
             raise Misfit(arg.span, "a constant has no dims to label")
         if value is None:
             continue
-        reason = binding.match_dims(labelled_dims(labels, subscripts.span), dims_of(value))
+        reason = binding.match_dims(labelled_dims(labels, subscripts.span), value.dims)
         if reason:
             shown = " ".join(map(str, labels))
             message = f"[{shown}] does not fit {show(arg)}, which is {value}: {reason}"
@@ -85,7 +85,7 @@ def check_labels(subscripts: tree.Subscripts, what: str) -> None:
 
 def relabelled(expr: tree.Reduce | tree.Rearrange, binding: Binding, value: Type) -> Type | None:
     dims = binding.apply_dims(labelled_dims(expr.subscripts.result, expr.subscripts.span))
-    return None if dims is None else TensorType(expr.span, dims, ScalarType(expr.span, element_of(value).name))
+    return None if dims is None else TensorType(expr.span, dims, ScalarType(expr.span, value.element.name))
 
 
 def labelled_dims(labels: tuple[str | tree.Window, ...], span: Span) -> tuple[Dim, ...]:

@@ -13,13 +13,7 @@ from opsplice.errors import counted
 from opsplice.spec_lang.checking.types.element_types import Report, check_element
 from opsplice.spec_lang.checking.types.inferred_values import Misfit, Number, Value, show
 from opsplice.spec_lang.checking.types.operand_types import cast_element, check_kind, check_operand, common_dims
-from opsplice.spec_lang.checking.types.signature_binding import (
-    Binding,
-    dims_of,
-    element_of,
-    merge_dims,
-    possible_elements,
-)
+from opsplice.spec_lang.checking.types.signature_binding import Binding, merge_dims, possible_elements
 from opsplice.spec_lang.checking.types.subscript_labels import (
     bind_labels,
     bind_new_labels,
@@ -69,7 +63,7 @@ class _Inference:
         self.casts = "cast" in pattern.through
         self.values: dict[str, Value] = {p.name: self._known(p.type) for p in pattern.parameters}
         self.later = {name for let in pattern.body for name in let.names}
-        self.dims = {d.name: d for p in pattern.parameters for d in dims_of(p.type) if d.name is not None}
+        self.dims = {d.name: d for p in pattern.parameters for d in p.type.dims if d.name is not None}
         self.types: dict[Expr, Type | None] = {}
         # What each expression was found to be, by its identity: to compare expressions takes as long as they are.
         self.found: dict[int, Value] = {}
@@ -79,7 +73,7 @@ class _Inference:
 
     def _known(self, declared: Type) -> Type | None:
         """The type, unless it is misspelt, which causes no further errors."""
-        possible = possible_elements(element_of(declared).name, self.variables)
+        possible = possible_elements(declared.element.name, self.variables)
         return declared if possible is None or all(map(vocabulary.is_element, possible)) else None
 
     # ---- statements ----
@@ -176,7 +170,7 @@ class _Inference:
             made = merged
         for option, value in zip(expr.options, values, strict=True):
             if isinstance(value, Number):
-                self._settle(option, value, element_of(made).name)
+                self._settle(option, value, made.element.name)
         return made
 
     def _check_setting(self, expr: tree.Setting) -> None:
@@ -193,7 +187,7 @@ class _Inference:
 
     def _merged(self, left: Type, right: Type) -> Type | None:
         """What two types have in common, or None if they differ. A scalar goes with a tensor that it spreads over."""
-        if element_of(left).name != element_of(right).name:
+        if left.element.name != right.element.name:
             return None
         if not isinstance(left, TensorType) or not isinstance(right, TensorType):
             return left if isinstance(left, TensorType) else right
@@ -213,7 +207,7 @@ class _Inference:
         merged = self._merged(value, bare)
         if merged is None:
             message = f"{call.callee}? makes {value}, and without it this is {bare}"
-            casts = element_of(value).name != element_of(bare).name
+            casts = value.element.name != bare.element.name
             advice = "to look through casts, write `through cast` on the pattern" if casts else None
             self.fail(call.span, message, advice)
         return merged
@@ -315,7 +309,7 @@ class _Inference:
         if op.result in elements:
             return elements[op.result]
         if call.type is not None:
-            return element_of(call.type).name
+            return call.type.element.name
         if not unknown:
             advice = f"write it: {call.callee}(...) : f32"
             self.fail(call.span, f"{call.callee} has only constants as operands, so its type is unknown", advice)
@@ -330,13 +324,13 @@ class _Inference:
             raise Misfit(expr.span, "contract takes two operands", "for one operand write reduce addf[...](x)")
         binding = bind_labels(expr.subscripts, expr.args, values, self.dims)
         check_labels(expr.subscripts, "contract")
-        elements = {element_of(v).name for v in values if isinstance(v, (ScalarType, TensorType))}
+        elements = {v.element.name for v in values if isinstance(v, (ScalarType, TensorType))}
         if not elements:
             return expr.type if isinstance(expr.type, TensorType) else None
         if len(elements) > 1 and expr.type is None:
             advice = "write the type that it makes: contract[...](a, b) : f32"
             raise Misfit(expr.span, f"the operands are of types {' and '.join(sorted(elements))}", advice)
-        element = element_of(expr.type).name if expr.type else elements.pop()
+        element = expr.type.element.name if expr.type else elements.pop()
         dims = binding.apply_dims(labelled_dims(expr.subscripts.result, expr.subscripts.span))
         if dims is None:
             return expr.type if isinstance(expr.type, TensorType) else None
@@ -401,13 +395,13 @@ class _Inference:
                     raise Misfit(arg.span, message)
         for arg, parameter, value in pairs:
             if isinstance(value, Number):
-                if dims_of(parameter.type):
+                if parameter.type.dims:
                     raise Misfit(
                         arg.span, f"{call.callee} takes a {parameter.type} as {parameter.name}, not a constant"
                     )
                 wanted = binding.apply(parameter.type)
                 if wanted is not None:
-                    self._settle(arg, value, element_of(wanted).name)
+                    self._settle(arg, value, wanted.element.name)
         made = [None if result is None else binding.apply(result) for result in used.results]
         if call.type is not None and len(made) == 1:
             made[0] = call.type if made[0] is None else self._ascribed(call.type, made[0])
@@ -419,12 +413,12 @@ class _Inference:
         """The type that was inferred, with the sizes that a written one adds."""
         if written is None:
             return made
-        element, wanted = element_of(made), element_of(written).name
+        element, wanted = made.element, written.element.name
         if element.name != wanted:
             raise Misfit(written.span, f"this makes {element.name}, not {wanted}")
         if not isinstance(written, TensorType):
             return made
-        dims = merge_dims(dims_of(made), written.dims)
+        dims = merge_dims(made.dims, written.dims)
         if dims is None:
             raise Misfit(written.span, f"this makes {made}, not {written}")
         return TensorType(made.span, dims, element)
@@ -433,8 +427,8 @@ class _Inference:
         """A type in a body names known elements and the parameters' dims."""
         if written is None:
             return
-        check_element(element_of(written), self.variables, self.report)
-        for dim in dims_of(written):
+        check_element(written.element, self.variables, self.report)
+        for dim in written.dims:
             if dim.name is not None and dim.name not in self.dims:
                 advice = did_you_mean(dim.name, self.dims) or "write ? for a size that the parameters do not have"
                 self.fail(dim.span, f"no parameter has a dim {dim.name}", advice)

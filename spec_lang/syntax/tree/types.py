@@ -41,10 +41,19 @@ class Dim:
 
 @dataclass(frozen=True)
 class ScalarType:
-    """An element type, `f32`, or a type variable, `T`."""
+    """An element type, `f32`, or a type variable, `T`; as a type it is a scalar's, which has no dims."""
 
     span: Span
     name: str
+    strided = optional = copied = zeroed = False
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        return ()
+
+    @property
+    def element(self) -> ScalarType:
+        return self
 
     def __str__(self) -> str:
         return self.name
