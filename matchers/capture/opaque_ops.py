@@ -7,6 +7,7 @@ from iree.compiler import ir
 from opsplice.matchers.ir import effects
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.terms import bodies
+from opsplice.spec_lang.formatting.one_line import quote
 
 # Attributes that say how to compute an op and not what.
 _UNREAD_ATTRIBUTES = frozenset(
@@ -60,10 +61,4 @@ def attribute_text(value: ir.Attribute, *, exactly: bool = False) -> str:
         return str(value.value)
     if not exactly and isinstance(value, ir.FloatAttr):
         return repr(value.value)
-    return quoted(value.value) if not exactly and isinstance(value, ir.StringAttr) else f"mlir {quoted(str(value))}"
-
-
-def quoted(text: str) -> str:
-    """A string as patterns write it."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return f'"{escaped}"'
+    return quote(value.value) if not exactly and isinstance(value, ir.StringAttr) else f"mlir {quote(str(value))}"

@@ -25,10 +25,10 @@ from opsplice.matchers.capture.expressions import (
     walk,
 )
 from opsplice.matchers.capture.naming import Labels, Names, free_name
-from opsplice.matchers.capture.opaque_ops import quoted
 from opsplice.matchers.ir.op_names import short
 from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.terms import Loop, Sum
+from opsplice.spec_lang.formatting.one_line import quote
 from opsplice.spec_lang.syntax import vocabulary
 
 VARIABLE = "T"
@@ -230,7 +230,7 @@ class _Writer:
         attributes = []
         for name, value in part.attributes:
             predicate = name == "predicate" and known.predicates
-            attributes.append(f"{name} = {known.predicates[int(value)]}" if predicate else f"{name} = {quoted(value)}")
+            attributes.append(f"{name} = {known.predicates[int(value)]}" if predicate else f"{name} = {quote(value)}")
         text = f"{known.name}({args})"
         if attributes:
             text += f" {{{', '.join(attributes)}}}"
@@ -255,7 +255,7 @@ class _Writer:
         if is_open or (part.rest and not part.args):
             asked.append("...")
         given = f"{args}, ..." if part.rest and args else "..." if part.rest else args
-        said = f"{quoted(part.name)}({given})" + f" {{{', '.join(asked)}}}" * bool(asked)
+        said = f"{quote(part.name)}({given})" + f" {{{', '.join(asked)}}}" * bool(asked)
         return f"{said} mlir {{\n{part.body}\n}}" if part.body else said
 
     def _number(self, part: Number) -> str:

@@ -16,15 +16,15 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.explain.alignment import Alignment
-from opsplice.matchers.explain.drawing import draw
+from opsplice.matchers.explain.drawing import Drawing
+from opsplice.matchers.explain.failure_words import op_text
 from opsplice.matchers.explain.near_miss import Attempt
 from opsplice.matchers.explain.places import function_of, outermost, place_of
 from opsplice.matchers.explain.reasons import reason_of
 from opsplice.matchers.find.index import SPLIT, Index, ends_of
 from opsplice.matchers.find.lookalikes import Recall, Traits
-from opsplice.matchers.ir.op_names import short
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Graph, Node
+from opsplice.matchers.patterns.nodes import Graph, Whole
 from opsplice.matchers.patterns.walk import heads
 from opsplice.matchers.search.failures import Kind
 from opsplice.matchers.search.matches import Match, NearMiss
@@ -274,7 +274,7 @@ class Explainer:
         return dataclasses.replace(
             attempt,
             similarity=like.score / max(1, graph.size),
-            parts=draw(graph, stop, reason, like.ops, self._names),
+            parts=Drawing(graph, stop, reason, like.ops, self._names).parts(),
             others=self._others().at(value, graph.pattern.name, len(stop.held) // 2),
         )
 
@@ -300,13 +300,8 @@ def endings(graph: Graph) -> list[Any]:
 
 def ending_text(graph: Graph) -> str:
     """What a pattern ends with, in words: `mulf`, `a reduction by addf`."""
-    return " or ".join(dict.fromkeys(map(_ending_text, endings(graph)))) or "anything"
-
-
-def _ending_text(node: Node) -> str:
-    if isinstance(node, Apply):
-        return short(node.op)
-    return f"a reduction by {short(node.combiner)}" if isinstance(node, Reduce) else getattr(node, "op", "an input")
+    texts = (op_text(node) if isinstance(node, (Apply, Reduce, Whole)) else "an input" for node in endings(graph))
+    return " or ".join(dict.fromkeys(texts)) or "anything"
 
 
 def covers(match: Match, op: ir.Operation) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from iree.compiler import ir
 
@@ -18,48 +20,34 @@ from opsplice.spec_lang.syntax import tree
 _MAX_TEXT = 200
 
 
-def draw(
-    graph: Graph,
-    stop: Stop,
-    reason: Reason,
-    alike: Mapping[int, ir.Operation | None],
-    names: Mapping[tree.Span, str],
-) -> tuple[Part, ...]:
-    """The rows of a drawing: a tree in depth-first order, shared parts once.
+@dataclass
+class Drawing:
+    """The parts of a pattern as a tree of rows, with what became of each.
 
     alike: the payload op that each node is alike, by the node's id; names: what lets call the expression at a span.
     """
-    return tuple(_Drawing(graph, stop, reason, alike, names).parts())
 
+    graph: Graph
+    stop: Stop
+    reason: Reason
+    alike: Mapping[int, ir.Operation | None]
+    names: Mapping[tree.Span, str]
+    rows: list[Part] = field(default_factory=list, init=False)
+    drawn: set[tuple[tree.Span, State]] = field(default_factory=set, init=False)
 
-class _Drawing:
-    """The parts of a pattern as a tree of rows, with what became of each."""
-
-    def __init__(
-        self,
-        graph: Graph,
-        stop: Stop,
-        reason: Reason,
-        alike: Mapping[int, ir.Operation | None],
-        names: Mapping[tree.Span, str],
-    ) -> None:
-        self.graph = graph
-        self.stop = stop
-        self.reason = reason
-        self.alike = alike
-        self.names = names
-        self.absent = _absent(graph, stop)
-        self.rows: list[Part] = []
-        self.drawn: set[tuple[tree.Span, State]] = set()
-
-    def parts(self) -> list[Part]:
+    def parts(self) -> tuple[Part, ...]:
+        """The rows, in depth-first order, shared parts once. Call it once."""
         for result in self.graph.results:
             self._draw(result.node, None, 0)
         where = self.reason.span
         if self.stop.kind is Kind.CONDITION and where is not None:
             text = f"where {_source(where)}"
             self.rows.append(Part(text, text, where, 0, State.FAILED, False, None))
-        return self.rows
+        return tuple(self.rows)
+
+    @cached_property
+    def absent(self) -> frozenset[int]:
+        return _absent(self.graph, self.stop)
 
     def _draw(self, node: Node, above: tree.Span | None, depth: int) -> None:
         span = self.graph.spans.get(id(node))

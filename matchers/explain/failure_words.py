@@ -76,7 +76,7 @@ def _number(node: Number) -> str:
     return f"the constant {low if node.high is None else f'{low}..{dim_conditions.written(node.high)}'}"
 
 
-def _op(node: Whole | Number | Reduce | Apply) -> str:
+def op_text(node: Whole | Number | Reduce | Apply) -> str:
     if isinstance(node, Number):
         return _number(node)
     if isinstance(node, Reduce):
@@ -124,7 +124,7 @@ def _named_attribute(_node: Whole, wanted: tree.Attribute, found: Any) -> tuple[
 
 def _start(node: Reduce, start: Constant | None) -> tuple[str, str]:
     which = "another value" if start is None else constants.text(start.value, start.type)
-    return f"{_op(node)} alone", f"one that starts at {which}"
+    return f"{op_text(node)} alone", f"one that starts at {which}"
 
 
 def _condition(condition: Any, found: Any) -> tuple[str, str]:
@@ -153,7 +153,7 @@ def _met(condition: Any, found: Any) -> str:
 
 
 _WORDS: dict[Why, Callable[..., tuple[str, str]]] = {
-    Why.OP: lambda node, term: (_op(node), term_text(term)),
+    Why.OP: lambda node, term: (op_text(node), term_text(term)),
     Why.INSIDE_FUSED: lambda node: (
         f"a tensor for {node.name}",
         "a value inside a fused op, which no tensor holds",

@@ -7,7 +7,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.explain.failure_words import is_dynamic, own_name, words
+from opsplice.matchers.explain.failure_words import is_dynamic, own_name, term_text, words
 from opsplice.matchers.explain.near_miss import Reason
 from opsplice.matchers.explain.places import place_of
 from opsplice.matchers.ir.op_names import short
@@ -374,16 +374,11 @@ class _Reasoner:
     # ---- pieces ---------------------------------------------------------------------------------------------------
 
     def _named(self, term: Term | None) -> str:
-        if isinstance(term, Constant):
-            return f"the constant {constants.text(term.value, term.type)}"
-        if isinstance(term, Apply):
-            return short(term.op)
-        if isinstance(term, Reduce):
-            product = isinstance(term.body, Apply) and (term.combiner, term.body.op) in _CONTRACTIONS
-            return "a contraction" if product else f"a reduction by {short(term.combiner)}"
+        if isinstance(term, Reduce) and (term.combiner, getattr(term.body, "op", "")) in _CONTRACTIONS:
+            return "a contraction"
         if isinstance(term, Access):
             return _value_name(term.value)
-        return self.found
+        return self.found if term is None else term_text(term)
 
     def _tried(self) -> str:
         """The commutative op right above the part that failed."""

@@ -232,15 +232,12 @@ def _keep_apart(spec: ir.Module, module: ir.Module, brought: Brought) -> symbols
 
 def _content(module: ir.Module) -> Counter[str]:
     """Each op of a module by name, attributes and place, with how often it is there."""
-    found: Counter[str] = Counter()
 
-    def visit(op: ir.Operation) -> ir.WalkResult:
+    def text(op: ir.Operation) -> str:
         attributes = ", ".join(f"{name} = {op.attributes[name]}" for name in op.attributes)
-        found[f"{op.name} {{{attributes}}} {op.location}"] += 1
-        return ir.WalkResult.ADVANCE
+        return f"{op.name} {{{attributes}}} {op.location}"
 
-    module.operation.walk(visit)
-    return found
+    return Counter(map(text, ops_in(module.operation)))
 
 
 def _resolve_objects(module: ir.Module, new: set[str], resolve: ObjectResolver) -> None:

@@ -96,17 +96,8 @@ Marked = Counter[tuple[str, str, str]]
 
 def marked(module: ir.Module, names: Iterable[str]) -> Marked:
     """The ops of a program that have attributes of some names."""
-    found: Marked = Counter()
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        for name in names:
-            if name in op.attributes:
-                found[name, function_around(op) or symbol_of(op), location_text(op)] += 1
-        return ir.WalkResult.ADVANCE
-
-    if names:
-        module.operation.walk(visit)
-    return found
+    having = ((op, name) for op in ops_in(module.operation) for name in names if name in op.attributes)
+    return Counter((name, function_around(op) or symbol_of(op), location_text(op)) for op, name in having)
 
 
 def set_besides(spec: ir.Module, pairs: list[Pair]) -> Mapping[str, str]:
@@ -155,15 +146,9 @@ def _may_be_inside(matcher: ir.Operation, inner: Callable[[], frozenset[str]]) -
 
 def _inner_names(module: ir.Module) -> frozenset[str]:
     """The names of ops that lie in other ops than functions."""
-    found: set[str] = set()
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if len(op.regions) and op.name != "builtin.module" and not op.name.endswith(FUNCTIONS):
-            found.update(each.operation.name for region in op.regions for block in region for each in block)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return frozenset(found)
+    holders = (op for op in ops_in(module.operation) if not op.name.endswith((*FUNCTIONS, "builtin.module")))
+    blocks = (block for op in holders for region in op.regions for block in region)
+    return frozenset(each.operation.name for block in blocks for each in block)
 
 
 def _called(op: ir.Operation, sequences: Mapping[str, ir.Operation]) -> Iterator[str]:

@@ -90,6 +90,12 @@ class ConditionNodes:
             self._fail(token, "no integer type holds a number this large")
         return int(token)
 
+    def listed(self, parts: list[Any]) -> tuple[Any, ...]:
+        """The elements of a list, without the commas."""
+        return tuple(parts[::2])
+
+    args = parameters = results = values = listed
+
     # ---- types ----
 
     def scalar(self, parts: list[Any]) -> tree.ScalarType:

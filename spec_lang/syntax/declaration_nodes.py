@@ -38,7 +38,9 @@ class Nodes(ExpressionNodes):
         word, name, variables, _, parameters, *_ = parts
         single = not isinstance(parts[7], Token)
         results, where, clauses = ((parts[7],), parts[8], parts[10]) if single else (parts[8], parts[10], parts[12])
-        grid, workgroup, symbol, artifacts = clauses
+        found, artifacts = clauses
+        symbol, symbol_span = found.get("symbol", (None, None))
+        workgroup, workgroup_span = found.get("workgroup", ((), None))
         return tree.Kernel(
             self._span(word, parts[-1]),
             str(name),
@@ -46,17 +48,14 @@ class Nodes(ExpressionNodes):
             self._of_types(variables or ()),
             self._written_for("kernel", parameters or ()),
             self._results(results, {v.name for v in variables or ()}, {p.name for p in parameters or ()}),
-            grid,
-            symbol[0] if symbol else None,
-            artifacts,
-            where,
-            symbol[1] if symbol else None,
-            workgroup[0] if workgroup else (),
-            workgroup[1] if workgroup else None,
+            grid=found.get("grid", ()),
+            symbol=symbol,
+            artifacts=artifacts,
+            where=where,
+            symbol_span=symbol_span,
+            workgroup=workgroup,
+            workgroup_span=workgroup_span,
         )
-
-    def results(self, parts: list[Any]) -> tuple[Any, ...]:
-        return tuple(parts[::2])
 
     def result(self, parts: list[Any]) -> tuple[Token | None, Any]:
         return parts[0], parts[2]
@@ -86,24 +85,15 @@ class Nodes(ExpressionNodes):
                 self._want_brackets(parameter.type, kind)
         return parameters
 
-    def clauses(self, clauses: list[Any]) -> tuple[Any, ...]:
-        """(grid, workgroup, symbol, artifacts) of a kernel's body."""
-        grid: tuple[tree.DimExpr, ...] | None = None
-        workgroup: tuple[tuple[int, ...], Span] | None = None
-        symbol: tuple[str, Span] | None = None
-        artifacts = []
+    def clauses(self, clauses: list[Any]) -> tuple[dict[str, Any], tuple[tree.ArtifactClause, ...]]:
+        """What a kernel's body says once, by its word, and its artifacts."""
+        once: dict[str, Any] = {}
         for kind, span, value in clauses:
-            if kind == "grid" and grid is None:
-                grid = value
-            elif kind == "workgroup" and workgroup is None:
-                workgroup = value
-            elif kind == "symbol" and symbol is None:
-                symbol = value
-            elif kind == "artifact":
-                artifacts.append(value)
-            else:
+            if kind in once:
                 self._fail(span, f"a kernel has one {kind}")
-        return grid or (), workgroup, symbol, tuple(artifacts)
+            if kind != "artifact":
+                once[kind] = value
+        return once, tuple(value for kind, _, value in clauses if kind == "artifact")
 
     def grid(self, parts: list[Any]) -> tuple[Any, ...]:
         self._numbers(*parts[2:-1:2])
@@ -118,14 +108,15 @@ class Nodes(ExpressionNodes):
 
     def artifact(self, parts: list[Any]) -> tuple[Any, ...]:
         backend, arch, features, path, *modifiers = parts
-        return self._artifact(backend, arch, features, path, modifiers)
+        made = self._artifact(backend, arch, features, path, modifiers)
+        return "artifact", made.span, made
 
     def unfiled(self, parts: list[Any]) -> tuple[Any, ...]:
         backend, arch, features, *modifier = parts
         made = self._artifact(backend, arch, features, None, [tuple(modifier)])
-        if not made[2].is_plugin:
+        if not made.is_plugin:
             self._fail(backend, "the code is in a file, whose name stands here; only what is `as plugin` may have none")
-        return made
+        return "artifact", made.span, made
 
     def _artifact(
         self,
@@ -134,7 +125,7 @@ class Nodes(ExpressionNodes):
         needed: tuple[str | tree.Limit, ...] | None,
         path: Token | None,
         modifiers: list[Any],
-    ) -> tuple[Any, ...]:
+    ) -> tree.ArtifactClause:
         found: dict[str, str] = {}
         for word, value in modifiers:
             if str(word) in found:
@@ -148,7 +139,7 @@ class Nodes(ExpressionNodes):
         if path is not None and not self._string(path):
             self._fail(path, "the name of a file stands here, and this is empty", "`as plugin` may have no name at all")
         span = self._span(backend, modifiers[-1][1] if modifiers else path or backend)
-        made = tree.ArtifactClause(
+        return tree.ArtifactClause(
             span,
             str(backend),
             "" if path is None else self._string(path),
@@ -162,7 +153,6 @@ class Nodes(ExpressionNodes):
             shared=int(found.get("shared", 0)),
             takes=tuple(" ".join(each.split()) for each in _TAKEN.findall(found.get("takes", ""))),
         )
-        return "artifact", span, made
 
     def builds(self, parts: list[Any]) -> tree.Builds:
         word, name, _, *clauses, close = parts
@@ -170,7 +160,7 @@ class Nodes(ExpressionNodes):
 
     def build(self, parts: list[Any]) -> tree.ArtifactClause:
         backend, arch, features, file, *modifiers = parts
-        clause = cast("tree.ArtifactClause", self._artifact(backend, arch, features, None, modifiers)[2])
+        clause = self._artifact(backend, arch, features, None, modifiers)
         return clause if modifiers else replace(clause, span=self._span(backend, file))
 
     def features(self, parts: list[Any]) -> tuple[str | tree.Limit, ...]:
@@ -208,7 +198,7 @@ class Nodes(ExpressionNodes):
             self._span(word, close),
             str(name),
             self._span(name, name),
-            self._type_variables(variables),
+            tuple(v for v in variables if isinstance(v, tree.TypeVariable)),
             parameters,
             where,
             tuple(statements[:-1]),
@@ -251,45 +241,48 @@ class Nodes(ExpressionNodes):
         self.names.update(names)
         return tree.Let(self._span(left[0], right[0]), tuple(names), right[0])
 
-    def values(self, parts: list[Any]) -> tuple[tree.Expr, ...]:
-        return tuple(parts[::2])
-
     # ---- rules ----
 
     def rule(self, parts: list[Any]) -> tree.Rule:
-        word, pattern, at, priority, where, when, _, kernel, *rest = parts
-        name_span = self._span(pattern, pattern)
-        settled = (at[0] if at else None, at[1] if at else None, priority or 0)
+        *head, when, _, kernel = parts[:8]
+        keep = parts[-1]
         if isinstance(kernel, tree.Code):
-            keep = rest[-1]
-            span = self._span(word, keep or kernel)
-            code = (str(pattern), name_span, "", kernel.span, (), keep is not None, where, *settled, kernel)
-            return tree.Rule(span, *code, when=when)
-        _, args, close, _, keep = rest
-        kernel_span = self._span(kernel, kernel)
-        span = self._span(word, keep or close)
-        call = (str(pattern), name_span, str(kernel), kernel_span, args or (), keep is not None, where, *settled)
-        return tree.Rule(span, *call, when=when)
+            made = self._rule(head, keep or kernel, kernel.span, code=kernel)
+        else:
+            args, close = parts[9:11]
+            span = self._span(kernel, kernel)
+            made = self._rule(head, keep or close, span, kernel=str(kernel), args=args or ())
+        return replace(made, keep=keep is not None, when=when)
 
     def annotation(self, parts: list[Any]) -> tree.Rule:
-        word, pattern, at, priority, where, _, (attributes, close, rest) = parts
+        *head, word, (attributes, close, rest) = parts
         if rest is not None:
             self._fail(rest, "an annotation sets the attributes that it names", "annotate p with {my.tag = 1}")
-        settled = (at[0] if at else None, at[1] if at else None, priority or 0)
         for attribute in attributes:
             if attribute.absent or attribute.variables or attribute.choices:
                 self._fail(
                     attribute.span, "what is set has one value", "write name = value, or the name alone for a unit"
                 )
-        span, name_span = self._span(word, close), self._span(pattern, pattern)
-        where_span = self._span(parts[-2], close)
-        return tree.Rule(span, str(pattern), name_span, "", where_span, (), False, where, *settled, None, attributes)
+        return self._rule(head, close, self._span(word, close), attributes=attributes)
 
     def kept(self, parts: list[Any]) -> tree.Rule:
-        word, pattern, at, priority, where = parts
-        settled = (at[0] if at else None, at[1] if at else None, priority or 0)
-        name_span = self._span(pattern, pattern)
-        return tree.Rule(self._span(word, pattern), str(pattern), name_span, "", name_span, (), True, where, *settled)
+        return self._rule(parts, parts[1], self._span(parts[1], parts[1]), keep=True)
+
+    def _rule(self, head: list[Any], end: Any, kernel_span: Span, *, kernel: str = "", **more: Any) -> tree.Rule:
+        word, pattern, at, priority, where = head
+        phase, phase_span = at or (None, None)
+        return tree.Rule(
+            self._span(word, end),
+            str(pattern),
+            self._span(pattern, pattern),
+            kernel,
+            kernel_span,
+            where=where,
+            phase=phase,
+            phase_span=phase_span,
+            priority=priority or 0,
+            **more,
+        )
 
     def at(self, parts: list[Any]) -> tuple[str, Span]:
         return "".join(map(str, parts[1:])), self._span(parts[1], parts[-1])
@@ -313,10 +306,7 @@ class Nodes(ExpressionNodes):
         return cast("Token", parts[0])
 
     def rule_args(self, parts: list[Any]) -> tuple[tree.Argument, ...]:
-        return tuple(parts[::2])
-
-    def rule_arg(self, parts: list[Any]) -> tree.Argument:
-        return tree.argument(parts[0])
+        return tuple(map(tree.argument, parts[::2]))
 
 
 def _is_type(name: str, variables: set[str]) -> bool:

@@ -148,9 +148,6 @@ class ExpressionNodes(ConditionNodes):
             self._fail(token, "a piece has a size, 1 or more")
         return size
 
-    def args(self, parts: list[Any]) -> tuple[tree.Expr, ...]:
-        return tuple(parts[::2])
-
     def ascription(self, parts: list[Any]) -> tree.Type:
         if isinstance(parts[1], tree.TensorType):
             self._want_brackets(parts[1], "pattern")
@@ -249,15 +246,9 @@ class ExpressionNodes(ConditionNodes):
                 self._fail(variable.span, "only patterns have op variables")
         return variables
 
-    def _type_variables(self, variables: tuple[Any, ...]) -> tuple[tree.TypeVariable, ...]:
-        return tuple(v for v in variables if isinstance(v, tree.TypeVariable))
-
     def variable(self, parts: list[Any]) -> tree.TypeVariable:
         choices = tuple(p for p in parts if isinstance(p, tree.ScalarType))
         return tree.TypeVariable(self._span(parts[0], parts[-1] or parts[0]), str(parts[0]), choices)
-
-    def parameters(self, parts: list[Any]) -> tuple[tree.Parameter, ...]:
-        return tuple(parts[::2])
 
     def parameter(self, parts: list[Any]) -> tree.Parameter:
         name, _, type_, _, default = parts

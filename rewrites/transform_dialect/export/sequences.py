@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from opsplice.matchers.capture.opaque_ops import quoted
 from opsplice.rewrites.spelling.dim_bounds import Alternative, Axis, Contracts, Untuned
 from opsplice.rewrites.spelling.spelled_template import Template
 from opsplice.rewrites.transform_dialect.export.op_matchers import Direct
 from opsplice.spec_lang.checking.contraction_query import KINDS
+from opsplice.spec_lang.formatting.one_line import quote
 
 _OP, _VALUE, _PARAM = "!transform.any_op", "!transform.any_value", "!transform.any_param"
 _SIZES = "!transform.param<i64>"
@@ -82,31 +82,23 @@ def _indented(lines: Sequence[str], by: int = 2) -> list[str]:
 
 
 def _matcher(case: Case, rule: str) -> list[str]:
+    kinds, yielded = _OP, f"%root : {_OP}"
     if isinstance(case.template, Direct):
-        return [
-            f"// {case.comment}",
-            f"transform.named_sequence @match_{case.name}(%root: {_OP} {{transform.readonly}}) -> {_OP}",
-            f"    attributes {{{RULE} = {quoted(rule)}}} {{",
-            *_indented(case.template.lines),
-            *_indented(_checks(case)),
-            f"  transform.yield %root : {_OP}",
-            "}",
+        asked: Sequence[str] = case.template.lines
+    else:
+        if case.call:
+            kinds, yielded = f"({_VALUE}, {_VALUE})", f"%ins, %out : {_VALUE}, {_VALUE}"
+        asked = [
+            "%ins, %out = transform.iree.match.cast_compatible_dag_from_root %root {",
+            f"^bb0({', '.join(f'{name}: {kind}' for name, kind in case.template.arguments)}):",
+            *_indented(case.template.all_lines('{"match.operation_name_only"}')),
+            f"}} : ({_OP}) -> ({_VALUE}, {_VALUE})",
         ]
-    arguments = ", ".join(f"{name}: {kind}" for name, kind in case.template.arguments)
-    template = case.template.all_lines('{"match.operation_name_only"}')
-    kinds, yielded = (
-        (f"({_VALUE}, {_VALUE})", f"%ins, %out : {_VALUE}, {_VALUE}") if case.call else (_OP, f"%root : {_OP}")
-    )
     return [
         f"// {case.comment}",
         f"transform.named_sequence @match_{case.name}(%root: {_OP} {{transform.readonly}}) -> {kinds}",
-        f"    attributes {{{RULE} = {quoted(rule)}}} {{",
-        "  %ins, %out = transform.iree.match.cast_compatible_dag_from_root %root {",
-        f"  ^bb0({arguments}):",
-        *_indented(template, 4),
-        f"  }} : ({_OP}) -> ({_VALUE}, {_VALUE})",
-        *_indented(_checks(case)),
-        f"  transform.yield {yielded}",
+        f"    attributes {{{RULE} = {quote(rule)}}} {{",
+        *_indented([*asked, *_checks(case), f"transform.yield {yielded}"]),
         "}",
     ]
 

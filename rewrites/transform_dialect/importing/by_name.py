@@ -9,7 +9,6 @@ from fnmatch import fnmatch
 
 from iree.compiler import ir
 
-from opsplice.matchers.capture.opaque_ops import quoted
 from opsplice.matchers.terms import bodies
 from opsplice.rewrites.transform_dialect.importing import dim_checks
 from opsplice.rewrites.transform_dialect.importing.handles import Asked, Handle, NamedOp, Value, block_of, follow
@@ -17,6 +16,7 @@ from opsplice.rewrites.transform_dialect.importing.not_importable import Unreada
 from opsplice.rewrites.transform_dialect.importing.template import Draft, Input, check_root
 from opsplice.spec_lang.checking.contraction_query import KINDS, written
 from opsplice.spec_lang.dims.dim_conditions import COMPARISONS
+from opsplice.spec_lang.formatting.one_line import quote
 
 CONTRACTION = "transform.iree.match.contraction"
 NAME = "transform.match.operation_name"
@@ -294,7 +294,7 @@ def _iterators(named: NamedOp) -> list[str]:
         for loop in _loops(op, rank):
             kinds[loop] &= {kind for kind in _KINDS if kind in op.attributes}
     options = [", ".join(f"#linalg.iterator_type<{kind}>" for kind in each) for each in itertools.product(*kinds)]
-    texts = ", ".join(f"mlir {quoted(f'[{each}]')}" for each in sorted(options))
+    texts = ", ".join(f"mlir {quote(f'[{each}]')}" for each in sorted(options))
     if not options:
         raise UnreadableError(named.op, "it never holds: a loop of two kinds, or that there is not")
     return [f"iterator_types = {texts}" if len(options) == 1 else f"iterator_types in {{{texts}}}"]

@@ -18,7 +18,6 @@ from enum import Enum
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
-from opsplice.matchers.capture.opaque_ops import quoted
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.rewrites.transform_dialect import interpreter
 from opsplice.rewrites.transform_dialect.importing import includes, insertions, kernel_declarations
@@ -31,6 +30,7 @@ from opsplice.rewrites.transform_dialect.importing.spec_actions import Action, a
 from opsplice.rewrites.transform_dialect.importing.spec_matchers import Matcher
 from opsplice.rewrites.transform_dialect.importing.template import Draft, Input, Reading
 from opsplice.spec_lang.formatting import formatter
+from opsplice.spec_lang.formatting.one_line import quote
 from opsplice.spec_lang.loading.loader import load_text
 from opsplice.spec_lang.syntax import vocabulary
 from opsplice.spec_lang.syntax.condition_nodes import RESERVED
@@ -241,7 +241,7 @@ class _Importer:
             raise UnreadableError(op, f"a pass that cannot be run: {_reason(failure)}") from None
         if self.stage and self.cleaning is None:
             self.cleaning = op
-        self.runs.append(f"run {quoted(passes)} at {'global-optimization' if self.stage else 'preprocessing'}")
+        self.runs.append(f"run {quote(passes)} at {'global-optimization' if self.stage else 'preprocessing'}")
 
     def _next_stage(self, op: ir.Operation) -> None:
         """Raises UnreadableError behind a pass that follows other matching: passes come before all rules or after."""
