@@ -16,80 +16,71 @@ from opsplice.matchers.terms.terms import Loop, Sum
 Label = Loop | Sum
 
 
-@dataclass(frozen=True, eq=False)
-class Input:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Part:
+    """What all parts have. args: what it is made of; labels: what the axes of each of them are called, if told."""
+
+    element: str
+    axes: tuple[Loop, ...] = ()
+    args: tuple[Part, ...] = ()
+    labels: tuple[tuple[Label, ...], ...] = ()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Input(Part):
     """A value that the computation starts from. scalar: a number rather than a tensor."""
 
     value: Any
-    axes: tuple[Loop, ...]
-    element: str
     scalar: bool
 
 
-@dataclass(frozen=True, eq=False)
-class Number:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Number(Part):
     """A constant. of: the axes whose sizes multiply to it, if it is there as their size."""
 
     value: int | float
-    element: str
     of: tuple[Loop, ...] = ()
-    axes: tuple[Loop, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Elementwise:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Elementwise(Part):
     """An op on each element; the arguments have its axes, or none."""
 
     op: str
-    args: tuple[Part, ...]
     attributes: tuple[tuple[str, str], ...]
-    element: str
-    axes: tuple[Loop, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Arrange:
-    """The argument, whose axes are called `labels`, under other axes: repeated (`broadcast`) or in another order."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Arrange(Part):
+    """The argument under other axes: repeated (`broadcast`) or in another order."""
 
     kind: str
-    arg: Part
-    labels: tuple[Loop, ...]
-    element: str
-    axes: tuple[Loop, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Reduction:
-    """The argument, whose axes are called `labels`, combined over those labels that are not in `axes`.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Reduction(Part):
+    """The argument, combined over those labels that are not in `axes`.
 
     Only what an op by name means has sums of labels. start: the value that a template has for any that it starts from.
     """
 
     combiner: str
-    arg: Part
-    labels: tuple[Label, ...]
-    element: str
-    axes: tuple[Loop, ...]
     start: Any = None
 
 
-@dataclass(frozen=True, eq=False)
-class Contraction:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Contraction(Part):
     """The product of the arguments, each under its labels, summed over the loops of labels that are not in `axes`.
 
     widened: the op that brings the elements of an argument to `element`, "" for none. start: as of a reduction.
     """
 
-    args: tuple[Part, ...]
-    labels: tuple[tuple[Label, ...], ...]
     widened: tuple[str, ...]
-    element: str
-    axes: tuple[Loop, ...]
     start: Any = None
 
 
-@dataclass(frozen=True, eq=False)
-class Opaque:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Opaque(Part):
     """Result `number` of the `count` of an op that is only known by name. `op` is the program's own, for `number`s.
 
     attributes: as patterns write them. meaning: what it computes, where that can be said in C though not in the
@@ -99,18 +90,12 @@ class Opaque:
 
     op: Any
     name: str
-    args: tuple[Part, ...]
-    attributes: tuple[tuple[str, str], ...]
-    number: int
-    count: int
-    element: str
-    axes: tuple[Loop, ...]
+    attributes: tuple[tuple[str, str], ...] = ()
+    number: int = 0
+    count: int = 1
     meaning: Part | None = None
     body: str = ""
     rest: bool = False
-
-
-Part = Input | Number | Elementwise | Arrange | Reduction | Contraction | Opaque
 
 
 def loops_of(labels: Iterable[Label]) -> Iterator[Loop]:
@@ -120,13 +105,6 @@ def loops_of(labels: Iterable[Label]) -> Iterator[Loop]:
             yield label
         else:
             yield from (loop for _, loop in label.terms if isinstance(loop, Loop))
-
-
-def arguments(part: Part) -> tuple[Part, ...]:
-    """The parts that a part is made of."""
-    if isinstance(part, (Elementwise, Contraction, Opaque)):
-        return part.args
-    return (part.arg,) if isinstance(part, (Arrange, Reduction)) else ()
 
 
 def walk(roots: tuple[Part, ...]) -> Iterator[Part]:
@@ -140,14 +118,7 @@ def walk(roots: tuple[Part, ...]) -> Iterator[Part]:
         elif id(part) not in seen:
             seen.add(id(part))
             pending.append((part, True))
-            pending += [(arg, False) for arg in reversed(arguments(part))]
-
-
-def with_arguments(part: Part, args: tuple[Part, ...]) -> Part:
-    """A part made of other parts."""
-    if isinstance(part, (Elementwise, Contraction, Opaque)):
-        return replace(part, args=args)
-    return replace(part, arg=args[0]) if isinstance(part, (Arrange, Reduction)) else part
+            pending += [(arg, False) for arg in reversed(part.args)]
 
 
 class Axes:
@@ -204,7 +175,7 @@ def rebuilt(captured: Captured, change: Callable[[Part, tuple[Part, ...]], Part]
     """A computation with each part as `change` makes it of the part and of what its arguments became."""
     made: dict[int, Part] = {}
     for part in walk(captured.results):
-        made[id(part)] = change(part, tuple(made[id(arg)] for arg in arguments(part)))
+        made[id(part)] = change(part, tuple(made[id(arg)] for arg in part.args))
     results = tuple(made[id(part)] for part in captured.results)
     inputs = tuple(part for part in walk(results) if isinstance(part, Input))
     return replace(captured, results=results, inputs=inputs)

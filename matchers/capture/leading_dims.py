@@ -27,7 +27,6 @@ from opsplice.matchers.capture.expressions import (
     loops_of,
     rebuilt,
     walk,
-    with_arguments,
 )
 from opsplice.matchers.ir.tensor_values import shape_of
 from opsplice.matchers.terms.terms import Loop, Sum
@@ -70,7 +69,7 @@ def _only_carried(captured: Captured, dims: tuple[Loop, ...]) -> bool:
             continue
         if isinstance(part, Opaque):
             return False  # its name says nothing of other ranks
-        for axes in _written(part):
+        for axes in (*part.labels, part.axes):
             found = _dims(captured, axes)
             if set(_dims(captured, tuple(loops_of(axes)))) & set(dims) - set(found):
                 return False  # in a window
@@ -83,18 +82,10 @@ def _only_carried(captured: Captured, dims: tuple[Loop, ...]) -> bool:
     return True
 
 
-def _keeps(captured: Captured, part: Reduction | Contraction, dims: tuple[Loop, ...]) -> bool:
+def _keeps(captured: Captured, part: Part, dims: tuple[Loop, ...]) -> bool:
     """Whether the axes that are summed over are others."""
-    labels = part.labels if isinstance(part, Contraction) else (part.labels,)
-    summed = tuple(axis for each in labels for axis in loops_of(each) if axis not in part.axes)
+    summed = tuple(axis for each in part.labels for axis in loops_of(each) if axis not in part.axes)
     return not set(_dims(captured, summed)) & set(dims)
-
-
-def _written(part: Part) -> tuple[tuple[Label, ...], ...]:
-    """Every tuple of axes that a part is written with."""
-    if isinstance(part, Contraction):
-        return (*part.labels, part.axes)
-    return (part.labels, part.axes) if isinstance(part, (Arrange, Reduction)) else (part.axes,)
 
 
 def _dims(captured: Captured, labels: tuple[Label, ...]) -> tuple[Label, ...]:
@@ -120,27 +111,27 @@ class _Batch:
         if isinstance(part, Input):
             return dataclasses.replace(part, axes=(self.pack, *part.axes)) if part in self.batches else part
         carrying = list(map(self._carries, args))
-        axes = (self.pack, *part.axes) if any(carrying) else part.axes
+        if not any(carrying):
+            return dataclasses.replace(part, args=args)
+        axes = (self.pack, *part.axes)
         if isinstance(part, Elementwise):
-            spread = (self._spread(arg, axes) if any(carrying) and arg.axes else arg for arg in args)
-            return dataclasses.replace(part, args=tuple(spread), axes=axes)
-        if isinstance(part, Contraction):
-            each = zip(part.labels, carrying, strict=True)
-            labels = tuple((self.pack, *own) if carries else own for own, carries in each)
-            return dataclasses.replace(part, args=args, labels=labels, axes=axes)
-        if isinstance(part, (Arrange, Reduction)):
-            own: tuple[Any, ...] = (self.pack, *part.labels) if any(carrying) else part.labels
-            return dataclasses.replace(part, arg=args[0], labels=own, axes=axes)
-        return part
+            args = tuple(self._spread(arg, axes) if arg.axes else arg for arg in args)
+        each = zip(part.labels, carrying, strict=False)
+        labels = tuple((self.pack, *own) if carries else own for own, carries in each)
+        return dataclasses.replace(part, args=args, labels=labels, axes=axes)
 
     def _spread(self, part: Part, axes: tuple[Loop, ...]) -> Part:
         """An operand under the axes of what has the pack."""
         if self._carries(part):  # one that had no other axes is still to be repeated
-            return part if len(part.axes) == len(axes) else Arrange("broadcast", part, part.axes, part.element, axes)
+            return part if len(part.axes) == len(axes) else _broadcast(part, axes)
         own = (self.pack, *part.axes)
         if isinstance(part, Arrange):
             return dataclasses.replace(part, kind="broadcast", axes=own)
-        return Arrange("broadcast", part, part.axes, part.element, own)
+        return _broadcast(part, own)
+
+
+def _broadcast(part: Part, axes: tuple[Loop, ...]) -> Part:
+    return Arrange(kind="broadcast", args=(part,), labels=(part.axes,), element=part.element, axes=axes)
 
 
 class _Packer:
@@ -157,12 +148,8 @@ class _Packer:
 
     def _repacked(self, part: Part, args: tuple[Part, ...]) -> Part:
         assert not isinstance(part, Opaque), "an op known by name only takes no pack"
-        made = dataclasses.replace(with_arguments(part, args), axes=self._tuple(part.axes))
-        if isinstance(made, (Arrange, Reduction)):
-            return dataclasses.replace(made, labels=self._tuple(made.labels))
-        if isinstance(made, Contraction):
-            return dataclasses.replace(made, labels=tuple(map(self._tuple, made.labels)))
-        return made
+        labels = tuple(map(self._tuple, part.labels))
+        return dataclasses.replace(part, args=args, labels=labels, axes=self._tuple(part.axes))
 
     def _tuple(self, axes: tuple[Any, ...]) -> tuple[Any, ...]:
         count = len(self.dims)

@@ -138,22 +138,22 @@ class _Lifter:
                 raise CannotSayError(f"it takes a value of type {value.type}")
             axes = loops(self.tensors.whole(value).indices)
             scalar = not shape and value not in self.slice.tensors
-            self.inputs[value] = Input(value, axes, element_type(value), scalar)
+            self.inputs[value] = Input(value=value, axes=axes, element=element_type(value), scalar=scalar)
         return self.inputs[value]
 
     def _opaque(self, value: ir.Value, frame: tuple[Loop, ...]) -> Part:
         op = value.owner.operation
         number, count = ir.OpResult(value).result_number, len(op.results)
-        made = (number, count, element_type(value), frame)
+        made = Opaque(op=op, name=op.name, number=number, count=count, element=element_type(value), axes=frame)
         if value in self.slice.bare:
-            return Opaque(op, op.name, (), (), *made, rest=True)
+            return dataclasses.replace(made, rest=True)
         taken, rest = self._taken(op)
         args = tuple(map(self._operand, taken))
         meaning = None if self.slice.is_template else self._meaning(value, frame)
         body = body_of(op) or ""
         if body:
             join_alike(op, self.tensors.whole, self.axes)
-        return Opaque(op, op.name, args, written(op), *made, meaning, body, rest)
+        return dataclasses.replace(made, args=args, attributes=written(op), meaning=meaning, body=body, rest=rest)
 
     def _taken(self, op: ir.Operation) -> tuple[list[ir.Value], bool]:
         """The operands that an op by its name is looked for with, and whether it may have further ones.
@@ -190,7 +190,7 @@ class _Lifter:
         access = self.tensors.whole(value)
         op = defining_op(value)
         if op is not None and op.name == "tensor.empty":  # only its shape counts, as that of a window
-            return Opaque(op, op.name, (), (), 0, 1, element_type(value), loops(access.indices))
+            return Opaque(op=op, name=op.name, element=element_type(value), axes=loops(access.indices))
         return self._at(access, loops(access.indices))
 
     # ---- terms ----------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ class _Lifter:
     def _number(self, term: Constant) -> Number:
         if isinstance(term.value, float) and math.isnan(term.value):
             raise CannotSayError("it holds the constant NaN")
-        return Number(term.value, term.type)
+        return Number(value=term.value, element=term.type)
 
     def _access(self, access: Access, frame: tuple[Loop, ...]) -> Part:
         value = access.value
@@ -270,7 +270,7 @@ class _Lifter:
         args = tuple(self._argument(arg, frame) for arg in given)
         if term.op in ("arith.divf", "arith.mulf"):
             args = tuple(_size_of_sum(term.op, number, args) for number in range(2))
-        return Elementwise(term.op, args, term.attributes, term.type, frame)
+        return Elementwise(op=term.op, args=args, attributes=term.attributes, element=term.type, axes=frame)
 
     def _is_open(self, start: Term) -> bool:
         """Whether what a reduction of a template starts from is an argument, which stands for any value."""
@@ -305,10 +305,13 @@ class _Lifter:
             return product
         window = self.terms.window(term.body)
         if window is not None and self.tensors.fixed:
-            labels = tuple(i for i in window.indices if isinstance(i, (Loop, Sum)))
-            return Reduction(term.combiner, self._tensor(window), labels, self.terms.element_type(term.body), frame)
-        inner = self.terms.order(term.body, (*frame, *term.loops))
-        return Reduction(term.combiner, self._at(term.body, inner), inner, self.terms.element_type(term.body), frame)
+            labels: tuple[Label, ...] = tuple(i for i in window.indices if isinstance(i, (Loop, Sum)))
+            arg = self._tensor(window)
+        else:
+            labels = inner = self.terms.order(term.body, (*frame, *term.loops))
+            arg = self._at(term.body, inner)
+        element = self.terms.element_type(term.body)
+        return Reduction(combiner=term.combiner, args=(arg,), labels=(labels,), element=element, axes=frame)
 
     def _product(self, term: Reduce, frame: tuple[Loop, ...]) -> Contraction | None:
         """A sum of products over different axes, as a contraction; None for other reductions."""
@@ -333,7 +336,8 @@ class _Lifter:
             order = self.terms.order(factor, tuple(axis for axis in (*frame, *term.loops) if axis in need))
             args.append(self._at(factor, order) if window is None else self._tensor(window))
             labels.append(order if window is None else tuple(i for i in window.indices if isinstance(i, (Loop, Sum))))
-        return Contraction(tuple(args), tuple(labels), tuple(w for _, w in factors), body.type, frame)
+        widened = tuple(w for _, w in factors)
+        return Contraction(args=tuple(args), labels=tuple(labels), widened=widened, element=body.type, axes=frame)
 
     def _tensor(self, access: Access) -> Part:
         """The whole tensor that an access reads in windows."""
@@ -370,7 +374,7 @@ def _under(part: Part, labels: tuple[Loop, ...], frame: tuple[Loop, ...]) -> Par
     if labels == frame:
         return part
     kind = "transpose" if len(labels) == len(frame) else "broadcast"
-    return Arrange(kind, part, labels, part.element, frame)
+    return Arrange(kind=kind, args=(part,), labels=(labels,), element=part.element, axes=frame)
 
 
 def _size_of_sum(op: str, position: int, args: tuple[Part, ...]) -> Part:
@@ -380,13 +384,13 @@ def _size_of_sum(op: str, position: int, args: tuple[Part, ...]) -> Part:
     """
     number, total = args[position], args[1 - position]
     while isinstance(total, Arrange):
-        total = total.arg
+        (total,) = total.args
     if not isinstance(number, Number) or not isinstance(total, Reduction) or total.combiner != "arith.addf":
         return number
-    loops = tuple(axis for axis in loops_of(total.labels) if axis not in total.axes)
+    loops = tuple(axis for axis in loops_of(total.labels[0]) if axis not in total.axes)
     count = math.prod(loop.size or 0 for loop in loops)
     if count < _LEAST_MEAN or (op == "arith.divf" and position == 0):
         return number
     wanted = count if op == "arith.divf" else 1 / count
     is_size = constants.same(wanted, number.value, number.element)
-    return Number(number.value, number.element, of=loops) if is_size else number
+    return dataclasses.replace(number, of=loops) if is_size else number

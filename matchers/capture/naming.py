@@ -157,15 +157,16 @@ def _roles(results: tuple[Part, ...]) -> dict[Input, str]:
                 roles.setdefault(weight, "filter" if windows else "w")
         role = "bias" if convolution else _ROLES.get(part.op) if isinstance(part, Elementwise) else None
         for arg in part.args if role and isinstance(part, (Elementwise, Opaque)) else ():
-            if isinstance(arg, Arrange) and isinstance(arg.arg, Input) and len(arg.arg.axes) == 1:
-                roles.setdefault(arg.arg, role or "")
+            spread = arg.args[0] if isinstance(arg, Arrange) else None
+            if isinstance(spread, Input) and len(spread.axes) == 1:
+                roles.setdefault(spread, role or "")
     return roles
 
 
 def _cast_of(part: Part) -> Part:
     """What a part is, before it was cast and put in another order."""
     while isinstance(part, Arrange) or (isinstance(part, Elementwise) and len(part.args) == 1):
-        part = part.arg if isinstance(part, Arrange) else part.args[0]
+        part = part.args[0]
     return part
 
 

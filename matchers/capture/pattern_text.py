@@ -21,7 +21,6 @@ from opsplice.matchers.capture.expressions import (
     Opaque,
     Part,
     Reduction,
-    arguments,
     walk,
 )
 from opsplice.matchers.capture.naming import Labels, Names, free_name
@@ -203,22 +202,21 @@ class _Writer:
         }
 
     def _expression(self, part: Part) -> str:
-        args = ", ".join(self._text(arg) for arg in arguments(part))
+        args = ", ".join(self._text(arg) for arg in part.args)
         if isinstance(part, Elementwise):
             return self._call(part, args)
         if isinstance(part, Opaque):
             return f"{self._named(part, args)} : {self._type(part)}"
         windows = isinstance(part, Contraction) and any(isinstance(i, Sum) for each in part.labels for i in each)
         labels = Labels(self.captured, self.names, windows=windows)
-        made = part.axes
+        subscripts = f"[{', '.join(map(labels.text, part.labels))} -> {labels.text(part.axes)}]"
         if isinstance(part, Contraction):
-            given = ", ".join(labels.text(each) for each in part.labels)
             wide = f" : {self._element(part.element)}" if any(part.widened) else ""
             kind = f" : {self._type(part)}" if windows and self.options.of_template else wide
-            return self._started(part, f"contract[{given} -> {labels.text(made)}]({args}){kind}")
+            return self._started(part, f"contract{subscripts}({args}){kind}")
         assert isinstance(part, (Arrange, Reduction))
         head = part.kind if isinstance(part, Arrange) else f"reduce {short(part.combiner)}"
-        text = f"{head}[{labels.text(part.labels)} -> {labels.text(made)}]({args})"
+        text = f"{head}{subscripts}({args})"
         return self._started(part, text) if isinstance(part, Reduction) else text
 
     def _started(self, part: Contraction | Reduction, text: str) -> str:
@@ -275,7 +273,7 @@ def _occurrences(results: tuple[Part, ...]) -> Counter[int]:
     uses = Counter(id(part) for part in results)
     for part in reversed(order):
         inlined = isinstance(part, Arrange)
-        for arg in arguments(part):
+        for arg in part.args:
             uses[id(arg)] += uses[id(part)] if inlined else 1
     return uses
 

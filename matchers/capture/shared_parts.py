@@ -11,6 +11,7 @@ from typing import Any
 from opsplice.matchers.capture.expressions import (
     Arrange,
     Captured,
+    Contraction,
     Elementwise,
     Input,
     Label,
@@ -20,7 +21,6 @@ from opsplice.matchers.capture.expressions import (
     Reduction,
     loops_of,
     rebuilt,
-    with_arguments,
 )
 from opsplice.matchers.terms.terms import Loop
 
@@ -42,7 +42,7 @@ class _Sharing:
     def _once(self, part: Part, args: tuple[Part, ...]) -> Part:
         key = (*self._own(part), *map(id, args))
         if key not in self.first:
-            self.first[key] = with_arguments(part, args)
+            self.first[key] = dataclasses.replace(part, args=args) if args else part
         found = self.first[key]
         for axis, other in zip(part.axes, found.axes, strict=True):
             self.axes.join(axis, other)
@@ -61,9 +61,10 @@ class _Sharing:
             own = part.op if part.count > 1 else tuple(axis.size for axis in part.axes)
             return part.name, part.attributes, part.number, own
         if isinstance(part, Arrange):
-            return part.kind, _numbered((part.labels, part.axes)), tuple(map(self.axes.dim, part.axes))
+            return part.kind, _numbered((*part.labels, part.axes)), tuple(map(self.axes.dim, part.axes))
         if isinstance(part, Reduction):
-            return part.combiner, _numbered((part.labels, part.axes))
+            return part.combiner, _numbered((*part.labels, part.axes))
+        assert isinstance(part, Contraction), "there are no other parts"
         return part.widened, part.element, _numbered((*part.labels, part.axes))
 
 

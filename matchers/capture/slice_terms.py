@@ -50,8 +50,8 @@ class SliceTerms:
     def size(self, term: DimSize, element: str) -> Number:
         index = self.views.whole(term.value).indices[term.axis]
         if not isinstance(index, Loop):
-            return Number(1, element)
-        return Number(index.size or 0, element, of=(index,))
+            return Number(value=1, element=element)
+        return Number(value=index.size or 0, element=element, of=(index,))
 
     def size_read(self, access: Access) -> Number | None:
         """A dim's size that is read at run time, wherever it is cast to the element type."""

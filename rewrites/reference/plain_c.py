@@ -8,7 +8,7 @@ cannot be written so comes as a prototype that does not compile until somebody w
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from opsplice.matchers.capture.expressions import (
@@ -22,7 +22,6 @@ from opsplice.matchers.capture.expressions import (
     Opaque,
     Part,
     Reduction,
-    arguments,
     loops_of,
     walk,
 )
@@ -189,7 +188,7 @@ class _Function:
         if isinstance(part, Number):
             return self._number(part)
         if isinstance(part, Arrange):
-            return self._value(part.arg, tuple(at[part.axes.index(label)] for label in part.labels))
+            return self._value(part.args[0], tuple(at[part.axes.index(label)] for label in part.labels[0]))
         key = (id(part), at)
         if key not in self.made:
             depth = self._depth(at)
@@ -228,34 +227,28 @@ class _Function:
             kinds = [self._element(arg) for arg in part.args]
             return c.apply(part.op, args, kinds, self._element(part), dict(part.attributes), self.needs)
         if isinstance(part, Reduction):
-            return self._summed(part, at, part.combiner, [(part.arg, part.labels, "")])
+            return self._summed(part, at, part.combiner, ("",))
         if isinstance(part, Contraction):
             combiner = "arith.addf" if vocabulary.is_float(part.element) else "arith.addi"
-            return self._summed(part, at, combiner, list(zip(part.args, part.labels, part.widened, strict=True)))
+            return self._summed(part, at, combiner, part.widened)
         assert isinstance(part, Opaque), "inputs, numbers and arrangements are no computations"
         if part.meaning is not None:
             return self._value(part.meaning, at)
         raise c.NoCodeError(f"{part.name} is only known by its name")
 
-    def _summed(
-        self,
-        part: Reduction | Contraction,
-        at: tuple[str, ...],
-        combiner: str,
-        factors: list[tuple[Part, tuple[Label, ...], str]],
-    ) -> str:
-        """A variable with the product of the factors combined over the labels that the part lacks."""
+    def _summed(self, part: Part, at: tuple[str, ...], combiner: str, widened: Sequence[str]) -> str:
+        """A variable with the product of the arguments, widened, combined over the labels that the part lacks."""
         element = self._element(part)
         start = vocabulary.identity(combiner, element)
         assert start is not None, "only what combines is lifted"
         total = self._fresh(part)
         self.scopes[-1].lines.append(f"{c.type_of(element)} {total} = {c.literal(start, element)};")
         indices = dict(zip(part.axes, at, strict=True))
-        loops = list(dict.fromkeys(a for _, labels, _ in factors for a in loops_of(labels) if a not in indices))
+        loops = list(dict.fromkeys(a for labels in part.labels for a in loops_of(labels) if a not in indices))
         for loop in loops:
             indices[loop] = self._open()
         product = ""
-        for arg, labels, widen in factors:
+        for arg, labels, widen in zip(part.args, part.labels, widened, strict=True):
             value = self._value(arg, tuple(_index(label, indices) for label in labels))
             if widen:
                 value = c.apply(widen, [value], [self._element(arg)], element, {}, self.needs)
@@ -280,6 +273,6 @@ def _shared(results: tuple[Part, ...]) -> set[int]:
     seen: set[int] = set()
     twice: set[int] = set()
     for part in walk(results):
-        for arg in arguments(part):
+        for arg in part.args:
             (twice if id(arg) in seen else seen).add(id(arg))
     return twice
