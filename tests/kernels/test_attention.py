@@ -93,3 +93,36 @@ def test_rows_without_keys(kernel, n):
                 np.testing.assert_array_equal(out[:2], np.array([[0.0], [middle]]) + np.zeros_like(out[:2]))
         if fill < -1e30:  # lower than scores can tell
             np.testing.assert_allclose(out[0], expected[0], rtol=1e-5, atol=1e-5)
+
+
+M, N, D = 170, 200, 20
+ROW, KEY = np.arange(M)[:, None], np.arange(N)[None, :]
+LEFT_IN = {
+    "causal": KEY <= ROW + N - M,
+    "window": (KEY <= ROW) & (KEY > ROW - 70),
+    "documents": KEY // 90 == ROW // 90,
+    "holes": (KEY >= 130) & (ROW % 90 >= 10),
+}
+
+
+@pytest.mark.parametrize("kind", LEFT_IN)
+def test_keys_that_masks_leave_out(kernel, kind):
+    """What is not computed changes no number: NaN and infinity in it are where numpy has them."""
+    function, left_in = kernel("attention/attention.c", "opsplice_attention"), LEFT_IN[kind]
+    out = np.empty((M, D), np.float32)
+    for fill, wrong in ((-np.inf, None), (LOWEST, None), (-1e30, None), (-np.inf, 0), (-np.inf, 1), (LOWEST, 2)):
+        given = [values(size, D, seed=seed) for seed, size in enumerate((M, N, N))]
+        if wrong is not None:
+            given[wrong][-2, 3] = np.inf if wrong == 2 else np.nan
+        mask = np.where(left_in, np.float32(0), np.float32(fill))
+        for masks, change in (
+            (
+                (mask, None, None, None),
+                lambda s, mask=mask: s.astype(np.float32) + mask,
+            ),
+            ((None, None, left_in, None), lambda s, fill=fill: np.where(left_in, s, fill)),
+            ((None, None, None, ~left_in), lambda s, fill=fill: np.where(left_in, s, fill)),
+        ):
+            with np.errstate(invalid="ignore"):
+                attention(function, *given, out, masks, fill=fill)
+                np.testing.assert_allclose(out, wanted(*given, change), rtol=1e-5, atol=1e-5)

@@ -1,6 +1,9 @@
 // softmax(scale * q @ k^T + mask ...) @ v in one pass over the keys: scores of a block of keys, their exponentials
 // under the largest score so far, and the sum of values, which shrinks where a larger score comes.
 //
+// What a mask leaves out of a block of keys, rows from either end or all of them, is not computed: causal masks and
+// sliding windows cost as much as they leave in. Blocks with NaN or infinity are computed, since 0 * NaN is NaN.
+//
 // Buffers that a match lacks are null; `scale` is 1 and `cap` 0 then. What `keep` or `drop` leaves out has the score
 // `fill`. A row whose scores are all minus infinity is zero with `zeros`, and NaN without; with
 // `zeros` 2 any row that were NaN is zero.
@@ -11,6 +14,11 @@
 
 enum { SHARE = 84, KEYS = 64, DEPTH = 256, SUMS = SHARE * 64 };
 #define NEVER -__builtin_inff()
+// No score is larger without its mask, and an exponential of what lies this far below is zero.
+#define MOST 1e29f
+#define FAR 200.0f
+
+typedef uint8_t flag_bytes __attribute__((vector_size(LANES)));
 
 typedef struct {
   const float *mask, *bias;
@@ -28,19 +36,19 @@ INLINE floats added(const float *from, size_t step, size_t count) {
   return value;
 }
 
+// `wanted` is 0 or 1.
 INLINE floats only(floats value, const uint8_t *flags, size_t step, int wanted, float fill, size_t count) {
+  if (step == 1 && count == LANES) {
+    flag_bytes bytes;
+    __builtin_memcpy(&bytes, flags, LANES);
+    return choose((__builtin_convertvector(bytes, ints) != 0) == -wanted, value, splat(fill));
+  }
   UNROLL for (size_t i = 0; i < LANES; i++) if (i < count && (flags[i * step] != 0) != wanted) value[i] = fill;
   return value;
 }
 
-// The scores of LANES keys from key j on, of which `count` there are, in row i.
-INLINE floats scored(floats s, const scoring *with, size_t i, size_t j, size_t count) {
-  s *= with->scale;
-  if (with->cap != 0.0f) {
-    floats e = exponential_below(absolute(s) * (-2.0f / with->cap));
-    floats t = (1.0f - e) / (1.0f + e) * with->cap;
-    s = choose(s < 0.0f, -t, t);
-  }
+// What the masks make of the scores of LANES keys from key j on, of which `count` there are, in row i.
+INLINE floats masked(floats s, const scoring *with, size_t i, size_t j, size_t count) {
   if (with->mask) s += added(with->mask + i * with->mask_m + j * with->mask_n, with->mask_n, count);
   if (with->bias) s += added(with->bias + i * with->bias_m + j * with->bias_n, with->bias_n, count);
   if (with->keep) s = only(s, with->keep + i * with->keep_m + j * with->keep_n, with->keep_n, 1, with->fill, count);
@@ -51,6 +59,34 @@ INLINE floats scored(floats s, const scoring *with, size_t i, size_t j, size_t c
     s = choose(lane < (int32_t)count, s, splat(NEVER));
   }
   return s;
+}
+
+INLINE floats scored(floats s, const scoring *with, size_t i, size_t j, size_t count) {
+  s *= with->scale;
+  if (with->cap != 0.0f) {
+    floats e = exponential_below(absolute(s) * (-2.0f / with->cap));
+    floats t = (1.0f - e) / (1.0f + e) * with->cap;
+    s = choose(s < 0.0f, -t, t);
+  }
+  return masked(s, with, i, j, count);
+}
+
+// Whether no key of a block counts in row i, whatever its score.
+static int is_left_out(const scoring *with, size_t i, size_t j, size_t count, float peak) {
+  for (size_t l = 0; l < count; l += LANES) {
+    floats most = masked(splat(MOST), with, i, j + l, least(LANES, count - l));
+    ints is_low = (most == NEVER) | (most - peak <= -FAR);
+    if (sum_of_lanes(choose(is_low, splat(0.0f), splat(1.0f))) != 0.0f) return 0;
+  }
+  return 1;
+}
+
+static int is_finite(const float *x, size_t row, size_t step, size_t rows, size_t columns) {
+  floats zeros = splat(0.0f);
+  for (size_t i = 0; i < rows; i++)
+    for (size_t c = 0; c < columns; c += LANES)
+      zeros += added(x + i * row + c * step, step, least(LANES, columns - c)) * 0.0f;
+  return sum_of_lanes(zeros) == 0.0f;
 }
 
 INLINE void product_tile(const int rows, const float *x, size_t row, size_t step, const float *w, size_t next, size_t k,
@@ -104,18 +140,29 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
 
   const float *q = of->q + start * of->q_m;
   int is_few = rows <= 2 && of->k_d == 1 && of->q_d == 1, is_in_place = of->v_e == 1 && of->e == width;
+  int may_skip = (with->mask || with->keep || with->drop) && is_finite(q, of->q_m, of->q_d, rows, of->d);
   for (size_t j = 0; j < of->n; j += KEYS) {
     size_t count = least(KEYS, of->n - j);
     const float *k = of->k + j * of->k_n, *v = of->v + j * of->v_n;
+    size_t first = 0, end = rows;
+    if (may_skip) {
+      while (first < end && is_left_out(with, start + first, j, count, peaks[first])) first++;
+      while (first < end && is_left_out(with, start + end - 1, j, count, peaks[end - 1])) end--;
+      if (end - first < rows &&
+          !(is_finite(k, of->k_n, of->k_d, count, of->d) && is_finite(v, of->v_n, of->v_e, count, of->e)))
+        first = 0, end = rows;
+      if (first == end) continue;
+    }
     if (is_few)
-      for (size_t i = 0; i < rows; i++) dots(q + i * of->q_m, k, of->k_n, of->d, count, scores + i * KEYS);
+      for (size_t i = first; i < end; i++) dots(q + i * of->q_m, k, of->k_n, of->d, count, scores + i * KEYS);
     else
       for (size_t c = 0; c < count; c += PANEL) {
         pack_panel(k + c * of->k_n, of->k_n, of->k_d, least(PANEL, count - c), of->d, panel);
-        product(q, of->q_m, of->q_d, panel, PANEL, PANEL, of->d, 0, scores + c, KEYS, rows);
+        product(q + first * of->q_m, of->q_m, of->q_d, panel, PANEL, PANEL, of->d, 0, scores + first * KEYS + c, KEYS,
+                end - first);
       }
 
-    for (size_t i = 0; i < rows; i++) {
+    for (size_t i = first; i < end; i++) {
       float before = peaks[i];
       floats row[KEYS / LANES], peak = splat(before);
       UNROLL for (size_t l = 0; l < KEYS / LANES; l++) {
@@ -128,7 +175,7 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
       shrink[i] = before == top ? 1.0f : exponential_below(splat(before - under))[0];
       totals[i] *= shrink[i];
       UNROLL for (size_t l = 0; l < KEYS / LANES; l++) {
-        floats weight = exponential_below(row[l] - under);
+        floats below = row[l] - under, weight = choose(below < -87.3f, splat(0.0f), exponential_below(below));
         totals[i] += weight;
         if (with->zeros == 2) weight = choose(weight == weight, weight, splat(0.0f));
         store(scores + i * KEYS + l * LANES, weight);
@@ -137,8 +184,8 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
 
     for (size_t c = 0; c < width; c += PANEL) {
       if (!is_in_place) pack_panel(v + c * of->v_e, of->v_e, of->v_n, least(PANEL, of->e - c), count, panel);
-      product(scores, KEYS, 1, is_in_place ? v + c : panel, is_in_place ? of->v_n : PANEL, PANEL, count, shrink,
-              sums + c, width, rows);
+      product(scores + first * KEYS, KEYS, 1, is_in_place ? v + c : panel, is_in_place ? of->v_n : PANEL, PANEL, count,
+              shrink + first, sums + first * width + c, width, end - first);
     }
   }
 
