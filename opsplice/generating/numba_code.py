@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from opsplice.errors import OpspliceError
-from opsplice.rewrites.plan.generation import Request
+from opsplice.generating import Code, Request
 
 _TYPES = {"f32": "float32", "f64": "float64", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"}
 _BUFFERS = {**_TYPES, "i1": "boolean"}
@@ -23,7 +23,7 @@ _COUNTING = re.compile(r"^define [^@]*@(NRT_(?:inc|dec)ref)\(.*?^}$", re.MULTILI
 _FOR_PYTHON = ("NRT_", "Py", "numba_", "_Py")
 
 
-def compiled(function: Callable[..., Any], request: Request, **options: Any) -> tuple[str, str]:
+def compiled(function: Callable[..., Any], request: Request, **options: Any) -> Code:
     """A function as the code for a request: what a generator returns.
 
     function: plain, or with Numba's `jit` or `njit`, whose options it keeps. It gets an array for each buffer and a
@@ -53,7 +53,7 @@ def compiled(function: Callable[..., Any], request: Request, **options: Any) -> 
     kinds = [_kind(kind) for _, kind, _ in parts]
     around = numba.cfunc(numba.types.void(*kinds), nopython=True)(scope["entry"])
     inner = around.native_name.removeprefix("cfunc.")
-    return _alone(around.inspect_llvm(), inner, request.name, [kind for _, kind, _ in parts]), ".ll"
+    return Code(_alone(around.inspect_llvm(), inner, request.name, [kind for _, kind, _ in parts]), ".ll")
 
 
 def _parameters(request: Request) -> Iterator[tuple[str, str, str]]:

@@ -100,8 +100,9 @@ def test_what_a_function_is_called_with():
             raise ValueError
         out[row, 0] = x.shape[0]
 
-    text, suffix = numba_code.compiled(fill, REQUEST)
-    assert suffix == ".ll"
+    code = numba_code.compiled(fill, REQUEST)
+    text = code.text
+    assert code.suffix == ".ll"
     assert re.search(r"^define void @k_1\(ptr [^,]+, i32 %1, ptr [^,]+, i64 %3, i64 %4, i64 %5\)", text, re.MULTILINE)
     assert "call void @llvm.trap()" in text  # where it raises
     assert "cfunc" not in text
