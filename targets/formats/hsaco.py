@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgpack
+
 from opsplice.errors import OpspliceError
 from opsplice.targets.formats import elf
 from opsplice.targets.formats.entries import Entry, Parameter, damaged, find
@@ -25,8 +27,6 @@ _EM_AMDGPU = 224
 _NT_AMDGPU_METADATA = 32
 # A triple, whose spelling differs between compilers, and behind it the GPU.
 _TARGET = re.compile(r"[\w.]+-amd-amdhsa-\w*-(gfx[\w:+-]+)")
-# Nothing in the metadata is nested deeper than a map of a list of a map of a list of a map.
-_DEEPEST = 16
 
 
 @dataclass(frozen=True)
@@ -130,58 +130,9 @@ def _padded(size: int) -> int:
 
 def _decode(data: bytes, name: str) -> Mapping[str, Any]:
     try:
-        found, _ = _value(data, 0, _DEEPEST)
-    except (IndexError, ValueError, struct.error) as error:
+        found = msgpack.unpackb(data, unicode_errors="replace")
+    except (ValueError, TypeError) as error:  # TypeError: a key that is a list
         raise _damaged(name, "its metadata is not MessagePack") from error
     if not isinstance(found, dict):
         raise _damaged(name, "its metadata is not a map")
     return found
-
-
-# MessagePack's types by their first byte: scalars as struct reads them, then the widths of lengths.
-_SCALARS = {0xCA: ">f", 0xCB: ">d", 0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q"}
-_SCALARS |= {0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q"}
-_CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
-_STRINGS = {0xD9: ">B", 0xDA: ">H", 0xDB: ">I"}
-_LISTS = {0xDC: ">H", 0xDD: ">I"}
-_MAPS = {0xDE: ">H", 0xDF: ">I"}
-
-
-def _value(data: bytes, place: int, depth: int) -> tuple[Any, int]:
-    """The value at `place` and where the next one is. Raises ValueError and its like for what is no value."""
-    if depth == 0:
-        raise ValueError("too deep")
-    kind, place = data[place], place + 1
-    if kind < 0x80 or kind >= 0xE0:
-        return kind - (256 if kind >= 0xE0 else 0), place
-    if kind in _CONSTANTS:
-        return _CONSTANTS[kind], place
-    if kind in _SCALARS:
-        return _unpack(_SCALARS[kind], data, place)
-    if 0xA0 <= kind < 0xC0 or kind in _STRINGS:
-        size, place = (kind & 0x1F, place) if kind < 0xC0 else _unpack(_STRINGS[kind], data, place)
-        if place + size > len(data):
-            raise ValueError("cut off")
-        return data[place : place + size].decode("utf-8", "replace"), place + size
-    if 0x90 <= kind < 0xA0 or kind in _LISTS:
-        count, place = (kind & 0xF, place) if kind < 0xA0 else _unpack(_LISTS[kind], data, place)
-        items = []
-        for _ in range(count):
-            item, place = _value(data, place, depth - 1)
-            items.append(item)
-        return items, place
-    if 0x80 <= kind < 0x90 or kind in _MAPS:
-        count, place = (kind & 0xF, place) if kind < 0x90 else _unpack(_MAPS[kind], data, place)
-        pairs = {}
-        for _ in range(count):
-            key, place = _value(data, place, depth - 1)
-            if not isinstance(key, str):
-                raise ValueError("a key that is no string")
-            pairs[key], place = _value(data, place, depth - 1)
-        return pairs, place
-    raise ValueError("an unknown type")
-
-
-def _unpack(code: str, data: bytes, place: int) -> tuple[Any, int]:
-    (value,) = struct.unpack_from(code, data, place)
-    return value, place + struct.calcsize(code)
