@@ -112,8 +112,7 @@ class Shim:
             target = self.subspan(target, buffer.element, length)
             loop = emit.op("scf.for", [emit.index(0), length, emit.index(1)], regions=1)
             emit.op("func.return")
-        body = loop.regions[0].blocks.append(self.index, arg_locs=[ir.Location.unknown()])
-        with ir.InsertionPoint(body):
+        with ir.InsertionPoint(body := emit.block(loop, [self.index])):
             at = body.arguments[0]
             element = emit.value("memref.load", [source, at], ir.MemRefType(source.type).element_type)
             emit.op("memref.store", [element, target, at])
@@ -127,7 +126,7 @@ class Shim:
         words = [self.index] * (len(self.dynamic) + len(amounts))
         kinds = [*map(self._kind, self.passed), *words, *[self.binding] * results]
         function = self.function(name, kinds, [])
-        block = function.regions[0].blocks.append(*kinds, arg_locs=[ir.Location.unknown()] * len(kinds))
+        block = emit.block(function, kinds)
         values = list(block.arguments)
         given = {a.name: values.pop(0) for a in self.passed}
         dims = {n: values.pop(0) for n in self.dynamic}
@@ -143,14 +142,8 @@ class Shim:
         private: bool = False,
         extra: dict[str, ir.Attribute] | None = None,
     ) -> ir.Operation:
-        attributes: dict[str, ir.Attribute] = {
-            "sym_name": emit.text(name),
-            "function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, results)),
-            **(extra or {}),
-        }
-        if private:
-            attributes["sym_visibility"] = emit.text("private")
-        return emit.op("func.func", attributes=attributes, regions=1)
+        attributes = emit.named(name, "private" if private else "public", function_type=emit.type_of(inputs, results))
+        return emit.op("func.func", attributes={**attributes, **(extra or {})}, regions=1)
 
     def _kind(self, argument: Buffer | Scalar) -> ir.Type:
         kind = builtin_type(argument.value)
@@ -196,7 +189,7 @@ class Shim:
                 size = workgroups.arithmetic(dim.sum, sizes)
             else:
                 size = emit.index(dim.size) if dim.size is not None else sizes[dim.name or ""]
-            length = emit.value("arith.muli", [length, size], self.index)
+            length = emit.times(length, size)
         return length
 
     def subspan(self, binding: ir.Value, element: str, length: ir.Value) -> ir.Value:
@@ -230,16 +223,13 @@ class Shim:
         ).results
         start = emit.value("memref.extract_aligned_pointer_as_index", [base], self.index)
         if layout is not None:
-            offset = emit.value("arith.addi", [offset, moves.offset(buffer)], self.index)
-        skipped = emit.value("arith.muli", [offset, emit.index(_BYTES[element])], self.index)
-        address = emit.value("arith.addi", [start, skipped], self.index)
+            offset = emit.plus(offset, moves.offset(buffer))
+        address = emit.plus(start, emit.times(offset, emit.index(_BYTES[element])))
         number = emit.value("arith.index_cast", [address], ir.IntegerType.get_signless(64))
         return emit.value("llvm.inttoptr", [number], self.pointer)
 
     def workgroup(self, dimension: int) -> ir.Value:
-        return emit.value(
-            "stream.dispatch.workgroup.id", [], self.index, dimension=ir.IntegerAttr.get(self.index, dimension)
-        )
+        return emit.value("stream.dispatch.workgroup.id", [], self.index, dimension=emit.ordinal(dimension))
 
 
 def supported_elements() -> frozenset[str]:

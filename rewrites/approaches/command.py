@@ -173,12 +173,8 @@ class CommandWriter(Writer):
         module, signature = self.placer.module, _signature(call)
         name = self._free_name(call, f"{next(iter(modules))}.{provided_name(call)}", signature)
         if all(symbol_of(top.operation) != name for top in module.body.operations):
-            attributes = {
-                "sym_name": emit.text(name),
-                "sym_visibility": emit.text("private"),
-                "function_type": ir.TypeAttr.get(ir.FunctionType.get(list(given), list(made))),
-                **({"nosideeffects": ir.UnitAttr.get()} if more is None else more),
-            }
+            more = {"nosideeffects": ir.UnitAttr.get()} if more is None else more
+            attributes = emit.named(name, function_type=emit.type_of(given, made), **more)
             emit.op(what, attributes=attributes, regions=1, at=ir.InsertionPoint.at_block_begin(module.body))
             _note(module, name, signature)
         return name
@@ -246,14 +242,10 @@ def _notes(module: ir.Module) -> dict[str, str]:
 def _note(module: ir.Module, name: str, signature: dict[str, Any]) -> None:
     found = _noted(module)
     if found is None:
-        attributes = {
-            "sym_name": emit.text(NOTES),
-            "sym_visibility": emit.text("public"),
-            "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [])),
-        }
         with ir.InsertionPoint(module.body):
+            attributes = emit.named(NOTES, "public", function_type=emit.type_of([]))
             found = emit.op("util.func", attributes=attributes, regions=1).operation
-        with ir.InsertionPoint(found.regions[0].blocks.append()):
+        with ir.InsertionPoint(emit.block(found)):
             emit.op("util.return")
     notes = {**_notes(module), name: json.dumps(signature)}
     found.attributes[_REFLECTION] = ir.DictAttr.get({key: emit.text(each) for key, each in notes.items()})

@@ -35,9 +35,8 @@ from opsplice.rewrites.approaches.static_dispatch import DispatchCall
 from opsplice.rewrites.approaches.static_function import Site, Writer, copy_name, dynamic_dims, objects
 from opsplice.rewrites.ir import dispatch_words, emit
 from opsplice.rewrites.link.late_binding import PREFIX
-from opsplice.rewrites.plan import interface, workgroups
+from opsplice.rewrites.plan import interface
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
-from opsplice.spec_lang.syntax import tree
 
 _INTERFACE = "opsplice.interface"
 _READ_ONLY, _INDIRECT = 1, 2
@@ -176,22 +175,17 @@ def build_source(module: ir.Module, name: str, call: KernelCall, interface: str)
     """An executable whose code is the shim around the kernel's C function."""
     call = _late(call)
     at = ir.InsertionPoint.at_block_begin(module.body)
-    attributes = {
-        "sym_name": emit.text(name),
-        "sym_visibility": emit.text("private"),
-        "objects": objects(call),
-        _INTERFACE: emit.text(interface),
-    }
+    attributes = {**emit.named(name, objects=objects(call)), _INTERFACE: emit.text(interface)}
     executable = emit.op("hal.executable.source", attributes=attributes, regions=1, at=at)
     overwritten = call.overwritten
     layout = layout_of(call)
-    with ir.InsertionPoint(executable.regions[0].blocks.append()):
-        _build_export(name, 0, layout, call, call.kernel.grid)
+    with ir.InsertionPoint(emit.block(executable)):
+        static_dispatch.export(name, layout, call, call.kernel.grid)
         for number, parameter in enumerate(overwritten, 1):
-            _build_export(copy_name(name, parameter), number, _copy_layout(call), call, ())
+            static_dispatch.export(copy_name(name, parameter), _copy_layout(call), call, (), number)
         inner = emit.op("builtin.module", regions=1)
         emit.op("hal.executable.source_end")
-    with ir.InsertionPoint(inner.regions[0].blocks.append()):
+    with ir.InsertionPoint(emit.block(inner)):
         _LateShim(call, layout, frozenset(o.alias for o in call.outputs if o.alias is not None)).build_call(name)
         for parameter in overwritten:
             _LateShim(call, _copy_layout(call), frozenset()).build_copy(copy_name(name, parameter), parameter)
@@ -216,36 +210,13 @@ def _constants(call: KernelCall) -> int:
 def layout_of(call: KernelCall) -> ir.Attribute:
     """The layout of a call: its bindings and how many constants there are."""
     overwritten = {o.alias for o in call.outputs}
-    bound = [a.name not in overwritten for a in call.arguments if is_binding(a)]
-    return _layout(_constants(call), [*bound, *[False for o in call.outputs if o.alias is None]])
+    bound = [a.name in overwritten for a in call.arguments if is_binding(a)]
+    written = [*bound, *[True for o in call.outputs if o.alias is None]]
+    return static_dispatch.layout_of(_constants(call), written)
 
 
 def _copy_layout(call: KernelCall) -> ir.Attribute:
-    return _layout(_constants(call), [*[True for a in call.arguments if is_binding(a)], False])
-
-
-def _layout(constants: int, read_only: Sequence[bool]) -> ir.Attribute:
-    kinds = ['"ReadOnly|Indirect"' if only else "Indirect" for only in read_only]
-    bindings = ", ".join(f"#hal.pipeline.binding<storage_buffer, {kind}>" for kind in kinds)
-    return ir.Attribute.parse(
-        f"#hal.pipeline.layout<constants = {constants}, bindings = [{bindings}], flags = Indirect>"
-    )
-
-
-def _build_export(name: str, number: int, layout: ir.Attribute, call: KernelCall, grid: Sequence[tree.DimExpr]) -> None:
-    index = ir.IndexType.get()
-    attributes = {
-        "sym_name": emit.text(name),
-        "sym_visibility": emit.text("public"),
-        "ordinal": ir.IntegerAttr.get(index, number),
-        "layout": layout,
-    }
-    export = emit.op("hal.executable.export", attributes=attributes, regions=2)
-    kinds = [ir.Type.parse("!hal.device"), *[index] * len(call.dims)]
-    block = export.regions[0].blocks.append(*kinds, arg_locs=[ir.Location.unknown()] * len(kinds))
-    with ir.InsertionPoint(block):
-        sizes = dict(zip(call.dims, list(block.arguments)[1:], strict=True))
-        emit.op("hal.return", workgroups.counts(call.kernel.name, grid, sizes, workgroups.MOST_ON_CPUS))
+    return static_dispatch.layout_of(_constants(call), [*[False for a in call.arguments if is_binding(a)], True])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -96,7 +96,7 @@ def _at(call: KernelCall, output: Output) -> ir.Attribute:
     """Which operand a result is written over, -1 for none."""
     names = [argument.name for argument in call.arguments]
     number = -1 if output.alias is None else names.index(output.alias)
-    return ir.IntegerAttr.get(ir.IndexType.get(), number)
+    return emit.ordinal(number)
 
 
 class RecordedCommand(Command):

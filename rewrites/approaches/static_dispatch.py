@@ -41,7 +41,7 @@ from opsplice.rewrites.link import elf_link, metal_link
 from opsplice.rewrites.memory import stride_words
 from opsplice.rewrites.plan import interface, workgroups
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
-from opsplice.spec_lang.syntax import vocabulary
+from opsplice.spec_lang.syntax import tree, vocabulary
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,18 +184,17 @@ def build(
     """Build the executable. Returns the entry points, one for each variant."""
     executable = emit.op(
         "hal.executable",
-        attributes={"sym_name": emit.text(name), "sym_visibility": emit.text("private"), **(extra or {})},
+        attributes={**emit.named(name), **(extra or {})},
         regions=1,
         at=ir.InsertionPoint.at_block_begin(module.body),
     )
     shaders = {f"v{n}": each for n, each in enumerate(call.externals) if each.form == "metal"}
     metal_link.note(executable.operation, shaders)
     layout = _layout(call)
-    with ir.InsertionPoint(executable.regions[0].blocks.append()):
+    with ir.InsertionPoint(emit.block(executable)):
         for number, external in enumerate(call.externals):
-            objects = None if external.is_late else ir.ArrayAttr.get([_object(str(external.path))])
-            variant = _variant(f"v{number}", external.target, objects)
-            with ir.InsertionPoint(variant):
+            path = None if external.is_late else external.path
+            with ir.InsertionPoint(_variant(f"v{number}", external.target, path)):
                 _export(_export_name(name, external), layout, call, external)
                 if external.is_late:
                     _build_nothing(_export_name(name, external))
@@ -203,16 +202,13 @@ def build(
                     _hand_on(name, external.entry)
                 emit.op("hal.executable.variant_end")
         for number, (target, path) in enumerate(call.functions, len(call.externals)):
-            variant = _variant(f"v{number}", target, path and ir.ArrayAttr.get([_object(str(path))]))
-            with ir.InsertionPoint(variant):
+            with ir.InsertionPoint(_variant(f"v{number}", target, path)):
                 _export(name, layout, call)
-                inner = emit.op("builtin.module", regions=1).regions[0].blocks.append()
-                with ir.InsertionPoint(inner):
+                with ir.InsertionPoint(emit.block(emit.op("builtin.module", regions=1))):
                     _Shim(call, layout).build_call(name)
                 emit.op("hal.executable.variant_end")
         for number, kept in enumerate(call.kept, len(call.choices)):
-            variant = _variant(f"v{number}", kept.text, None)
-            with ir.InsertionPoint(variant):
+            with ir.InsertionPoint(_variant(f"v{number}", kept.text)):
                 _export(name, layout, call)
                 _build_nothing(name)
                 emit.op("hal.executable.variant_end")
@@ -233,49 +229,51 @@ def _export_name(name: str, external: External) -> str:
     return name if external.on_cpu else external.entry
 
 
-def _object(path: str) -> ir.Attribute:
-    return ir.Attribute.parse(f'#hal.executable.object<{{path = "{plain.escaped(path)}"}}>')
-
-
 def _layout(call: KernelCall) -> ir.Attribute:
+    return layout_of(len(interface.words(call)), [is_written for *_, is_written in interface.bindings(call)])
+
+
+def layout_of(constants: int, written: Sequence[bool]) -> ir.Attribute:
     """The interface. Indirect bindings let IREE record commands once and submit them again."""
-    kinds = ["Indirect" if is_written else '"ReadOnly|Indirect"' for *_, is_written in interface.bindings(call)]
+    kinds = ["Indirect" if is_written else '"ReadOnly|Indirect"' for is_written in written]
     bindings = ", ".join(f"#hal.pipeline.binding<storage_buffer, {kind}>" for kind in kinds)
-    count = len(interface.words(call))
-    held = f"constants = {count}, " if count else ""
+    held = f"constants = {constants}, " if constants else ""
     return ir.Attribute.parse(f"#hal.pipeline.layout<{held}bindings = [{bindings}], flags = Indirect>")
 
 
-def _variant(name: str, target: str, objects: ir.Attribute | None) -> ir.Block:
-    attributes = {"sym_name": emit.text(name), "sym_visibility": emit.text("public")}
-    attributes["target"] = ir.Attribute.parse(target)
-    if objects is not None:
-        attributes["objects"] = objects
-    variant = emit.op("hal.executable.variant", attributes=attributes, regions=1)
-    return variant.regions[0].blocks.append()
+def _variant(name: str, target: str, path: Path | None = None) -> ir.Block:
+    attributes = emit.named(name, "public", target=ir.Attribute.parse(target))
+    if path is not None:
+        attributes["objects"] = ir.ArrayAttr.get([emit.object_file(path)])
+    return emit.block(emit.op("hal.executable.variant", attributes=attributes, regions=1))
 
 
 def _export(name: str, layout: ir.Attribute, call: KernelCall, external: External | None = None) -> None:
+    if external is None or external.on_cpu:
+        return export(name, layout, call, call.kernel.grid)
+    more = {"workgroup_size": ir.ArrayAttr.get(list(map(emit.ordinal, external.workgroup)))}
+    if external.shared:
+        more["workgroup_local_memory"] = emit.ordinal(external.shared)
+    return export(name, layout, call, call.kernel.grid, most=workgroups.MOST, **more)
+
+
+def export(
+    name: str,
+    layout: ir.Attribute,
+    call: KernelCall,
+    grid: Sequence[tree.DimExpr],
+    number: int = 0,
+    most: Sequence[int] = workgroups.MOST_ON_CPUS,
+    **more: ir.Attribute,
+) -> None:
     """An export, whose region makes the workgroup counts from the dynamic dims."""
-    index = ir.IndexType.get()
-    attributes: dict[str, ir.Attribute] = {
-        "sym_name": emit.text(name),
-        "sym_visibility": emit.text("public"),
-        "ordinal": ir.IntegerAttr.get(index, 0),
-        "layout": layout,
-    }
-    if external is not None and not external.on_cpu:
-        attributes["workgroup_size"] = ir.ArrayAttr.get([ir.IntegerAttr.get(index, n) for n in external.workgroup])
-        if external.shared:
-            attributes["workgroup_local_memory"] = ir.IntegerAttr.get(index, external.shared)
-    export = emit.op("hal.executable.export", attributes=attributes, regions=2)
+    attributes = emit.named(name, "public", ordinal=emit.ordinal(number), layout=layout, **more)
+    made = emit.op("hal.executable.export", attributes=attributes, regions=2)
     dynamic = c_function_shim.dynamic_names(call)
-    kinds = [ir.Type.parse("!hal.device"), *[index] * len(dynamic)]
-    block = export.regions[0].blocks.append(*kinds, arg_locs=[ir.Location.unknown()] * len(kinds))
+    block = emit.block(made, [ir.Type.parse("!hal.device"), *[ir.IndexType.get()] * len(dynamic)])
     with ir.InsertionPoint(block):
         sizes = c_function_shim.dim_values(call, dict(zip(dynamic, list(block.arguments)[1:], strict=True)))
-        most = workgroups.MOST if external is not None and not external.on_cpu else workgroups.MOST_ON_CPUS
-        emit.op("hal.return", workgroups.counts(call.kernel.name, call.kernel.grid, sizes, most))
+        emit.op("hal.return", workgroups.counts(call.kernel.name, grid, sizes, most))
 
 
 def _hand_on(name: str, entry: str) -> None:
@@ -287,18 +285,17 @@ def _hand_on(name: str, entry: str) -> None:
         %0 = llvm.call @"{entry}"(%environment, %dispatch, %workgroup) : {function}
         llvm.return %0 : i32
       }}"""
-    inner = emit.op("builtin.module", regions=1).regions[0].blocks.append()
+    inner = emit.block(emit.op("builtin.module", regions=1))
     for op in ir.Module.parse(text).body.operations:
         inner.append(op.operation.clone())
 
 
 def _build_nothing(name: str) -> None:
     """A module with an empty function."""
-    kind = ir.TypeAttr.get(ir.FunctionType.get([], []))
-    inner = emit.op("builtin.module", regions=1).regions[0].blocks.append()
-    with ir.InsertionPoint(inner):
-        function = emit.op("func.func", attributes={"sym_name": emit.text(name), "function_type": kind}, regions=1)
-    with ir.InsertionPoint(function.regions[0].blocks.append()):
+    attributes = emit.named(name, "public", function_type=emit.type_of([]))
+    with ir.InsertionPoint(emit.block(emit.op("builtin.module", regions=1))):
+        function = emit.op("func.func", attributes=attributes, regions=1)
+    with ir.InsertionPoint(emit.block(function)):
         emit.op("func.return")
 
 
@@ -315,8 +312,7 @@ class _Shim(c_function_shim.Shim):
     def open(
         self, name: str, results: int
     ) -> tuple[ir.Operation, dict[str, ir.Value], dict[str, ir.Value], list[ir.Value]]:
-        function = self.function(name, [], [])
-        block = function.regions[0].blocks.append()
+        block = emit.block(function := self.function(name, [], []))
         buffers = [a for a in self.call.arguments if isinstance(a, Buffer)]
         with ir.InsertionPoint(block):
             given: dict[str, Any] = {a.name: number for number, a in enumerate(buffers)}
@@ -351,13 +347,11 @@ class _Shim(c_function_shim.Shim):
         count = length = emit.index(len(self.call.strided))
         row, first = emit.index(0), []
         for pack in named:
-            row = emit.value("arith.muli", [row, self.sizes[pack]], self.index)
-            row = emit.value("arith.addi", [row, self.workgroup(grid.index(pack))], self.index)
-            length = emit.value("arith.muli", [length, self.sizes[pack]], self.index)
+            row = emit.plus(emit.times(row, self.sizes[pack]), self.workgroup(grid.index(pack)))
+            length = emit.times(length, self.sizes[pack])
         table = self.subspan(self.table, "i32", length)
         for number in range(len(self.call.strided)):
-            at = emit.value("arith.muli", [row, count], self.index)
-            at = emit.value("arith.addi", [at, emit.index(number)], self.index)
+            at = emit.plus(emit.times(row, count), emit.index(number))
             word = emit.value("memref.load", [table, at], ir.IntegerType.get_signless(32))
             first.append(emit.value("arith.index_castui", [word], self.index))
         return stride_words.ToldMoves(self.call, self.told, first)
@@ -366,8 +360,8 @@ class _Shim(c_function_shim.Shim):
         kind = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], c_function_shim.stored(element))
         attributes = {
             "layout": self.layout,
-            "binding": ir.IntegerAttr.get(self.index, binding),
-            "alignment": ir.IntegerAttr.get(self.index, 64),
+            "binding": emit.ordinal(binding),
+            "alignment": emit.ordinal(64),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
         }
         made = emit.op("hal.interface.binding.subspan", [emit.index(0), length], [kind], attributes)
@@ -378,9 +372,7 @@ class _Shim(c_function_shim.Shim):
         return given[argument.name]
 
     def workgroup(self, dimension: int) -> ir.Value:
-        return emit.value(
-            "hal.interface.workgroup.id", [], self.index, dimension=ir.IntegerAttr.get(self.index, dimension)
-        )
+        return emit.value("hal.interface.workgroup.id", [], self.index, dimension=emit.ordinal(dimension))
 
 
 class StaticDispatch(Approach):

@@ -181,20 +181,18 @@ def _scalar_kind(scalar: Scalar) -> tuple[Any, ...]:
 
 def _build_executable(module: ir.Module, name: str, call: KernelCall) -> None:
     at = ir.InsertionPoint.at_block_begin(module.body)
-    attributes = {"sym_name": emit.text(name), "sym_visibility": emit.text("private")}
+    attributes = emit.named(name)
     if not call.imported:
         attributes["hal.executable.objects"] = objects(call)
     executable = emit.op("stream.executable", attributes=attributes, regions=1, at=at)
-    body = executable.regions[0].blocks.append()
     overwritten = call.overwritten
-    with ir.InsertionPoint(body):
+    with ir.InsertionPoint(emit.block(executable)):
         _build_export(name, call, call.kernel.grid)
         for parameter in overwritten:
             _build_export(copy_name(name, parameter), call, ())
         inner = emit.op("builtin.module", regions=1)
         emit.op("stream.executable.end")
-    block = inner.regions[0].blocks.append()
-    with ir.InsertionPoint(block):
+    with ir.InsertionPoint(emit.block(inner)):
         shim = Shim(call)
         shim.build_call(name)
         for parameter in overwritten:
@@ -202,16 +200,8 @@ def _build_executable(module: ir.Module, name: str, call: KernelCall) -> None:
 
 
 def objects(call: KernelCall) -> ir.Attribute:
-    entries = ", ".join(
-        f'{target} = [#hal.executable.object<{{path = "{escaped(str(path))}"}}>]'
-        for target, path in sorted(call.objects.items())
-    )
+    entries = ", ".join(f"{target} = [{emit.object_file(path)}]" for target, path in sorted(call.objects.items()))
     return ir.Attribute.parse(f"#hal.executable.objects<{{{entries}}}>")
-
-
-def escaped(path: str) -> str:
-    """A path as MLIR's strings have it."""
-    return path.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _build_export(name: str, call: KernelCall, grid: Sequence[tree.DimExpr]) -> None:
@@ -219,16 +209,10 @@ def _build_export(name: str, call: KernelCall, grid: Sequence[tree.DimExpr]) -> 
 
     Its name begins with the executable's: IREE links executables into one, where exports must not clash.
     """
-    attributes = {
-        "sym_name": emit.text(name),
-        "sym_visibility": emit.text("public"),
-        "function_ref": ir.FlatSymbolRefAttr.get(name),
-    }
+    attributes = emit.named(name, "public", function_ref=emit.symbol(name))
     export = emit.op("stream.executable.export", attributes=attributes, regions=1)
-    index = ir.IndexType.get()
     dynamic = dynamic_names(call)
-    block = export.regions[0].blocks.append(*[index] * len(dynamic), arg_locs=[ir.Location.unknown()] * len(dynamic))
-    with ir.InsertionPoint(block):
+    with ir.InsertionPoint(block := emit.block(export, [ir.IndexType.get()] * len(dynamic))):
         sizes = dim_values(call, dict(zip(dynamic, block.arguments, strict=True)))
         emit.op("stream.return", workgroups.counts(call.kernel.name, grid, sizes, workgroups.MOST_ON_CPUS))
 

@@ -78,7 +78,7 @@ def dispatch(
     attributes = {
         "entry_points": ir.ArrayAttr.get(list(entries)),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
-        "tied_operands": ir.ArrayAttr.get([ir.IntegerAttr.get(ir.IndexType.get(), at) for at in tied]),
+        "tied_operands": ir.ArrayAttr.get(list(map(ordinal, tied))),
     }
     return list(op("flow.dispatch", [*workload, *operands, *given, *made], results, attributes).results)
 
@@ -92,6 +92,44 @@ def copy(original: ir.Operation, values: dict[ir.Value, ir.Value]) -> ir.Operati
                 inner.operands[position] = values[operand]
     values.update(zip(original.results, made.results, strict=True))
     return made
+
+
+def block(op: ir.Operation, kinds: Sequence[ir.Type] = (), region: int = 0) -> ir.Block:
+    """A new block at the end of an op's region, with arguments of these types."""
+    return op.regions[region].blocks.append(*kinds, arg_locs=[ir.Location.unknown()] * len(kinds))
+
+
+def named(name: str, visibility: str = "private", **more: ir.Attribute) -> dict[str, ir.Attribute]:
+    """The attributes of an op that defines a symbol."""
+    return {"sym_name": text(name), "sym_visibility": text(visibility), **more}
+
+
+def type_of(inputs: Sequence[ir.Type], results: Sequence[ir.Type] = ()) -> ir.Attribute:
+    """The type of a function, as an attribute."""
+    return ir.TypeAttr.get(ir.FunctionType.get(list(inputs), list(results)))
+
+
+def ordinal(number: int) -> ir.Attribute:
+    """A number of type index, as an attribute."""
+    return ir.IntegerAttr.get(ir.IndexType.get(), number)
+
+
+def plus(left: ir.Value, right: ir.Value) -> ir.Value:
+    return value("arith.addi", [left, right], left.type)
+
+
+def times(left: ir.Value, right: ir.Value) -> ir.Value:
+    return value("arith.muli", [left, right], left.type)
+
+
+def object_file(path: object) -> ir.Attribute:
+    """A file that IREE links with an executable's code. Needs a current context."""
+    return ir.Attribute.parse(f'#hal.executable.object<{{path = "{escaped(path)}"}}>')
+
+
+def escaped(path: object) -> str:
+    """A path as MLIR's strings have it."""
+    return str(path).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def index(number: int) -> ir.Value:
@@ -141,8 +179,7 @@ def loop(inputs: Sequence[ir.Value], maps: Sequence[ir.AffineMap], empty: ir.Val
     }
     made = op("linalg.generic", [*inputs, empty], [kind], attributes, regions=1)
     elements = [getattr(each.type, "element_type", each.type) for each in (*inputs, empty)]
-    body = made.regions[0].blocks.append(*elements, arg_locs=[ir.Location.unknown()] * len(elements))
-    return made.results[0], body
+    return made.results[0], block(made, elements)
 
 
 def text(string: str) -> ir.StringAttr:

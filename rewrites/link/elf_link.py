@@ -80,17 +80,12 @@ class _Embedder(Binder):
         """An executable of one binary, which holds a file."""
         executable = emit.op(
             "hal.executable",
-            attributes={"sym_name": emit.text(symbol), "sym_visibility": emit.text("private")},
+            attributes=emit.named(symbol),
             regions=1,
             at=ir.InsertionPoint.at_block_begin(self.module.body),
         )
-        with ir.InsertionPoint(executable.regions[0].blocks.append()):
-            attributes = {
-                "sym_name": emit.text("elf"),
-                "sym_visibility": emit.text("public"),
-                "format": emit.text(form),
-                "data": hal.data_of(code),
-                "mime_type": emit.text("application/x-elf"),
-            }
+        with ir.InsertionPoint(emit.block(executable)):
+            kind, data = emit.text("application/x-elf"), hal.data_of(code)
+            attributes = emit.named("elf", "public", format=emit.text(form), data=data, mime_type=kind)
             emit.op("hal.executable.binary", attributes=attributes)
             emit.op("hal.executable_end")

@@ -247,9 +247,7 @@ class Binder:
         buffer = ir.Type.parse(kind)
         function = _function(self.module, symbol, ["!hal.device", "i64"], "!hal.executable")
         function.attributes["inlining_policy"] = ir.Attribute.parse("#util.inline.never")
-        block = function.regions[0].blocks.append(
-            *[ir.Type.parse(each) for each in ("!hal.device", "i64")], arg_locs=[ir.Location.unknown()] * 2
-        )
+        block = emit.block(function, list(map(ir.Type.parse, ("!hal.device", "i64"))))
         with ir.InsertionPoint(block):
             named, formed = (emit.value("util.buffer.constant", [], buffer, value=emit.text(t)) for t in (name, form))
             code = _call(LOAD, [named, formed], buffer)
@@ -360,13 +358,8 @@ def _declare(module: ir.Module, name: str, inputs: Sequence[str], result: str) -
 
 def _function(module: ir.Module, name: str, inputs: Sequence[str], result: str) -> ir.Operation:
     """A function without a body."""
-    kinds = [ir.Type.parse(each) for each in inputs]
-    attributes = {
-        "sym_name": emit.text(name),
-        "sym_visibility": emit.text("private"),
-        "function_type": ir.TypeAttr.get(ir.FunctionType.get(kinds, [ir.Type.parse(result)])),
-        "tied_operands": _untied(),
-    }
+    kind = emit.type_of(list(map(ir.Type.parse, inputs)), [ir.Type.parse(result)])
+    attributes = emit.named(name, function_type=kind, tied_operands=_untied())
     at = ir.InsertionPoint.at_block_begin(module.body)
     return emit.op("util.func", attributes=attributes, regions=1, at=at).operation
 
@@ -377,4 +370,4 @@ def _call(name: str, operands: Sequence[ir.Value], result: ir.Type) -> ir.Value:
 
 
 def _untied() -> ir.Attribute:
-    return ir.ArrayAttr.get([ir.IntegerAttr.get(ir.IndexType.get(), -1)])
+    return ir.ArrayAttr.get([emit.ordinal(-1)])

@@ -197,7 +197,7 @@ def _check_names(module: ir.Module, functions: Functions) -> None:
         objects = str(variant.op.attributes["objects"]) if "objects" in variant.op.attributes else ""
         linked = {symbol_of(op) for op in ops_in(variant.inner) if "hal.import.static" in op.attributes}
         for function in functions.values():
-            if function.symbol in linked and f'path = "{_escaped(function.file(variant.target))}"' not in objects:
+            if function.symbol in linked and f'path = "{emit.escaped(function.file(variant.target))}"' not in objects:
                 raise _clash(function)
 
 
@@ -335,12 +335,8 @@ def _declare(function: Function, inputs: list[str], output: str, variant: _Varia
     ir.Module.parse(text).body.operations[0].operation.clone(ir.InsertionPoint.at_block_begin(block))
 
 
-def _escaped(path: Path | None) -> str:
-    return str(path).replace("\\", "\\\\").replace('"', '\\"')
-
-
 def _add_object(variant: ir.Operation, path: Path) -> None:
-    wanted = ir.Attribute.parse(f'#hal.executable.object<{{path = "{_escaped(path)}"}}>')
+    wanted = emit.object_file(path)
     known = list(ir.ArrayAttr(variant.attributes["objects"])) if "objects" in variant.attributes else []
     if wanted not in known:
         variant.attributes["objects"] = ir.ArrayAttr.get([*known, wanted])
