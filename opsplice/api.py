@@ -12,6 +12,7 @@ from opsplice.compiling.job import Job, Outcome, Question
 from opsplice.compiling.spec_sources import PackageOptions, SpecPath, SpecSource, resolve
 from opsplice.errors import OpspliceError, counted
 from opsplice.files import read_file
+from opsplice.pipeline.flags import for_this_cpu
 from opsplice.program import Program
 from opsplice.reports.report import Report
 
@@ -170,10 +171,8 @@ def verify(
     """
     from opsplice.measuring.verifying import trials as known
     from opsplice.measuring.verifying import verification
-    from opsplice.pipeline.flags import for_this_cpu
 
-    flags = for_this_cpu(tuple(flags), tuple(targets))
-    job = _job(model, specs, flags, targets, packages, dims, no_code=no_code)
+    job = _job(model, specs, flags, targets, packages, dims, here=True, no_code=no_code)
     report = on_progress or _silent
     given = None if inputs is None else tuple(inputs)
     kinds = known.KINDS if trials is None else tuple(trials)
@@ -197,10 +196,9 @@ def survey(
     timed: whether IREE's own code for each computation is timed. Takes what `compile` takes otherwise.
     """
     from opsplice.measuring.timing import surveying
-    from opsplice.pipeline.flags import for_this_cpu
 
-    flags = for_this_cpu(tuple(flags), tuple(targets))
-    return surveying.survey(_job(model, specs, flags, targets, packages, dims), on_progress or _silent, timed=timed)
+    job = _job(model, specs, flags, targets, packages, dims, here=True)
+    return surveying.survey(job, on_progress or _silent, timed=timed)
 
 
 def bench(
@@ -226,12 +224,11 @@ def bench(
     """
     from opsplice.measuring.timing import benching, peers
     from opsplice.measuring.verifying import verification
-    from opsplice.pipeline.flags import for_this_cpu
 
     peers.check(against, model)
-    flags = for_this_cpu(tuple(flags), tuple(targets))
     report = on_progress or _silent
-    prepared = verification.prepare(report, _job(model, specs, flags, targets, packages, dims, no_code=no_code), False)
+    job = _job(model, specs, flags, targets, packages, dims, here=True, no_code=no_code)
+    prepared = verification.prepare(report, job, False)
     given = None if inputs is None else tuple(inputs)
     return benching.bench(
         prepared, report, seconds=seconds, function=function, inputs=given, against=against, model=model
@@ -260,10 +257,9 @@ def tune(
     """
     from opsplice.measuring.tuning import candidates, tuning
     from opsplice.measuring.tuning.database import Database, default_path
-    from opsplice.pipeline.flags import for_this_cpu
 
-    flags, report = for_this_cpu(tuple(flags), tuple(targets)), on_progress or _silent
-    job = _job(model, specs, flags, targets, packages, dims, no_code=no_code)
+    report = on_progress or _silent
+    job = _job(model, specs, flags, targets, packages, dims, here=True, no_code=no_code)
     tuning.check_specs(job)
     known = Database(Path(database) if database is not None else default_path())
     return tuning.tune(job, candidates.find(report, job), known, report, seconds=seconds, dask=dask, again=again)
@@ -406,8 +402,13 @@ def _job(
     targets: Sequence[str],
     packages: PackageOptions | None,
     dims: Mapping[str, int] | None = None,
+    *,
+    here: bool = False,
     **options: Any,
 ) -> Job:
+    """here: whether it is for this machine's CPU where nothing else is said."""
+    if here:
+        flags = for_this_cpu(tuple(flags), tuple(targets))
     sources = resolve(specs, packages=packages, targets=targets, flags=flags)
     source = frontends.load(model, dims)
     return Job(source, sources, (*source.flags, *flags), tuple(targets), **options)

@@ -33,6 +33,11 @@ class OpspliceError(Exception):
         self.hint = hint and _readable(hint)
         self.details = details
 
+    def noting(self, *lines: str) -> OpspliceError:
+        """The same error, with further lines of details."""
+        self.details = "\n".join(filter(None, [self.details, *lines]))
+        return self
+
     def __reduce__(self) -> tuple[Any, ...]:
         # Errors cross process borders (isolated compiles), so all three fields must survive pickling.
         return (_rebuild, (type(self), self.message, self.hint, self.details))

@@ -9,7 +9,6 @@ from pathlib import Path
 from opsplice.commands.shared.answer import Answer
 from opsplice.commands.verify import inputs_of, number, prepared_job, verified
 from opsplice.files import check_folder, write_file
-from opsplice.pipeline.flags import for_this_cpu
 from opsplice.reports.render import Status, colored
 
 
@@ -25,9 +24,7 @@ def run(options: argparse.Namespace) -> Answer:
     if options.html:
         check_folder(Path(options.html))
     inputs, seconds = inputs_of(options), number(options.seconds, "--seconds")
-    flags = options.flags
     found = verified(options, Options(options.function, inputs)) if options.verify else None
-    options.flags = for_this_cpu(flags, options.target)
     job, prepared = prepared_job(options, probing=False)
     with Status() as status:
         timed = benching.bench(

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 from opsplice.commands.shared.answer import Answer
-from opsplice.commands.shared.jobs import job_of
+from opsplice.commands.shared.jobs import job_here
 from opsplice.files import check_folder, write_file
-from opsplice.pipeline.flags import for_this_cpu
 from opsplice.reports.render import Status, colored, columns
 
 
@@ -19,8 +18,7 @@ def run(options: argparse.Namespace) -> Answer:
 
     if options.html:
         check_folder(Path(options.html))
-    options.flags = for_this_cpu(options.flags, options.target)
-    job = job_of(options)
+    job = job_here(options)
     with Status() as status:
         found = survey(job, status.show, timed=not options.no_time)
     notes = []

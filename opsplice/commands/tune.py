@@ -9,10 +9,9 @@ from pathlib import Path
 
 from opsplice.commands.shared.answer import Answer, to_stdout
 from opsplice.commands.shared.isolated import on_model
-from opsplice.commands.shared.jobs import job_of
+from opsplice.commands.shared.jobs import job_here
 from opsplice.commands.verify import number
 from opsplice.files import check_folder
-from opsplice.pipeline.flags import for_this_cpu
 from opsplice.reports.render import Status, colored
 
 
@@ -26,8 +25,7 @@ def run(options: argparse.Namespace) -> Answer:
         check_folder(Path(options.output))
     seconds = number(options.seconds, "--seconds")
     database = Database(Path(options.database or default_path()))
-    options.flags = for_this_cpu(options.flags, options.target)
-    job = job_of(options)
+    job = job_here(options)
     tuning.check_specs(job)
     found = on_model(options, job.source, "opsplice.measuring.tuning.candidates:find", job)
     with Status() as status:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from opsplice.commands.shared.answer import Answer
 from opsplice.commands.shared.isolated import on_model
-from opsplice.commands.shared.jobs import job_of
+from opsplice.commands.shared.jobs import job_here
 from opsplice.errors import OpspliceError
-from opsplice.pipeline.flags import for_this_cpu
 from opsplice.reports.render import Status, colored, short_location
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ def verified(options: argparse.Namespace, how: Options) -> Verification:
     """What verifying finds."""
     from opsplice.measuring.verifying.verification import verify
 
-    options.flags = for_this_cpu(options.flags, options.target)
     job, prepared = prepared_job(options)
     with Status() as status:
         return verify(job, prepared, how, status.show)
@@ -58,7 +56,7 @@ def failed_rules(options: argparse.Namespace) -> dict[str, str]:
 
 def prepared_job(options: argparse.Namespace, *, probing: bool = True) -> tuple[Job, Prepared]:
     """All programs, compiled in a child process, with the weights of the model, which stay in this one."""
-    job = job_of(options)
+    job = job_here(options)
     work = "opsplice.measuring.verifying.verification:prepare"
     prepared: Prepared = on_model(options, job.source, work, job, probing)
     return job, prepared.with_weights(job.source.parameters)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.compiling.resolution import unread
 from opsplice.errors import OpspliceError
 from opsplice.matchers.capture import pattern_text
 from opsplice.matchers.capture.expressions import Captured, walk
@@ -39,8 +39,6 @@ from opsplice.rewrites.plan.planner import plan
 from opsplice.rewrites.reference.plain_c import reference
 from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading.loader import LoadedSpec, load_text
-from opsplice.spec_lang.syntax import tree
-from opsplice.targets.artifacts.artifact import Artifact
 
 _SHOWN = 3
 
@@ -252,12 +250,8 @@ def _refusal(module: ir.Module, spec: LoadedSpec, match: Match) -> str:
     targets = targets_of(module) if spec.rules else ()
     if not targets:
         return ""  # before phase `preprocessing` nothing says what the program is compiled for
-    planned = plan([match], spec.rules, spec.kernels, targets, _no_artifact, fallback.obstacle(module, targets))
+    planned = plan([match], spec.rules, spec.kernels, targets, unread, fallback.obstacle(module, targets))
     return planned.left[0].reason if planned.left else ""
-
-
-def _no_artifact(clause: tree.ArtifactClause, _symbol: str, _target: Any) -> Artifact:
-    return Artifact(path=Path(clause.path), form="object", digest="", arch=None, toolchain=None, built=False)
 
 
 # ---- what is given back ------------------------------------------------------------------------------------------

@@ -102,8 +102,7 @@ def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: 
         compiled = compile_module(job.source, edits, flags, verbose=job.verbose, on_progress=report)
     except CompileError as error:
         # What a rule was to replace may be what IREE cannot compile.
-        error.details = "\n".join(filter(None, [error.details, *unmatched_lines(steps.report)]))
-        raise
+        raise error.noting(*unmatched_lines(steps.report)) from None
     warnings = tuple(render([w]) for w in compiled.warnings)
     return Outcome(compiled.vmfb, steps.report, warnings, steps.provided, commands)
 

@@ -101,7 +101,7 @@ def by_match(matches: Sequence[Match], chosen: Plan, reason: str) -> dict[Match,
         found[annotation.match].append(_replacement(annotation.match, annotation.rule, "annotate"))
     for left in chosen.left:
         found[left.match].append(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost))
-    return {match: told or [_unruled(match, reason)] for match, told in found.items()}
+    return {match: told or [_replacement(match, None, "none", reason)] for match, told in found.items()}
 
 
 def _taken(action: Action, artifacts: tuple[ArtifactUse, ...] = ()) -> Replacement:
@@ -115,38 +115,25 @@ def _taken(action: Action, artifacts: tuple[ArtifactUse, ...] = ()) -> Replaceme
 
 def _replacement(
     match: Match,
-    rule: tree.Rule,
+    rule: tree.Rule | None,
     action: str,
     reason: str = "",
     artifacts: tuple[ArtifactUse, ...] = (),
     lost: bool = False,
 ) -> Replacement:
+    kernel = "" if rule is None else rule.kernel or ("mlir" if rule.code else "")
     return Replacement(
-        rule=rule.title,
-        rule_location=str(rule.span),
-        pattern=rule.pattern,
+        rule="" if rule is None else rule.title,
+        rule_location="" if rule is None else str(rule.span),
+        pattern=match.pattern.name if rule is None else rule.pattern,
         function=as_known(match.function),
         location=match.location,
         dims={name: _dim(size) for name, size in match.dims.items()},
-        kernel=rule.kernel or ("mlir" if rule.code else ""),
+        kernel=kernel,
         action=action,
         reason=reason,
         lost=lost,
         artifacts=artifacts,
-    )
-
-
-def _unruled(match: Match, reason: str) -> Replacement:
-    return Replacement(
-        rule="",
-        rule_location="",
-        pattern=match.pattern.name,
-        function=as_known(match.function),
-        location=match.location,
-        dims={name: _dim(size) for name, size in match.dims.items()},
-        kernel="",
-        action="none",
-        reason=reason,
     )
 
 

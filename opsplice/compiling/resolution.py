@@ -54,8 +54,7 @@ class Artifacts:
             # Nobody knows it by its name in the store.
             error.message = error.message.replace(made.path.name, f"what {clause.file.name} made")
             what = f"{made.path} is what {clause.file} made for {told(request)}"
-            error.details = "\n".join(filter(None, [error.details, what]))
-            raise _needed_by(clause, error) from None
+            raise _needed_by(clause, error.noting(what)) from None
         return replace(built, shared=made.shared)
 
     def _resolved(
@@ -75,8 +74,7 @@ class Artifacts:
 
 
 def _needed_by(clause: tree.ArtifactClause, error: OpspliceError) -> OpspliceError:
-    error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {clause.span}"]))
-    return error
+    return error.noting(f"needed by the kernel at {clause.span}")
 
 
 def _artifact(request: ArtifactRequest, target: ProgramTarget, store: Store) -> Artifact:
@@ -157,9 +155,9 @@ def named_only(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget |
             check_kind(path, backend.title, dict.fromkeys((*backend.kinds, *backend.functions)), backend.instead)
     except OpspliceError as error:
         raise _needed_by(clause, error) from None
-    return Artifact(path=path, form="object", digest="", arch=None, toolchain=None, built=False)
+    return unread(clause, symbol, target)
 
 
-def unread(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget) -> Artifact:
+def unread(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget | None) -> Artifact:
     """The file of a clause whether it is there or not: what would match does not depend on that."""
     return Artifact(path=clause.file, form="object", digest="", arch=None, toolchain=None, built=False)

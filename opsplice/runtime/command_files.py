@@ -47,9 +47,7 @@ def _check(call: KernelCall, path: Path) -> None:
         else:
             _check_python(call, path)
     except OpspliceError as error:
-        needed = f"needed by the kernel at {call.kernel.span}"
-        error.details = "\n".join(filter(None, [error.details, needed]))
-        raise
+        raise error.noting(f"needed by the kernel at {call.kernel.span}") from None
 
 
 def _check_library(call: KernelCall, path: Path) -> None:

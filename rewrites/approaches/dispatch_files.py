@@ -64,8 +64,7 @@ def of(call: KernelCall, choice: Choice) -> External:
         found = entries.check(launch, entry, backend.limits)
         _check_device(call, found, entry, shared, target)
     except OpspliceError as error:
-        error.details = "\n".join(filter(None, [error.details, f"needed by the kernel at {call.kernel.span}"]))
-        raise
+        raise error.noting(f"needed by the kernel at {call.kernel.span}") from None
     workgroups.check(call, target)
     return External(target.text, code.path, code.entry, found, code.form, shared=shared)
 

@@ -86,7 +86,8 @@ def _resolve_source(request: ArtifactRequest, target: CpuTarget, store: Store, e
             try:
                 found = _check_product(output, request, target, form)
             except OpspliceError as error:
-                raise _told_flags(error, request) if request.flags else error from None
+                told = f"the compiler was given flags of the clause: {shlex.join(request.flags)}"
+                raise error.noting(told if request.flags else "") from None
             if form == "object" and language != "assembler-with-cpp":
                 found["signatures"] = dict(toolchain.types(source, target, language, flags))
             return {"toolchain": toolchain.version(), **found}
@@ -153,13 +154,6 @@ def _check_product(output: Path, request: ArtifactRequest, target: CpuTarget, fo
     return _noted(_checked_module(output, module, request))
 
 
-def _told_flags(error: OpspliceError, request: ArtifactRequest) -> OpspliceError:
-    """An error in what a compiler made, beside the flags that it was given."""
-    told = f"the compiler was given flags of the clause: {shlex.join(request.flags)}"
-    error.details = "\n".join(filter(None, [error.details, told]))
-    return error
-
-
 def _noted(module: llvm.Module) -> dict[str, Any]:
     return {"notes": module.notes, "signatures": dict(module.signatures), "harmless": module.harmless}
 
@@ -180,8 +174,7 @@ def _linkable(
         return resolve(replace(request, form="bitcode"), target, store, environ)
     except OpspliceError as error:
         told = f"{request.path.name} is built as bitcode because it calls {missing}, which objects do not find"
-        error.details = "\n".join(filter(None, [error.details, told]))
-        raise
+        raise error.noting(told) from None
 
 
 def _check_object(

@@ -11,6 +11,7 @@ from opsplice import frontends
 from opsplice.commands.shared.isolated import on_model
 from opsplice.compiling.job import Job, Question
 from opsplice.compiling.spec_sources import PackageOptions, SpecSource, resolve
+from opsplice.pipeline.flags import for_this_cpu
 from opsplice.reports.render import colored, columns, report_text
 
 if TYPE_CHECKING:
@@ -42,8 +43,9 @@ def package_options(options: argparse.Namespace) -> PackageOptions:
     return PackageOptions(**given)
 
 
-def job_of(options: argparse.Namespace) -> Job:
-    """What the options say to compile."""
+def job_here(options: argparse.Namespace) -> Job:
+    """What the options say to compile, for this machine's CPU unless they say otherwise."""
+    options.flags = for_this_cpu(options.flags, options.target)
     return _job(options, frontends.load(options.model, options.dim))
 
 
