@@ -17,7 +17,7 @@ from functools import partial
 from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import Form
-from opsplice.targets.formats.entries import damaged
+from opsplice.targets.formats.entries import damaged, kind_of
 
 
 def _words(text: str) -> frozenset[str]:
@@ -371,10 +371,7 @@ def _check_kind(data: bytes, name: str, needed: str) -> None:
         if data[4:6] == b"\x02\x01":
             return
         raise OpspliceError(f"{name} is not a 64-bit little-endian ELF object", hint="build it for a 64-bit target")
-    what = next((text for magic, text in _FOREIGN.items() if data.startswith(magic)), None)
-    if what is None:
-        what = "empty" if not data else "not an ELF object"
-    raise OpspliceError(f"{name} is {what}", hint=needed)
+    raise OpspliceError(f"{name} is {kind_of(data, _FOREIGN, 'not an ELF object')}", hint=needed)
 
 
 _FOREIGN = {

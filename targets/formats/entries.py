@@ -282,6 +282,12 @@ def missing(message: str, wanted: str, names: Collection[str], *, none: str = "i
     return OpspliceError(message, hint=f"did you mean '{nearest[0]}'? {found}" if nearest else found)
 
 
+def kind_of(data: bytes, known: Mapping[bytes, str], other: str) -> str:
+    """What a file of a wrong kind is, by what it begins with. other: what to say of one that begins as none known."""
+    found = next((text for magic, text in known.items() if data.startswith(magic)), other)
+    return found if data else "empty"
+
+
 def damaged(kind: str, file: str, what: str) -> OpspliceError:
     """The error for a file that is not whole. kind: what it is, in words."""
     return OpspliceError(f"{file} is {kind}: {what}", hint="build or copy it again")

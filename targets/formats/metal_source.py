@@ -12,7 +12,7 @@ or typedefs it leaves unchecked, and says so. It must not know where a file came
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.formats.entries import Entry, Limits, Slot, find
@@ -45,15 +45,8 @@ _WORDS = re.compile(
 _LONGEST_HEAD = 400
 
 
-@dataclass(frozen=True)
-class MetalModule:
-    """A file of Metal shaders."""
-
-    entries: tuple[Entry, ...]
-
-
-def reflect(text: str, name: str) -> MetalModule:
-    """What a file says.
+def reflect(text: str, name: str) -> tuple[Entry, ...]:
+    """The kernels of a file.
 
     Raises OpspliceError for one that includes another, as the text is compiled when it is loaded, and for one in which
     brackets are not closed.
@@ -75,12 +68,12 @@ def reflect(text: str, name: str) -> MetalModule:
         if re.search(r"\bkernel\b", before):
             parameters, place = _parameters(text, place)
             entries.append(_entry(found[1], parameters, before, structs, name))
-    return MetalModule(tuple(entries))
+    return tuple(entries)
 
 
-def find_entry(module: MetalModule, name: str, entry: str) -> Entry:
+def find_entry(entries: Sequence[Entry], name: str, entry: str) -> Entry:
     """The kernel called `entry`. Raises OpspliceError, with what there is, when there is none."""
-    return find(module.entries, name, entry, "kernel", f"it has none; one begins: kernel void {entry}(")
+    return find(entries, name, entry, "kernel", f"it has none; one begins: kernel void {entry}(")
 
 
 def unchecked(entry: Entry) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from functools import partial
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import CudaTarget
-from opsplice.targets.formats.entries import Entry, Parameter, Threads, damaged, find, listed
+from opsplice.targets.formats.entries import Entry, Parameter, Threads, damaged, find, kind_of, listed
 
 # What the driver defines when it loads a module: PTX Writer's Guide to Interoperability, "System Calls".
 _SYSTEM_CALLS = frozenset({"vprintf", "malloc", "free", "__assertfail"})
@@ -100,12 +100,8 @@ def decode(data: bytes, name: str) -> str:
     Raises OpspliceError for a binary file, calling it by its own name.
     """
     data = data.rstrip(b"\0")
-    what = next((text for magic, text in _FOREIGN.items() if data.startswith(magic)), None)
-    if what is None and b"\0" in data:
-        what = "a binary file"
-    if what is None and not data.strip():
-        what = "empty"
-    if what is not None:
+    what = kind_of(data.strip(), _FOREIGN, "a binary file" if b"\0" in data else "")
+    if what:
         raise OpspliceError(f"{name} is {what}, not PTX text", hint="nvcc -ptx makes PTX")
     return data.decode("utf-8", "surrogateescape")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.formats.spirv_reader import Declarations, Instruction, Op, damaged
+from opsplice.targets.formats.spirv_reader import Declarations, Instruction, Op, damaged, functions
 
 # Where the pointer is that an instruction derives its result from, its result being a pointer too.
 _CHAINS = {60: 2, 65: 2, 66: 2, 67: 2, 70: 2, 83: 2, 124: 2, 4419: 3, 4420: 3, 4423: 3, 4424: 3, 5398: 2}
@@ -36,7 +36,7 @@ _WRITES = {
 _GLSL = "GLSL.std.450"
 _GLSL_WRITES = (35, 51)
 
-_OP_EXT_INST, _OP_PARAMETER, _OP_FUNCTION_END, _OP_CALL, _OP_LOAD, _OP_STORE = 12, 55, 56, 57, 61, 62
+_OP_EXT_INST, _OP_PARAMETER, _OP_CALL, _OP_LOAD, _OP_STORE = 12, 55, 57, 61, 62
 _OP_SELECT, _OP_PHI, _OP_RETURN_VALUE = 169, 245, 254
 _FIRST_EXTENSION = 4096
 
@@ -91,22 +91,14 @@ class Accesses:
             if kind.opcode in (Op.TYPE_POINTER, Op.TYPE_UNTYPED_POINTER)
         }
         self._functions: dict[int, _Function] = {}
-        current, pointers, opened = _Function(), set[int](), False
-        for opcode, operands in instructions:
-            if opened and opcode == Op.FUNCTION:
-                raise damaged(name, "a function has no end")
+        for body in functions(instructions, name):
+            current, pointers, opcode = _Function(), set[int](), Op.FUNCTION
             try:
-                if opcode == Op.FUNCTION:
-                    current, pointers, opened = _Function(), set(), True
-                    self._functions[operands[1]] = current
-                elif opcode == _OP_FUNCTION_END:
-                    opened = False
-                elif opened:
+                self._functions[body[0][1][1]] = current
+                for opcode, operands in body[1:-1]:
                     self._read(current, pointers, opcode, operands)
             except IndexError:
                 raise damaged(name, f"an instruction (opcode {opcode}) lacks operands") from None
-        if opened:
-            raise damaged(name, "a function has no end")
 
     def _read(self, current: _Function, pointers: set[int], opcode: int, operands: tuple[int, ...]) -> None:
         """One instruction of a function. pointers: ids of the pointers that the function has made so far."""

@@ -6,6 +6,7 @@ from the binary, to be compared before anything is compiled. It must not know wh
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -48,7 +49,6 @@ class Binding:
     kind:     `storage` for a storage buffer, else `uniform`, `image`, `sampler`, `sampled image`, `other`, or one of
               these after `array of `.
     writable: not declared NonWritable; of a block, when one of its members is not.
-    readable: as writable, for NonReadable.
     label:    its name in the source, or its block's; "" when the module was stripped.
     """
 
@@ -56,7 +56,6 @@ class Binding:
     number: int
     kind: str
     writable: bool
-    readable: bool
     label: str = ""
 
 
@@ -87,18 +86,15 @@ class SpirvEntry:
 class SpirvModule:
     """A SPIR-V module as its caller sees it.
 
-    version:             (major, minor).
-    capabilities:        by SPIR-V's names; ones that are not known here as `capability <number>`.
-    entries:             compute entry points only, in the module's order.
-    push_constant_bytes: of the largest push-constant block.
+    version:      (major, minor).
+    capabilities: by SPIR-V's names; ones that are not known here as `capability <number>`.
+    entries:      compute entry points only, in the module's order.
     """
 
     version: tuple[int, int]
     capabilities: frozenset[str]
-    extensions: frozenset[str]
     entries: tuple[SpirvEntry, ...]
     bindings: tuple[Binding, ...]
-    push_constant_bytes: int
 
 
 def reflect(data: bytes, name: str) -> SpirvModule:
@@ -113,10 +109,10 @@ def reflect(data: bytes, name: str) -> SpirvModule:
     bindings: dict[int, Binding] = {}
     blocks: dict[int, _Block] = {}
     shared: dict[int, int] = {}
-    members = _member_flags(declared)
+    read_only = Counter(struct for struct, _, each in declared.members if each == Decoration.NON_WRITABLE)
     for target, variable in declared.variables.items():
         if variable.storage_class in _BOUND_CLASSES:
-            bindings[target] = _binding(declared, members, target, variable, name)
+            bindings[target] = _binding(declared, read_only, target, variable, name)
         elif variable.storage_class == StorageClass.PUSH_CONSTANT:
             blocks[target] = _block(declared, variable, name)
         elif variable.storage_class == StorageClass.WORKGROUP and variable.pointee is not None:
@@ -126,14 +122,12 @@ def reflect(data: bytes, name: str) -> SpirvModule:
     return SpirvModule(
         version=version,
         capabilities=frozenset(map(spirv_names.capability, declared.capabilities)),
-        extensions=frozenset(declared.extensions),
         entries=tuple(
             _entry(declared, size_constant, function, entry, accesses.of(function), bindings, blocks, shared)
             for model, function, entry in declared.entries
             if model == _GL_COMPUTE
         ),
         bindings=tuple(sorted(bindings.values(), key=lambda binding: (binding.set, binding.number, binding.label))),
-        push_constant_bytes=max((block.size for block in blocks.values()), default=0),
     )
 
 
@@ -240,18 +234,8 @@ def _local_size(declared: Declarations, constant: int | None, function: int) -> 
     return (known[0], known[1], known[2]) if len(sizes) == len(known) == 3 else None
 
 
-def _member_flags(declared: Declarations) -> dict[tuple[int, int], int]:
-    """(struct, decoration) -> how many members have it, for what a whole block is when all its members are."""
-    found: dict[tuple[int, int], int] = {}
-    for target, _, decoration in declared.members:
-        if decoration in (Decoration.NON_WRITABLE, Decoration.NON_READABLE):
-            found[target, decoration] = found.get((target, decoration), 0) + 1
-    return found
-
-
-def _binding(
-    declared: Declarations, members: dict[tuple[int, int], int], target: int, variable: Variable, name: str
-) -> Binding:
+def _binding(declared: Declarations, read_only: Counter[int], target: int, variable: Variable, name: str) -> Binding:
+    """read_only: of each struct, how many members are not writable."""
     pointee = variable.pointee
     held = declared.types.get(pointee) if pointee is not None else None
     arrayed = held is not None and held.opcode in _ARRAYS
@@ -275,17 +259,12 @@ def _binding(
             hint="give it both: layout(set = 0, binding = 0) in GLSL, [[vk::binding(0, 0)]] in Slang",
         )
     count = len(held.operands) if held is not None and kind in ("storage", "uniform") else 0
-
-    def has(decoration: int) -> bool:
-        every = pointee is not None and count > 0 and members.get((pointee, decoration)) == count
-        return every or (target, decoration) in declared.decorations
-
+    is_read = pointee is not None and count > 0 and read_only[pointee] == count
     return Binding(
         set=in_set[0],
         number=number[0],
         kind=f"array of {kind}" if arrayed else kind,
-        writable=not has(Decoration.NON_WRITABLE),
-        readable=not has(Decoration.NON_READABLE),
+        writable=not is_read and (target, Decoration.NON_WRITABLE) not in declared.decorations,
         label=label,
     )
 

@@ -8,7 +8,7 @@ kernel is.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -46,7 +46,7 @@ class Op:
     TYPE_ARRAY, TYPE_RUNTIME_ARRAY, TYPE_STRUCT, TYPE_POINTER = 28, 29, 30, 32
     CONSTANT, CONSTANT_COMPOSITE = 43, 44
     SPEC_CONSTANT, SPEC_CONSTANT_COMPOSITE, SPEC_CONSTANT_OP = 50, 51, 52
-    FUNCTION, VARIABLE = 54, 59
+    FUNCTION, FUNCTION_END, VARIABLE = 54, 56, 59
     DECORATE, MEMBER_DECORATE, DECORATION_GROUP = 71, 72, 73
     EXECUTION_MODE_ID = 331
     TYPE_UNTYPED_POINTER, UNTYPED_VARIABLE = 4417, 4418
@@ -56,7 +56,7 @@ class Decoration:
     """Decorations that say where a variable is bound and how its memory is laid out."""
 
     BLOCK, BUFFER_BLOCK, ROW_MAJOR, ARRAY_STRIDE, MATRIX_STRIDE, BUILT_IN = 2, 3, 4, 6, 7, 11
-    NON_WRITABLE, NON_READABLE, BINDING, DESCRIPTOR_SET, OFFSET = 24, 25, 33, 34, 35
+    NON_WRITABLE, BINDING, DESCRIPTOR_SET, OFFSET = 24, 33, 34, 35
 
 
 class StorageClass:
@@ -64,6 +64,7 @@ class StorageClass:
 
 
 _BUILT_IN_WORKGROUP_SIZE = 25
+IGNORED = (0, 8, 317)  # OpNop, OpLine, OpNoLine
 
 Instruction = tuple[int, tuple[int, ...]]
 
@@ -90,7 +91,6 @@ class Declarations:
     """What a module declares outside functions, by id. Filled in the module's order by `read_declarations`."""
 
     capabilities: list[int] = field(default_factory=list)
-    extensions: list[str] = field(default_factory=list)
     imports: dict[int, str] = field(default_factory=dict)
     entries: list[tuple[int, int, str]] = field(default_factory=list)  # execution model, function, name
     modes: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)  # (function, mode) -> operands
@@ -168,6 +168,25 @@ def read_declarations(instructions: Sequence[Instruction], name: str) -> tuple[D
     return found, len(instructions)
 
 
+def functions(instructions: Sequence[Instruction], name: str) -> Iterator[list[Instruction]]:
+    """The functions behind a module's declarations, each from OpFunction to OpFunctionEnd.
+
+    Raises OpspliceError where one has no end, or something stands between them.
+    """
+    body: list[Instruction] = []
+    for each in instructions:
+        if not body and each[0] in IGNORED:
+            continue
+        if (each[0] == Op.FUNCTION) == bool(body):
+            raise damaged(name, "a function has no end" if body else "an instruction stands between functions")
+        body.append(each)
+        if each[0] == Op.FUNCTION_END:
+            yield body
+            body = []
+    if body:
+        raise damaged(name, "a function has no end")
+
+
 def _words(data: bytes, name: str) -> tuple[int, ...]:
     _check_kind(data, name)
     order = "<" if data[:4] == struct.pack("<I", MAGIC) else ">"
@@ -184,9 +203,7 @@ def _check_kind(data: bytes, name: str) -> None:
                 hint="strip what the kernel does not use",
             )
         return
-    what = next((text for magic, text in _FOREIGN.items() if data.startswith(magic)), None)
-    if what is None:
-        what = "empty" if not data else "not a SPIR-V module"
+    what = entries.kind_of(data, _FOREIGN, "not a SPIR-V module")
     raise OpspliceError(f"{name} is {what}", hint="build a SPIR-V binary, as with glslangValidator -V")
 
 
@@ -202,8 +219,6 @@ def _string(operands: Sequence[int], name: str) -> str:
 def _declare(found: Declarations, opcode: int, operands: tuple[int, ...], name: str) -> None:
     if opcode == Op.CAPABILITY:
         found.capabilities.append(operands[0])
-    elif opcode == Op.EXTENSION:
-        found.extensions.append(_string(operands, name))
     elif opcode == Op.EXT_INST_IMPORT:
         found.imports[operands[0]] = _string(operands[1:], name)
     elif opcode == Op.ENTRY_POINT:

@@ -22,13 +22,12 @@ from functools import cached_property
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.formats import spirv_reader
-from opsplice.targets.formats.spirv_reader import Instruction, Op
+from opsplice.targets.formats.spirv_reader import IGNORED, Instruction, Op
 from opsplice.targets.link.function_choice import choose
 
 _LINKAGE_ATTRIBUTES, _EXPORT, _IMPORT = 41, 0, 1
 _LINKAGE, _ADDRESSES, _KERNEL = 5, 4, 6
-_MEMORY_MODEL, _FUNCTION_END, _CALL, _TYPE_FUNCTION = 14, 56, 57, 33
-_IGNORED = (0, 8, 317)  # OpNop, OpLine, OpNoLine
+_MEMORY_MODEL, _CALL, _TYPE_FUNCTION = 14, 57, 33
 
 # The order of a module's parts, by the instructions in them; then come declarations, then functions.
 _PARTS: tuple[tuple[int, ...], ...] = (
@@ -45,7 +44,7 @@ _DECLARED = {
     43: ("ir", "l"), 44: ("ir", "i"), 46: ("ir", ""),
 }  # fmt: skip
 _BODY = {
-    1: ("ir", ""), 12: ("iril", "i"), Op.FUNCTION: ("irl", "i"), 55: ("ir", ""), _FUNCTION_END: ("", ""),
+    1: ("ir", ""), 12: ("iril", "i"), Op.FUNCTION: ("irl", "i"), 55: ("ir", ""), Op.FUNCTION_END: ("", ""),
     _CALL: ("ir", "i"), Op.VARIABLE: ("irl", "i"), 61: ("iri", "l"), 62: ("ii", "l"), 65: ("ir", "i"), 66: ("ir", "i"),
     77: ("ir", "i"), 78: ("ir", "i"), 79: ("irii", "l"), 80: ("ir", "i"), 81: ("iri", "l"), 82: ("irii", "l"),
     83: ("ir", "i"), 84: ("ir", "i"), 245: ("ir", "i"), 246: ("ii", "l"), 247: ("i", "l"), 248: ("r", ""),
@@ -230,13 +229,13 @@ class _Linker:
 
     def _copied(self, function: _Function, ids: dict[int, int], library: _Module) -> _Function:
         for opcode, operands in function.instructions:
-            if opcode not in _BODY and opcode not in _IGNORED:
+            if opcode not in _BODY and opcode not in IGNORED:
                 raise _unfit(library, opcode)
             place = _BODY.get(opcode, ("", ""))[0].find("r")
             if place >= 0 and opcode != Op.FUNCTION:
                 ids[operands[place]] = self._fresh()
         copied = [
-            (each[0], tuple(_mapped(_BODY, each, ids))) for each in function.instructions if each[0] not in _IGNORED
+            (each[0], tuple(_mapped(_BODY, each, ids))) for each in function.instructions if each[0] not in IGNORED
         ]
         return _Function(ids[function.id], tuple(copied))
 
@@ -322,10 +321,11 @@ def _read(data: bytes, name: str) -> _Module:
         raise OpspliceError(f"{name} is for OpenCL", hint="build it for Vulkan, as with naga or glslang")
     parts: list[list[Instruction]] = [[] for _ in range(_FUNCTIONS + 1)]
     for opcode, operands in instructions[:first]:
-        if opcode not in _IGNORED:
+        if opcode not in IGNORED:
             parts[_PART_OF.get(opcode, _DECLARATIONS)].append((opcode, operands))
     try:
-        functions = {each.id: each for each in _functions(instructions[first:], name)}
+        bodies = spirv_reader.functions(instructions[first:], name)
+        functions = {body[0][1][1]: _Function(body[0][1][1], tuple(body)) for body in bodies}
         words = struct.unpack_from("<5I" if data[:4] == struct.pack("<I", spirv_reader.MAGIC) else ">5I", data)
         module = _Module(name, words, parts, functions)
         for function in functions.values():
@@ -345,21 +345,6 @@ def _read(data: bytes, name: str) -> _Module:
         if module.exports.get(symbol) == at:
             del module.exports[symbol]
     return module
-
-
-def _functions(instructions: Sequence[Instruction], name: str) -> Iterator[_Function]:
-    body: list[Instruction] = []
-    for opcode, operands in instructions:
-        if not body and opcode != Op.FUNCTION:
-            if opcode in _IGNORED:
-                continue
-            raise spirv_reader.damaged(name, "an instruction stands between functions")
-        body.append((opcode, operands))
-        if opcode == _FUNCTION_END:
-            yield _Function(body[0][1][1], tuple(body))
-            body = []
-    if body:
-        raise spirv_reader.damaged(name, "a function has no end")
 
 
 def _text(words: Sequence[int]) -> str:

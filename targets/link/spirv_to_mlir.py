@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.formats import spirv_reader
-from opsplice.targets.formats.spirv_reader import Declarations, Instruction, Op
+from opsplice.targets.formats.spirv_reader import IGNORED, Declarations, Instruction, Op
 
 # Instructions with a result type, a result and operands that are all values, which say all that there is to say.
 _PLAIN = {
@@ -39,10 +39,9 @@ _GLSL = {
     32: "InverseSqrt", 37: "FMin", 38: "UMin", 39: "SMin", 40: "FMax", 41: "UMax", 42: "SMax", 43: "FClamp",
     44: "UClamp", 45: "SClamp", 46: "FMix", 50: "Fma",
 }  # fmt: skip
-_IGNORED = (0, 8, 317)  # OpNop, OpLine, OpNoLine
 _WHAT = {246: "a loop", 251: "a switch", 65: "an access to a part of a variable", 245: "a phi"}
 _FUNCTION_STORAGE = 7
-_EXT_INST, _CALL, _PARAMETER, _END, _LOAD, _STORE = 12, 57, 55, 56, 61, 62
+_EXT_INST, _CALL, _PARAMETER, _LOAD, _STORE = 12, 57, 55, 61, 62
 _LABEL, _MERGE, _BRANCH, _BRANCH_IF, _RETURN, _EXTRACT = 248, 247, 249, 250, 254, 81
 _TRUE, _FALSE, _NULL = 41, 42, 46
 _CONSTANTS = (_TRUE, _FALSE, Op.CONSTANT, Op.CONSTANT_COMPOSITE, _NULL)
@@ -60,30 +59,21 @@ def to_mlir(data: bytes, name: str, symbols: Sequence[str]) -> str:
     try:
         constants = {operands[1]: (op, operands) for op, operands in instructions[:first] if op in _CONSTANTS}
         writer = _Writer(name, declarations, constants)
-        bodies = {declarations.names.get(body[0][1][1], ""): body for body in _functions(instructions[first:])}
+        bodies = spirv_reader.functions(instructions[first:], name)
+        named = {declarations.names.get(body[0][1][1], ""): body for body in bodies}
         written: dict[str, str] = {}
         pending = list(symbols)
         while pending:
             symbol = pending.pop()
-            if symbol not in bodies:
-                there = ", ".join(filter(None, bodies)) or "none that has a name"
+            if symbol not in named:
+                there = ", ".join(filter(None, named)) or "none that has a name"
                 raise OpspliceError(f"{name} does not define a function '{symbol}'", hint=f"it defines {there}")
             if symbol not in written:
-                written[symbol], called = writer.function(symbol, bodies[symbol])
+                written[symbol], called = writer.function(symbol, named[symbol])
                 pending += called
     except (IndexError, KeyError, ValueError, RecursionError) as error:
         raise spirv_reader.damaged(name, f"a function refers to what is not there ({error})") from None
     return "\n".join(written.values()) + "\n"
-
-
-def _functions(instructions: Sequence[Instruction]) -> list[list[Instruction]]:
-    found: list[list[Instruction]] = []
-    for instruction in instructions:
-        if instruction[0] == Op.FUNCTION:
-            found.append([])
-        if found:
-            found[-1].append(instruction)
-    return found
 
 
 @dataclass
@@ -123,7 +113,7 @@ class _Writer:
             elif opcode == _LABEL:
                 label = operands[0]
                 blocks[label] = []
-            elif opcode != _END and label is not None:
+            elif opcode != Op.FUNCTION_END and label is not None:
                 blocks[label].append((opcode, operands))
         if not blocks:
             raise OpspliceError(f"function '{symbol}' of {self.name} has no body")
@@ -179,7 +169,7 @@ class _Writer:
     # ---- instructions ---------------------------------------------------------------------------------------------
 
     def _instruction(self, made: _Function, opcode: int, operands: Sequence[int]) -> None:
-        if opcode in _IGNORED:
+        if opcode in IGNORED:
             return
         if opcode in _PLAIN:
             self._op(made, f"spirv.{_PLAIN[opcode]}", operands, operands[2:])

@@ -358,10 +358,10 @@ def _metal() -> list[bytes]:
 def _read_metal(data: bytes) -> None:
     from opsplice.targets.formats import metal_source
 
-    module = metal_source.reflect(_text(data), "k.metal")
-    for entry in module.entries:
+    entries = metal_source.reflect(_text(data), "k.metal")
+    for entry in entries:
         metal_source.unchecked(entry)
-    _launch(metal_source.find_entry(module, "k.metal", "scale"), (False, True), 2, (64, 1, 1))
+    _launch(metal_source.find_entry(entries, "k.metal", "scale"), (False, True), 2, (64, 1, 1))
 
 
 def _executables() -> list[bytes]:

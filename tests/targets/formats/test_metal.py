@@ -38,7 +38,7 @@ def checked(text=SHADER, **changed):
 
 
 def test_what_a_shader_says():
-    (entry,) = metal_source.reflect(SHADER, "k.metal").entries
+    (entry,) = metal_source.reflect(SHADER, "k.metal")
     assert entry.name == "scale"
     assert {number: slot.access for number, slot in entry.buffers.items()} == {0: "reads", 1: "may write"}
     assert (entry.words, entry.most_threads, entry.refusals) == (2, 128, ())

@@ -570,7 +570,8 @@ def test_real_push_constants_are_measured(comp, store):
     comp.write_text(GLSL.replace("layout(push_constant) uniform P { float factor; uint n; };", block))
     artifact = spirv.resolve(ask(comp), V13, store)
     # std430: m at 8, 2 x 3 columns of 8 bytes; v at 64.
-    assert reflect(artifact.path.read_bytes(), "k.spv").push_constant_bytes == 76
+    (entry,) = reflect(artifact.path.read_bytes(), "k.spv").entries
+    assert entry.push_constant_bytes == 76
 
 
 def test_old_modules_from_elsewhere_are_read(comp, tmp_path):
