@@ -12,15 +12,14 @@ from opsplice.errors import OpspliceError
 from opsplice.matchers.search.matches import Binding, Match, Size
 from opsplice.rewrites.plan.actions import Argument, Written
 from opsplice.rewrites.spelling.not_exportable import GapError
-from opsplice.rewrites.spelling.spelled_template import Instance
-from opsplice.rewrites.spelling.speller import spell
+from opsplice.rewrites.spelling.spelled_template import Instance, Template
 from opsplice.rewrites.spelling.spellings import Spelling
+from opsplice.rewrites.spelling.templates import spell_each
 from opsplice.spec_lang.checking.computed_arguments import pattern_of
 from opsplice.spec_lang.syntax import tree, vocabulary
 
-# As input conversion writes programs: one generic for each op, views in its maps. IREE fuses them. Of alternatives the
-# first is written.
-_SPELLING = Spelling("generics", "generic", "maps", accumulator=True, option=0)
+# As input conversion writes programs: one generic for each op, views in its maps. IREE fuses them.
+_SPELLING = Spelling("generics", "generic", "maps", accumulator=True)
 
 
 def write(
@@ -78,29 +77,66 @@ def _write(
     patterns: Mapping[str, tree.Pattern],
     span: tree.Span,
 ) -> Written:
-    pairs = list(zip(args, pattern.parameters, strict=True))
+    pairs = [(a, p) for a, p in zip(args, pattern.parameters, strict=True) if not _is_absent(match, a)]
+    parameters = [parameter for _, parameter in pairs]
     types = {_element(p): match.inputs[arg.name].element for arg, p in pairs if isinstance(arg, tree.Name)}
-    given = _alike(pattern, [_given(match, arg, types.get(_element(p), _element(p))) for arg, p in pairs])
+    given = _alike(parameters, [_given(match, arg, types.get(_element(p), _element(p))) for arg, p in pairs])
+    numbers = {p.name: binding.constant for p, (binding, _) in zip(parameters, given, strict=True)}
     try:
         with match.roots[0].context, ir.Location.unknown():
-            template = spell(pattern, patterns, _instance(pattern, given), _SPELLING)
+            template = _template(pattern, patterns, _instance(pattern, parameters, given), numbers)
     except GapError as error:
         details = "\n".join(map(str, error.gaps))
         raise OpspliceError(f"pattern '{pattern.name}' cannot be written as ops", details=details) from None
-    if len(template.arguments) > len(given):
+    named = {f"%{p.name}": each for p, each in zip(parameters, given, strict=True)}
+    if any(name not in named for name, _ in template.arguments):
         why = "nothing says what a reduction starts from, or how large a dim is"
         raise OpspliceError(f"pattern '{pattern.name}' cannot be written as ops: {why}")
-    arguments = tuple(
-        Argument(name.removeprefix("%"), kind, binding, sizes)
-        for (name, kind), (binding, sizes) in zip(template.arguments, given, strict=True)
-    )
+    arguments = tuple(Argument(name.removeprefix("%"), kind, *named[name]) for name, kind in template.arguments)
     lines = tuple(template.all_lines())
-    sizes = tuple(s if isinstance(s, int) else given[s.argument][1][s.axis] for s in template.sizes)
+    sizes = tuple(
+        s if isinstance(s, int) else named[template.arguments[s.argument][0]][1][s.axis] for s in template.sizes
+    )
     return Written(span, arguments, lines, template.root, template.kind, sizes)
 
 
+def _is_absent(match: Match, arg: tree.Argument) -> bool:
+    return isinstance(arg, tree.Name) and arg.name not in match.inputs
+
+
+def _template(
+    pattern: tree.Pattern, patterns: Mapping[str, tree.Pattern], instance: Instance, numbers: Mapping[str, float | None]
+) -> Template:
+    """The first of a pattern's alternatives that reads all that is given; if there is none, the first that can be.
+
+    numbers: what is given, None for what is no constant. Raises GapError if no alternative can be written.
+    """
+    names = {p.name for p in pattern.parameters}
+    failure, some = None, None
+    for template in spell_each(pattern, patterns, instance, _SPELLING):
+        if isinstance(template, GapError):
+            failure = failure or template
+            continue
+        read = {name.removeprefix("%") for name, _ in template.arguments} & names
+        if read <= numbers.keys() and all(numbers.get(n, v) == v for n, v in _said(pattern, template).items()):
+            if numbers.keys() <= {*read, *_said(pattern, template)}:
+                return template
+            some = some or template
+    if some is None:
+        why = "no alternative has just what the rule passes"
+        raise failure or GapError.at(pattern.span, f"pattern '{pattern.name}'", why)
+    return some
+
+
+def _said(pattern: tree.Pattern, template: Template) -> dict[str, float]:
+    """The numbers that scalars of a pattern have in what is written, since no op reads them."""
+    usual = {p.name: p.default.value for p in pattern.parameters if p.default is not None}
+    read = {name.removeprefix("%") for name, _ in template.arguments}
+    return {name: value for name, value in (usual | {**template.settings}).items() if name not in read}
+
+
 def _element(parameter: tree.Parameter) -> str:
-    return parameter.type.name if isinstance(parameter.type, tree.ScalarType) else parameter.type.element.name
+    return parameter.type.element.name
 
 
 def _given(match: Match, arg: tree.Argument, element: str) -> tuple[Binding, tuple[Size, ...]]:
@@ -117,14 +153,14 @@ def _given(match: Match, arg: tree.Argument, element: str) -> tuple[Binding, tup
 
 
 def _alike(
-    pattern: tree.Pattern, given: list[tuple[Binding, tuple[Size, ...]]]
+    parameters: Sequence[tree.Parameter], given: list[tuple[Binding, tuple[Size, ...]]]
 ) -> list[tuple[Binding, tuple[Size, ...]]]:
     """With each pack as the same dims everywhere: several are one, flattened, in some tensors of a program.
 
     They are the most that they are anywhere, so that all sizes are known.
     """
     most: dict[str, tuple[Size, ...]] = {}
-    places = [_pack_of(p.type, sizes) for p, (_, sizes) in zip(pattern.parameters, given, strict=True)]
+    places = [_pack_of(p.type, sizes) for p, (_, sizes) in zip(parameters, given, strict=True)]
     for place, (_, sizes) in zip(places, given, strict=True):
         if place is not None:
             name, at = place
@@ -143,13 +179,15 @@ def _pack_of(kind: tree.Type, sizes: tuple[Size, ...]) -> tuple[str, slice] | No
     return None
 
 
-def _instance(pattern: tree.Pattern, given: list[tuple[Binding, tuple[Size, ...]]]) -> Instance:
+def _instance(
+    pattern: tree.Pattern, parameters: Sequence[tree.Parameter], given: list[tuple[Binding, tuple[Size, ...]]]
+) -> Instance:
     """The ranks, types and known sizes that the arguments give a pattern."""
     packs: dict[str, int] = {}
     types: dict[str, str] = {}
     known: dict[str, int] = {}
     own = {v.name for v in pattern.type_variables}
-    for parameter, (binding, sizes) in zip(pattern.parameters, given, strict=True):
+    for parameter, (binding, sizes) in zip(parameters, given, strict=True):
         kind = parameter.type
         if _element(parameter) in own:
             types.setdefault(_element(parameter), binding.element)

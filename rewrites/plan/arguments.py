@@ -187,7 +187,10 @@ class Signature:
         assert isinstance(arg, tree.Name), "the checker passes only tensors to buffers"
         binding = self.match.inputs.get(arg.name)
         if binding is None:
-            return  # it is optional
+            if not kind.optional:
+                name = self.kernel.name
+                raise LeaveError(f"it has no {arg.name}, and kernel {name}'s buffer is not `optional`")
+            return
         self._bind_dims(kind, binding.element, self.match.shapes[arg.name], arg.name)
 
     def _written(self, arg: tree.Computed) -> Written:

@@ -14,15 +14,15 @@ from opsplice.rewrites.ir import emit
 from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.not_exportable import GapError
 from opsplice.rewrites.spelling.spelled_template import Instance
-from opsplice.rewrites.spelling.speller import spell
 from opsplice.rewrites.spelling.spellings import Spelling
+from opsplice.rewrites.spelling.templates import spell
 from opsplice.spec_lang.checking.op_parameters import rewritten
 from opsplice.spec_lang.syntax import tree
 
 # As frontends write programs. Of alternatives the first is written.
 _SPELLINGS = (
-    Spelling("ops on tensors", "tensor", "ops", accumulator=True, option=0),
-    Spelling("generics", "generic", "maps", accumulator=True, option=0),
+    Spelling("ops on tensors", "tensor", "ops", accumulator=True),
+    Spelling("generics", "generic", "maps", accumulator=True),
 )
 # How large the dims are, from the first to the last one: conditions and kernels want some of these.
 _SIZES = (range(8, 1000, 8), range(64, 8000, 64), itertools.repeat(16), itertools.repeat(128), itertools.repeat(1))

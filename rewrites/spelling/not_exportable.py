@@ -35,8 +35,6 @@ class GapError(Exception):
 def check_call(expr: tree.Call) -> None:
     """Raise GapError for a call that stands for more than one op as it is written."""
     what = f"`{written_text(expr)}`"
-    if expr.optional:
-        raise GapError.at(expr.span, what, "an op of a template is there")
     if expr.rest or (expr.quoted and "*" in expr.callee):
         raise GapError.at(expr.span, what, "a template has just these operands, of an op of just this name")
     if expr.regions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from opsplice.rewrites.spelling.dim_bounds import Extent
 from opsplice.rewrites.spelling.template_values import Size
@@ -32,6 +32,7 @@ class Template:
     scopes:    each condition of the pattern and those that it uses, with what its dims are.
     inside:    constants inside of bodies. IREE moves them out, and compares those outside only where they fill a tensor
                of the template too; so no program has a template with such constants.
+    settings:  what its alternatives say that scalars are. choices: which alternatives were taken.
     """
 
     arguments: tuple[tuple[str, str], ...]
@@ -42,6 +43,8 @@ class Template:
     dims: Mapping[str, Extent]
     inside: tuple[str, ...] = ()
     sizes: tuple[Size, ...] = ()
+    settings: Mapping[str, int] = field(default_factory=dict)
+    choices: tuple[int, ...] = ()
 
     def all_lines(self, mark: str = "") -> list[str]:
         """The lines with a mark where a matcher compares names alone."""

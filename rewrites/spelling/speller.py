@@ -1,19 +1,15 @@
-"""A pattern spelled out as ops on tensors, in one of the spellings that programs have.
-
-`spell` gives the text of a region's body over typed arguments: the template that a matcher looks for, and the program
-on which the replacement is made. Sizes that the pattern leaves open are dynamic; a pack is given a rank, and a type
-variable a type.
-"""
+"""One choice of a pattern's alternatives written out as ops on tensors, in one of the spellings that programs have."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.axis_labels import expanded, named_contraction, plain, size_of
+from opsplice.rewrites.spelling.choices import Choices
 from opsplice.rewrites.spelling.dim_bounds import Axis, Extent, is_open, known_size
 from opsplice.rewrites.spelling.not_exportable import Gap, GapError, check_call, written_text
 from opsplice.rewrites.spelling.spelled_template import Instance, Template
@@ -24,57 +20,61 @@ from opsplice.spec_lang.checking.walks import reached
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary
 
-
-def spell(
-    pattern: tree.Pattern, patterns: Mapping[str, tree.Pattern], instance: Instance, spelling: Spelling
-) -> Template:
-    """Spell a checked pattern out, in a context with its dialects loaded. Raises GapError for what cannot be."""
-    first = _Speller(patterns, instance, spelling, frozenset())
-    template = first.spell(pattern)
-    if not template.inside:
-        return template
-    return _Speller(patterns, instance, spelling, frozenset(first.writer.fills)).spell(pattern)
-
-
 # ---- scopes ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
 class _Scope:
-    """What names mean inside one pattern. shared: the names that a fused generic must not take in."""
+    """What names mean inside one pattern. shared: the names that a fused generic must not take in.
+
+    lets: what was not needed so far; an alternative that is not taken may be all that needs it.
+    """
 
     pattern: tree.Pattern
     values: dict[str, Lazy]
     elements: Mapping[str, str]
     dims: dict[str, Extent]
     shared: frozenset[str]
+    lets: dict[str, tree.Expr] = field(default_factory=dict)
 
 
 # ---- the speller -------------------------------------------------------------------------------------------------
 
 
-class _Speller:
+class Speller:
+    """outside: as for `Writer`; gaps: what has no counterpart, so far."""
+
     def __init__(
-        self, patterns: Mapping[str, tree.Pattern], instance: Instance, spelling: Spelling, outside: frozenset[str]
+        self,
+        patterns: Mapping[str, tree.Pattern],
+        instance: Instance,
+        spelling: Spelling,
+        outside: frozenset[str],
+        choices: Choices,
     ) -> None:
-        """outside: as for `Writer`."""
         self.patterns = patterns
         self.instance = instance
         self.spelling = spelling
         self.writer = Writer(spelling, outside)
+        self.choices = choices
+        self.settings: dict[str, int] = {}
         self.scopes: list[tuple[tree.Condition, Mapping[str, Extent]]] = []
         self.gaps: dict[Gap, None] = {}
         self.accumulated: set[tree.Expr] = set()  # reductions that may start from anything
 
-    def spell(self, pattern: tree.Pattern) -> Template:
+    def spell(self, pattern: tree.Pattern, parameters: Sequence[tree.Parameter]) -> Template:
+        """parameters: those of the pattern that are arguments."""
         if len(pattern.results) != 1:
             why = "a matcher yields the results of one op, at which it starts; look for one of them"
             raise GapError.at(pattern.span, f"pattern '{pattern.name}' has several results", why)
         scope = _Scope(pattern, {}, self.instance.types, {}, _shared(pattern))
-        for number, parameter in enumerate(pattern.parameters):
+        for number, parameter in enumerate(parameters):
             scope.values[parameter.name] = self._parameter(number, parameter, scope)
+        for parameter in pattern.parameters:
+            scope.values.setdefault(parameter.name, Leaf(Tensor(f"%{parameter.name}", "", None), (), ()))
         self._enter(scope)
         root = self.writer.materialise(self._value(pattern.results[0], scope), pattern.results[0].span)
+        scope.dims.update(_defaults(pattern) | self.settings)
         if self.gaps:
             raise GapError(*self.gaps, *self._conditions_gaps())
         named = [(t.name, t.type) for t in self.writer.arguments]
@@ -87,6 +87,8 @@ class _Speller:
             dims=scope.dims,
             inside=tuple(self.writer.inside),
             sizes=root.dims or (),
+            settings=self.settings,
+            choices=tuple(self.choices.taken),
         )
 
     def _conditions_gaps(self) -> list[Gap]:
@@ -142,10 +144,7 @@ class _Speller:
         for let in scope.pattern.body:
             if len(let.names) != 1:
                 raise GapError.at(let.span, "a part with several results", "a matcher follows one result of each op")
-            value = self._value(let.expr, scope)
-            if self.spelling.elementwise == "fused" and let.names[0] in scope.shared and isinstance(value, Apply):
-                value = self.writer.settled(value, let.span)
-            scope.values[let.names[0]] = value
+            scope.lets[let.names[0]] = let.expr
 
     def _inlined(self, expr: tree.Call, scope: _Scope) -> Lazy:
         pattern = self.patterns[expr.callee]
@@ -161,7 +160,7 @@ class _Speller:
             if element in own and value.element:
                 elements[element] = value.element
             inner.values[parameter.name] = value
-            if isinstance(kind, tree.TensorType):
+            if isinstance(kind, tree.TensorType) and value.element:
                 self._bind_dims(kind, value.dims, inner)
         self._enter(inner)
         return self._value(pattern.results[0], inner)
@@ -184,11 +183,13 @@ class _Speller:
 
     def _value(self, expr: tree.Expr, scope: _Scope) -> Lazy:
         if isinstance(expr, tree.Name):
-            return scope.values[expr.name]
+            return self._named(expr.name, scope)
         if isinstance(expr, tree.Constant):
             return self._number(expr, scope)
         if isinstance(expr, tree.Call):
             check_call(expr)
+            if expr.optional and self.choices.next(2):
+                return self._value(expr.args[0], scope)
             if not expr.quoted and expr.callee in self.patterns:
                 return self._inlined(expr, scope)
             known = None if expr.quoted else vocabulary.find(expr.callee)
@@ -203,11 +204,24 @@ class _Speller:
             self.accumulated.add(expr.arg)
             return self._value(expr.arg, scope)
         if isinstance(expr, tree.Setting):
+            scalar = scope.values[expr.name.name]
+            assert isinstance(scalar, Leaf), "the checker lets only scalars of the pattern be set"
+            if isinstance(expr.value.value, int):
+                self.settings[scalar.tensor.name.removeprefix("%")] = expr.value.value
             return self._value(expr.arg, scope)
-        if isinstance(expr, tree.Alternatives) and self.spelling.option is not None:
-            return self._value(expr.options[self.spelling.option], scope)
+        if isinstance(expr, tree.Alternatives):
+            return self._value(expr.options[self.choices.next(len(expr.options))], scope)
         what = f"`{written_text(expr)}`"
         raise GapError.at(expr.span, what, "a template of ops has no such part")
+
+    def _named(self, name: str, scope: _Scope) -> Lazy:
+        if name in scope.lets:
+            expr = scope.lets.pop(name)
+            value = self._value(expr, scope)
+            if self.spelling.elementwise == "fused" and name in scope.shared and isinstance(value, Apply):
+                value = self.writer.settled(value, expr.span)
+            scope.values[name] = value
+        return scope.values[name]
 
     def _number(self, expr: tree.Constant, scope: _Scope) -> Number:
         if expr.high is not None:
@@ -429,6 +443,12 @@ class _Speller:
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------
+
+
+def _defaults(pattern: tree.Pattern) -> dict[str, int]:
+    """The integers that scalars are where no alternative says another."""
+    given = {p.name: p.default.value for p in pattern.parameters if p.default is not None}
+    return {name: value for name, value in given.items() if isinstance(value, int)}
 
 
 def _shared(pattern: tree.Pattern) -> frozenset[str]:

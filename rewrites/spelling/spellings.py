@@ -19,7 +19,6 @@ class Spelling:
     accumulator: whether the bodies of reductions have the running value first.
     extrema:     whether a maximum or minimum of floats is an op, or a comparison and a choice.
     reductions:  the op for a reduction.
-    option:      which of a pattern's alternatives is written; where it is None, they cannot be.
     """
 
     name: str
@@ -31,7 +30,6 @@ class Spelling:
     named: bool = True
     extrema: Literal["op", "select"] = "op"
     reductions: Literal["generic", "linalg.reduce"] = "generic"
-    option: int | None = None
 
 
 _TENSORS = Spelling("ops on tensors", "tensor", "ops", accumulator=True)
@@ -64,11 +62,3 @@ def spellings() -> Iterator[Spelling]:
     yield from _BASE
     for spelling in _BASE:
         yield replace(spelling, name=f"{spelling.name}, contractions as generics", named=False)
-
-
-def with_options(spelling: Spelling, count: int) -> Iterator[Spelling]:
-    """A spelling with each of as many alternatives; without any where there are none that can be written."""
-    for option in range(count):
-        yield replace(spelling, name=f"{spelling.name}, alternative {option + 1}", option=option)
-    if not count:
-        yield spelling

@@ -17,6 +17,7 @@ from opsplice.spec_lang.checking.patterns import attribute_variables, check_cons
 from opsplice.spec_lang.checking.types.element_types import Report
 from opsplice.spec_lang.checking.types.signature_binding import Binding, merge_dims, possible_elements
 from opsplice.spec_lang.checking.types.type_inference import Signature, infer
+from opsplice.spec_lang.checking.walks import expressions
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import Diagnostic, did_you_mean, error
 from opsplice.spec_lang.syntax.tree import ScalarType, Span, TensorType, Type
@@ -132,6 +133,7 @@ class _Calls:
             return None
         binding = Binding(kernel.type_variables, self.pattern.type_variables, exact=True)
         parameters = {p.name: p for p in self.pattern.parameters}
+        read = {e.name for e in expressions(self.pattern) if isinstance(e, tree.Name)}
         fits = True
         for arg, parameter in zip(rule.args, kernel.parameters, strict=True):
             if isinstance(arg, (tree.Computed, tree.Launch)):
@@ -141,7 +143,8 @@ class _Calls:
                     continue
                 reason = _misfit_computed(made, parameter, binding, kernel.is_scalar)
             else:
-                reason = _misfit(arg, parameter, parameters, self.dims, self.used, binding, kernel.is_scalar)
+                known = self.used if isinstance(parameter.type, ScalarType) else read
+                reason = _misfit(arg, parameter, parameters, self.dims, known, binding, kernel.is_scalar)
             if reason is not None:
                 self.report(error(arg.span, *reason, notes=[(parameter.span, "the kernel's parameter is here")]))
                 fits = False
@@ -304,13 +307,10 @@ def _misfit(
         if not vocabulary.is_integer(wanted.type.element.name):
             return f"{arg.name} is a dim, and {wanted_text} is not an integer", None
         return None
-    may_lack = parameter.default is not None if scalar else wanted.type.optional
-    if arg.name not in used and not may_lack:
+    if arg.name not in used and not (scalar and parameter.default is not None):
         number = 0 if vocabulary.is_integer(parameter.type.element.name) else 1.0
-        advice = (
-            f"give it a default, {arg.name}: {parameter.type} = {number}" if scalar else "make the buffer `optional`"
-        )
-        return f"not every match says what {arg.name} is", f"no result, or not every alternative, needs it; {advice}"
+        advice = f"; give it a default, {arg.name}: {parameter.type} = {number}" if scalar else ""
+        return f"not every match says what {arg.name} is", f"no result, or not every alternative, needs it{advice}"
     if scalar and isinstance(parameter.type, TensorType) and not elementwise:
         return f"{arg.name} is a tensor, and {wanted_text} is a scalar", None
     if not scalar and isinstance(parameter.type, ScalarType):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -15,17 +15,17 @@ from opsplice.rewrites.spelling.spelled_template import Instance
 from opsplice.spec_lang.syntax import tree
 
 
-def check(pattern: tree.Pattern, instance: Instance, function: ir.Operation) -> None:
+def check(parameters: Sequence[tree.Parameter], instance: Instance, function: ir.Operation) -> None:
     """Raise GapError for a dim of unknown size that inputs share although no op of the template makes them do so.
 
-    function: the template, the parameters first among its arguments.
+    function: the template, the parameters that it reads first among its arguments.
     """
     views, axes = Views(), Axes()
     block = function.regions[0].blocks[0]
     for op in block.operations:
         join_alike(op.operation, views.whole, axes)
     known: dict[tuple[str, int], Index] = {}
-    for parameter, value in zip(pattern.parameters, block.arguments, strict=False):
+    for parameter, value in zip(parameters, block.arguments, strict=False):
         for dim, axis in zip(_names(parameter.type, instance.packs), views.whole(value).indices, strict=True):
             if dim is None or not isinstance(axis, Loop) or axis.size is not None:
                 continue

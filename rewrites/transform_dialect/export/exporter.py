@@ -35,14 +35,15 @@ from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.dim_bounds import Alternative, Axis, Check, Extent
 from opsplice.rewrites.spelling.not_exportable import Gap, GapError
 from opsplice.rewrites.spelling.spelled_template import Instance, Template
-from opsplice.rewrites.spelling.speller import spell
-from opsplice.rewrites.spelling.spellings import spellings, with_options
+from opsplice.rewrites.spelling.spellings import spellings
+from opsplice.rewrites.spelling.templates import spell_each
 from opsplice.rewrites.transform_dialect.export import equal_dims
 from opsplice.rewrites.transform_dialect.export.artifact_paths import Carrier, place
-from opsplice.rewrites.transform_dialect.export.instances import covers, instances, option_count
+from opsplice.rewrites.transform_dialect.export.instances import covers, instances
 from opsplice.rewrites.transform_dialect.export.op_matchers import Direct, direct
 from opsplice.rewrites.transform_dialect.export.rule_checks import check_call, check_rule, passes_of
 from opsplice.rewrites.transform_dialect.export.sequences import Case, Group, Pass, spec_text
+from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 
@@ -222,30 +223,35 @@ class _Exporter:
         """Each distinct template, as a function of the module."""
         pattern = self.spec.patterns[rule.pattern]
         seen: set[Any] = set()
-        options = option_count(pattern, self.spec.patterns)
-        chosen = [each for spelling in spellings() for each in with_options(spelling, options)]
-        for instance in instances(pattern, rule):
-            for spelling in chosen:
+        chosen = ((each, s) for each in instances(pattern, rule) for s in spellings())
+        for instance, spelling in chosen:
+            for spelled in spell_each(pattern, self.spec.patterns, instance, spelling):
+                if isinstance(spelled, GapError):
+                    failures.append(spelled)
+                    continue
+                if (spelled.arguments, spelled.lines, *spelled.settings.items()) in seen:
+                    continue
+                seen.add((spelled.arguments, spelled.lines, *spelled.settings.items()))
+                number = f"{name}_{len(seen) - 1}"
                 try:
-                    template = spell(pattern, self.spec.patterns, instance, spelling)
-                    if not template.lines:
-                        raise GapError.at(pattern.span, f"pattern '{pattern.name}'", "it has no op to look for")
-                    if (template.arguments, template.lines) in seen:
-                        continue
-                    seen.add((template.arguments, template.lines))
-                    if template.inside:
-                        numbers = ", ".join(template.inside)
-                        why = f"IREE does not compare constants outside of the bodies that use them ({numbers})"
-                        self.notes.setdefault(rule, {})[f"not for programs of linalg ops: {why}"] = None
-                        failures.append(GapError.at(pattern.span, f"pattern '{pattern.name}'", why))
-                        continue
-                    number = f"{name}_{len(seen) - 1}"
-                    function = self._function(f"{_CALL}{number}", template, rule, instance)
+                    function = self._template_function(f"{_CALL}{number}", spelled, rule, instance)
                 except GapError as error:
                     failures.append(error)
                     continue
                 body = function.regions[0].blocks[0].operations
-                yield _Draft(number, covers(instance, spelling), template, function, body[len(body) - 1].operands[0])
+                comment = covers(instance, spelling, spelled.choices)
+                yield _Draft(number, comment, spelled, function, body[len(body) - 1].operands[0])
+
+    def _template_function(self, name: str, template: Template, rule: tree.Rule, instance: Instance) -> ir.Operation:
+        pattern = self.spec.patterns[rule.pattern]
+        if not template.lines:
+            raise GapError.at(pattern.span, f"pattern '{pattern.name}'", "it has no op to look for")
+        if template.inside:
+            numbers = ", ".join(template.inside)
+            why = f"IREE does not compare constants outside of the bodies that use them ({numbers})"
+            self.notes.setdefault(rule, {})[f"not for programs of linalg ops: {why}"] = None
+            raise GapError.at(pattern.span, f"pattern '{pattern.name}'", why)
+        return self._function(name, template, rule, instance)
 
     def _function(self, name: str, template: Template, rule: tree.Rule, instance: Instance) -> ir.Operation:
         """The template as a function at the end of the module."""
@@ -255,12 +261,9 @@ class _Exporter:
             why = "IREE refuses it as ops: " + "; ".join(d.message for d in error.error_diagnostics)
             raise GapError.at(rule.pattern_span, f"pattern '{rule.pattern}'", why) from None
         made = parsed.body.operations[0].operation
-        pattern = self.spec.patterns[rule.pattern]
-        for parameter, value in zip(pattern.parameters, made.regions[0].blocks[0].arguments, strict=False):
-            if not any(value.uses):
-                why = "an alternative has no op that reads it, and a matcher has one for each of its inputs"
-                raise GapError.at(parameter.span, f"the input {parameter.name}", why)
-        equal_dims.check(pattern, instance, made)
+        read = {name.removeprefix("%") for name, _ in template.arguments}
+        parameters = [p for p in self.spec.patterns[rule.pattern].parameters if p.name in read]
+        equal_dims.check(parameters, instance, made)
         return made.clone(ir.InsertionPoint(self.module.body)).operation
 
     def _matches(self, rule: tree.Rule) -> tuple[dict[ir.Value, Match], dict[str, str]]:
@@ -289,7 +292,7 @@ class _Exporter:
         return _Program(draft.name, draft.covers, draft.template, alternatives, paths, call)
 
     def _plan(self, match: Match, rule: tree.Rule) -> Action:
-        bare = replace(rule, where=None)
+        bare = replace(rule, where=dim_conditions.without(rule.where, lambda part: not _is_of_scalars(part, match)))
         kernels = {name: replace(each, where=None) for name, each in self.spec.kernels.items() if name == rule.kernel}
         inputs = ([match], [bare], kernels, self.targets, self.resolve)
         write = partial(template.write, patterns=self.spec.patterns)
@@ -325,6 +328,11 @@ def _alternatives(
     if gaps:
         raise GapError(*gaps)
     return joined
+
+
+def _is_of_scalars(part: tree.Condition, match: Match) -> bool:
+    scalars = {p.name for p in match.pattern.parameters if isinstance(p.type, tree.ScalarType)}
+    return isinstance(part, tree.Comparison) and dim_conditions.numbers_in(part) <= scalars
 
 
 def _extent(size: Size | tuple[Size, ...], rule: tree.Rule) -> Extent:

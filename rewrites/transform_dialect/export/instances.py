@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 
 from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.not_exportable import GapError
 from opsplice.rewrites.spelling.spelled_template import Instance
 from opsplice.rewrites.spelling.spellings import Spelling
 from opsplice.rewrites.transform_dialect.export.op_matchers import is_any_contraction
-from opsplice.spec_lang.checking.walks import expressions
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 MAX_RANK = 4
@@ -39,24 +38,12 @@ def instances(pattern: tree.Pattern, rule: tree.Rule) -> Iterator[Instance]:
             yield instance
 
 
-def option_count(pattern: tree.Pattern, patterns: Mapping[str, tree.Pattern]) -> int:
-    """How many alternatives a pattern has, in itself or in those that it uses; 0 unless they are in one place."""
-    found: list[tree.Alternatives] = []
-    pending = [pattern]
-    while pending:
-        for expr in expressions(pending.pop()):
-            if isinstance(expr, tree.Alternatives):
-                found.append(expr)
-            if isinstance(expr, tree.Call) and not expr.quoted and expr.callee in patterns:
-                pending.append(patterns[expr.callee])
-    return len(found[0].options) if len(found) == 1 else 0
-
-
 def _rank(kind: tree.Type, instance: Instance) -> int:
     return sum(1 if d.pack is None else instance.packs[d.pack] for d in kind.dims)
 
 
-def covers(instance: Instance, spelling: Spelling) -> str:
+def covers(instance: Instance, spelling: Spelling, choices: Sequence[int]) -> str:
+    taken = [f"alternative {'.'.join(str(choice + 1) for choice in choices)}"] if choices else []
     types = [f"{name} = {element}" for name, element in instance.types.items()]
     ranks = [f"...{name} of rank {rank}" for name, rank in instance.packs.items()]
-    return "; ".join([spelling.name, *types, *ranks])
+    return "; ".join([spelling.name, *taken, *types, *ranks])

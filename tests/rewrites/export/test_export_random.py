@@ -18,8 +18,8 @@ from iree.compiler import ir
 
 from opsplice.interpreter import evaluate
 from opsplice.rewrites.spelling.spelled_template import Instance, Template
-from opsplice.rewrites.spelling.speller import spell
 from opsplice.rewrites.spelling.spellings import Spelling, spellings
+from opsplice.rewrites.spelling.templates import spell
 from opsplice.spec_lang.loading.loader import load_text
 from tests.effort import examples
 

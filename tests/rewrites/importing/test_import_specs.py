@@ -22,8 +22,8 @@ from opsplice.matchers.find import engine
 from opsplice.rewrites.apply import apply
 from opsplice.rewrites.plan.planner import plan
 from opsplice.rewrites.spelling.spelled_template import Instance
-from opsplice.rewrites.spelling.speller import spell
 from opsplice.rewrites.spelling.spellings import spellings
+from opsplice.rewrites.spelling.templates import spell
 from opsplice.rewrites.transform_dialect.importing.importer import import_spec
 from opsplice.spec_lang.loading.loader import load_text
 from tests.effort import examples

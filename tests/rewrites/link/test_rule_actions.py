@@ -295,6 +295,24 @@ def test_of_alternatives_the_first_is_written(spliced):
     np.testing.assert_allclose(spliced(ABS, spec, {}).run("main", X), -np.exp(X), rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("args", "wanted"),
+    [
+        ("x, x, 0", lambda x: -(x + x)),
+        ("x, x, 2", lambda x: np.exp(-(x + x))),
+        ("x, x, 1", lambda x: np.tanh(-(x + x))),
+    ],
+)
+def test_the_alternative_that_is_asked_for_is_written(spliced, args, wanted):
+    spec = f"""{PATTERN}
+    pattern either<S>(x: tensor<m x n x S>, y: tensor<m x n x S>, kind: i32 = 0) {{
+      z = negf(x | addf(x, y))
+      z | tanh(z) with kind = 1 | exp(z) with kind = 2
+    }}
+    replace p with either({args})"""
+    np.testing.assert_allclose(spliced(ABS, spec, {}).run("main", X), wanted(X), rtol=1e-5)
+
+
 def test_a_pattern_for_dims_that_are_one_in_some_tensors(spliced):
     """A batch of unknown size and its heads: one dim in q, two in k."""
     model = """

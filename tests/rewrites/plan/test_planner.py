@@ -72,6 +72,18 @@ def test_a_condition_on_an_input_of_an_alternative_that_is_not_taken(bench, wher
     assert summary(bench(CHAIN, f"{spec} replace either where {where} with one(a)").plan())[0] == planned
 
 
+def test_a_kernel_whose_buffer_is_not_optional_takes_only_matches_that_have_it(bench):
+    """And a rule that does not pass it takes those that lack it."""
+    chain = CHAIN + CHAIN.replace("@f", "@other").replace("arith.mulf %a, %b", "arith.addf %a, %b")
+    spec = KERNELS + "pattern either(a: tensor<n x f32>, b: tensor<n x f32>) { negf(absf(mulf?(a, b))) }\n"
+    symbols, reasons = summary(bench(chain, f"{spec} replace either with two(a, b)").plan())
+    assert symbols == ["two"]
+    assert reasons == ["it has no b, and kernel two's buffer is not `optional`"]
+    symbols, reasons = summary(bench(chain, f"{spec} replace either with one(a)").plan())
+    assert symbols == ["one"]
+    assert reasons == ["it has b, which the rule does not pass"]
+
+
 def test_an_earlier_rule_takes_the_parts_of_a_later_one(bench):
     rules = "replace mul with two(a, b)\nreplace neg_abs_mul with other(a, b)"
     symbols, reasons = summary(bench(CHAIN, KERNELS + rules).plan())
