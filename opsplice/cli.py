@@ -20,8 +20,9 @@ from opsplice import streams
 from opsplice.commands.arguments import command_line
 from opsplice.errors import OpspliceError, failure_outside
 
-# Commands whose names are words of Python, or short ones.
+# The modules of commands that have another name, or are in a folder.
 _MODULES = {"import": "import_spec", "fmt": "format"}
+_MODULES |= {name: f"measuring.{name}" for name in ("bench", "survey", "tune", "verify")}
 _TIME_LIMIT = "OPSPLICE_BUILD_TIMEOUT"
 
 

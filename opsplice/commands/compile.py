@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> Answer | int:
 
 def _verified(options: argparse.Namespace) -> list[str]:
     """Have rules left alone whose numbers do not hold. Returns what is wrong with each."""
-    from opsplice.commands.verify import failed_rules
+    from opsplice.commands.measuring.verify import failed_rules
 
     failed = failed_rules(options)
     if failed and options.verify_or_fail:

@@ -17,7 +17,7 @@ from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.spec_errors import Diagnostic, SpecError, did_you_mean, render, warning
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.build import llvm
-from opsplice.targets.formats import spirv_names
+from opsplice.targets.formats.spirv import spirv_names
 
 # The backends of clauses whose features are capabilities of SPIR-V.
 _VULKAN = ("vulkan", "spirv", "wgsl")

@@ -31,8 +31,8 @@ from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, Spirv
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
 from opsplice.targets.backends.backend import MLIR, Backend
 from opsplice.targets.build import compiler_flags, shaders, spirv_val
-from opsplice.targets.formats import spirv_binary, spirv_reader
 from opsplice.targets.formats.entries import Entry
+from opsplice.targets.formats.spirv import spirv_binary, spirv_reader
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.

@@ -14,7 +14,7 @@ from pathlib import Path
 from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import SpirvTarget
 from opsplice.targets.build.toolchains import run_program
-from opsplice.targets.formats import spirv_reader
+from opsplice.targets.formats.spirv import spirv_reader
 
 HOW_TO_GET = "apt-get install spirv-tools"
 

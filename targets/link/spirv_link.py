@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.formats import spirv_reader
-from opsplice.targets.formats.spirv_reader import IGNORED, Instruction, Op
+from opsplice.targets.formats.spirv import spirv_reader
+from opsplice.targets.formats.spirv.spirv_reader import IGNORED, Instruction, Op
 from opsplice.targets.link.function_choice import choose
 
 _LINKAGE_ATTRIBUTES, _EXPORT, _IMPORT = 41, 0, 1

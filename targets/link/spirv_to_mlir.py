@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.formats import spirv_reader
-from opsplice.targets.formats.spirv_reader import IGNORED, Declarations, Instruction, Op
+from opsplice.targets.formats.spirv import spirv_reader
+from opsplice.targets.formats.spirv.spirv_reader import IGNORED, Declarations, Instruction, Op
 
 # Instructions with a result type, a result and operands that are all values, which say all that there is to say.
 _PLAIN = {

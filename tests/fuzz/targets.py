@@ -309,7 +309,7 @@ def _spirv() -> list[bytes]:
 
 
 def _read_spirv(data: bytes) -> None:
-    from opsplice.targets.formats import spirv_binary, spirv_reader
+    from opsplice.targets.formats.spirv import spirv_binary, spirv_reader
     from opsplice.targets.link import spirv_link, spirv_to_mlir
 
     name = "k.spv"
@@ -675,7 +675,7 @@ def _shaders() -> list[bytes]:
 def _compile_shader(data: bytes) -> None:
     from opsplice.targets.artifacts.artifact import SpirvTarget
     from opsplice.targets.build import shaders
-    from opsplice.targets.formats import spirv_binary
+    from opsplice.targets.formats.spirv import spirv_binary
 
     with _file(data, "k.wgsl") as path:
         module = path.with_suffix(".spv")

@@ -14,7 +14,7 @@ from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget, SpirvTarget
 from opsplice.targets.backends import cpu, spirv
 from opsplice.targets.build import shaders, spirv_val
-from opsplice.targets.formats.spirv_binary import offered, reflect
+from opsplice.targets.formats.spirv.spirv_binary import offered, reflect
 from opsplice.targets.registry.store import Store
 from tests.targets.formats import spirv_assembly as asm
 from tests.targets.formats.spirv_assembly import kernel, load, op

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.formats import spirv_reader
-from opsplice.targets.formats.spirv_binary import LIMITS, SpirvModule, choose_entry, offered, reflect
+from opsplice.targets.formats.spirv import spirv_reader
+from opsplice.targets.formats.spirv.spirv_binary import LIMITS, SpirvModule, choose_entry, offered, reflect
 from tests.effort import examples
 from tests.targets.formats import spirv_assembly as asm
 from tests.targets.formats.spirv_assembly import (

@@ -9,7 +9,7 @@ from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import ArtifactRequest, SpirvTarget
 from opsplice.targets.backends import spirv
 from opsplice.targets.build import shaders
-from opsplice.targets.formats.spirv_binary import offered, reflect
+from opsplice.targets.formats.spirv.spirv_binary import offered, reflect
 from tests.targets.link.launching import launch
 
 # Takes f: f32, k: i64 and a tensor<?xf32> of n elements; gives a * f + k. Push constants: f, k low, k high, n.

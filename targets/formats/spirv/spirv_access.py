@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.formats.spirv_reader import Declarations, Instruction, Op, damaged, functions
+from opsplice.targets.formats.spirv.spirv_reader import Declarations, Instruction, Op, damaged, functions
 
 # Where the pointer is that an instruction derives its result from, its result being a pointer too.
 _CHAINS = {60: 2, 65: 2, 66: 2, 67: 2, 70: 2, 83: 2, 124: 2, 4419: 3, 4420: 3, 4423: 3, 4424: 3, 5398: 2}

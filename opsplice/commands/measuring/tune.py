@@ -7,10 +7,10 @@ import os
 import sys
 from pathlib import Path
 
+from opsplice.commands.measuring.verify import number
 from opsplice.commands.shared.answer import Answer, to_stdout
 from opsplice.commands.shared.isolated import on_model
 from opsplice.commands.shared.jobs import job_here
-from opsplice.commands.verify import number
 from opsplice.files import check_folder
 from opsplice.reports.render import Status, colored
 

@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from opsplice.commands.measuring.verify import inputs_of, number, prepared_job, verified
 from opsplice.commands.shared.answer import Answer
-from opsplice.commands.verify import inputs_of, number, prepared_job, verified
 from opsplice.files import check_folder, write_file
 from opsplice.reports.render import Status, colored
 

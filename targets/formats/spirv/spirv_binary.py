@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.formats import spirv_names
 from opsplice.targets.formats.entries import Access, Entry, Limits, Slot, find, missing
-from opsplice.targets.formats.spirv_access import Access as Accessed
-from opsplice.targets.formats.spirv_access import Accesses
-from opsplice.targets.formats.spirv_reader import (
+from opsplice.targets.formats.spirv import spirv_names
+from opsplice.targets.formats.spirv.spirv_access import Access as Accessed
+from opsplice.targets.formats.spirv.spirv_access import Accesses
+from opsplice.targets.formats.spirv.spirv_reader import (
     Declarations,
     Decoration,
     Op,

@@ -1,0 +1,1 @@
+"""Commands that run a model's computations: whether numbers hold, and what they cost."""

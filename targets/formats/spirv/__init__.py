@@ -1,0 +1,1 @@
+"""SPIR-V: its words and declarations, what entry points take and touch, and names of capabilities."""
