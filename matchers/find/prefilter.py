@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from iree.compiler import ir
 
-from opsplice.matchers.patterns.nodes import Accumulated, Choice, Graph, Named, Number, Setting
+from opsplice.matchers.patterns.nodes import Accumulated, Choice, Graph, Named, Node, Number, Setting
 from opsplice.matchers.terms import chains, constants
 from opsplice.matchers.terms.canonical import COMPARISONS, WIDTHS
-from opsplice.matchers.terms.terms import Apply, Constant, Reduce, Started
+from opsplice.matchers.terms.terms import Apply, Constant, Reduce, Started, Term
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import tree, vocabulary
 
@@ -117,13 +117,13 @@ class _Outlines:
         root = self.graph.results[0].node
         return self._of(root, depth) if depth > 1 else _inexact(self._of(root, depth))
 
-    def _of(self, node: Any, depth: int) -> Any:
+    def _of(self, node: Node, depth: int) -> Any:
         key = (id(node), depth)
         if key not in self._made:
             self._made[key] = self._make(node, depth)
         return self._made[key]
 
-    def _make(self, node: Any, depth: int) -> Any:
+    def _make(self, node: Node, depth: int) -> Any:
         """Parts that this module does not know fit anything."""
         if isinstance(node, Apply):
             operands = chains.operands(node)  # of a chain, in whatever grouping and order
@@ -161,18 +161,18 @@ def _inexact(outline: Any) -> Any:
     return outline._replace(below=below)
 
 
-def _fits_at_root(outline: Any, term: Any, views: Views) -> bool:
+def _fits_at_root(outline: Any, term: Term, views: Views) -> bool:
     """A match ends with the pattern's last op: no op that leaves a value as it is stands behind that."""
     if outline is not _ANYTHING and outline.kind == "choice":
         return any(_fits_at_root(option, term, views) for option in outline.below)
     return outline is _ANYTHING or _fits_op(outline, _made_by(outline, term, views), views)
 
 
-def _made_by(outline: Any, term: Any, views: Views) -> Any:
+def _made_by(outline: Any, term: Term, views: Views) -> Term:
     return _behind_casts(views, term, outline.what) if outline.casts else views.resolve(term)
 
 
-def _fits(outline: Any, term: Any, views: Views) -> bool:
+def _fits(outline: Any, term: Term, views: Views) -> bool:
     if outline is _ANYTHING:
         return True
     if outline.kind == "choice":
@@ -184,7 +184,7 @@ def _fits(outline: Any, term: Any, views: Views) -> bool:
     return source is not None and _fits(outline, source, views)
 
 
-def _fits_op(outline: Any, found: Any, views: Views) -> bool:
+def _fits_op(outline: Any, found: Term, views: Views) -> bool:
     kind, what, below, casts, _ = outline
     if kind == "constant":
         known = views.constant(found)
@@ -203,7 +203,7 @@ def _fits_op(outline: Any, found: Any, views: Views) -> bool:
     return any(_fit_below(what, below, spelling.args, views) for spelling in spellings)
 
 
-def _fits_reduction(outline: Any, found: Any, views: Views) -> bool:
+def _fits_reduction(outline: Any, found: Term, views: Views) -> bool:
     if isinstance(found, Reduce):
         return found.combiner == outline.what and _fits(outline.below, found.body, views)
     if outline.kind == "reduce" or not isinstance(found, Apply) or found.op != outline.what:
@@ -214,7 +214,7 @@ def _fits_reduction(outline: Any, found: Any, views: Views) -> bool:
     return source is not None and _fits(outline.below, source, views)
 
 
-def _behind_casts(views: Views, term: Any, wanted: str = "") -> Any:
+def _behind_casts(views: Views, term: Term, wanted: str = "") -> Term:
     """What makes a term, behind views and casts, but for a cast that is wanted itself."""
     found = views.resolve(term)
     while isinstance(found, Apply) and found.op in WIDTHS and found.op != wanted:
@@ -222,7 +222,7 @@ def _behind_casts(views: Views, term: Any, wanted: str = "") -> Any:
     return found
 
 
-def _fit_below(what: str, below: Sequence[Any], args: Sequence[Any], views: Views) -> bool:
+def _fit_below(what: str, below: Sequence[Any], args: Sequence[Term], views: Views) -> bool:
     """Whether the operands of an op fit, in either order where it commutes."""
     if len(args) != len(below):
         return False
@@ -233,12 +233,12 @@ def _fit_below(what: str, below: Sequence[Any], args: Sequence[Any], views: View
     return all(_fits(part, arg, views) for part, arg in zip(below, reversed(args), strict=True))
 
 
-def _pair_up(below: Sequence[Any], found: Sequence[Any], views: Views) -> bool:
+def _pair_up(below: Sequence[Any], found: Sequence[Term], views: Views) -> bool:
     """Whether each operand of a chain fits one of those found, looked at one by one."""
     return all(part is _ANYTHING or any(_fits(part, term, views) for term in found) for part in below)
 
 
-def _begins(outline: Any, term: Any, views: Views) -> bool:
+def _begins(outline: Any, term: Term, views: Views) -> bool:
     """Whether an op right below the outermost fits, though not all do."""
     if outline is not _ANYTHING and outline.kind == "choice":
         return any(_begins(option, term, views) for option in outline.below)

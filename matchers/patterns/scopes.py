@@ -6,11 +6,12 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 from opsplice.matchers.patterns.nodes import Label, Node
 from opsplice.spec_lang.syntax import tree, vocabulary
 
+_Dims = TypeVar("_Dims", bound="tree.Condition | tree.DimExpr")
 Maker = Callable[[tuple[Label, ...]], Node]
 
 
@@ -35,12 +36,12 @@ class Scope:
         return self.elements.get(name, name)
 
 
-def renamed(node: Any, scope: Scope) -> Any:
+def renamed(node: _Dims, scope: Scope) -> _Dims:
     """A comparison or dim arithmetic with a pattern's own names as the graph has them."""
     return tree.rebuilt(node, partial(_renamed_part, scope))
 
 
-def _renamed_part(scope: Scope, node: Any) -> Any:
+def _renamed_part(scope: Scope, node: object) -> object:
     if isinstance(node, tree.DimRef):
         return dataclasses.replace(node, name=scope.dims.get(node.name, scope.prefix + node.name))
     if isinstance(node, tree.Property):

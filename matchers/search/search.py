@@ -25,6 +25,7 @@ from opsplice.matchers.patterns.nodes import (
     Graph,
     Input,
     Named,
+    Node,
     Number,
     Product,
     Setting,
@@ -235,7 +236,7 @@ class Search:
             return False
         return self.end() if end is None else end()
 
-    def _branches(self, node: Any, term: Any) -> Iterator[Any]:
+    def _branches(self, node: Node | Operand | _Root, term: Term) -> Iterator[Any]:
         """The ways in which a node may match a term: each a function that gives further goals, or None if it fails."""
         if isinstance(node, _Root):
             others = self.roots.others(node.number)
@@ -266,6 +267,7 @@ class Search:
         elif isinstance(node, Accumulated):
             yield lambda: self._accumulated(node, term)
         elif isinstance(node, Operand):
+            assert isinstance(term, Access), "operands are whole values"
             for access in self.wholes.levels(term):
                 yield lambda access=access: self.wholes.operand(node.result, access)
         elif isinstance(node, Anything):

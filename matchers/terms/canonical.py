@@ -17,7 +17,7 @@ from typing import Any
 from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.equalities import REDUCE, TABLE, Computed, Form, Node, Row, Shape, shape
 from opsplice.matchers.terms.scalar_folding import FOLDED, fold
-from opsplice.matchers.terms.terms import Apply, Constant, Reduce, Started
+from opsplice.matchers.terms.terms import Apply, Constant, Reduce, Started, Term
 from opsplice.spec_lang.syntax import vocabulary
 
 Resolve = Callable[[Any], Any]
@@ -101,7 +101,7 @@ def turned(term: Apply, predicate: str) -> Apply | None:
     return Apply(term.op, term.args[::-1], attributes, term.type)
 
 
-def constant(term: Any, resolve: Resolve, depth: int = 0) -> Constant | None:
+def constant(term: object, resolve: Resolve, depth: int = 0) -> Constant | None:
     """The number that a term is, arithmetic on numbers included; None if it is not known to be one."""
     term = resolve(term)
     if isinstance(term, Constant):
@@ -120,7 +120,7 @@ def constant(term: Any, resolve: Resolve, depth: int = 0) -> Constant | None:
 # ---- forms -------------------------------------------------------------------------------------------------------
 
 
-def _bindings(wanted: Shape, term: Any, bound: Bound, resolve: Resolve) -> Iterator[Bound]:
+def _bindings(wanted: Shape, term: object, bound: Bound, resolve: Resolve) -> Iterator[Bound]:
     """The ways in which a term has a form: what each name in it stands for."""
     if isinstance(wanted, Node):
         found = resolve(term)
@@ -142,7 +142,9 @@ def _bindings(wanted: Shape, term: Any, bound: Bound, resolve: Resolve) -> Itera
         yield bound
 
 
-def _all_bindings(wanted: tuple[Shape, ...], terms: tuple[Any, ...], bound: Bound, resolve: Resolve) -> Iterator[Bound]:
+def _all_bindings(
+    wanted: tuple[Shape, ...], terms: tuple[Term, ...], bound: Bound, resolve: Resolve
+) -> Iterator[Bound]:
     if not wanted:
         yield bound
         return
@@ -150,7 +152,7 @@ def _all_bindings(wanted: tuple[Shape, ...], terms: tuple[Any, ...], bound: Boun
         yield from _all_bindings(wanted[1:], terms[1:], more, resolve)
 
 
-def _operands(wanted: Node, found: Any) -> Iterator[tuple[Any, ...]]:
+def _operands(wanted: Node, found: object) -> Iterator[tuple[Term, ...]]:
     """The operands of a term that is the op of a form, in each order that makes the same."""
     if isinstance(found, Reduce) and wanted.op == REDUCE + found.combiner:
         yield (found.body,)
@@ -217,7 +219,7 @@ def _is_sum_of_squares(bound: Bound, _: Apply, resolve: Resolve) -> bool:
     return _is_not_negative(bound["x"], resolve, 0)
 
 
-def _is_not_negative(term: Any, resolve: Resolve, depth: int) -> bool:
+def _is_not_negative(term: object, resolve: Resolve, depth: int) -> bool:
     """Whether a term is a sum, a mean or a product of squares."""
     term = resolve(term)
     if depth > _MAX_FOLD:
@@ -260,7 +262,7 @@ def hoisted(total: Reduce, resolve: Resolve) -> tuple[Apply, ...]:
     return (Apply("arith.mulf", (sum_of_rest, Constant(factor, body.type)), (), body.type),)
 
 
-def _split(term: Any, resolve: Resolve, depth: int) -> tuple[float, Any | None]:
+def _split(term: Term, resolve: Resolve, depth: int) -> tuple[float, Term | None]:
     """A term as the product of a number and of the rest, which is None where there is none."""
     known = constant(term, resolve)
     if known is not None:

@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from iree.compiler import ir
 
@@ -92,7 +91,7 @@ def _choice(choices: Sequence[str], element: str) -> str:
     return element if not choices or element in choices else choices[0]
 
 
-def _one_number(node: Any) -> Any:
+def _one_number(node: object) -> object:
     """A number of a range in its place: one that is halfway, or the end that is a finite number."""
     if not isinstance(node, tree.Constant) or node.high is None:
         return node

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from opsplice.spec_lang.checking.contraction_query import asked_sizes
 from opsplice.spec_lang.checking.types.element_types import Report, check_element
-from opsplice.spec_lang.checking.walks import children
+from opsplice.spec_lang.checking.walks import reached
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import did_you_mean, error
@@ -131,23 +131,13 @@ def _check_contracts(condition: tree.Predicate, report: Report) -> None:
 
 
 def _check_form(form: Expr, report: Report) -> None:
-    pending = [form]
-    while pending:
-        expr = pending.pop()
-        if isinstance(expr, tree.Alternatives):
-            pending += expr.options
-        elif not isinstance(expr, tree.Call) or expr.optional:
+    for expr in reached([form], into=lambda each: each.options if isinstance(each, tree.Alternatives) else ()):
+        if not isinstance(expr, tree.Alternatives) and (not isinstance(expr, tree.Call) or expr.optional):
             report(error(expr.span, "write an op or a pattern that makes the value, or alternatives of these"))
-    for expr in _within(form):
+    for expr in reached([form]):
         if isinstance(expr, tree.Uses) and expr.kind != "accumulated":
             message = f"{expr.kind} asks about parts of a match, and what makes a value is no part"
             report(error(expr.span, message, f"give it a name in the pattern and write `where {expr.kind}(name)`"))
-
-
-def _within(expr: Expr) -> Iterator[Expr]:
-    yield expr
-    for child in children(expr):
-        yield from _within(child)
 
 
 def _check_known(kind: str, name: str, span: Span, known: Iterable[str], report: Report) -> None:

@@ -11,16 +11,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from opsplice.spec_lang.checking.types.element_types import Report
 from opsplice.spec_lang.checking.walks import expressions
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax import vocabulary as known_ops
-from opsplice.spec_lang.syntax.spec_errors import Diagnostic, did_you_mean, error
+from opsplice.spec_lang.syntax.spec_errors import did_you_mean, error
 
 # More than this many are taken for a pattern that goes on using itself.
 MAX_INSTANCES = 1000
 _USE = re.compile(r"([A-Za-z_][\w.]*)<(.*)>\Z")
-
-Report = Callable[[Diagnostic], None]
 
 
 def instances(
@@ -89,9 +88,10 @@ def with_callees(pattern: tree.Pattern, callee: Callable[[tree.Call], str], inst
 def renaming(callee: Callable[[tree.Call], str]) -> Callable[[Any], Any]:
     """What gives calls of ops and patterns other callees, for `tree.rebuilt`."""
 
-    def change(node: Any) -> Any:
-        is_named = isinstance(node, tree.Call) and not node.quoted
-        return dataclasses.replace(node, callee=callee(node)) if is_named else node
+    def change(node: object) -> object:
+        if isinstance(node, tree.Call) and not node.quoted:
+            return dataclasses.replace(node, callee=callee(node))
+        return node
 
     return change
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from opsplice.spec_lang.syntax import tree
+
+_Node = TypeVar("_Node")
 
 # In the order of MLIR's predicates for parameters, MatchCmpIPredicateAttr.
 COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -54,33 +56,33 @@ def product(span: tree.Span, sizes: Iterable[tree.DimExpr]) -> tree.DimExpr:
     return functools.reduce(partial(tree.Arithmetic, span, "*"), others, first)
 
 
-def names_in(node: Any) -> frozenset[str]:
+def names_in(node: object) -> frozenset[str]:
     """The dims that a condition or dim arithmetic speaks of."""
     return frozenset(part.name for part in tree.parts(node) if isinstance(part, tree.DimRef))
 
 
-def numbers_in(node: Any) -> frozenset[str]:
+def numbers_in(node: object) -> frozenset[str]:
     """The dims and the properties, as they are written, that a condition or dim arithmetic speaks of."""
     return names_in(node) | {str(part) for part in tree.parts(node) if isinstance(part, tree.Property)}
 
 
-def strides_in(node: Any) -> list[tree.Property]:
+def strides_in(node: object) -> list[tree.Property]:
     """The strides that a condition or dim arithmetic speaks of."""
     return [part for part in tree.parts(node) if isinstance(part, tree.Property) and part.kind == "stride"]
 
 
-def divides_by_dim(node: Any) -> bool:
+def divides_by_dim(node: object) -> bool:
     """Whether something in a condition is undefined for some sizes."""
     divisions = (p for p in tree.parts(node) if isinstance(p, tree.Arithmetic) and p.op in DIVISIONS)
     return any(names_in(division.right) for division in divisions)
 
 
-def substituted(node: Any, values: Mapping[str, tree.DimExpr]) -> Any:
+def substituted(node: _Node, values: Mapping[str, tree.DimExpr]) -> _Node:
     """A condition or dim arithmetic with dims replaced by what `values` has for them."""
     return tree.rebuilt(node, lambda part: values.get(part.name, part) if isinstance(part, tree.DimRef) else part)
 
 
-def key(node: Any) -> Any:
+def key(node: object) -> Hashable:
     """What is equal for equal conditions, numbers and attributes, wherever they are written.
 
     A number is equal to one of the same kind only: 1, 1.0 and true are three, and so are zeros of both signs.
@@ -95,6 +97,6 @@ def key(node: Any) -> Any:
     return (type(node).__name__, *(key(v) for v in values if not isinstance(v, tree.Span)))
 
 
-def written(node: Any) -> str:
+def written(node: tree.Condition | tree.DimExpr) -> str:
     """How the spec itself writes a condition or dim arithmetic, in the names of its own pattern."""
-    return str(node.span.written)
+    return node.span.written

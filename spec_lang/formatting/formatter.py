@@ -14,24 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from opsplice.spec_lang.checking.walks import children
-from opsplice.spec_lang.formatting.one_line import (
-    INDENT,
-    argument_text,
-    arithmetic_text,
-    attribute_text,
-    clause_text,
-    code_text,
-    condition_text,
-    default_text,
-    flat_text,
-    head_text,
-    joined,
-    quote,
-    result_text,
-    tail_text,
-    type_text,
-    variables_text,
-)
+from opsplice.spec_lang.formatting import one_line
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.parser import blank_codes, parse
 from opsplice.spec_lang.syntax.tree import Span
@@ -165,7 +148,7 @@ class _Formatter:
     def _item(self, item: tree.Item) -> _Line:
         match item:
             case tree.Import():
-                layout = partial("import {}".format, quote(item.path))
+                layout = partial("import {}".format, one_line.quote(item.path))
             case tree.Kernel():
                 layout = partial(self._kernel, item)
             case tree.Builds():
@@ -175,25 +158,25 @@ class _Formatter:
             case tree.Rule():
                 layout = partial(self._rule, item)
             case tree.Run():
-                layout = partial("run {} at {}".format, quote(item.passes), item.phase)
+                layout = partial("run {} at {}".format, one_line.quote(item.passes), item.phase)
             case tree.Code():
-                layout = partial(code_text, item)
+                layout = partial(one_line.code_text, item)
         return _Line(item.span.start, item.span.end, layout)
 
     def _kernel(self, kernel: tree.Kernel) -> str:
-        head = f"kernel {kernel.name}{variables_text(kernel.type_variables)}("
-        parameters = [(p.span, f"{p.name}: {type_text(p.type)}") for p in kernel.parameters]
-        results = [(r.span, result_text(r)) for r in kernel.results]
-        where = f" where {condition_text(kernel.where)}" if kernel.where else ""
+        head = f"kernel {kernel.name}{one_line.variables_text(kernel.type_variables)}("
+        parameters = [(p.span, f"{p.name}: {one_line.type_text(p.type)}") for p in kernel.parameters]
+        results = [(r.span, one_line.result_text(r)) for r in kernel.results]
+        where = f" where {one_line.condition_text(kernel.where)}" if kernel.where else ""
         open_, close = self._parameter_brackets(kernel)
         end = kernel.results[-1].span.end
-        made = joined(results)
+        made = one_line.joined(results)
         if len(results) > 1:
             results_open, results_close = self._find("(", close), self._find(")", end)
             made = f"({made})"
             if self._has_comments(results_open, results_close):
                 made = f"({self._broken(results, results_open, results_close)})"
-        given = joined(parameters)
+        given = one_line.joined(parameters)
         opening = made.partition("\n")[0]
         if self._has_comments(open_, close) or len(f"{head}{given}) -> {opening}{where} {{") > WIDTH:
             given = self._broken(parameters, open_, close)
@@ -214,7 +197,7 @@ class _Formatter:
         lines = []
         if kernel.grid:
             start = self.text.rfind("grid", kernel.span.start, kernel.grid[0].span.start)
-            grid = f"grid ({', '.join(arithmetic_text(size) for size in kernel.grid)})"
+            grid = f"grid ({', '.join(one_line.arithmetic_text(size) for size in kernel.grid)})"
             lines.append(_Line(start, kernel.grid[-1].span.end, partial(str, grid)))
         if kernel.workgroup_span is not None:
             span = kernel.workgroup_span
@@ -222,23 +205,23 @@ class _Formatter:
             lines.append(_Line(span.start, span.end, partial(str, workgroup)))
         if kernel.symbol is not None and kernel.symbol_span is not None:
             start = self.text.rfind("symbol", kernel.span.start, kernel.symbol_span.start)
-            symbol = f"symbol {quote(kernel.symbol)}"
+            symbol = f"symbol {one_line.quote(kernel.symbol)}"
             lines.append(_Line(start, kernel.symbol_span.end, partial(str, symbol)))
         for clause in kernel.artifacts:
-            lines.append(_Line(clause.span.start, clause.span.end, partial(clause_text, clause)))
+            lines.append(_Line(clause.span.start, clause.span.end, partial(one_line.clause_text, clause)))
         return sorted(lines, key=lambda line: line.start)
 
     def _builds(self, builds: tree.Builds) -> str:
-        lines = [_Line(c.span.start, c.span.end, partial(clause_text, c, "file")) for c in builds.clauses]
+        lines = [_Line(c.span.start, c.span.end, partial(one_line.clause_text, c, "file")) for c in builds.clauses]
         return self._block(f"builds {builds.name} {{", self._find("{", builds.name_span.end), lines, builds.span.end)
 
     def _pattern(self, pattern: tree.Pattern) -> str:
-        head = f"pattern {pattern.name}{variables_text(pattern.type_variables, pattern.op_variables)}("
-        parameters = [(p.span, f"{p.name}: {p.type}{default_text(p)}") for p in pattern.parameters]
+        head = f"pattern {pattern.name}{one_line.variables_text(pattern.type_variables, pattern.op_variables)}("
+        parameters = [(p.span, f"{p.name}: {p.type}{one_line.default_text(p)}") for p in pattern.parameters]
         open_, close = self._parameter_brackets(pattern)
         through = f" through {', '.join(pattern.through)}" if pattern.through else ""
-        tail = f"){through}{f' where {condition_text(pattern.where)}' if pattern.where else ''} {{"
-        given = joined(parameters)
+        tail = f"){through}{f' where {one_line.condition_text(pattern.where)}' if pattern.where else ''} {{"
+        given = one_line.joined(parameters)
         if self._has_comments(open_, close) or len(head + given + tail) > WIDTH:
             given = self._broken(parameters, open_, close)
         brace = self._find("{", pattern.where.span.end if pattern.where else close)
@@ -253,8 +236,8 @@ class _Formatter:
         last_end = self._put_trailing(out, brace + 1)
         body: list[str] = []
         for line in lines:
-            last_end = self._put(body, line, INDENT, last_end)
-        self._put_comments(body, last_end, end - 1, INDENT, end)
+            last_end = self._put(body, line, one_line.INDENT, last_end)
+        self._put_comments(body, last_end, end - 1, one_line.INDENT, end)
         if not body and out == [header]:
             return f"{header}}}"
         return "\n".join([*out, *body, "}"])
@@ -262,47 +245,47 @@ class _Formatter:
     def _rule(self, rule: tree.Rule) -> str:
         at = f" at {rule.phase}" if rule.phase else ""
         priority = f" priority {rule.priority}" if rule.priority else ""
-        where = f" where {condition_text(rule.where)}" if rule.where else ""
+        where = f" where {one_line.condition_text(rule.where)}" if rule.where else ""
         if not (rule.replaces or rule.attributes):
             return f"keep {rule.pattern}{at}{priority}{where}"
-        when = f" when {condition_text(rule.when)}" if rule.when else ""
+        when = f" when {one_line.condition_text(rule.when)}" if rule.when else ""
         subject = f"{rule.pattern}{at}{priority}{where}{when} with "
         if rule.attributes:
-            return f"annotate {subject}{{{', '.join(map(attribute_text, rule.attributes))}}}"
+            return f"annotate {subject}{{{', '.join(map(one_line.attribute_text, rule.attributes))}}}"
         if rule.code is not None:
-            return f"replace {subject}{code_text(rule.code)}{' otherwise keep' if rule.keep else ''}"
+            return f"replace {subject}{one_line.code_text(rule.code)}{' otherwise keep' if rule.keep else ''}"
         head = f"replace {subject}{rule.kernel}("
-        args = [(a.span, argument_text(a)) for a in rule.args]
+        args = [(a.span, one_line.argument_text(a)) for a in rule.args]
         tail = f"){' otherwise keep' if rule.keep else ''}"
-        given = joined(args)
+        given = one_line.joined(args)
         open_ = self._find("(", rule.kernel_span.end)
         close = self._find(")", rule.args[-1].span.end if args else open_)
         if self._has_comments(open_, close) or len(head + given + tail) > WIDTH:
             items = [(a.span, partial(self._laid_argument, a)) for a in rule.args]
-            lines = self._elements(items, INDENT, open_, close)
+            lines = self._elements(items, one_line.INDENT, open_, close)
             given = "\n" + "\n".join(lines) + "\n" if lines else ""
         return head + given + tail
 
     def _laid_argument(self, arg: tree.Argument) -> str:
         if isinstance(arg, tree.Computed):
-            return self._expr(arg.expr, INDENT, INDENT, 1)
-        return argument_text(arg)
+            return self._expr(arg.expr, one_line.INDENT, one_line.INDENT, 1)
+        return one_line.argument_text(arg)
 
     # ---- bodies ----
 
     def _let(self, let: tree.Let) -> str:
         target = f"{', '.join(let.names)} = "
-        return target + self._expr(let.expr, INDENT, INDENT + len(target))
+        return target + self._expr(let.expr, one_line.INDENT, one_line.INDENT + len(target))
 
     def _values(self, values: Sequence[tree.Expr]) -> str:
         first, end = values[0].span.end, values[-1].span.end
         commented = self._has_comments(first, end)
-        texts = [self._expr(value, INDENT, INDENT, 1) for value in values]
+        texts = [self._expr(value, one_line.INDENT, one_line.INDENT, 1) for value in values]
         flat = ", ".join(texts)
-        if len(texts) == 1 or (not commented and "\n" not in flat and INDENT + len(flat) <= WIDTH):
+        if len(texts) == 1 or (not commented and "\n" not in flat and one_line.INDENT + len(flat) <= WIDTH):
             return flat
         items = [(v.span, partial(str, text)) for v, text in zip(values, texts, strict=True)]
-        return "\n".join(self._elements(items, INDENT, first, end, last_comma=False)).lstrip()
+        return "\n".join(self._elements(items, one_line.INDENT, first, end, last_comma=False)).lstrip()
 
     def _expr(self, expr: tree.Expr, indent: int, column: int, reserve: int = 0) -> str:
         """An expression that starts at a column; what it breaks into stands deeper than indent."""
@@ -310,7 +293,7 @@ class _Formatter:
             return self._alternatives(expr, indent, column, reserve)
         if isinstance(expr, tree.Setting):
             return self._setting(expr, indent, column, reserve)
-        flat = flat_text(expr).replace("\n", "\n" + " " * indent)
+        flat = one_line.flat_text(expr).replace("\n", "\n" + " " * indent)
         open_ = self._open_bracket(expr)
         if open_ is None:
             return flat
@@ -319,24 +302,24 @@ class _Formatter:
         commented = self._has_comments(open_, close)
         if not commented and (not args or column + len(flat.partition("\n")[0]) + reserve <= WIDTH):
             return flat
-        deeper = indent + INDENT
+        deeper = indent + one_line.INDENT
         items = [(arg.span, partial(self._expr, arg, deeper, deeper, 1)) for arg in args]
         rest = isinstance(expr, tree.Call) and expr.rest
         lines = self._elements(items, deeper, open_, close)
         if rest:
             lines.append(f"{' ' * deeper}...,")
-        tail = tail_text(expr).replace("\n", "\n" + " " * indent)
-        return f"{head_text(expr)}(\n" + "\n".join(lines) + f"\n{' ' * indent}){tail}"
+        tail = one_line.tail_text(expr).replace("\n", "\n" + " " * indent)
+        return f"{one_line.head_text(expr)}(\n" + "\n".join(lines) + f"\n{' ' * indent}){tail}"
 
     def _setting(self, expr: tree.Setting, indent: int, column: int, reserve: int) -> str:
-        said = tail_text(expr)
+        said = one_line.tail_text(expr)
         open_, close = ("(", ")") if isinstance(expr.arg, tree.Alternatives) else ("", "")
         written = self._expr(expr.arg, indent, column + len(open_), reserve + len(said) + len(close))
         return f"{open_}{written}{close}{said}"
 
     def _alternatives(self, expr: tree.Alternatives, indent: int, column: int, reserve: int) -> str:
         """`a | b`, each on a line of its own where they do not fit on one, or a comment stands between them."""
-        fits = column + len(flat_text(expr)) + reserve <= WIDTH
+        fits = column + len(one_line.flat_text(expr)) + reserve <= WIDTH
         texts: list[str] = []
         comments: list[list[_Comment]] = []
         position = expr.span.start
@@ -364,7 +347,7 @@ class _Formatter:
 
     def _broken(self, items: Iterable[tuple[Span, str]], open_: int, close: int) -> str:
         """A declaration's list between brackets, one element a line."""
-        lines = self._elements([(span, partial(str, text)) for span, text in items], INDENT, open_, close)
+        lines = self._elements([(span, partial(str, text)) for span, text in items], one_line.INDENT, open_, close)
         return "\n" + "\n".join(lines) + "\n" if lines else ""
 
     def _elements(
@@ -394,6 +377,3 @@ class _Formatter:
                 position = trailing.end
         out += [" " * indent + c.text for c in self._take(position, close)]
         return out
-
-
-# ---- what never breaks -----------------------------------------------------------------------------------------------

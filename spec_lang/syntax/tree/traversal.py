@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from opsplice.spec_lang.syntax.tree.spans import Span
+
+_Node = TypeVar("_Node")
 
 
 def parts(node: object) -> Iterator[Any]:
@@ -24,12 +26,14 @@ def parts(node: object) -> Iterator[Any]:
             pending.extend([getattr(part, name) for name in reversed(kind.__dataclass_fields__)])
 
 
-def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
+def rebuilt(node: _Node, change: Callable[[Any], Any]) -> _Node:
     """A node, or several, with each dataclass in it as `change` gives it, spans too, the inner ones first."""
+    made: Any = node
     if isinstance(node, tuple):
-        return tuple(rebuilt(part, change) for part in node)
-    if not dataclasses.is_dataclass(node) or isinstance(node, type):
-        return node
-    if isinstance(node, Span):
-        return change(node)
-    return change(type(node)(**{f.name: rebuilt(getattr(node, f.name), change) for f in dataclasses.fields(node)}))
+        made = tuple(rebuilt(part, change) for part in node)
+    elif isinstance(node, Span):
+        made = change(node)
+    elif dataclasses.is_dataclass(node) and not isinstance(node, type):
+        fields = {f.name: rebuilt(getattr(node, f.name), change) for f in dataclasses.fields(node)}
+        made = change(type(node)(**fields))
+    return cast("_Node", made)
