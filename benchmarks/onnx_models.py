@@ -23,8 +23,9 @@ class Model:
 
 @dataclass
 class Graph:
-    """Nodes in order; every method returns the name of a value."""
+    """Nodes in order; every method returns the name of a value. takes_weights: weights are inputs."""
 
+    takes_weights: bool = False
     random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     weights: list[onnx.TensorProto] = field(default_factory=list)
@@ -36,6 +37,10 @@ class Graph:
         return name
 
     def constant(self, value: Any) -> str:
+        if self.takes_weights and np.ndim(value) and np.asarray(value).dtype == np.float32:
+            name = f"x{len(self.inputs)}"
+            self.inputs[name] = value
+            return name
         name = f"w{len(self.weights)}"
         self.weights.append(numpy_helper.from_array(np.asarray(value), name))
         return name
@@ -212,9 +217,9 @@ def conv_of_inputs(c: int, size: int, o: int) -> Model:
     return graph.model(graph.op("Conv", graph.input(1, c, size, size), graph.input(o, c, 3, 3), pads=[1] * 4))
 
 
-def normed_convs(c: int = 3, o: int = 40, size: int = 20) -> Model:
+def normed_convs(takes_weights: bool = False, c: int = 3, o: int = 40, size: int = 20) -> Model:
     """As PyTorch has them before their norms are folded: a convolution and a depthwise one."""
-    graph = Graph()
+    graph = Graph(takes_weights)
     y = graph.op("Conv", graph.input(1, c, size, size), graph.weight(o, c, 3, 3), strides=[2, 2])
     y = graph.relu6(graph.batch_norm(y, o))
     y = graph.op("Conv", y, graph.weight(o, 1, 3, 3), group=o, pads=[1] * 4)

@@ -85,6 +85,18 @@ def test_convolution(kernel, guarded, channels_last, c, h, w, o, size, stride, d
         np.testing.assert_allclose(out, activation(function, wanted), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(("o", "c", "size"), [(70, 7, (3, 3)), (32, 70, (1, 1)), (5, 3, (7, 5)), (40, 2, (1, 9))])
+def test_filters_are_packed_and_scaled(kernel, guarded, o, c, size):
+    random = np.random.default_rng(0)
+    f, factor = (guarded(random.standard_normal(shape).astype(np.float32)) for shape in ((o, c, *size), (o,)))
+    wanted, scaled = packed(f), packed(f * factor[:, None, None, None])
+    for name, given, panels in (("pack", (f,), wanted), ("scale", (f, factor), scaled)):
+        out = guarded(np.full(panels.shape, np.nan, np.float32))
+        for at in range(len(panels)):
+            kernel("convolution/convolution.c", f"opsplice_{name}_filter")(*given, out, o, c, *size, at)
+        np.testing.assert_array_equal(out, panels)
+
+
 # Height and width, filter, strides, dilations, zeros above, left, below and right.
 DEPTHWISE = [
     *(

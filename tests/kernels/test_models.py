@@ -70,6 +70,10 @@ MODELS = {
     "four bits": (lambda: onnx_models.nibble_linear(3, 96, 40), {"nibble_linear": 1}),
     "signed bytes": (signed_bytes, {"byte_linear": 2}),
     "normed": (onnx_models.normed_convs, {"convolution_packed": 1, "depthwise_rows": 1}),
+    "normed by inputs": (
+        lambda: onnx_models.normed_convs(takes_weights=True),
+        {"convolution_packed": 1, "depthwise_rows": 1},
+    ),
     "filter that is an input": (lambda: onnx_models.conv_of_inputs(5, 14, 40), {"convolution_packed": 1}),
     "convolutions": (onnx_models.varied_convs, CONVOLUTIONS),
     "convolutions of a dynamic batch": (lambda: onnx_models.varied_convs("batch"), CONVOLUTIONS),

@@ -13,7 +13,7 @@
 // Grid: (p, ceildiv(oh, 8), n); a workgroup does a panel of 32 channels by 8 rows.
 #include "../tile.h"
 
-enum { HEIGHT = 8, LENGTH = 448, PLACES = (ROWS + LANES - 1) / LANES * LANES, AHEAD = 8 * PANEL };
+enum { HEIGHT = 8, LENGTH = 448, DEPTH = 64, PLACES = (ROWS + LANES - 1) / LANES * LANES, AHEAD = 8 * PANEL };
 // Of copies: the longest piece of a row with all taps, and floats in all. A kernel has at most 2 * TAPS taps, so that these do.
 enum { SPAN = 64, TAPS = 128, PIECES = SPAN * TAPS };
 // Of products: channels at most, places at least, and what a tile of them has: vectors of places, and channels.
@@ -298,6 +298,25 @@ void opsplice_convolution(const float *x, const float *w, const float *bias, con
       x_c, x_h, x_w, rest_c, rest_h, rest_w, out_c, out_h, out_w,
   };
   convolve(of, oh, ow, y, least(oh, y + HEIGHT));
+}
+
+// Packs a panel of a filter [o, c, kh, kw], times factor[o]. Grid: (ceildiv(o, 32)).
+void opsplice_scale_filter(const float *f, const float *factor, float *out, size_t o, size_t c, size_t kh, size_t kw,
+                          size_t workgroup_x) {
+  const size_t first = workgroup_x * PANEL, columns = least(PANEL, o - first), depth = c * kh * kw;
+  f += first * depth, out += first * depth;
+  for (size_t at = 0, count; at < depth; at += count, f += count, out += count * PANEL) {
+    count = least(DEPTH, depth - at);
+    pack_panel(f, depth, 1, columns, count, out);
+    for (size_t v = 0; factor && v < columns; v += LANES) {
+      const floats by = load_up_to(factor + first + v, columns - v, 0.0f);
+      for (size_t i = v; i < count * PANEL; i += PANEL) store(out + i, load(out + i) * by);
+    }
+  }
+}
+
+void opsplice_pack_filter(const float *f, float *out, size_t o, size_t c, size_t kh, size_t kw, size_t workgroup_x) {
+  opsplice_scale_filter(f, 0, out, o, c, kh, kw, workgroup_x);
 }
 
 // In groups of channels, each with a filter of its own. Grid: (p, ceildiv(oh, 8), n * g).
