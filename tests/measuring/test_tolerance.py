@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from opsplice.measuring.verifying.tolerance import judge, limit_of
+from opsplice.measuring.verifying.tolerance import MOVES, judge, limit_of, moved
 
 LIMIT = limit_of(np.dtype(np.float32), 1)
 
@@ -51,3 +51,19 @@ def test_long_sums_may_be_off_by_more() -> None:
     assert limit_of(np.dtype(np.float16), 1) > 1000 * LIMIT
     assert limit_of(np.dtype(np.int8), 10_000) == 0
     assert limit_of(np.dtype(np.float32), 1, 0.5) == 0.5
+
+
+def test_what_depends_on_the_last_bits_of_its_inputs_may_be_off_by_more() -> None:
+    """A softmax of large numbers in f32; not one that is off in a row where the inputs tell, nor one with a NaN."""
+
+    def softmax(x: np.ndarray) -> np.ndarray:
+        e = np.exp(x - x.max(axis=-1, keepdims=True))
+        return e / e.sum(axis=-1, keepdims=True)
+
+    x = np.array([[9e3, 9e3 + 0.25, 5e2], [1.0, 2.0, 3.0]], np.float32)
+    exact, of_moved = softmax(x.astype(np.float64)), [softmax(moved(x, seed)) for seed in range(MOVES)]
+    off = np.array([[2e-3, -2e-3, 0.0], [0.0, 0.0, 0.0]])
+    for change, is_taken in ((off, True), (off[::-1], False), (100 * off, False), (np.nan * off, False)):
+        result = (exact + change).astype(np.float32)
+        assert judge(result, exact.astype(np.float32), exact, LIMIT).reason
+        assert (judge(result, exact.astype(np.float32), exact, LIMIT, 1, of_moved).reason == "") == is_taken

@@ -3,20 +3,24 @@
     |result - exact|  <=  limit * the largest exact number of the row
 
 The limit is eps * (32 + 4 * sqrt(n)), where eps is the spacing of the element type at 1 and n how many numbers the
-longest sum adds. Twice what IREE's own code is off is never too much, up to 64 limits. Integers are to be equal. NaN
-and infinities are to be where both the f64 oracle and IREE's own code have them; where these differ nothing is judged.
+longest sum adds. Twice what IREE's own code is off is never too much, up to 64 limits; nor is 16 times what the exact
+row moves by when each input moves by eps, as the softmax of large numbers does. Integers are to be equal. NaN and
+infinities are to be where both the f64 oracle and IREE's own code have them; where these differ nothing is judged.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 _STEPS, _STEPS_OF_SUMS = 32, 4
-_OF_REFERENCE, _MOST_LIMITS = 2, 64
+_OF_REFERENCE, _MOST_LIMITS, _OF_MOVED = 2, 64, 16
+# How often inputs are moved.
+MOVES = 4
 # A row of almost nothing is compared with this part of the largest number anywhere.
 _OF_ALL = 1e-3
 
@@ -44,6 +48,12 @@ def limit_of(dtype: np.dtype, longest_sum: int, given: float | None = None) -> f
     return float(_limits(dtype).eps) * (_STEPS + _STEPS_OF_SUMS * math.sqrt(longest_sum))
 
 
+def moved(array: np.ndarray, seed: int) -> np.ndarray:
+    """Floats that are off by the spacing of their type, up or down by chance, in f64."""
+    signs = np.random.default_rng(seed).choice((-1.0, 1.0), array.shape)
+    return array.astype(np.float64) * (1 + float(_limits(array.dtype).eps) * signs)
+
+
 def _limits(dtype: np.dtype) -> Any:
     """What numpy calls `finfo`; bf16 and other floats of kind V are those of ml_dtypes."""
     if dtype.kind == "f":
@@ -55,11 +65,17 @@ def _limits(dtype: np.dtype) -> Any:
 
 
 def judge(
-    result: np.ndarray, reference: np.ndarray, exact: np.ndarray | None, limit: float, longest_sum: int = 1
+    result: np.ndarray,
+    reference: np.ndarray,
+    exact: np.ndarray | None,
+    limit: float,
+    longest_sum: int = 1,
+    of_moved: Sequence[np.ndarray] = (),
 ) -> Judgement:
     """Compare a result with the exact one (None: with the reference, which is IREE's own code).
 
-    Each number of a sum may be flushed to zero if it is denormal.
+    of_moved: what is exact for inputs that are `moved`, each time. Each number of a sum may be flushed to zero if it is
+    denormal.
     """
     if result.shape != reference.shape:
         return Judgement(math.inf, None, limit, f"its shape is {result.shape}, wanted {reference.shape}")
@@ -79,8 +95,12 @@ def judge(
         others = _errors(other, wanted, judged, scale, least)
     off, reference_off = _most(errors), None if exact is None else _most(others)
     allowed = limit if reference_off is None else max(limit, min(_OF_REFERENCE * reference_off, _MOST_LIMITS * limit))
-    reason = _first(misplaced, result, rounded) or _first(errors > allowed, result, rounded)
-    return Judgement(off, reference_off, allowed, reason, int(np.size(judged) - np.count_nonzero(judged)))
+    moves = [_errors(other, wanted, judged & np.isfinite(other), scale, least) for other in of_moved]
+    rows = np.maximum(
+        allowed, _OF_MOVED * np.max([0 * errors, *moves], axis=0).max(axis=-1, keepdims=True, initial=0.0)
+    )
+    reason = _first(misplaced, result, rounded) or _first(errors > rows, result, rounded)
+    return Judgement(off, reference_off, _most(rows), reason, int(np.size(judged) - np.count_nonzero(judged)))
 
 
 def difference(one: np.ndarray, other: np.ndarray) -> float:

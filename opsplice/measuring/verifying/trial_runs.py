@@ -109,6 +109,9 @@ def _tried(
         plain, known = programs.call("plain", cut, zeros), oracle.results(cut.function, zeros.values)
         again, still = _judged(cut, found, plain, known, given)
         worst, reason = (worst, reason) if still else (again, "")
+    elif reason and given is None and exact is not None:
+        moved = [oracle.results(cut.function, inputs.moved(seed).values) for seed in range(tolerance.MOVES)]
+        worst, reason = _judged(cut, found, reference, exact, given, [m for m in moved if m is not None])
     reason = reason or found.reason
     if inputs.is_first and not reason:
         for step in _orders(programs, cut, inputs, number, found.results):
@@ -120,13 +123,19 @@ def _tried(
 
 
 def _judged(
-    cut: Cut, found: _Results, reference: _Results, exact: list[np.ndarray] | None, given: float | None
+    cut: Cut,
+    found: _Results,
+    reference: _Results,
+    exact: list[np.ndarray] | None,
+    given: float | None,
+    of_moved: Sequence[list[np.ndarray]] = (),
 ) -> tuple[tolerance.Judgement, str]:
     """The worst of the results of a call, and what is wrong with it, "" if nothing is."""
     judged = []
     for at, (result, wanted) in enumerate(zip(found.results, reference.results, strict=True)):
         limit = max(cut.width, tolerance.limit_of(result.dtype, cut.longest_sum, given))
-        judgement = tolerance.judge(result, wanted, None if exact is None else exact[at], limit, cut.longest_sum)
+        known, others = None if exact is None else exact[at], [each[at] for each in of_moved]
+        judgement = tolerance.judge(result, wanted, known, limit, cut.longest_sum, others)
         hole = found.unwritten[at] & ~reference.unwritten[at]
         reason = judgement.reason
         if reason and hole.any():

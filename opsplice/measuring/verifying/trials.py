@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from opsplice.errors import OpspliceError
 from opsplice.measuring.cutting.records import Cut, Part
+from opsplice.measuring.verifying import tolerance
 from opsplice.runtime.declared_functions import Function, ValueType
 from opsplice.runtime.value_text import ELEMENT_TYPES
 
@@ -40,8 +41,15 @@ class Inputs:
 
     def without_denormals(self) -> Inputs:
         """The same with zeros in their place."""
-        flushed = (_flushed(v) if isinstance(v, np.ndarray) and _is_float(v.dtype) else v for v in self.values)
-        return dataclasses.replace(self, values=tuple(flushed))
+        return self._with_floats(_flushed)
+
+    def moved(self, seed: int) -> Inputs:
+        """The same with each float off by the spacing of its type."""
+        return self._with_floats(lambda array: tolerance.moved(array, seed))
+
+    def _with_floats(self, change: Callable[[np.ndarray], np.ndarray]) -> Inputs:
+        values = (change(v) if isinstance(v, np.ndarray) and _is_float(v.dtype) else v for v in self.values)
+        return dataclasses.replace(self, values=tuple(values))
 
 
 def inputs_of(cut: Cut, recorded: Sequence[Any] | None, kinds: Sequence[str] = KINDS) -> Iterator[Inputs]:
