@@ -50,6 +50,8 @@ class Extent:
         return atom if self.factor == power == 1 and not rest else None
 
     def __mul__(self, other: Extent) -> Extent:
+        if not (self.atoms and other.atoms):
+            return Extent(self.factor * other.factor, self.atoms or other.atoms)
         powers = Counter(dict(self.atoms))
         powers.update(dict(other.atoms))
         return Extent(self.factor * other.factor, frozenset(powers.items()))

@@ -133,9 +133,10 @@ class Inputs:
             if bound is None or not is_tensor(access.value):
                 continue
             sizes, indices = bound
-            extents = [address.extent_of(self.views, size) for size in flat(sizes)]
+            extents = tuple(address.extent_of(self.views, size) for size in flat(sizes))
             tensor = address.Tensor(self.views, extents, tuple(i for group in indices for i in group))
-            places = [each for each in tensor.places(access) if _has_strides(each[1], node.labels, indices)]
+            held = self.views.remembered(access, (tensor.indices, extents), lambda t=tensor, a=access: [*t.places(a)])
+            places = [each for each in held if _has_strides(each[1], node.labels, indices)]
             binding = self._at_places(node, places, extents)
             if binding is None:
                 continue

@@ -36,33 +36,29 @@ class Amount:
 
     @staticmethod
     def of(value: int | Extent) -> Amount:
-        found = Extent(value) if isinstance(value, int) else value
-        return Amount(frozenset({found} if found.factor else ()))
+        return Amount.sum([Extent(value) if isinstance(value, int) else value])
 
     @property
     def number(self) -> int | None:
         """The number, None if it is known at run time only."""
         return sum(term.factor for term in self.terms) if not any(term.atoms for term in self.terms) else None
 
-    def __add__(self, other: Amount) -> Amount:
+    @staticmethod
+    def sum(terms: Iterable[Extent]) -> Amount:
         factors: dict[Any, int] = {}
-        for term in (*self.terms, *other.terms):
+        for term in terms:
             factors[term.atoms] = factors.get(term.atoms, 0) + term.factor
         return Amount(frozenset(Extent(factor, atoms) for atoms, factor in factors.items() if factor))
 
+    def __add__(self, other: Amount) -> Amount:
+        return Amount.sum((*self.terms, *other.terms)) if self.terms and other.terms else self if self.terms else other
+
     def __mul__(self, other: Amount) -> Amount:
-        found = Amount(frozenset())
-        for left in self.terms:
-            for right in other.terms:
-                found += Amount.of(left * right)
-        return found
+        return Amount.sum(left * right for left in self.terms for right in other.terms)
 
     def renamed(self, name: Callable[[Any], Any]) -> Amount:
         """With each atom as `name` calls it."""
-        found = Amount(frozenset())
-        for term in self.terms:
-            found += Amount.of(term.renamed(name))
-        return found
+        return Amount.sum(term.renamed(name) for term in self.terms)
 
 
 NONE = Amount.of(0)

@@ -9,7 +9,7 @@ under any loop order, elementwise ops on tensors, broadcasts, transposes and res
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +90,7 @@ class Views:
         self._readings: dict[tuple[Apply | Reduce, str], tuple[tuple[Apply, ...], Reads]] = {}
         self._unchanged: dict[Apply, tuple[Term | None, Reads]] = {}
         self._wholes: dict[ir.Value, Access] = {}
-        self._below: dict[tuple[Access, int], tuple[Any, Reads]] = {}
+        self._below: dict[tuple[Access, Hashable], tuple[Any, Reads]] = {}
         self._split: dict[tuple[Access, Loop, tuple[int, ...]], Access] = {}
         self._finer: dict[tuple[Reduce, Loop, tuple[int, ...]], Reduce | None] = {}
         self._extents: dict[DimSize | ir.Value, tuple[Extent, Reads]] = {}
@@ -146,11 +146,11 @@ class Views:
             self._inner[made] = self._inner[term]
         return made
 
-    def remembered(self, access: Access, most: int, read: Callable[[], Any]) -> Any:
-        """What one function reads in the first `most` terms below an access."""
-        known = self._below.get((access, most))
+    def remembered(self, access: Access, how: Hashable, read: Callable[[], Any]) -> Any:
+        """What one function reads below an access. how: what else that depends on, which no other function uses."""
+        known = self._below.get((access, how))
         if known is None:
-            known = self._below[access, most] = self._noted(read, access.value)
+            known = self._below[access, how] = self._noted(read, access.value)
         self.reads.update(known[1])
         return known[0]
 
