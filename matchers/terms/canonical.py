@@ -10,7 +10,7 @@ finite number as well as at minus infinity, which differs when all inputs are mi
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,20 +101,34 @@ def turned(term: Apply, predicate: str) -> Apply | None:
     return Apply(term.op, term.args[::-1], attributes, term.type)
 
 
-def constant(term: object, resolve: Resolve, depth: int = 0) -> Constant | None:
+def constant(term: object, resolve: Resolve) -> Constant | None:
     """The number that a term is, arithmetic on numbers included; None if it is not known to be one."""
-    term = resolve(term)
-    if isinstance(term, Constant):
-        return term
-    if not isinstance(term, Apply) or term.op not in FOLDED or depth > _MAX_FOLD:
-        return None
-    args = []
-    for arg in term.args:
-        known = constant(arg, resolve, depth + 1)
-        if known is None:
-            return None
-        args.append(known)
-    return fold(term, args)
+    return _folded(term, resolve) if _is_of_numbers(term, resolve) else None
+
+
+def _is_of_numbers(term: object, resolve: Resolve) -> bool:
+    """Whether a term is arithmetic on numbers alone. Level by level, as most are not, and show it near the top."""
+    level: Iterable[Any] = (term,)
+    for _ in range(_MAX_FOLD + 2):
+        below: dict[Any, None] = {}
+        for found in map(resolve, level):
+            if isinstance(found, Apply) and found.op in FOLDED:
+                below.update(dict.fromkeys(found.args))
+            elif not isinstance(found, Constant):
+                return False
+        if not below:
+            return True
+        level = reversed(below)  # a second operand is more often a weight, or what is added to the first
+    return False
+
+
+def _folded(term: Any, resolve: Resolve) -> Constant | None:
+    """The number that arithmetic on numbers comes to, None where that is not certain."""
+    found = resolve(term)
+    if isinstance(found, Constant):
+        return found
+    args = [_folded(arg, resolve) for arg in found.args]
+    return None if None in args else fold(found, args)
 
 
 # ---- forms -------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from iree.compiler.passmanager import PassManager
 from opsplice.matchers.terms import constants as numbers
 from opsplice.matchers.terms.scalar_folding import FOLDED, fold
 from opsplice.matchers.terms.terms import Apply, Constant
+from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax.vocabulary import CMPF_PREDICATES, CMPI_PREDICATES, OPS, bits
 
 FLOATS = {
@@ -28,6 +29,31 @@ FLOATS = {
     "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
 }
 INTEGERS = ("i1", "i8", "i16", "i32", "i64")
+
+
+RESIDUALS = """func.func @f(%x: tensor<4xf32>, %w: tensor<4x4xf32>) -> tensor<4xf32> {{
+  %c = arith.constant dense<0.0> : tensor<4xf32>
+{layers}
+  return %x{count} : tensor<4xf32>
+}}"""
+LAYER = """  %p{i} = linalg.matvec ins(%w, %{x} : tensor<4x4xf32>, tensor<4xf32>)
+    outs(%c : tensor<4xf32>) -> tensor<4xf32>
+  %x{i} = arith.addf {left}, {right} : tensor<4xf32>"""
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_no_layers_further_up_are_read_to_see_that_a_sum_is_no_number(session, swapped):
+    layers = []
+    for i in range(1, 8):
+        x = "x" if i == 1 else f"x{i - 1}"
+        sides = (f"%{x}", f"%p{i}")
+        left, right = sides[::-1] if swapped else sides
+        layers.append(LAYER.format(i=i, x=x, left=left, right=right))
+    module = ir.Module.parse(RESIDUALS.format(layers="\n".join(layers), count=7), context=session.context)
+    views = Views()
+    total = module.body.operations[0].regions[0].blocks[0].operations[-1].operands[0]
+    assert views.constant(views.whole(total)) is None
+    assert len(views.reads) <= 5
 
 
 def floats_of(element):
