@@ -134,8 +134,7 @@ class Inputs:
                 continue
             sizes, indices = bound
             extents = tuple(address.extent_of(self.views, size) for size in flat(sizes))
-            tensor = address.Tensor(self.views, extents, tuple(i for group in indices for i in group))
-            held = self.views.remembered(access, (tensor.indices, extents), lambda t=tensor, a=access: [*t.places(a)])
+            held = address.places(self.views, access, extents, tuple(i for group in indices for i in group))
             places = [each for each in held if _has_strides(each[1], node.labels, indices)]
             binding = self._at_places(node, places, extents)
             if binding is None:

@@ -106,6 +106,14 @@ def dense(sizes: Sequence[Extent]) -> Layout:
     return Layout(Amount.of(stride), NONE, tuple(dims))
 
 
+def places(views: Views, access: Access, sizes: tuple[Extent, ...], indices: tuple[Index, ...]) -> Sequence[Place]:
+    """The values in whose memory a tensor lies that is read by an access at its indices, nearest first."""
+    found: Sequence[Place] = views.remembered(
+        access, (sizes, indices), lambda: list(Tensor(views, sizes, indices).places(access))
+    )
+    return found
+
+
 def layouts(views: Views, value: ir.Value, sizes: Sequence[Extent]) -> Iterator[Place]:
     """The values in whose memory a tensor lies that has the elements of `value` in dims of `sizes`, nearest first."""
     tensor = Tensor(views, sizes)

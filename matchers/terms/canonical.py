@@ -128,7 +128,8 @@ def _folded(term: Any, resolve: Resolve) -> Constant | None:
     if isinstance(found, Constant):
         return found
     args = [_folded(arg, resolve) for arg in found.args]
-    return None if None in args else fold(found, args)
+    known = [arg for arg in args if arg is not None]
+    return fold(found, known) if len(known) == len(args) else None
 
 
 # ---- forms -------------------------------------------------------------------------------------------------------
