@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
+from opsplice.matchers.dims.equal_sizes import Classes
 from opsplice.matchers.terms.terms import Loop, Sum
 
 # How an operand of a contraction is read along one of its axes: at a label, or at a sum of labels, which is a window.
@@ -121,11 +122,8 @@ def walk(roots: tuple[Part, ...]) -> Iterator[Part]:
             pending += [(arg, False) for arg in reversed(part.args)]
 
 
-class Axes:
+class Axes(Classes):
     """Which axes are the same dim, because the computation makes them so; equal sizes alone do not count."""
-
-    def __init__(self) -> None:
-        self._parents: dict[Loop, Loop] = {}
 
     def copy(self) -> Axes:
         """The same axes, to know more of."""
@@ -135,16 +133,12 @@ class Axes:
 
     def join(self, left: Loop, right: Loop) -> None:
         left, right = self.dim(left), self.dim(right)
-        if left != right:
-            # The size is told by whichever knows it.
-            first, second = (left, right) if left.size is not None else (right, left)
-            self._parents[second] = first
+        # The size is told by whichever knows it.
+        self.make_equal(*((right, left) if left.size is not None else (left, right)))
 
     def dim(self, axis: Loop) -> Loop:
         """The axis that stands for all that are the same dim."""
-        while (parent := self._parents.get(axis)) is not None:
-            axis = parent
-        return axis
+        return cast("Loop", self.first(axis))
 
 
 @dataclass(frozen=True)

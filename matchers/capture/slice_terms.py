@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from iree.compiler import ir
 
 from opsplice.matchers.capture.expressions import Number, loops_of
@@ -13,19 +15,17 @@ from opsplice.matchers.terms.terms import Access, Apply, Constant, DimSize, Loop
 from opsplice.matchers.terms.views import Views
 
 
+@dataclass(eq=False)
 class SliceTerms:
     """Questions about the terms of a slice. `cuts` and `named` grow while it is lifted."""
 
-    def __init__(
-        self, views: Views, part: Slice, cuts: dict[ir.Value, str], named: set[ir.Value], tensors: Wholes
-    ) -> None:
-        self.views = views
-        self.slice = part
-        self.cuts = cuts
-        self.named = named
-        self.tensors = tensors
-        self.kept: list[Term] = []  # so that ids stay their own
-        self.known: dict[int, frozenset[Loop]] = {}
+    views: Views
+    slice: Slice
+    cuts: dict[ir.Value, str]
+    named: set[ir.Value]
+    tensors: Wholes
+    kept: list[Term] = field(default_factory=list, init=False)  # so that ids stay their own
+    known: dict[int, frozenset[Loop]] = field(default_factory=dict, init=False)
 
     def is_input(self, value: ir.Value) -> bool:
         return value not in self.slice.roots and (value in self.cuts or self.slice.starts_at(value))

@@ -208,7 +208,7 @@ class _Selection:
             users = [user for user in _users(op, block) if user.name != "tensor.dim"]
             if not users or not all(user in cone for user in users):
                 continue
-            if not self._readable(op):
+            if self._term(op) is None:
                 unread |= {op} if self._makes(op) else set()
                 continue
             view = self._only_views(op)
@@ -225,11 +225,8 @@ class _Selection:
                 closed.add(op)
         return cone, unread
 
-    def _readable(self, op: ir.Operation) -> bool:
-        values = [value for value in op.results if self._is_tensor(value)]
-        return bool(values) and any(self.views.expand(self.views.whole(value)) is not None for value in values)
-
     def _term(self, op: ir.Operation) -> Term | None:
+        """What an op makes, None where it has no expression."""
         for value in op.results:
             if self._is_tensor(value) and (step := self.views.expand(self.views.whole(value))) is not None:
                 return step.term

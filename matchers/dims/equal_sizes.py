@@ -11,10 +11,14 @@ from collections.abc import Hashable, Iterable
 class Classes:
     """What is equal to what, from pairs of things that are known to be equal."""
 
-    def __init__(self, equal: Iterable[tuple[Hashable, Hashable]]) -> None:
+    def __init__(self, equal: Iterable[tuple[Hashable, Hashable]] = ()) -> None:
         self._parents: dict[Hashable, Hashable] = {}
         for left, right in equal:
-            self._parents[self.first(left)] = self.first(right)
+            self.make_equal(left, right)
+
+    def make_equal(self, left: Hashable, right: Hashable) -> None:
+        """Know one more pair: `first` of the right thing now stands for the left one, too."""
+        self._parents[self.first(left)] = self.first(right)
 
     def same(self, left: Hashable, right: Hashable) -> bool:
         """Whether two things are known to be equal."""

@@ -72,7 +72,8 @@ class _Reasoner:
 
     def reason(self, text: bool) -> Reason:
         stop = self.stop
-        wanted, found, advice = self._texts()
+        advice = self._advice()
+        wanted, found = self.wanted, self.found
         if stop.kind in _NAMES_DIMS:
             wanted, found, advice = map(_own_names, (wanted, found, advice))
         span = stop.node.span if hasattr(stop.node, "span") else self.graph.spans.get(id(stop.node))
@@ -86,8 +87,8 @@ class _Reasoner:
             help=advice,
         )
 
-    def _texts(self) -> tuple[str, str, str]:
-        stop = self.stop
+    def _advice(self) -> str:
+        """What to change. What was wanted and found may be said better on the way."""
         of_kind = {
             Kind.OP: self._op,
             Kind.ATTRIBUTE: self._attribute,
@@ -103,32 +104,27 @@ class _Reasoner:
             Kind.CONDITION: self._condition,
             Kind.USE: self._use,
         }
-        return of_kind[stop.kind]() if stop.kind in of_kind else (self.wanted, self.found, _ADVICE.get(stop.kind, ""))
+        kind = self.stop.kind
+        return of_kind[kind]() if kind in of_kind else _ADVICE.get(kind, "")
 
-    def _no_value(self) -> tuple[str, str, str]:
-        stop, advice = self.stop, ""
-        found = self.found
+    def _no_value(self) -> str:
+        stop = self.stop
         if isinstance(stop.at, ir.Value) and isinstance(stop.at.type, ir.ShapedType):
-            found = f"{_value_name(stop.at)}, a {stop.at.type}"
-        if isinstance(stop.node, Input) and isinstance(self.parameters[stop.node.name].type, tree.ScalarType):
-            name = stop.node.name
-            advice = f"declare {name} as a tensor with the dims that it has in the program, and broadcast it"
-        elif isinstance(stop.node, Input):
-            advice = (
-                f"the value of {stop.node.name} exists only inside the op: let the pattern take in the ops that make it"
-            )
-        return self.wanted, found, advice
+            self.found = f"{_value_name(stop.at)}, a {stop.at.type}"
+        if not isinstance(stop.node, Input):
+            return ""
+        name = stop.node.name
+        if isinstance(self.parameters[name].type, tree.ScalarType):
+            return f"declare {name} as a tensor with the dims that it has in the program, and broadcast it"
+        return f"the value of {name} exists only inside the op: let the pattern take in the ops that make it"
 
-    def _region(self) -> tuple[str, str, str]:
-        advice = "`{...}` behind the operands takes the op whatever its regions hold"
+    def _region(self) -> str:
         if isinstance(self.stop.node, Whole) and self.stop.node.body is not None:
-            advice = "the op computes something else; if the kernel does too, write this in the pattern's body"
-        return self.wanted, self.found, advice
+            return "the op computes something else; if the kernel does too, write this in the pattern's body"
+        return "`{...}` behind the operands takes the op whatever its regions hold"
 
-    def _rank(self) -> tuple[str, str, str]:
-        return self.wanted, self.found, self._rank_advice(getattr(self.stop.node, "name", "it"))
-
-    def _rank_advice(self, name: str) -> str:
+    def _rank(self) -> str:
+        name = getattr(self.stop.node, "name", "it")
         if not isinstance(self.stop.node, Input) or not any(isinstance(i, (Flat, Part)) for i in self.stop.given):
             return "write `...m` in a type for any number of dims"
         if self._is_factor_inside():
@@ -148,20 +144,20 @@ class _Reasoner:
 
     # ---- ops and constants ----------------------------------------------------------------------------------------
 
-    def _op(self) -> tuple[str, str, str]:
+    def _op(self) -> str:
         stop = self.stop
-        wanted, found = self.wanted, self._named(stop.term)
+        self.found = self._named(stop.term)
         if isinstance(stop.node, Number):
-            return wanted, found, self._not_constant(found)
+            return self._not_constant()
         if self._is_contraction(stop.node):
-            wanted = "a contraction"
+            self.wanted = "a contraction"
         if any(stop.node is head for head in heads(self.graph.results[0].node)):
-            wanted = f"{wanted}, which the pattern ends with"
+            self.wanted += ", which the pattern ends with"
         ways = (self._other_side, self._other_spelling, self._between, self._lacking, self._opaque, self._either)
-        return wanted, found, next(filter(None, (way() for way in ways)), "")
+        return next(filter(None, (way() for way in ways)), "")
 
-    def _not_constant(self, found: str) -> str:
-        return f"declare an input for it, such as `c: f32`, if the kernel can take {found} there"
+    def _not_constant(self) -> str:
+        return f"declare an input for it, such as `c: f32`, if the kernel can take {self.found} there"
 
     def _other_side(self) -> str:
         """What is wanted is the other operand of an op that does not commute."""
@@ -236,78 +232,77 @@ class _Reasoner:
         op = defining_op(term.value)
         return op is not None and op.name == self.stop.node.op
 
-    def _attribute(self) -> tuple[str, str, str]:
+    def _attribute(self) -> str:
         stop, term = self.stop, self.stop.term
         if not (isinstance(stop.node, Apply) and isinstance(term, Apply)):
-            return self.wanted, self.found, "write the attribute as the program has it, or leave it out for any"
+            return "write the attribute as the program has it, or leave it out for any"
         given = dict(term.attributes)
         name, value = next((n, v) for n, v in stop.node.attributes if given.get(n) != v)
         wanted, found = (_attribute_text(stop.node.op, name, v) for v in (value, given.get(name)))
-        return f"{name} = {wanted}", f"{name} = {found}", f"write {{{name} = {found}}} if the kernel computes that"
+        self.wanted, self.found = f"{name} = {wanted}", f"{name} = {found}"
+        return f"write {{{name} = {found}}} if the kernel computes that"
 
-    def _constant(self) -> tuple[str, str, str]:
+    def _constant(self) -> str:
         stop = self.stop
         if not isinstance(stop.term, Constant):
-            return self.wanted, self._named(stop.term), self._not_constant(self._named(stop.term))
+            self.found = self._named(stop.term)
+            return self._not_constant()
         value = constants.text(stop.term.value, stop.term.type)
+        self.found = f"the constant {value}"
         if stop.why is Why.RUN_TIME_CONSTANT and dim_conditions.numbers_in(stop.node.low):
-            return self.wanted, f"the constant {value}", "the dim is only known at run time, so no constant equals it"
-        advice = f"write {value} if the kernel computes that, const(a..b) for a range, or an input for any number"
-        return self.wanted, f"the constant {value}", advice
+            return "the dim is only known at run time, so no constant equals it"
+        return f"write {value} if the kernel computes that, const(a..b) for a range, or an input for any number"
 
     # ---- types, sizes and dims ------------------------------------------------------------------------------------
 
-    def _type(self) -> tuple[str, str, str]:
+    def _type(self) -> str:
         stop = self.stop
-        wanted, found = self.wanted, f"element type {self.found}"
-        if isinstance(stop.node, Input):
-            name = self.parameters[stop.node.name].type.element.name
-            wanted = f"{stop.node.name} with {wanted}"
+        kind, found = self.parameters[stop.node.name].type if isinstance(stop.node, Input) else None, self.found
+        if kind is not None:
+            name = kind.element.name
+            self.wanted = f"{stop.node.name} with {self.wanted}"
         else:
             name = getattr(stop.node, "type", "") or getattr(stop.node, "element", "")
         own = _own_names(name)
         choices = self.graph.variables.get(name)
-        if self.found == "f32" and (own == "f64" or choices == ("f64",)):
-            found = f"{found}, which the compiler makes of f64, too, without {_KEEP_F64}"
-        scalar = isinstance(stop.node, Input) and isinstance(self.parameters[stop.node.name].type, tree.ScalarType)
-        if scalar and "cast" in self.graph.through:
-            advice = (
-                f"write {stop.node.name}: {self.found}, which goes with tensors of other floats under `through cast`"
-            )
-        elif choices is None:
-            advice = (
-                f"write {self.found} in place of {own}, or for both a type variable, <T in {{{own}, {self.found}}}>"
-            )
-        elif name in stop.types:
-            advice = f"{own} is {stop.types[name]} already: give one of the two a type variable of its own"
-        else:
-            advice = f"write {own} in {{{', '.join((*choices, self.found))}}} if there is a kernel for {self.found}"
-        return wanted, found, advice
+        self.found = f"element type {found}"
+        if found == "f32" and (own == "f64" or choices == ("f64",)):
+            self.found += f", which the compiler makes of f64, too, without {_KEEP_F64}"
+        if isinstance(kind, tree.ScalarType) and "cast" in self.graph.through:
+            return f"write {stop.node.name}: {found}, which goes with tensors of other floats under `through cast`"
+        if choices is None:
+            return f"write {found} in place of {own}, or for both a type variable, <T in {{{own}, {found}}}>"
+        if name in stop.types:
+            return f"{own} is {stop.types[name]} already: give one of the two a type variable of its own"
+        return f"write {own} in {{{', '.join((*choices, found))}}} if there is a kernel for {found}"
 
-    def _same_size(self) -> tuple[str, str, str]:
-        stop = self.stop
-        name = own_name(stop.operands[0])
-        return self.wanted, f"{name} = {self.found}", f"give the dims two names if {name} need not be one size"
+    def _same_size(self) -> str:
+        name = own_name(self.stop.operands[0])
+        self.found = f"{name} = {self.found}"
+        return f"give the dims two names if {name} need not be one size"
 
-    def _dims(self) -> tuple[str, str, str]:
+    def _dims(self) -> str:
         stop = self.stop
         name = stop.node.name if isinstance(stop.node, Input) else "it"
         if not stop.asked:
-            return self.wanted, self.found, ""
+            return ""
         wanted = [f"...{la.name.removeprefix('...')}" if la.pack else la.name for la in stop.asked]
         found = self._label_names(stop.given)
         pack = self._turned_pack()
         if pack is not None:
-            advice = f"let the pattern end before the program transposes {name}, or {_ANY_LAYOUT}"
-            return f"{name} with the dims of ...{pack} as the result has them", "another order of them", advice
+            self.wanted, self.found = (
+                f"{name} with the dims of ...{pack} as the result has them",
+                "another order of them",
+            )
+            return f"let the pattern end before the program transposes {name}, or {_ANY_LAYOUT}"
         if wanted == found or not found:
-            return self.wanted, self.found, "each dim must run as the pattern's labels do"
-        advice = "write the labels as the program has its dims"
+            return "each dim must run as the pattern's labels do"
+        self.wanted, self.found = f"{name} with dims {' '.join(wanted)}", f"dims {' '.join(found)}"
         if sorted(wanted) == sorted(found):
-            advice = f"write `{' '.join(found)}` for {name} if the kernel can take it so, or {_ANY_LAYOUT}"
-        elif "?" in found and any(wanted.count(w) > found.count(w) for w in wanted):
-            advice = "the program runs over other dims here than over the rest of the match"
-        return f"{name} with dims {' '.join(wanted)}", f"dims {' '.join(found)}", advice
+            return f"write `{' '.join(found)}` for {name} if the kernel can take it so, or {_ANY_LAYOUT}"
+        if "?" in found and any(wanted.count(w) > found.count(w) for w in wanted):
+            return "the program runs over other dims here than over the rest of the match"
+        return "write the labels as the program has its dims"
 
     def _turned_pack(self) -> str | None:
         """The name of a pack whose dims are all there, in another order than they were bound in."""
@@ -334,42 +329,40 @@ class _Reasoner:
         found = [names.get(index, "1" if index == UNIT else "?") for index in indices]
         return [n for i, n in enumerate(found) if not (n.startswith("...") and i and found[i - 1] == n)]
 
-    def _reduction(self) -> tuple[str, str, str]:
+    def _reduction(self) -> str:
         stop = self.stop
         if stop.why is Why.REDUCED_AGAIN:
-            return self.wanted, self.found, "let the pattern compute it twice too, by two names"
-        found = self.found
+            return "let the pattern compute it twice too, by two names"
         has_begun = any(labels == stop.node.loops for labels, _ in stop.loops)
         if isinstance(stop.term, Reduce) and not has_begun:
             sizes = " x ".join(_size_text(loop) for loop in stop.term.loops)
-            found = f"{self.found} ({sizes})"
-        return self.wanted, found, "reduce as many labels as the program does, or a pack such as `...k`"
+            self.found += f" ({sizes})"
+        return "reduce as many labels as the program does, or a pack such as `...k`"
 
     # ---- values ---------------------------------------------------------------------------------------------------
 
-    def _same_value(self) -> tuple[str, str, str]:
+    def _same_value(self) -> str:
         stop = self.stop
         name = stop.node.name
         before, now = stop.inputs.get(name), stop.binding
-        wanted = f"{name} to be one value, {_bound(before)}" if before else self.wanted
-        return wanted, _bound(now) if now else self.found, f"give it a name of its own if it need not be {name}"
+        self.wanted = f"{name} to be one value, {_bound(before)}" if before else self.wanted
+        self.found = _bound(now) if now else self.found
+        return f"give it a name of its own if it need not be {name}"
 
-    def _use(self) -> tuple[str, str, str]:
+    def _use(self) -> str:
         stop = self.stop
-        found = self.found
         if isinstance(stop.node, Asked) and stop.node.kind == "shared":
-            return self.wanted, "one that nothing else uses", "drop `shared` if the kernel can do without another use"
+            self.found = "one that nothing else uses"
+            return "drop `shared` if the kernel can do without another use"
         value = stop.at.results[0] if isinstance(stop.at, ir.Operation) and len(stop.at.results) == 1 else stop.at
         if isinstance(value, ir.Value):
-            inside = frozenset(stop.looked)
-            users = other_uses(value, inside)
-            found = f"one that is {users}" if users else found
-        return self.wanted, found, "drop `only` if the kernel leaves the value in place for others"
+            users = other_uses(value, frozenset(stop.looked))
+            self.found = f"one that is {users}" if users else self.found
+        return "drop `only` if the kernel leaves the value in place for others"
 
-    def _condition(self) -> tuple[str, str, str]:
-        stop = self.stop
-        advice = "this is the pattern's own condition: relax it if the kernel can take more"
-        return self.wanted, condition_text(stop.node, self.found, stop.dims), advice
+    def _condition(self) -> str:
+        self.found = condition_text(self.stop.node, self.found, self.stop.dims)
+        return "this is the pattern's own condition: relax it if the kernel can take more"
 
     # ---- pieces ---------------------------------------------------------------------------------------------------
 

@@ -90,9 +90,9 @@ class Match:
         def number(size: Size) -> Known:
             return size if isinstance(size, int) else bounds_of(size)
 
-        absent = (p for p in self.pattern.parameters if p.default is not None and p.name not in self.inputs)
+        defaults = {p.name: p.default for p in self.pattern.parameters if p.default and p.name not in self.inputs}
         found: dict[str, Known | tuple[Known, ...]] = {
-            p.name: p.default.value for p in absent if p.default is not None and isinstance(p.default.value, int)
+            name: default.value for name, default in defaults.items() if isinstance(default.value, int)
         }
         for name, size in self.dims.items():
             found[name] = tuple(map(number, size)) if isinstance(size, tuple) else number(size)

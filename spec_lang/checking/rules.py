@@ -94,7 +94,10 @@ def check_rule(
     _check_numbers(rule, kernel.parameters, binding, "kernel", report)
     if kernel.is_scalar:
         scalar_kernels.check_rule(rule, kernel, parameters, signatures[pattern.name].results, binding, report)
-    _check_rule_results(rule, kernel, signatures[pattern.name], binding, report)
+    kinds = {p.name: p.type for p in kernel.parameters}
+    written = [each.type or kinds.get(each.alias or "") for each in kernel.results]
+    made = [None if kind is None else binding.apply(kind) for kind in written]
+    _check_results(rule, made, signatures[pattern.name], report, kernel)
 
 
 def _check_when(rule: tree.Rule, patterns: Collection[str], report: Report) -> None:
@@ -125,11 +128,7 @@ class _Calls:
 
     def bound(self, rule: tree.Rule, kernel: tree.Kernel) -> Binding | None:
         """What the names of a kernel stand for, None where its arguments do not fit, which is reported."""
-        if len(rule.args) != len(kernel.parameters):
-            wanted = ", ".join(f"{p.name}: {_kernel_type(p.type)}" for p in kernel.parameters)
-            count = counted(len(kernel.parameters), "argument")
-            notes = [(kernel.name_span, f"it takes ({wanted})")]
-            self.report(error(_args_span(rule), f"{rule.kernel} takes {count}, found {len(rule.args)}", notes=notes))
+        if not _has_all_arguments(rule, kernel, self.report):
             return None
         binding = Binding(kernel.type_variables, self.pattern.type_variables, exact=True)
         parameters = {p.name: p for p in self.pattern.parameters}
@@ -226,10 +225,7 @@ def _check_template(
     report: Report,
 ) -> None:
     """A pattern in the place of another: arguments fit its parameters, and its results those that it replaces."""
-    if len(rule.args) != len(made.parameters):
-        count = counted(len(made.parameters), "argument")
-        notes = [(made.name_span, f"it takes ({', '.join(f'{p.name}: {p.type}' for p in made.parameters)})")]
-        report(error(_args_span(rule), f"{rule.kernel} takes {count}, found {len(rule.args)}", notes=notes))
+    if not _has_all_arguments(rule, made, report):
         return
     parameters = {p.name: p for p in pattern.parameters}
     binding = Binding(made.type_variables, pattern.type_variables)
@@ -254,25 +250,15 @@ def _check_template(
                 report(error(arg.span, message, notes=notes))
                 return
     _check_numbers(rule, made.parameters, binding, "pattern", report)
-    results, wanted_results = signatures[made.name].results, signatures[pattern.name].results
-    if len(results) != len(wanted_results):
-        message = f"{made.name} makes {counted(len(results), 'result')}, and {pattern.name} has {len(wanted_results)}"
-        report(error(rule.kernel_span, message))
-        return
-    for result, wanted_type in zip(results, wanted_results, strict=True):
-        made_type = None if result is None else binding.apply(result)
-        if made_type is None or wanted_type is None:
-            continue
-        same_element = made_type.element.name == wanted_type.element.name
-        if not same_element or merge_dims(made_type.dims, wanted_type.dims) is None:
-            report(error(rule.kernel_span, f"{made.name} makes {made_type} here, and {pattern.name} is {wanted_type}"))
+    results = [None if result is None else binding.apply(result) for result in signatures[made.name].results]
+    _check_results(rule, results, signatures[pattern.name], report)
 
 
 def _misfit_computed(
     made: Type, wanted: tree.Parameter, binding: Binding, elementwise: bool
 ) -> tuple[str, str | None] | None:
     """Why a value that is computed does not fit a kernel's parameter."""
-    wanted_text = f"{wanted.name}: {_kernel_type(wanted.type)}"
+    wanted_text = f"{wanted.name}: {wanted.type.buffer}"
     if elementwise:
         return "a function on elements takes inputs of the pattern as they are", None
     if not isinstance(made, TensorType) or not isinstance(wanted.type, TensorType):
@@ -294,7 +280,7 @@ def _misfit(
 
     elementwise: tensors fit scalars, element by element.
     """
-    wanted_text = f"{wanted.name}: {_kernel_type(wanted.type)}"
+    wanted_text = f"{wanted.name}: {wanted.type.buffer}"
     scalar = isinstance(wanted.type, ScalarType)
     if isinstance(arg, tree.Literal):
         return None if scalar else (f"{arg.value} is a number, and {wanted_text} is a buffer", None)
@@ -343,38 +329,37 @@ def _misfit_number(value: int | float, wanted: tree.Parameter, binding: Binding)
     return None if any(vocabulary.holds(element, value) for element in elements) else f"{name} cannot hold {value}"
 
 
-def _check_rule_results(
-    rule: tree.Rule, kernel: tree.Kernel, signature: Signature, binding: Binding, report: Report
+def _check_results(
+    rule: tree.Rule, made: Sequence[Type | None], wanted: Signature, report: Report, kernel: tree.Kernel | None = None
 ) -> None:
-    notes = [(kernel.results[0].span, "the kernel's results are here")]
-    if len(signature.results) != len(kernel.results):
-        made, wanted = len(kernel.results), len(signature.results)
-        message = f"{rule.kernel} makes {counted(made, 'result')}, and {rule.pattern} has {wanted}"
+    """made: what takes the place of the pattern's results. kernel: what makes it, for some of the pattern's types."""
+    results = [] if kernel is None else [[(each.span, "the kernel's result is here")] for each in kernel.results]
+    if len(wanted.results) != len(made):
+        notes = [] if kernel is None else [(kernel.results[0].span, "the kernel's results are here")]
+        count = counted(len(made), "result")
+        message = f"{rule.kernel} makes {count}, and {rule.pattern} has {len(wanted.results)}"
         report(error(rule.kernel_span, message, notes=notes))
         return
-    parameters = {p.name: p.type for p in kernel.parameters}
-    for result, wanted_type in zip(kernel.results, signature.results, strict=True):
-        written = result.type if result.type is not None else parameters.get(result.alias or "")
-        made_type = binding.apply(written) if written is not None else None
-        if made_type is None or wanted_type is None:
+    for number, (kind, wanted_type) in enumerate(zip(made, wanted.results, strict=True)):
+        if kind is None or wanted_type is None:
             continue
-        element, wanted_element = made_type.element.name, wanted_type.element.name
-        possible = possible_elements(wanted_element, signature.variables)
-        same_element = element == wanted_element or possible is None or element in possible
-        same_dims = kernel.is_scalar or merge_dims(made_type.dims, wanted_type.dims) is not None
-        if not same_element or not same_dims:
-            message = f"{rule.kernel} makes {made_type} here, and {rule.pattern} is {wanted_type}"
-            report(error(rule.kernel_span, message, notes=[(result.span, "the kernel's result is here")]))
+        element, possible = wanted_type.element.name, possible_elements(wanted_type.element.name, wanted.variables)
+        fits = kind.element.name == element
+        fits = fits or (kernel is not None and (possible is None or kind.element.name in possible))
+        is_scalar = kernel is not None and kernel.is_scalar
+        if not fits or not (is_scalar or merge_dims(kind.dims, wanted_type.dims) is not None):
+            message = f"{rule.kernel} makes {kind} here, and {rule.pattern} is {wanted_type}"
+            report(error(rule.kernel_span, message, notes=results[number] if results else ()))
 
 
-def _args_span(rule: tree.Rule) -> Span:
-    if not rule.args:
-        return rule.kernel_span
-    return Span(rule.span.source, rule.args[0].span.start, rule.args[-1].span.end)
-
-
-def _kernel_type(written: Type) -> str:
-    """A type as kernels write it."""
-    if isinstance(written, ScalarType):
-        return str(written)
-    return f"{written.element}[{', '.join(map(str, written.dims))}]"
+def _has_all_arguments(rule: tree.Rule, made: tree.Kernel | tree.Pattern, report: Report) -> bool:
+    if len(rule.args) == len(made.parameters):
+        return True
+    kinds = (p.type.buffer if isinstance(made, tree.Kernel) else str(p.type) for p in made.parameters)
+    wanted = ", ".join(f"{p.name}: {kind}" for p, kind in zip(made.parameters, kinds, strict=True))
+    span = rule.kernel_span
+    if rule.args:
+        span = Span(span.source, rule.args[0].span.start, rule.args[-1].span.end)
+    message = f"{rule.kernel} takes {counted(len(made.parameters), 'argument')}, found {len(rule.args)}"
+    report(error(span, message, notes=[(made.name_span, f"it takes ({wanted})")]))
+    return False

@@ -62,11 +62,7 @@ def variables_text(variables: tuple[tree.TypeVariable, ...], ops: tuple[tree.OpV
 
 
 def type_text(written: tree.Type) -> str:
-    if isinstance(written, tree.ScalarType):
-        return str(written)
-    words = " strided" * written.strided + " copied" * written.copied + " zeroed" * written.zeroed
-    words += " optional" * written.optional
-    return f"{written.element}[{', '.join(map(str, written.dims))}]{words}"
+    return " ".join([written.buffer, *(w for w in ("strided", "copied", "zeroed", "optional") if getattr(written, w))])
 
 
 def default_text(parameter: tree.Parameter) -> str:

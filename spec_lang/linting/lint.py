@@ -260,27 +260,18 @@ def _untold_strides(spec: LoadedSpec) -> Iterator[Diagnostic]:
             continue
         told = {arg.name for arg in rule.args if isinstance(arg, tree.Name)}
         told |= dim_conditions.names_in(rule.where)
-        message = f"kernel {rule.kernel} is not told"
-        open_ = [name for name in _open_factors(pattern) if name not in told]
-        if open_:
-            help_ = f"pass {_either(open_)} to it, or say in `where` what the kernel takes: `where {open_[0]} == 1`"
-            yield warning(
-                rule.kernel_span,
-                f"{message} {_either(open_)}, and {pattern.name} holds for any",
-                help_,
-                code="untold-stride",
-            )
+        names = [name for name in _open_factors(pattern) if name not in told]
+        inner = None if names else next((p for p in reached_patterns(pattern, spec) if _open_factors(p)), None)
+        if inner is not None:
+            words = _either(_open_factors(inner))
+            what = f"{words} of {inner.name}, which {pattern.name} uses for any"
+            help_ = f"write the contraction in {pattern.name} itself: then {words} are its own"
+        elif names:
+            what = f"{_either(names)}, and {pattern.name} holds for any"
+            help_ = f"pass {_either(names)} to it, or say in `where` what the kernel takes: `where {names[0]} == 1`"
+        else:
             continue
-        hidden = next(((p, names) for p in reached_patterns(pattern, spec) if (names := _open_factors(p))), None)
-        if hidden is not None:
-            inner, names = hidden
-            help_ = f"write the contraction in {pattern.name} itself: then {_either(names)} are its own"
-            yield warning(
-                rule.kernel_span,
-                f"{message} {_either(names)} of {inner.name}, which {pattern.name} uses for any",
-                help_,
-                code="untold-stride",
-            )
+        yield warning(rule.kernel_span, f"kernel {rule.kernel} is not told {what}", help_, code="untold-stride")
 
 
 def _open_factors(pattern: tree.Pattern) -> list[str]:

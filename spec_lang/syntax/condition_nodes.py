@@ -240,7 +240,6 @@ class ConditionNodes:
         """Kernels write f32[n] and patterns tensor<n x f32>: memory is not the same thing as a value."""
         bracketed = written.element.span.start == written.span.start
         if kind == "kernel" and not bracketed:
-            wanted = f"{written.element}[{', '.join(map(str, written.dims))}]"
-            self._fail(written.span, f"a kernel's buffer is written {wanted}")
+            self._fail(written.span, f"a kernel's buffer is written {written.buffer}")
         if kind == "pattern" and bracketed:
             self._fail(written.span, f"a pattern's tensor is written {written}")

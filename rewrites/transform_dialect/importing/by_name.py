@@ -10,8 +10,16 @@ from fnmatch import fnmatch
 from iree.compiler import ir
 
 from opsplice.matchers.terms import bodies
-from opsplice.rewrites.transform_dialect.importing import dim_checks
-from opsplice.rewrites.transform_dialect.importing.handles import Asked, Handle, NamedOp, Value, block_of, follow
+from opsplice.rewrites.transform_dialect.importing.handles import (
+    Asked,
+    Handle,
+    NamedOp,
+    Value,
+    asked_of_dim,
+    block_of,
+    follow,
+    value_of,
+)
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 from opsplice.rewrites.transform_dialect.importing.template import Draft, Input, check_root
 from opsplice.spec_lang.checking.contraction_query import KINDS, written
@@ -82,7 +90,7 @@ class ByName:
         elif isinstance(of, NamedOp):
             self._ask(op, of)
         else:
-            self.conditions += dim_checks.of(op, lambda axis: self._dim(self._value(op), axis))
+            self.conditions += asked_of_dim(op, lambda axis: self._dim(self._value(op), axis))
 
     def _ask(self, op: ir.Operation, of: NamedOp) -> None:
         """A question about an op itself."""
@@ -145,7 +153,7 @@ class ByName:
         self.handles.update(zip(op.results, ((of, kind) for kind in KINDS), strict=True))
 
     def _value(self, op: ir.Operation) -> Asked:
-        value: Value = dim_checks.value_of(op, self.handles)
+        value: Value = value_of(op, self.handles)
         assert isinstance(value, Asked), "an op by name has no other values"
         return value
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from opsplice.rewrites.transform_dialect.importing import dim_checks
 from opsplice.rewrites.transform_dialect.importing.by_name import (
     CONTRACTION,
     NAME,
@@ -14,7 +13,7 @@ from opsplice.rewrites.transform_dialect.importing.by_name import (
     navigates,
 )
 from opsplice.rewrites.transform_dialect.importing.contention import Shape
-from opsplice.rewrites.transform_dialect.importing.handles import Handle, NamedOp, block_of
+from opsplice.rewrites.transform_dialect.importing.handles import Handle, NamedOp, asked_of_dim, block_of, value_of
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 from opsplice.rewrites.transform_dialect.importing.structured_matchers import MATCHERS, Place, Structured
 from opsplice.rewrites.transform_dialect.importing.template import Draft, Reading, Template
@@ -95,7 +94,7 @@ class Matcher:
         elif op.name == UNTUNED:
             self._untuned(op)
         else:
-            self.conditions += dim_checks.of(op, lambda axis: self._dim(op, template, axis))
+            self.conditions += asked_of_dim(op, lambda axis: self._dim(op, template, axis))
 
     def _named(self, op: ir.Operation) -> None:
         root = self.handles.get(op.operands[0])
@@ -157,7 +156,7 @@ class Matcher:
         return template.dim(value, axis)
 
     def _value(self, op: ir.Operation) -> ir.Value:
-        value = dim_checks.value_of(op, self.handles)
+        value = value_of(op, self.handles)
         if not isinstance(value, ir.Value) or not isinstance(value.type, ir.RankedTensorType):
             raise UnreadableError(op, "a check of what is no tensor in the template")
         return value

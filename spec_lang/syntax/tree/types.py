@@ -55,6 +55,11 @@ class ScalarType:
     def element(self) -> ScalarType:
         return self
 
+    @property
+    def buffer(self) -> str:
+        """The type as kernels write it."""
+        return self.name
+
     def __str__(self) -> str:
         return self.name
 
@@ -75,6 +80,11 @@ class TensorType:
     optional: bool = False
     copied: bool = False
     zeroed: bool = False
+
+    @property
+    def buffer(self) -> str:
+        """The type as kernels write it, without its layout."""
+        return f"{self.element}[{', '.join(map(str, self.dims))}]"
 
     def __str__(self) -> str:
         return "tensor<" + " x ".join([*map(str, self.dims), self.element.name]) + ">"
