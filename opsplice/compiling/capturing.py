@@ -35,7 +35,7 @@ from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.reports.captured import Capture, CaptureJob, Op
 from opsplice.rewrites.ir.executable_targets import targets_of
 from opsplice.rewrites.link import fallback
-from opsplice.rewrites.plan.planner import plan
+from opsplice.rewrites.plan.planner import Planner
 from opsplice.rewrites.reference.plain_c import reference
 from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading.loader import LoadedSpec, load_text
@@ -250,7 +250,7 @@ def _refusal(module: ir.Module, spec: LoadedSpec, match: Match) -> str:
     targets = targets_of(module) if spec.rules else ()
     if not targets:
         return ""  # before phase `preprocessing` nothing says what the program is compiled for
-    planned = plan([match], spec.rules, spec.kernels, targets, unread, fallback.obstacle(module, targets))
+    planned = Planner([match], spec.rules, spec.kernels, targets, unread, fallback.obstacle(module, targets)).plan()
     return planned.left[0].reason if planned.left else ""
 
 

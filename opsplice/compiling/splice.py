@@ -36,7 +36,7 @@ from opsplice.rewrites.plan import forbidden_passes
 from opsplice.rewrites.plan import type_conversions as conversions
 from opsplice.rewrites.plan.actions import Insertion, KernelCall, Written
 from opsplice.rewrites.plan.generation import Generators
-from opsplice.rewrites.plan.planner import Plan, Resolver, plan
+from opsplice.rewrites.plan.planner import Plan, Planner, Resolver
 from opsplice.rewrites.transform_dialect import interpreter
 from opsplice.runtime import command_files
 from opsplice.spec_lang.loading.libraries import Library
@@ -157,10 +157,10 @@ class Splicer:
         artifacts = Artifacts(self.store)
         inputs = (matches, spec.rules, spec.kernels, targets, resolve or artifacts.of_kernel, obstacle, write)
         if resolve is not None:
-            chosen = plan(*inputs, read=False, codes=spec.codes)
+            chosen = Planner(*inputs, read=False, codes=spec.codes).plan()
         else:
             generate = functools.partial(artifacts.generate, Generators(self.store))
-            chosen = plan(*inputs, True, artifacts.of_function, generate, spec.codes)
+            chosen = Planner(*inputs, True, artifacts.of_function, generate, spec.codes).plan()
             command_files.check(chosen.calls)
         conversions.check(chosen.calls, self.conversions)
         return chosen

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from iree.compiler import ir
@@ -53,28 +54,22 @@ def check_condition(
     )
 
 
+@dataclass(eq=False)
 class Signature:
     """A kernel's signature against a match: arguments, dims and types bound."""
 
-    def __init__(
-        self,
-        match: Match,
-        rule: tree.Rule,
-        kernel: tree.Kernel,
-        views: Views,
-        write: CodeWriter,
-        launch: Callable[[tree.Launch], KernelCall],
-    ) -> None:
-        self.match = match
-        self.write = write
-        self.launch = launch
-        self.made: dict[tree.Argument, Written | KernelCall] = {}
-        self.views = views
-        self.rule = rule
-        self.kernel = kernel
-        self.dims: dict[str, Size | tuple[Size, ...]] = {}
-        self.types: dict[str, str] = {}
-        self.variables = {v.name: v for v in kernel.type_variables}
+    match: Match
+    rule: tree.Rule
+    kernel: tree.Kernel
+    views: Views
+    write: CodeWriter
+    launch: Callable[[tree.Launch], KernelCall]
+    made: dict[tree.Argument, Written | KernelCall] = field(default_factory=dict)
+    dims: dict[str, Size | tuple[Size, ...]] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.variables = {v.name: v for v in self.kernel.type_variables}
 
     def call(self, inner: bool = False) -> KernelCall:
         """inner: whether another kernel is given what this one makes."""

@@ -91,48 +91,29 @@ class _LostError(LeaveError):
     """Another rule, or an earlier match, has its place."""
 
 
-def plan(
-    matches: Sequence[Match],
-    rules: Sequence[tree.Rule],
-    kernels: Mapping[str, tree.Kernel],
-    targets: Sequence[ProgramTarget],
-    resolve: Resolver,
-    obstacle: str = "",
-    write: CodeWriter = _no_code,
-    read: bool = True,
-    resolve_function: Resolver | None = None,
-    generate: Generate | None = None,
-    codes: Sequence[tree.Code] = (),
-) -> Plan:
-    """Choose a rule, kernel and artifacts for each match.
+@dataclass(eq=False)
+class Planner:
+    """Chooses a rule, kernel and artifacts for each match: `plan`, once.
 
     obstacle: why the program cannot tell its targets apart; `otherwise keep` then leaves a match alone for all of them.
     write: gives the MLIR of a rule that puts another pattern in place. read: compare artifacts with calls of them.
     resolve_function: as `resolve`, for kernels that are called for each element; `resolve` by default.
     generate: makes what is `as generated`; by default `resolve` is asked for it.
-    codes: the spec's raw MLIR, which rules' own refers to.
-    Raises OpspliceError when a target has no artifact and the rule does not say `otherwise keep`, and whatever
-    `resolve` raises for an artifact that is broken.
+    codes: the spec's raw MLIR, which rules' own refers to. The others are what is chosen so far; set: by op, with the
+    place of the rule.
     """
-    function, calls = resolve_function or resolve, Calls(codes)
-    return _Planner(matches, rules, kernels, targets, resolve, obstacle, write, read, function, generate, calls).plan()
-
-
-@dataclass(eq=False)
-class _Planner:
-    """What `plan` is given, and what is chosen so far. set: by op, with the place of the rule."""
 
     matches: Sequence[Match]
     rules: Sequence[tree.Rule]
     kernels: Mapping[str, tree.Kernel]
     targets: Sequence[ProgramTarget]
     resolve: Resolver
-    obstacle: str
-    write: CodeWriter
-    read: bool
-    resolve_function: Resolver
-    generate: Generate | None
-    calls: Calls
+    obstacle: str = ""
+    write: CodeWriter = _no_code
+    read: bool = True
+    resolve_function: Resolver | None = None
+    generate: Generate | None = None
+    codes: Sequence[tree.Code] = ()
     roots: dict[Any, Action] = field(default_factory=dict)
     covered: dict[Any, Action] = field(default_factory=dict)
     resolved: dict[tuple[tree.ArtifactClause, str, ProgramTarget], Artifact] = field(default_factory=dict)
@@ -140,7 +121,13 @@ class _Planner:
     set: dict[Any, dict[str, str]] = field(default_factory=dict)
     views: Views = field(default_factory=Views)
 
+    def __post_init__(self) -> None:
+        self.calls = Calls(self.codes)
+
     def plan(self) -> Plan:
+        """Raises OpspliceError when a target has no artifact and the rule does not say `otherwise keep`, and whatever
+        `resolve` raises for an artifact that is broken.
+        """
         order = {match: i for i, match in enumerate(self.matches)}
         of_pattern: dict[str, list[Match]] = {}
         for match in self.matches:
@@ -330,7 +317,7 @@ class _Planner:
         self._check_missing(rule, kernel, [target for target, clause in clauses.items() if clause is None])
         check_one_way(kernel, [clause for clause in clauses.values() if clause is not None])
         generation.check_agree(kernel, [(t, clause) for t, clause in clauses.items() if clause is not None])
-        resolve = self.resolve_function if kernel.is_scalar else self.resolve
+        resolve = self.resolve_function if kernel.is_scalar and self.resolve_function else self.resolve
         return tuple(Choice(t, c, self._artifact(c, symbol, t, resolve)) for t, c in clauses.items() if c is not None)
 
     def _artifact(
@@ -420,9 +407,3 @@ def _is_default(parameter: tree.Parameter, match: Match) -> bool:
 
 def _name(rule: tree.Rule) -> str:
     return f"`{rule.title}`"
-
-
-# ---- artifacts ---------------------------------------------------------------------------------------------------
-
-
-# ---- signatures --------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from opsplice.matchers.search.matches import Found
 from opsplice.pipeline.compiler import Compilation
 from opsplice.rewrites.apply import apply
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, targets_of
-from opsplice.rewrites.plan.planner import Plan, plan
+from opsplice.rewrites.plan.planner import Plan, Planner
 from opsplice.spec_lang.loading.loader import LoadedSpec, load_text
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts.artifact import Artifact
@@ -123,7 +123,7 @@ class Bench:
 
     def plan(self, targets: Sequence[ProgramTarget] | None = None) -> Plan:
         targets = self.targets if targets is None else targets
-        return plan(self.find().matches, self.spec.rules, self.spec.kernels, targets, self._resolve)
+        return Planner(self.find().matches, self.spec.rules, self.spec.kernels, targets, self._resolve).plan()
 
     def apply(self) -> Plan:
         chosen = self.plan()

@@ -16,7 +16,7 @@ from opsplice.pipeline.compiler import Compilation
 from opsplice.rewrites.approaches.static_dispatch import prepared
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan.actions import KernelCall
-from opsplice.rewrites.plan.planner import plan
+from opsplice.rewrites.plan.planner import Planner
 from opsplice.spec_lang.loading.loader import load
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest
 from opsplice.targets.backends import backend_table as table
@@ -67,7 +67,7 @@ def planned(folder: Path, code: str) -> KernelCall:
         compilation.run_to("preprocessing")
         matches = engine.find(compilation.module, graphs_of(spec)).matches
         resolve = Artifacts(Store(folder / "store")).of_kernel
-        (call,) = plan(matches, spec.rules, spec.kernels, [TARGET], resolve).calls
+        (call,) = Planner(matches, spec.rules, spec.kernels, [TARGET], resolve).plan().calls
     return call
 
 

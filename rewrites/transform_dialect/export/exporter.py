@@ -30,7 +30,7 @@ from opsplice.rewrites.ir import emit, raw_symbols
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.ir.symbols import reached
 from opsplice.rewrites.plan.actions import Action, KernelCall
-from opsplice.rewrites.plan.planner import Resolver, plan
+from opsplice.rewrites.plan.planner import Planner, Resolver
 from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.dim_bounds import Alternative, Axis, Check, Extent
 from opsplice.rewrites.spelling.not_exportable import Gap, GapError
@@ -296,7 +296,7 @@ class _Exporter:
         kernels = {name: replace(each, where=None) for name, each in self.spec.kernels.items() if name == rule.kernel}
         inputs = ([match], [bare], kernels, self.targets, self.resolve)
         write = partial(template.write, patterns=self.spec.patterns)
-        chosen = plan(*inputs, write=write, codes=self.spec.codes)
+        chosen = Planner(*inputs, write=write, codes=self.spec.codes).plan()
         what = f"`{rule.title}`"
         if not chosen.actions:
             raise GapError.at(rule.span, what, chosen.left[0].reason)

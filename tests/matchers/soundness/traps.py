@@ -35,7 +35,7 @@ from opsplice.pipeline.compiler import Compilation
 from opsplice.rewrites.apply import apply
 from opsplice.rewrites.approaches import pattern_insertion
 from opsplice.rewrites.plan.actions import Written
-from opsplice.rewrites.plan.planner import plan
+from opsplice.rewrites.plan.planner import Planner
 from opsplice.runtime.value_text import ELEMENT_TYPES
 from opsplice.spec_lang.loading.loader import LoadedSpec, load_text
 from opsplice.spec_lang.syntax import tree
@@ -189,7 +189,7 @@ def replaced(module: ir.Module, ask: Ask) -> ir.Module | None:
             raise OpspliceError("an input is not part of this alternative")
         return pattern_insertion.write(match, rule, patterns=ask.spec.patterns)
 
-    chosen = plan(found.matches, [ask.rule], ask.spec.kernels, [], _no_artifact, write=write)
+    chosen = Planner(found.matches, [ask.rule], ask.spec.kernels, [], _no_artifact, write=write).plan()
     if not chosen.actions:
         return None
     apply(module, chosen.actions)

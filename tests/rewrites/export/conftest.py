@@ -18,7 +18,7 @@ from opsplice.matchers.find import engine
 from opsplice.rewrites.apply import apply
 from opsplice.rewrites.approaches import insertion, pattern_insertion
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, parse_target
-from opsplice.rewrites.plan.planner import plan
+from opsplice.rewrites.plan.planner import Planner
 from opsplice.rewrites.transform_dialect import interpreter
 from opsplice.rewrites.transform_dialect.export.exporter import Export, export
 from opsplice.spec_lang.loading.loader import LoadedSpec, load_text
@@ -88,7 +88,7 @@ def sides(context: ir.Context, tmp_path_factory: pytest.TempPathFactory) -> Side
         found = engine.find(ours, graphs_of(loaded))
         write = partial(pattern_insertion.write, patterns=loaded.patterns)
         inputs = (found.matches, loaded.rules, loaded.kernels, [TARGET], resolve)
-        chosen = plan(*inputs, write=write, codes=loaded.codes)
+        chosen = Planner(*inputs, write=write, codes=loaded.codes).plan()
         apply(ours, chosen.actions, chosen.annotations, loaded.codes)
         insertion.forget_rules(ours)
         path = folder / "spec.mlir"

@@ -15,7 +15,7 @@ from iree.compiler.dialects.transform import interpreter
 from opsplice.compiling.splice import graphs_of
 from opsplice.matchers.find import engine
 from opsplice.rewrites.apply import apply
-from opsplice.rewrites.plan.planner import plan
+from opsplice.rewrites.plan.planner import Planner
 from opsplice.rewrites.transform_dialect.importing.importer import Imported, import_spec
 from opsplice.spec_lang.loading.loader import load_text
 from tests.effort import examples
@@ -148,7 +148,7 @@ def by_us(program: str, back: Imported, context: ir.Context) -> list[str]:
     module = ir.Module.parse(program, context=context)
     loaded = load_text(back.text)
     found = engine.find(module, graphs_of(loaded))
-    chosen = plan(found.matches, loaded.rules, loaded.kernels, [TARGET], resolve)
+    chosen = Planner(found.matches, loaded.rules, loaded.kernels, [TARGET], resolve).plan()
     apply(module, chosen.actions, chosen.annotations, loaded.codes)
     return result_of(module)
 

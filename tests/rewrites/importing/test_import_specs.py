@@ -20,7 +20,7 @@ from opsplice.cli import main
 from opsplice.compiling.splice import graphs_of
 from opsplice.matchers.find import engine
 from opsplice.rewrites.apply import apply
-from opsplice.rewrites.plan.planner import plan
+from opsplice.rewrites.plan.planner import Planner
 from opsplice.rewrites.spelling.spelled_template import Instance
 from opsplice.rewrites.spelling.spellings import spellings
 from opsplice.rewrites.spelling.templates import spell
@@ -57,7 +57,7 @@ def rewritten(program: str, spec: str, context: ir.Context) -> dict[str, str]:
     module = ir.Module.parse(program, context=context)
     loaded = load_text(spec)
     found = engine.find(module, graphs_of(loaded))
-    apply(module, plan(found.matches, loaded.rules, loaded.kernels, [TARGET], resolve).actions)
+    apply(module, Planner(found.matches, loaded.rules, loaded.kernels, [TARGET], resolve).plan().actions)
     return {name: _KERNEL.sub("K", text) for name, text in _graphs(module).items()}
 
 
