@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes.util
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -67,7 +67,7 @@ class Check:
     how_to_get: str | None = None
 
 
-def probe(store: Store | None = None, environ: Mapping[str, str] = os.environ) -> list[Check]:
+def probe(store: Store | None = None) -> list[Check]:
     """Looks at everything; takes about a second. A thing that fails is a check that is not ok, never an exception."""
     with temporary_folders.folder() as name:
         folder = Path(name)
@@ -75,16 +75,16 @@ def probe(store: Store | None = None, environ: Mapping[str, str] = os.environ) -
             *(_package(package) for package in ("iree-base-compiler", "iree-base-runtime")),
             *(_compiler(compiler, folder) for compiler in toolchains.NAMES),
             _llvm(folder),
-            *(_kernels(arch, environ) for arch in archs.ARCHS),
+            *(_kernels(arch) for arch in archs.ARCHS),
             *(_emulator(arch) for arch in archs.ARCHS if arch != archs.host_arch()),
-            *(_shaders(language, folder, environ) for language in shaders.COMPILERS),
-            _validator(environ),
+            *(_shaders(language, folder) for language in shaders.COMPILERS),
+            _validator(),
             *(_cuda_compiler(name, title, folder) for name, title in (("nvcc", "nvcc"), ("nvrtc", "NVRTC"))),
             _ptxas(folder),
-            _cuda_kernels(environ),
+            _cuda_kernels(),
             _cache(store),
             _host(),
-            *_devices(environ),
+            *_devices(),
             *map(_extra, _EXTRAS),
         ]
 
@@ -167,14 +167,14 @@ def _try_all(
     return "; ".join(f"{toolchains.FORM_NAMES[form]} for {', '.join(names)}" for form, names in built.items()), reason
 
 
-def _kernels(arch: archs.Arch, environ: Mapping[str, str]) -> Check:
+def _kernels(arch: archs.Arch) -> Check:
     name = f"C kernels for {arch}"
     chosen: dict[str, list[str]] = {}
     problem: OpspliceError | None = None
     forms: tuple[Form, ...] = ("object", "bitcode")
     for form in forms:
         try:
-            toolchain = toolchains.choose(CpuTarget(arch), form, environ)
+            toolchain = toolchains.choose(CpuTarget(arch), form)
             chosen.setdefault(toolchain.name, []).append(toolchains.FORM_NAMES[form])
         except OpspliceError as error:
             problem = error
@@ -193,13 +193,13 @@ def _emulator(arch: archs.Arch) -> Check:
     return Check(name, True, f"run by {found[0]}")
 
 
-def _shaders(language: shaders.Language, folder: Path, environ: Mapping[str, str]) -> Check:
+def _shaders(language: shaders.Language, folder: Path) -> Check:
     name = f"{language} kernels for Vulkan"
     file, text = _PROBE_SHADERS[language]
     source = folder / file
     source.write_text(text, encoding="utf-8")
     try:
-        compiler = shaders.choose(language, file, environ)
+        compiler = shaders.choose(language, file)
     except OpspliceError:
         names = shaders.COMPILERS[language]
         return Check(name, False, f"no {' or '.join(names)} found", shaders.HOW_TO_GET[names[0]])
@@ -213,8 +213,8 @@ def _shaders(language: shaders.Language, folder: Path, environ: Mapping[str, str
     return Check(name, True, f"SPIR-V by {version}")
 
 
-def _validator(environ: Mapping[str, str]) -> Check:
-    program = spirv_val.find(environ)
+def _validator() -> Check:
+    program = spirv_val.find()
     if program is None:
         return Check("spirv-val", False, "not found; SPIR-V modules are not validated", spirv_val.HOW_TO_GET)
     try:
@@ -257,9 +257,9 @@ def _ptxas(folder: Path) -> Check:
     return Check("ptxas", True, f"{version} assembles PTX as a check")
 
 
-def _cuda_kernels(environ: Mapping[str, str]) -> Check:
+def _cuda_kernels() -> Check:
     try:
-        found = cuda_compilers.find_all(environ)
+        found = cuda_compilers.find_all()
     except OpspliceError as error:
         return Check("CUDA kernels", False, error.message, error.hint)
     if not found:
@@ -289,20 +289,20 @@ def _host() -> Check:
     return Check("host CPU", True, " ".join([arch, *sorted(archs.host_features())]))
 
 
-def _devices(environ: Mapping[str, str]) -> list[Check]:
+def _devices() -> list[Check]:
     return [
         Check("device local-sync", True, "the CPU, in the calling thread"),
         Check("device local-task", True, "the CPU, in a pool of threads"),
-        _vulkan(environ),
+        _vulkan(),
         _cuda(),
     ]
 
 
-def _vulkan(environ: Mapping[str, str]) -> Check:
+def _vulkan() -> Check:
     how_to_get = "apt-get install libvulkan1 mesa-vulkan-drivers, or the driver of your GPU's maker"
     if ctypes.util.find_library("vulkan") is None:
         return Check("device vulkan", False, "there is no libvulkan.so.1", how_to_get)
-    named = environ.get("VK_DRIVER_FILES") or environ.get("VK_ICD_FILENAMES")
+    named = os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES")
     if named:
         drivers = [Path(path).name for path in named.split(os.pathsep) if Path(path).is_file()]
     else:

@@ -50,12 +50,9 @@ _AS_BITCODE = "as bitcode"
 ACCEPTED = (*_LANGUAGES, ".ll", *_PREBUILT)
 
 
-def resolve(
-    request: ArtifactRequest, target: CpuTarget, store: Store, environ: Mapping[str, str] = os.environ
-) -> Artifact:
+def resolve(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifact:
     """The artifact for `request` on `target`, built or copied into the store unless it is there.
 
-    environ: where the choice of a compiler is read from (OPSPLICE_CC).
     Raises OpspliceError when the file is absent or of an unknown kind, does not compile, is for another architecture,
     lacks a symbol, or needs what IREE does not link; and when no compiler can build it or the store cannot be written.
     """
@@ -64,13 +61,13 @@ def resolve(
         source_inputs.check_file(archive, (".a",))
     suffix = request.path.suffix
     if suffix in _LANGUAGES:
-        return _resolve_source(request, target, store, environ)
+        return _resolve_source(request, target, store)
     if suffix == ".ll":
-        return _resolve_ir(request, target, store, environ)
+        return _resolve_ir(request, target, store)
     return _resolve_prebuilt(request, target, store)
 
 
-def _resolve_source(request: ArtifactRequest, target: CpuTarget, store: Store, environ: Mapping[str, str]) -> Artifact:
+def _resolve_source(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifact:
     form: Form = request.form or "object"
     language = _LANGUAGES[request.path.suffix]
     if form == "bitcode" and language == "assembler-with-cpp":
@@ -93,12 +90,12 @@ def _resolve_source(request: ArtifactRequest, target: CpuTarget, store: Store, e
             return {"toolchain": toolchain.version(), **found}
 
         key = _key(request, target, form, source.name, inputs.digest, toolchain.identity, "\0".join(request.flags))
-        return _linkable(store.get_or_build(key, _SUFFIX[form], build), form, request, target, store, environ)
+        return _linkable(store.get_or_build(key, _SUFFIX[form], build), form, request, target, store)
 
-    return toolchains.build_with_first(target, form, environ, built_by)
+    return toolchains.build_with_first(target, form, built_by)
 
 
-def _resolve_ir(request: ArtifactRequest, target: CpuTarget, store: Store, environ: Mapping[str, str]) -> Artifact:
+def _resolve_ir(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifact:
     form: Form = request.form or "object"
 
     def build(output: Path) -> Mapping[str, Any]:
@@ -110,7 +107,7 @@ def _resolve_ir(request: ArtifactRequest, target: CpuTarget, store: Store, envir
         return {"toolchain": llvm.version(), **_noted(module), **noted}
 
     key = _key(request, target, form, read_file(request.path), llvm.version())
-    return _linkable(store.get_or_build(key, _SUFFIX[form], build), form, request, target, store, environ)
+    return _linkable(store.get_or_build(key, _SUFFIX[form], build), form, request, target, store)
 
 
 def _resolve_prebuilt(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifact:
@@ -164,14 +161,13 @@ def _linkable(
     request: ArtifactRequest,
     target: CpuTarget,
     store: Store,
-    environ: Mapping[str, str],
 ) -> Artifact:
     """What was built, or bitcode of the same file where only that finds at the link what it calls."""
     missing = entry.notes.get(_AS_BITCODE)
     if missing is None:
         return artifact_of(entry, form, target.arch)
     try:
-        return resolve(replace(request, form="bitcode"), target, store, environ)
+        return resolve(replace(request, form="bitcode"), target, store)
     except OpspliceError as error:
         told = f"{request.path.name} is built as bitcode because it calls {missing}, which objects do not find"
         raise error.noting(told) from None

@@ -18,7 +18,6 @@ A struct, an 8-byte scalar or a scalar before a pointer is not passed by IREE's 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -47,13 +46,10 @@ ACCEPTED = (".cu", ".ll", ".ptx")
 _Make = Callable[[Path], tuple[str | None, tuple[str, ...]]]
 
 
-def resolve(
-    request: ArtifactRequest, target: CudaTarget, store: Store, environ: Mapping[str, str] = os.environ
-) -> Artifact:
+def resolve(request: ArtifactRequest, target: CudaTarget, store: Store) -> Artifact:
     """The PTX for `request` on `target`, built or copied into the store unless it is there.
 
     request.symbols: the entries that it has to have, the kernel's own first; with none, it has to have one only.
-    environ: where the choice of a compiler is read from (OPSPLICE_CUDA_CC).
     Raises OpspliceError when the file is absent or of an unknown kind, does not compile, is for a newer GPU or driver,
     lacks an entry, calls what nothing defines or does not assemble; and when no compiler can build it or the store
     cannot be written. What an entry is passed is checked by `entries.check`.
@@ -63,13 +59,13 @@ def resolve(
     )
     suffix = request.path.suffix
     if suffix == ".cu":
-        return _resolve_source(request, target, store, environ)
+        return _resolve_source(request, target, store)
     return _resolve_ir(request, target, store) if suffix == ".ll" else _resolve_prebuilt(request, target, store)
 
 
-def _resolve_source(request: ArtifactRequest, target: CudaTarget, store: Store, environ: Mapping[str, str]) -> Artifact:
+def _resolve_source(request: ArtifactRequest, target: CudaTarget, store: Store) -> Artifact:
     source = request.path.resolve()
-    compiler = cuda_compilers.choose(target, environ)
+    compiler = cuda_compilers.choose(target)
     flags = compiler_flags.checked(request.flags, "CUDA", source.parent)
     inputs = source_inputs.read_inputs(source, flags, cuda_compilers.HEADERS)
 

@@ -18,7 +18,6 @@ A shader is called like this:
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,12 +46,9 @@ ACCEPTED = (*_LANGUAGES, _SUFFIX)
 _IMPLIED = frozenset({"Shader", "Matrix"})
 
 
-def resolve(
-    request: ArtifactRequest, target: SpirvTarget, store: Store, environ: Mapping[str, str] = os.environ
-) -> Artifact:
+def resolve(request: ArtifactRequest, target: SpirvTarget, store: Store) -> Artifact:
     """The artifact for `request` on `target`, built or copied into the store unless it is there.
 
-    environ: where compilers and spirv-val are looked for (PATH).
     Raises OpspliceError when the file is absent or of an unknown kind, does not compile, lacks an entry point, needs a
     newer SPIR-V or another capability than the target has, or is not valid; and when no compiler can build it or the
     store cannot be written.
@@ -60,17 +56,15 @@ def resolve(
     how = "on Vulkan a kernel is a SPIR-V module"
     source_inputs.check_request(request, "Vulkan", ACCEPTED, ("spirv",), how=how, compiled=_LANGUAGES)
     if request.path.suffix in _LANGUAGES:
-        return _resolve_source(request, target, store, environ)
-    return _resolve_prebuilt(request, target, store, environ)
+        return _resolve_source(request, target, store)
+    return _resolve_prebuilt(request, target, store)
 
 
-def _resolve_source(
-    request: ArtifactRequest, target: SpirvTarget, store: Store, environ: Mapping[str, str]
-) -> Artifact:
+def _resolve_source(request: ArtifactRequest, target: SpirvTarget, store: Store) -> Artifact:
     language = _LANGUAGES[request.path.suffix]
     source = request.path.resolve()
-    compiler = shaders.choose(language, request.path.name, environ)
-    validator = spirv_val.find(environ)
+    compiler = shaders.choose(language, request.path.name)
+    validator = spirv_val.find()
     names = shaders.slang_names if language == "Slang" else source_inputs.quoted_names
     flags = compiler_flags.checked(request.flags, language, source.parent)
     inputs = source_inputs.read_inputs(source, flags, names=names)
@@ -84,11 +78,9 @@ def _resolve_source(
     return artifact_of(store.get_or_build(key, _SUFFIX, build), "spirv")
 
 
-def _resolve_prebuilt(
-    request: ArtifactRequest, target: SpirvTarget, store: Store, environ: Mapping[str, str]
-) -> Artifact:
+def _resolve_prebuilt(request: ArtifactRequest, target: SpirvTarget, store: Store) -> Artifact:
     data = spirv_reader.little_endian(read_file(request.path))
-    validator = spirv_val.find(environ)
+    validator = spirv_val.find()
 
     def build(output: Path) -> Mapping[str, Any]:
         # The copy is what is checked, so that a file that changes meanwhile does no harm.

@@ -185,32 +185,32 @@ def find(name: str) -> CudaCompiler | None:
     return _FINDERS[name]()
 
 
-def find_all(environ: Mapping[str, str] = os.environ) -> tuple[CudaCompiler, ...]:
+def find_all() -> tuple[CudaCompiler, ...]:
     """The compilers at hand, in order of preference; with OPSPLICE_CUDA_CC set, that one alone.
 
     OPSPLICE_CUDA_CC: `nvcc`, `nvrtc`, `clang`, `zig`, or the path of an nvcc or a clang.
     Raises OpspliceError when OPSPLICE_CUDA_CC names none that is here.
     """
-    return tuple(_in_order(environ))
+    return tuple(_in_order())
 
 
-def choose(target: CudaTarget, environ: Mapping[str, str] = os.environ) -> CudaCompiler:
+def choose(target: CudaTarget) -> CudaCompiler:
     """The preferred compiler that knows the target. Raises OpspliceError when there is none."""
     # One after the other: each has to be started to say what it knows.
-    for compiler in _in_order(environ):
+    for compiler in _in_order():
         if target.sm in compiler.sms:
             return compiler
-    found = find_all(environ)
+    found = find_all()
     here = ", ".join(f"{compiler.version()} for {compiler.range}" for compiler in found) or "none"
-    unset = f", or unset {ENVIRONMENT_VARIABLE}" if environ.get(ENVIRONMENT_VARIABLE, "").strip() else ""
+    unset = f", or unset {ENVIRONMENT_VARIABLE}" if os.environ.get(ENVIRONMENT_VARIABLE, "").strip() else ""
     raise MissingToolError(
         f"no compiler here makes PTX of CUDA sources for sm_{target.sm} (found: {here})",
         hint=f"{HOW_TO_GET['nvrtc']}, or {HOW_TO_GET['nvcc']}{unset}",
     )
 
 
-def _in_order(environ: Mapping[str, str]) -> Iterator[CudaCompiler]:
-    chosen = environ.get(ENVIRONMENT_VARIABLE, "").strip()
+def _in_order() -> Iterator[CudaCompiler]:
+    chosen = os.environ.get(ENVIRONMENT_VARIABLE, "").strip()
     if not chosen:
         yield from (compiler for name in NAMES if (compiler := find(name)) is not None)
         return

@@ -12,8 +12,9 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -150,20 +151,18 @@ def slang_names(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def find(name: str, environ: Mapping[str, str] = os.environ) -> ShaderCompiler | None:
-    """The compiler of that name, or None where it is absent. environ: PATH is where it is looked for."""
-    return _FINDERS[name](environ)
+def find(name: str) -> ShaderCompiler | None:
+    """The compiler of that name, or None where it is absent."""
+    return _FINDERS[name]()
 
 
-def choose(
-    language: Language, source: str, environ: Mapping[str, str] = os.environ, instead: str = ".spv"
-) -> ShaderCompiler:
+def choose(language: Language, source: str, instead: str = ".spv") -> ShaderCompiler:
     """The preferred compiler for a language. Raises OpspliceError when there is none.
 
     source: the file's name. instead: what file does without a compiler there.
     """
     for name in COMPILERS[language]:
-        if (found := find(name, environ)) is not None:
+        if (found := find(name)) is not None:
             return found
     names = COMPILERS[language]
     raise MissingToolError(
@@ -181,18 +180,13 @@ def _vulkan(version: tuple[int, int]) -> str:
     return "vulkan1.2" if version < (1, 6) else "vulkan1.3"
 
 
-def _on_path(name: str, *programs: str) -> Callable[[Mapping[str, str]], ShaderCompiler | None]:
-    def finder(environ: Mapping[str, str]) -> ShaderCompiler | None:
-        for program in programs:
-            if path := shutil.which(program, path=environ.get("PATH")):
-                return ShaderCompiler(name, (path,))
-        return None
-
-    return finder
+def _on_path(name: str, *programs: str) -> ShaderCompiler | None:
+    path = next(filter(None, map(shutil.which, programs or (name,))), None)
+    return None if path is None else ShaderCompiler(name, (path,))
 
 
-def _find_slangc(environ: Mapping[str, str]) -> ShaderCompiler | None:
-    if (found := _on_path("slangc", "slangc")(environ)) is not None:
+def _find_slangc() -> ShaderCompiler | None:
+    if (found := _on_path("slangc")) is not None:
         return found
     # Looked up, not imported: importing it needs torch.
     spec = importlib.util.find_spec("slangtorch")
@@ -202,13 +196,13 @@ def _find_slangc(environ: Mapping[str, str]) -> ShaderCompiler | None:
     return ShaderCompiler("slangc", (str(path),)) if os.access(path, os.X_OK) else None
 
 
-def _find_naga(environ: Mapping[str, str]) -> ShaderCompiler | None:
-    if (found := _on_path("naga", "naga")(environ)) is not None:
+def _find_naga() -> ShaderCompiler | None:
+    if (found := _on_path("naga")) is not None:
         return found
-    node = shutil.which("node", path=environ.get("PATH"))
+    node = shutil.which("node")
     if node is None:
         return None
-    told = [Path(folder) for folder in environ.get("NODE_PATH", "").split(os.pathsep) if folder]
+    told = [Path(folder) for folder in os.environ.get("NODE_PATH", "").split(os.pathsep) if folder]
     # Where `npm install --global` puts packages, with and without `--prefix`.
     prefixes = [Path(sys.prefix), Path(node).parent.parent, Path(node).resolve().parent.parent, Path("/usr/local")]
     for folder in (*told, *(prefix / "lib" / "node_modules" for prefix in prefixes)):
@@ -219,9 +213,9 @@ def _find_naga(environ: Mapping[str, str]) -> ShaderCompiler | None:
     return None
 
 
-_FINDERS: dict[str, Callable[[Mapping[str, str]], ShaderCompiler | None]] = {
-    "glslang": _on_path("glslang", "glslangValidator", "glslang"),
-    "glslc": _on_path("glslc", "glslc"),
+_FINDERS: dict[str, Callable[[], ShaderCompiler | None]] = {
+    "glslang": partial(_on_path, "glslang", "glslangValidator", "glslang"),
+    "glslc": partial(_on_path, "glslc"),
     "slangc": _find_slangc,
     "naga": _find_naga,
 }

@@ -5,10 +5,8 @@ A module that is not valid may hang or crash a driver. It must not know where a 
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
@@ -23,9 +21,9 @@ _TOO_OLD = re.compile(r"Invalid (?:[\w ]+ )?operand: \d+|Invalid opcode: \d+|Inv
 _LONGEST_DETAILS = 4000
 
 
-def find(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Its path, or None where it is absent. environ: PATH is where it is looked for."""
-    return shutil.which("spirv-val", path=environ.get("PATH"))
+def find() -> str | None:
+    """Its path, or None where it is absent."""
+    return shutil.which("spirv-val")
 
 
 def version(program: str) -> str:

@@ -229,13 +229,13 @@ def find(name: str) -> Toolchain | None:
     return _FINDERS[name]()
 
 
-def find_all(environ: Mapping[str, str] = os.environ) -> tuple[Toolchain, ...]:
+def find_all() -> tuple[Toolchain, ...]:
     """The compilers at hand, in order of preference; with OPSPLICE_CC set, that one alone.
 
     OPSPLICE_CC: `clang`, `zig`, `gcc`, or a command line that starts a clang or a gcc.
     Raises OpspliceError when OPSPLICE_CC names none that is here.
     """
-    chosen = environ.get(ENVIRONMENT_VARIABLE, "").strip()
+    chosen = os.environ.get(ENVIRONMENT_VARIABLE, "").strip()
     if not chosen:
         return tuple(toolchain for name in NAMES if (toolchain := find(name)) is not None)
     toolchain = find(chosen) if chosen in NAMES else _from_command(chosen)
@@ -247,35 +247,33 @@ def find_all(environ: Mapping[str, str] = os.environ) -> tuple[Toolchain, ...]:
     return (toolchain,)
 
 
-def choose(target: CpuTarget, form: Form, environ: Mapping[str, str] = os.environ) -> Toolchain:
+def choose(target: CpuTarget, form: Form) -> Toolchain:
     """The preferred compiler that makes `form` for `target`. Raises OpspliceError when there is none."""
-    return _fitting(target, form, environ)[0]
+    return _fitting(target, form)[0]
 
 
-def build_with_first(
-    target: CpuTarget, form: Form, environ: Mapping[str, str], build: Callable[[Toolchain], Made]
-) -> Made:
+def build_with_first(target: CpuTarget, form: Form, build: Callable[[Toolchain], Made]) -> Made:
     """What `build` makes with the preferred compiler that makes `form` for `target`.
 
     Where that one lacks what the source needs, such as a type or OpenMP, with the next. Raises OpspliceError when there
     is no compiler, and what `build` raises.
     """
-    *others, last = _fitting(target, form, environ)
+    *others, last = _fitting(target, form)
     for toolchain in others:
         with contextlib.suppress(UnfitError):
             return build(toolchain)
     return build(last)
 
 
-def _fitting(target: CpuTarget, form: Form, environ: Mapping[str, str]) -> list[Toolchain]:
+def _fitting(target: CpuTarget, form: Form) -> list[Toolchain]:
     """The compilers that make `form` for `target`, at least one. Raises OpspliceError when there is none."""
-    found = find_all(environ)
+    found = find_all()
     fitting = [toolchain for toolchain in found if target.arch in toolchain.archs and form in toolchain.forms]
     if fitting:
         return fitting
     here = ", ".join(f"{toolchain.name} ({', '.join(toolchain.archs)})" for toolchain in found) or "none"
     needed = "clang" if form == "bitcode" or target.arch != archs.host_arch() else "clang or gcc"
-    unset = f", and unset {ENVIRONMENT_VARIABLE}" if environ.get(ENVIRONMENT_VARIABLE, "").strip() else ""
+    unset = f", and unset {ENVIRONMENT_VARIABLE}" if os.environ.get(ENVIRONMENT_VARIABLE, "").strip() else ""
     raise MissingToolError(
         f"no compiler here makes {FORM_NAMES[form]} for {target.arch}; that needs {needed} (found: {here})",
         hint=f"{HOW_TO_GET['zig']} or {HOW_TO_GET['clang']}{unset}",
@@ -378,9 +376,9 @@ def run_program(
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
-def time_limit(environ: Mapping[str, str] = os.environ) -> float:
+def time_limit() -> float:
     """The seconds that a compiler may take. Raises OpspliceError when the environment says something else."""
-    chosen = environ.get(TIME_LIMIT_VARIABLE, "").strip()
+    chosen = os.environ.get(TIME_LIMIT_VARIABLE, "").strip()
     try:
         seconds = float(chosen or _SECONDS)
     except ValueError:

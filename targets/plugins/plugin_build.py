@@ -7,7 +7,6 @@ system. It must not know specs.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -66,9 +65,7 @@ class Built:
     toolchain: str
 
 
-def build_system(
-    name: str, sources: Sequence[Source], target: CpuTarget, environ: Mapping[str, str] = os.environ
-) -> Built:
+def build_system(name: str, sources: Sequence[Source], target: CpuTarget) -> Built:
     """A shared library for this machine.
 
     name: what IREE calls it. Raises OpspliceError when the target is not this machine, a file does not compile, lacks a
@@ -80,7 +77,7 @@ def build_system(
             hint="write an embedded one, which is built for any: -o kernels.sos",
         )
     return toolchains.build_with_first(
-        target, "object", environ, lambda toolchain: _system(name, sources, target, _hosted(toolchain))
+        target, "object", lambda toolchain: _system(name, sources, target, _hosted(toolchain))
     )
 
 
@@ -119,13 +116,12 @@ def build_embedded(
     name: str,
     sources: Mapping[CpuTarget, Sequence[Source]],
     store: Store,
-    environ: Mapping[str, str] = os.environ,
 ) -> Built:
     """Embedded ELF for each target, in a FatELF where there are several.
 
     Raises OpspliceError when a file does not compile, needs what is not there at the link, or lacks a function.
     """
-    made = {target: _embedded(name, files, target, store, environ) for target, files in sources.items()}
+    made = {target: _embedded(name, files, target, store) for target, files in sources.items()}
     first = next(iter(made.values()))
     if len(made) == 1:
         return first
@@ -133,7 +129,7 @@ def build_embedded(
     return replace(first, data=data)
 
 
-def nothing(store: Store, environ: Mapping[str, str] = os.environ) -> Path:
+def nothing(store: Store) -> Path:
     """The file of an embedded plugin for this machine that has no functions, built once.
 
     Raises OpspliceError when there is no compiler, or no linker of IREE's.
@@ -143,22 +139,20 @@ def nothing(store: Store, environ: Mapping[str, str] = os.environ) -> Path:
         raise OpspliceError("this machine's architecture is not known")
 
     def build(output: Path) -> dict[str, str]:
-        built = _embedded("nothing", [], CpuTarget(arch), store, environ)
+        built = _embedded("nothing", [], CpuTarget(arch), store)
         output.write_bytes(built.data)
         return {"toolchain": built.toolchain}
 
     return store.get_or_build(key_of("empty plugin 1", arch), ".sos", build).path
 
 
-def _embedded(
-    name: str, sources: Sequence[Source], target: CpuTarget, store: Store, environ: Mapping[str, str]
-) -> Built:
+def _embedded(name: str, sources: Sequence[Source], target: CpuTarget, store: Store) -> Built:
     functions: list[Function] = []
     built: list[Path] = []
     types: dict[str, Mapping[str, str]] = {}
     for source in sources:
         request = ArtifactRequest(source.path, (), "object", source.flags, source.links)
-        artifact = cpu.resolve(request, target, store, environ)
+        artifact = cpu.resolve(request, target, store)
         built.append(artifact.path)
         types[source.path.name] = artifact.signatures
         functions += source.choose(elf.read_object(artifact.path.read_bytes(), source.path.name).functions)
@@ -175,7 +169,7 @@ def _embedded(
             _link([*command, "-o", str(output)])
             return Built(output.read_bytes(), tuple(functions), toolchain.version())
 
-    return toolchains.build_with_first(target, "object", environ, linked)
+    return toolchains.build_with_first(target, "object", linked)
 
 
 def _check_types(functions: Sequence[Function], signatures: Mapping[str, str], name: str) -> None:

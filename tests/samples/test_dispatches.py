@@ -16,6 +16,7 @@ from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import CudaTarget
 from opsplice.targets.build import cuda_compilers, shaders
 from tests import command_line
+from tests.environment import under
 from tests.plain import Plain
 
 
@@ -27,7 +28,7 @@ def sample(tmp_path: Path, samples: Path) -> Path:
 
 def _needs_compilers() -> None:
     try:
-        shaders.choose("GLSL", "scale_bias.comp", os.environ)
+        under(os.environ, shaders.choose, "GLSL", "scale_bias.comp")
         cuda_compilers.choose(CudaTarget(80))
     except OpspliceError as error:
         pytest.skip(f"{error.message} ({error.hint})")
@@ -50,7 +51,7 @@ LANGUAGES: dict[str, shaders.Language] = {"comp": "GLSL", "slang": "Slang", "wgs
 @pytest.mark.parametrize("suffix", LANGUAGES)
 def test_numbers_are_the_compilers_own(sample: Path, vulkan: None, suffix: str) -> None:
     try:
-        shaders.choose(LANGUAGES[suffix], f"scale_bias.{suffix}", os.environ)
+        under(os.environ, shaders.choose, LANGUAGES[suffix], f"scale_bias.{suffix}")
     except OpspliceError as error:
         pytest.skip(f"{error.message} ({error.hint})")
     spec = sample / "replace.splice"

@@ -11,10 +11,11 @@ from opsplice.targets import doctor
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.build import cuda_compilers, ptxas, shaders, spirv_val, toolchains
 from opsplice.targets.registry.store import Store
+from tests.environment import under
 
 
 def probed(store, environment):
-    return {check.name: check for check in doctor.probe(store, environment)}
+    return {check.name: check for check in under(environment, doctor.probe, store)}
 
 
 @pytest.fixture(scope="module")
@@ -144,9 +145,10 @@ def test_an_override_that_is_not_there_is_told(broken):
 def test_vulkan_needs_a_loader_and_a_driver(monkeypatch, tmp_path):
     monkeypatch.setattr(doctor.ctypes.util, "find_library", lambda name: f"lib{name}.so.1")
     driver = tmp_path / "driver.json"
-    assert not doctor._vulkan({"VK_DRIVER_FILES": str(driver)}).ok
+    monkeypatch.setenv("VK_DRIVER_FILES", str(driver))
+    assert not doctor._vulkan().ok
     driver.write_text("{}")
-    assert doctor._vulkan({"VK_DRIVER_FILES": str(driver)}).ok
+    assert doctor._vulkan().ok
 
 
 def test_shader_compilers_are_judged_by_what_they_build(checks):
@@ -172,8 +174,8 @@ def test_shader_compilers_that_are_not_there_are_told(store, monkeypatch):
 
 def test_a_shader_compiler_that_builds_nothing_is_not_ok(monkeypatch, store):
     broken = shaders.ShaderCompiler("glslang", ("/bin/false",))
-    monkeypatch.setitem(shaders._FINDERS, "glslang", lambda environ: broken)
-    check = next(check for check in doctor.probe(store, {}) if check.name == "GLSL kernels for Vulkan")
+    monkeypatch.setitem(shaders._FINDERS, "glslang", lambda: broken)
+    check = next(check for check in under({}, doctor.probe, store) if check.name == "GLSL kernels for Vulkan")
     assert not check.ok
     assert "builds nothing: it ended with status 1" in check.detail
 

@@ -18,6 +18,7 @@ from opsplice.targets.artifacts.artifact import CpuTarget
 from opsplice.targets.build import toolchains
 from opsplice.targets.plugins import plugin_build
 from opsplice.targets.plugins.plugin_source import SIZE, Argument, Function
+from tests.environment import under
 
 MODEL = """
 func.func @product(%a: tensor<3x4xf32>, %b: tensor<4x5xf32>) -> tensor<3x5xf32> {
@@ -111,7 +112,7 @@ def test_a_program_gets_the_plugin_that_its_spec_names(tmp_path):
 def build(path: Path, flags: tuple[str, ...], compiler: str, links: tuple[Path, ...] = ()) -> plugin_build.Built:
     function = Function(path.stem, (Argument("f32", True, True), Argument("f32", True), SIZE))
     source = plugin_build.Source(path, flags, lambda _: [function], links)
-    return plugin_build.build_system("kernels", [source], CpuTarget(host_arch()), {"OPSPLICE_CC": compiler})
+    return under({"OPSPLICE_CC": compiler}, plugin_build.build_system, "kernels", [source], CpuTarget(host_arch()))
 
 
 @needs_gcc

@@ -19,6 +19,7 @@ from opsplice.targets.build import toolchains
 from opsplice.targets.build.compiler_flags import checked
 from opsplice.targets.plugins import plugin_build
 from opsplice.targets.registry.store import Store
+from tests.environment import under
 
 HERE = Path("/here")
 
@@ -137,7 +138,7 @@ def test_compilers_run_in_a_folder_of_their_own_and_find_what_stands_beside_a_so
     monkeypatch.setattr(subprocess, "Popen", noted)
     monkeypatch.chdir(tmp_path)
     request = ArtifactRequest(Path("source/k.c"), ("k",), flags=("-Iinc",))
-    assert cpu.resolve(request, CpuTarget("x86_64"), Store(tmp_path / "cache"), {"OPSPLICE_CC": name}).built
+    assert under({"OPSPLICE_CC": name}, cpu.resolve, request, CpuTarget("x86_64"), Store(tmp_path / "cache")).built
     for cwd, temporaries in seen:
         assert cwd == temporaries
         assert not Path(cwd).exists()
@@ -152,9 +153,9 @@ def test_names_of_sources_are_no_flags(tmp_path, monkeypatch, name, source):
     monkeypatch.chdir(tmp_path)
     Path(source).write_text("void k(void) {}\n")
     request = ArtifactRequest(Path(source), ("k",))
-    assert cpu.resolve(request, CpuTarget("x86_64"), Store(tmp_path / "cache"), {"OPSPLICE_CC": name}).built
+    assert under({"OPSPLICE_CC": name}, cpu.resolve, request, CpuTarget("x86_64"), Store(tmp_path / "cache")).built
     plugin = plugin_build.Source(Path(source), (), lambda _names: ())
-    assert plugin_build.build_system("p", [plugin], CpuTarget(archs.host_arch()), {"OPSPLICE_CC": name}).data
+    assert under({"OPSPLICE_CC": name}, plugin_build.build_system, "p", [plugin], CpuTarget(archs.host_arch())).data
     assert {path.name for path in tmp_path.iterdir()} == {source, "cache"}
 
 
@@ -202,7 +203,7 @@ def test_an_interrupt_ends_a_compiler_too(slow):
 @pytest.mark.parametrize("seconds", ["soon", "0", "-1", "nan", "inf"])
 def test_a_time_limit_is_a_number_of_seconds(seconds):
     with pytest.raises(OpspliceError, match="is no number of seconds"):
-        toolchains.time_limit({"OPSPLICE_BUILD_TIMEOUT": seconds})
+        under({"OPSPLICE_BUILD_TIMEOUT": seconds}, toolchains.time_limit)
 
 
 def test_the_time_limit_is_an_option(tmp_path, monkeypatch, capsys):

@@ -13,6 +13,7 @@ from opsplice.targets.backends import cpu
 from opsplice.targets.build import toolchains
 from opsplice.targets.formats import elf
 from opsplice.targets.registry.store import Store
+from tests.environment import under
 
 X86 = CpuTarget("x86_64")
 EMPTY_IR = "define void @scale() {\n  ret void\n}\n"
@@ -39,7 +40,7 @@ def counted(monkeypatch):
 @pytest.mark.parametrize("arch", archs.ARCHS)
 @pytest.mark.parametrize("form", ["object", "bitcode"])
 def test_c_is_built_for_every_architecture(kernel, store, cross, arch, form):
-    artifact = cpu.resolve(ask(kernel, form=form), CpuTarget(arch), store, cross)
+    artifact = under(cross, cpu.resolve, ask(kernel, form=form), CpuTarget(arch), store)
     assert artifact.built
     assert artifact.form == form
     assert artifact.arch == arch
@@ -54,40 +55,40 @@ def test_the_host_is_built_for_by_each_compiler(kernel, store, compiler):
     host = archs.host_arch()
     if host is None:
         pytest.skip("no kernels for this machine's architecture")
-    artifact = cpu.resolve(ask(kernel), CpuTarget(host), store, {"OPSPLICE_CC": compiler.name})
+    artifact = under({"OPSPLICE_CC": compiler.name}, cpu.resolve, ask(kernel), CpuTarget(host), store)
     assert artifact.toolchain.startswith(compiler.name)
 
 
 def test_the_next_compiler_where_the_first_is_too_old_for_a_type(tmp_path, kernel, store, cross, monkeypatch):
-    (able,) = toolchains.find_all(cross)
+    (able,) = under(cross, toolchains.find_all)
     program = tmp_path / "old"
     program.write_text("#!/bin/sh\necho 'k.c:1:1: error: _Float16 is not supported on this target' >&2\nexit 1\n")
     program.chmod(0o755)
     old = toolchains.Toolchain("old", "clang", (str(program),), archs.ARCHS)
-    monkeypatch.setattr(toolchains, "find_all", lambda _environ: (old, able))
+    monkeypatch.setattr(toolchains, "find_all", lambda: (old, able))
     assert cpu.resolve(ask(kernel), X86, store).toolchain.startswith(able.name)
-    monkeypatch.setattr(toolchains, "find_all", lambda _environ: (old,))
+    monkeypatch.setattr(toolchains, "find_all", lambda: (old,))
     with pytest.raises(OpspliceError, match=r"old cannot compile kernel\.c") as caught:
         cpu.resolve(ask(kernel), X86, store)
     assert "too old for that type" in caught.value.hint
 
 
 def test_the_second_time_nothing_is_built(kernel, store, cross, counted):
-    first = cpu.resolve(ask(kernel), X86, store, cross)
-    second = cpu.resolve(ask(kernel), X86, Store(store.root), cross)
+    first = under(cross, cpu.resolve, ask(kernel), X86, store)
+    second = under(cross, cpu.resolve, ask(kernel), X86, Store(store.root))
     assert counted == ["kernel.c"]
     assert (first.built, second.built) == (True, False)
     assert (second.path, second.digest, second.toolchain) == (first.path, first.digest, first.toolchain)
 
 
 def test_whatever_can_change_the_result_builds_anew(kernel, store, cross, counted):
-    cpu.resolve(ask(kernel), X86, store, cross)
-    cpu.resolve(ask(kernel, flags=("-O1",)), X86, store, cross)
-    cpu.resolve(ask(kernel), CpuTarget.of("x86_64", {"avx2"}), store, cross)
-    cpu.resolve(ask(kernel), CpuTarget("aarch64"), store, cross)
-    cpu.resolve(ask(kernel, form="bitcode"), X86, store, cross)
+    under(cross, cpu.resolve, ask(kernel), X86, store)
+    under(cross, cpu.resolve, ask(kernel, flags=("-O1",)), X86, store)
+    under(cross, cpu.resolve, ask(kernel), CpuTarget.of("x86_64", {"avx2"}), store)
+    under(cross, cpu.resolve, ask(kernel), CpuTarget("aarch64"), store)
+    under(cross, cpu.resolve, ask(kernel, form="bitcode"), X86, store)
     kernel.write_text(kernel.read_text().replace("2.0f", "3.0f"))
-    cpu.resolve(ask(kernel), X86, store, cross)
+    under(cross, cpu.resolve, ask(kernel), X86, store)
     assert len(counted) == 6
 
 
@@ -97,7 +98,7 @@ def test_another_compiler_builds_anew(kernel, store, counted):
         pytest.skip("only one compiler here")
     host = CpuTarget(archs.host_arch())
     for name in available:
-        assert cpu.resolve(ask(kernel), host, store, {"OPSPLICE_CC": name}).built
+        assert under({"OPSPLICE_CC": name}, cpu.resolve, ask(kernel), host, store).built
     assert len(counted) == len(available)
 
 
@@ -106,9 +107,9 @@ def test_a_changed_header_builds_anew(tmp_path, store, cross, counted):
     (tmp_path / "top.h").write_text('#include "deep.h"\n')
     source = tmp_path / "k.c"
     source.write_text('#include "top.h"\nvoid scale(float *x) { *x *= FACTOR; }\n')
-    before = cpu.resolve(ask(source), X86, store, cross)
+    before = under(cross, cpu.resolve, ask(source), X86, store)
     (tmp_path / "deep.h").write_text("#define FACTOR 3.0f\n")
-    after = cpu.resolve(ask(source), X86, store, cross)
+    after = under(cross, cpu.resolve, ask(source), X86, store)
     assert after.built
     assert after.digest != before.digest
     assert len(counted) == 2
@@ -119,7 +120,7 @@ def test_a_header_whose_changes_would_go_unseen_is_refused(tmp_path, store, cros
     source = tmp_path / "k.c"
     source.write_text("#define TEXT(x) #x\n#include TEXT(hidden.h)\nvoid scale(float *x) { *x *= FACTOR; }\n")
     with pytest.raises(OpspliceError, match=r"k\.c includes .*hidden\.h under a name that is put together"):
-        cpu.resolve(ask(source), X86, store, cross)
+        under(cross, cpu.resolve, ask(source), X86, store)
 
 
 def test_processes_build_one_kernel_once(kernel, store, cross):
@@ -129,7 +130,7 @@ def test_processes_build_one_kernel_once(kernel, store, cross):
 
     def resolve():
         barrier.wait()
-        queue.put(cpu.resolve(ask(kernel), X86, Store(store.root), cross))
+        queue.put(under(cross, cpu.resolve, ask(kernel), X86, Store(store.root)))
 
     children = [context.Process(target=resolve) for _ in range(3)]
     for child in children:
@@ -144,7 +145,7 @@ def test_processes_build_one_kernel_once(kernel, store, cross):
 def test_ir_is_built_without_a_compiler(tmp_path, store):
     source = tmp_path / "k.ll"
     source.write_text(EMPTY_IR)
-    artifact = cpu.resolve(ask(source), CpuTarget("riscv64"), store, {"OPSPLICE_CC": "/no/such/compiler"})
+    artifact = under({"OPSPLICE_CC": "/no/such/compiler"}, cpu.resolve, ask(source), CpuTarget("riscv64"), store)
     assert artifact.toolchain.startswith("llvmlite")
     assert not cpu.resolve(ask(source), CpuTarget("riscv64"), store).built
     assert cpu.resolve(ask(source, form="bitcode"), CpuTarget("riscv64"), store).path.suffix == ".bc"
@@ -153,14 +154,14 @@ def test_ir_is_built_without_a_compiler(tmp_path, store):
 def test_assembly_is_built(tmp_path, store, cross):
     source = tmp_path / "k.S"
     source.write_text(".text\n.globl scale\nscale:\n  ret\n")
-    assert cpu.resolve(ask(source), X86, store, cross).built
+    assert under(cross, cpu.resolve, ask(source), X86, store).built
     with pytest.raises(OpspliceError, match="assembly, which has no bitcode"):
-        cpu.resolve(ask(source, form="bitcode"), X86, store, cross)
+        under(cross, cpu.resolve, ask(source, form="bitcode"), X86, store)
 
 
 @pytest.mark.parametrize("form", ["object", "bitcode"])
 def test_prebuilt_files_are_copied_and_outlive_their_original(kernel, tmp_path, store, cross, form):
-    made = cpu.resolve(ask(kernel, form=form), X86, store, cross)
+    made = under(cross, cpu.resolve, ask(kernel, form=form), X86, store)
     path = tmp_path / f"shipped{made.path.suffix}"
     path.write_bytes(made.path.read_bytes())
     artifact = cpu.resolve(ask(path), X86, Store(tmp_path / "other"))
@@ -172,7 +173,7 @@ def test_prebuilt_files_are_copied_and_outlive_their_original(kernel, tmp_path, 
 
 def test_an_object_for_another_architecture_is_refused(kernel, tmp_path, store, cross):
     path = tmp_path / "arm.o"
-    path.write_bytes(cpu.resolve(ask(kernel), CpuTarget("aarch64"), store, cross).path.read_bytes())
+    path.write_bytes(under(cross, cpu.resolve, ask(kernel), CpuTarget("aarch64"), store).path.read_bytes())
     with pytest.raises(OpspliceError, match=r"arm\.o is an object for aarch64, but the target is x86_64"):
         cpu.resolve(ask(path), X86, store)
 
@@ -181,7 +182,7 @@ def test_an_object_for_another_architecture_is_refused(kernel, tmp_path, store, 
 def test_a_missing_symbol_is_refused_each_time(kernel, store, cross, form):
     for _ in range(2):
         with pytest.raises(OpspliceError, match=r"kernel\.c does not define the function 'scales'") as caught:
-            cpu.resolve(ask(kernel, "scales", form=form), X86, store, cross)
+            under(cross, cpu.resolve, ask(kernel, "scales", form=form), X86, store)
         assert "did you mean 'scale'?" in caught.value.hint
 
 
@@ -196,16 +197,16 @@ def test_what_calls_mathematics_is_bitcode(tmp_path, store, cross, counted, suff
         }[suffix]
     )
     for built in (True, False):
-        artifact = cpu.resolve(ask(source), X86, store, cross)
+        artifact = under(cross, cpu.resolve, ask(source), X86, store)
         assert (artifact.form, artifact.path.suffix, artifact.built) == ("bitcode", ".bc", built)
     assert len(counted) == (2 if suffix == ".c" else 0)
     with pytest.raises(OpspliceError, match=rf"k\{suffix} needs 'expf'") as caught:
-        cpu.resolve(ask(source, form="object"), X86, store, cross)
+        under(cross, cpu.resolve, ask(source, form="object"), X86, store)
     assert "as bitcode" in caught.value.hint
     declared = "float tanl(float);\n" if suffix == ".c" else ""
     source.write_text(declared + source.read_text().replace("expf", "tanl"))
     with pytest.raises(OpspliceError, match="needs 'tanl', which is not there at the link"):
-        cpu.resolve(ask(source), X86, store, cross)
+        under(cross, cpu.resolve, ask(source), X86, store)
 
 
 def test_mathematics_where_nothing_makes_bitcode(tmp_path, store, monkeypatch):
@@ -213,7 +214,7 @@ def test_mathematics_where_nothing_makes_bitcode(tmp_path, store, monkeypatch):
     source.write_text("#include <math.h>\nvoid scale(float *x) { *x = expf(*x); }\n")
     if (gcc := toolchains.find("gcc")) is None:
         pytest.skip(f"gcc is not installed ({toolchains.HOW_TO_GET['gcc']})")
-    monkeypatch.setattr(toolchains, "find_all", lambda _environ: (gcc,))
+    monkeypatch.setattr(toolchains, "find_all", lambda: (gcc,))
     with pytest.raises(OpspliceError, match="no compiler here makes bitcode") as caught:
         cpu.resolve(ask(source), CpuTarget(archs.host_arch()), store)
     assert "k.c is built as bitcode because it calls expf" in caught.value.details
@@ -225,7 +226,7 @@ def test_thread_local_variables_are_refused(tmp_path, store, cross, arch, form):
     source = tmp_path / "k.c"
     source.write_text("static _Thread_local int calls;\nint scale(void) { return calls++; }\n")
     with pytest.raises(OpspliceError, match="thread-local"):
-        cpu.resolve(ask(source, form=form), CpuTarget(arch), store, cross)
+        under(cross, cpu.resolve, ask(source, form=form), CpuTarget(arch), store)
 
 
 @pytest.mark.parametrize("arch", archs.ARCHS)
@@ -234,13 +235,13 @@ def test_code_that_runs_at_loading_is_refused(tmp_path, store, cross, arch, form
     source = tmp_path / "k.cc"
     # What the compiler can work out is no code.
     source.write_text('struct A { int a; A() { a = 2; } };\nstatic A a;\nextern "C" int scale() { return a.a; }\n')
-    cpu.resolve(ask(source, form=form), CpuTarget(arch), store, cross)
+    under(cross, cpu.resolve, ask(source, form=form), CpuTarget(arch), store)
     source.write_text(
         "static int made() { volatile int at = 3; return at; }\n"
         'static int factor = made();\nextern "C" int scale() { return factor; }\n'
     )
     with pytest.raises(OpspliceError, match=r"k\.cc has code that is to run when it is loaded") as caught:
-        cpu.resolve(ask(source, form=form), CpuTarget(arch), store, cross)
+        under(cross, cpu.resolve, ask(source, form=form), CpuTarget(arch), store)
     assert "constexpr" in caught.value.hint
 
 
@@ -252,7 +253,7 @@ def test_functions_that_are_chosen_at_loading_are_refused(tmp_path, store, cross
         "@scale = ifunc i32 (), ptr @chosen\n"
     )
     with pytest.raises(OpspliceError, match=r"k\.ll has functions that are chosen at load time"):
-        cpu.resolve(ask(source, form=form), X86, store, cross)
+        under(cross, cpu.resolve, ask(source, form=form), X86, store)
 
 
 def test_code_that_is_not_position_independent_is_refused(tmp_path, store, cross):
@@ -260,11 +261,11 @@ def test_code_that_is_not_position_independent_is_refused(tmp_path, store, cross
     source.write_text("static int table[64];\nint *scale(int i) { return &table[i]; }\n")
     # RISC-V's plain code model holds absolute addresses as soon as -fPIC is off.
     with pytest.raises(OpspliceError, match="not position independent"):
-        cpu.resolve(ask(source, flags=("-fno-pic",)), CpuTarget("riscv64"), store, cross)
+        under(cross, cpu.resolve, ask(source, flags=("-fno-pic",)), CpuTarget("riscv64"), store)
 
 
 def test_bitcode_fits_any_cpu(kernel, store, cross):
-    artifact = cpu.resolve(ask(kernel, form="bitcode"), CpuTarget.of("x86_64", {"avx2"}), store, cross)
+    artifact = under(cross, cpu.resolve, ask(kernel, form="bitcode"), CpuTarget.of("x86_64", {"avx2"}), store)
     assert "target-features" not in str(binding.parse_bitcode(artifact.path.read_bytes()))
 
 
@@ -290,7 +291,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path, store, cross, monkeypatch,
 
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(OpspliceError, match=rf"cannot read .*{name}: permission denied"):
-        cpu.resolve(ask(path), X86, store, cross)
+        under(cross, cpu.resolve, ask(path), X86, store)
 
 
 def test_unknown_kinds_of_files_list_the_known_ones(tmp_path, store):
@@ -312,7 +313,7 @@ def test_what_would_have_no_effect_is_refused(tmp_path, store):
 
 
 def test_a_cut_off_object_is_refused_and_not_kept(kernel, tmp_path, store, cross):
-    made = cpu.resolve(ask(kernel), X86, store, cross).path.read_bytes()
+    made = under(cross, cpu.resolve, ask(kernel), X86, store).path.read_bytes()
     path = tmp_path / "half.o"
     for size in (0, 3, 40, 64, 200, len(made) - 1):
         path.write_bytes(made[:size])

@@ -13,6 +13,7 @@ from opsplice.targets.backends import cpu, cuda
 from opsplice.targets.build import cuda_compilers, llvm, ptxas, toolchains
 from opsplice.targets.formats import ptx
 from opsplice.targets.registry.store import Store
+from tests.environment import under
 from tests.targets.link.launching import launch
 
 SM80 = CudaTarget(80)
@@ -71,7 +72,7 @@ def refused(write, store):
 
     def refused(text, target=SM80, name="k.ptx", *symbols, **options):
         with pytest.raises(OpspliceError) as caught:
-            cuda.resolve(ask(write(text, name), *symbols, **options), target, store, {})
+            under({}, cuda.resolve, ask(write(text, name), *symbols, **options), target, store)
         return caught.value
 
     return refused
@@ -141,17 +142,17 @@ template <typename T, int N, bool TWICE> __global__ void scale(const T *x, T *ou
 def test_each_compiler_builds_instances_of_templates(write, store, chosen):
     write("#define FACTOR 2\n", "factor.h")
     source = write(TEMPLATE, "k.cu")
-    artifact = cuda.resolve(ask(source, "lib::scale<f32, 64, true>"), SM80, store, chosen)
+    artifact = under(chosen, cuda.resolve, ask(source, "lib::scale<f32, 64, true>"), SM80, store)
     assert artifact.entry == "_ZN3lib5scaleIfLi64ELb1EEEvPKT_PS1_j"
-    assert cuda.resolve(ask(source, "lib::scale<f64, 64, true>"), SM80, store, chosen).entry.startswith(
+    assert under(chosen, cuda.resolve, ask(source, "lib::scale<f64, 64, true>"), SM80, store).entry.startswith(
         "_ZN3lib5scaleId"
     )
     write("#define FACTOR 3\n", "factor.h")
-    assert cuda.resolve(ask(source, "lib::scale<f32, 64, true>"), SM80, store, chosen).digest != artifact.digest
+    assert under(chosen, cuda.resolve, ask(source, "lib::scale<f32, 64, true>"), SM80, store).digest != artifact.digest
 
 
 def test_each_compiler_builds(write, store, chosen):
-    artifact = cuda.resolve(ask(write(CU, "k.cu")), SM80, store, chosen)
+    artifact = under(chosen, cuda.resolve, ask(write(CU, "k.cu")), SM80, store)
     assert launchable(artifact, SM80)
     assert artifact.built
     assert artifact.arch is None
@@ -165,13 +166,13 @@ def test_each_compiler_builds(write, store, chosen):
 def test_a_symbol_with_other_template_arguments(write, store, anyone):
     write("#define FACTOR 2\n", "factor.h")
     with pytest.raises(OpspliceError, match=r"cannot compile k\.cu") as caught:
-        cuda.resolve(ask(write(TEMPLATE, "k.cu"), "lib::scale<f32, 64>"), SM80, store, anyone)
+        under(anyone, cuda.resolve, ask(write(TEMPLATE, "k.cu"), "lib::scale<f32, 64>"), SM80, store)
     assert caught.value.hint == "write the kernel's symbol with all template arguments, as the file declares them"
 
 
 def test_each_compiler_tells_what_is_wrong(write, store, chosen):
     with pytest.raises(OpspliceError, match=r"cannot compile k\.cu") as caught:
-        cuda.resolve(ask(write('extern "C" __global__ void scale( { nonsense\n', "k.cu")), SM80, store, chosen)
+        under(chosen, cuda.resolve, ask(write('extern "C" __global__ void scale( { nonsense\n', "k.cu")), SM80, store)
     assert "error" in caught.value.details
 
 
@@ -179,10 +180,10 @@ def test_each_compiler_builds_anew_after_a_change_of_a_header(write, store, chos
     write("#define FACTOR 2.0f\n", "deep.h")
     write('#include "deep.h"\n', "top.h")
     source = write('#include "top.h"\nextern "C" __global__ void scale(float *x) { *x *= FACTOR; }\n', "k.cu")
-    first = cuda.resolve(ask(source), SM80, store, chosen)
-    again = cuda.resolve(ask(source), SM80, Store(store.root), chosen)
+    first = under(chosen, cuda.resolve, ask(source), SM80, store)
+    again = under(chosen, cuda.resolve, ask(source), SM80, Store(store.root))
     write("#define FACTOR 3.0f\n", "deep.h")
-    changed = cuda.resolve(ask(source), SM80, store, chosen)
+    changed = under(chosen, cuda.resolve, ask(source), SM80, store)
     assert (first.built, again.built, changed.built) == (True, False, True)
     assert changed.digest != first.digest
     assert len(counted) == 2
@@ -192,7 +193,7 @@ def test_each_compiler_refuses_a_header_whose_changes_would_go_unseen(write, sto
     write("#define FACTOR 2.0f\n", "hidden.h")
     text = '#define TEXT(x) #x\n#include TEXT(hidden.h)\nextern "C" __global__ void scale(float *x) { *x *= FACTOR; }\n'
     with pytest.raises(OpspliceError, match=r"k\.cu includes .*hidden\.h under a name that is put together"):
-        cuda.resolve(ask(write(text, "k.cu")), SM80, store, chosen)
+        under(chosen, cuda.resolve, ask(write(text, "k.cu")), SM80, store)
 
 
 def test_each_compiler_takes_flags(write, tmp_path, store, chosen):
@@ -200,7 +201,7 @@ def test_each_compiler_takes_flags(write, tmp_path, store, chosen):
     write("#define FACTOR 2.0f\n", "inc/factor.h")
     text = '#include <factor.h>\nextern "C" __global__ void NAME(float *x) { *x *= FACTOR; }\n'
     request = ask(write(text, "k.cu"), flags=("-Iinc", "-DNAME=scale"))
-    assert cuda.resolve(request, SM80, store, chosen).entry == "scale"
+    assert under(chosen, cuda.resolve, request, SM80, store).entry == "scale"
 
 
 def test_what_a_clang_without_an_sdk_lacks_is_told(write, store):
@@ -208,14 +209,14 @@ def test_what_a_clang_without_an_sdk_lacks_is_told(write, store):
         pytest.skip("zig is not here (pip install ziglang)")
     text = 'extern "C" __global__ void scale(float *x) { *x = expf(*x); }\n'
     with pytest.raises(OpspliceError, match=r"zig cannot compile k\.cu") as caught:
-        cuda.resolve(ask(write(text, "k.cu")), SM80, store, {"OPSPLICE_CUDA_CC": "zig"})
+        under({"OPSPLICE_CUDA_CC": "zig"}, cuda.resolve, ask(write(text, "k.cu")), SM80, store)
     assert "opsplice[cuda]" in caught.value.hint
 
 
 def test_ir_is_built_without_a_compiler(write, store):
     environ = {"OPSPLICE_CUDA_CC": "/no/such/compiler"}
     for target in (CudaTarget(52), SM80, CudaTarget(90, (7, 8)), CudaTarget(120)):
-        artifact = cuda.resolve(ask(write(IR, "k.ll")), target, store, environ)
+        artifact = under(environ, cuda.resolve, ask(write(IR, "k.ll")), target, store)
         assert launchable(artifact, target)
         assert artifact.toolchain == llvm.version()
     assert not cuda.resolve(ask(write(IR, "k.ll")), SM80, store).built
@@ -262,7 +263,7 @@ def test_a_newer_ptx_version_is_refused_naming_both(refused):
 
 def test_a_compiler_that_makes_newer_ptx_is_told(write, store, anyone):
     with pytest.raises(OpspliceError, match=r"k\.cu is PTX .*, but the driver of the target reads PTX 6\.0") as caught:
-        cuda.resolve(ask(write(CU, "k.cu")), CudaTarget(80, (6, 0)), store, anyone)
+        under(anyone, cuda.resolve, ask(write(CU, "k.cu")), CudaTarget(80, (6, 0)), store)
     assert "makes no older one" in caught.value.hint
 
 
@@ -324,12 +325,12 @@ def test_what_would_have_no_effect_is_refused(refused, write, store):
 
 def test_whatever_can_change_the_result_builds_anew(write, store, anyone, counted):
     path = write(CU, "k.cu")
-    cuda.resolve(ask(path), SM80, store, anyone)
-    cuda.resolve(ask(path, flags=("-DA",)), SM80, store, anyone)
-    cuda.resolve(ask(path), CudaTarget(86), store, anyone)
-    cuda.resolve(ask(path), CudaTarget(80, (9, 9)), store, anyone)
+    under(anyone, cuda.resolve, ask(path), SM80, store)
+    under(anyone, cuda.resolve, ask(path, flags=("-DA",)), SM80, store)
+    under(anyone, cuda.resolve, ask(path), CudaTarget(86), store)
+    under(anyone, cuda.resolve, ask(path), CudaTarget(80, (9, 9)), store)
     write(CU.replace("127", "126"), "k.cu")
-    cuda.resolve(ask(path), SM80, store, anyone)
+    under(anyone, cuda.resolve, ask(path), SM80, store)
     assert len(counted) == 5
 
 
@@ -396,10 +397,10 @@ def test_a_compiler_is_chosen_by_the_gpu_that_it_knows(monkeypatch):
     old = cuda_compilers.CudaCompiler("nvcc", "nvcc", ("nvcc",), "11.0", frozenset({70, 80}))
     new = cuda_compilers.CudaCompiler("clang", "clang", ("clang",), "22.1", frozenset({80, 120}))
     monkeypatch.setattr(cuda_compilers, "find", {"nvcc": old, "clang": new}.get)
-    assert cuda_compilers.choose(CudaTarget(80), {}) is old
-    assert cuda_compilers.choose(CudaTarget(120), {}) is new
+    assert under({}, cuda_compilers.choose, CudaTarget(80)) is old
+    assert under({}, cuda_compilers.choose, CudaTarget(120)) is new
     with pytest.raises(OpspliceError, match="for sm_90") as caught:
-        cuda_compilers.choose(CudaTarget(90), {})
+        under({}, cuda_compilers.choose, CudaTarget(90))
     assert "nvcc 11.0 for sm_70 to sm_80, clang 22.1 for sm_80 to sm_120" in caught.value.message
     assert "opsplice[cuda]" in caught.value.hint
 
@@ -407,9 +408,9 @@ def test_a_compiler_is_chosen_by_the_gpu_that_it_knows(monkeypatch):
 def test_with_no_compiler_the_way_to_get_one_is_told(monkeypatch):
     monkeypatch.setattr(cuda_compilers, "find", lambda name: None)
     with pytest.raises(OpspliceError, match=r"for sm_80 \(found: none\)"):
-        cuda_compilers.choose(SM80, {})
+        under({}, cuda_compilers.choose, SM80)
     with pytest.raises(OpspliceError, match="asks for nvrtc, which is not here") as caught:
-        cuda_compilers.choose(SM80, {"OPSPLICE_CUDA_CC": "nvrtc"})
+        under({"OPSPLICE_CUDA_CC": "nvrtc"}, cuda_compilers.choose, SM80)
     assert "opsplice[cuda]" in caught.value.hint
 
 
@@ -427,7 +428,7 @@ def test_a_compiler_may_be_given_by_its_path(write, store):
     if toolchains.find("clang") is None or cuda_compilers.find("clang") is None:
         pytest.skip("clang is not here (apt-get install clang)")
     path = toolchains.find("clang").command[0]
-    found = cuda_compilers.choose(SM80, {"OPSPLICE_CUDA_CC": path})
+    found = under({"OPSPLICE_CUDA_CC": path}, cuda_compilers.choose, SM80)
     assert (found.family, found.command) == ("clang", (path,))
 
 
@@ -436,7 +437,7 @@ def test_a_compiler_may_be_given_by_its_path(write, store):
 )
 def test_a_path_that_is_no_compiler_is_told(value, said):
     with pytest.raises(OpspliceError, match=said):
-        cuda_compilers.choose(SM80, {"OPSPLICE_CUDA_CC": value})
+        under({"OPSPLICE_CUDA_CC": value}, cuda_compilers.choose, SM80)
 
 
 def test_an_nvrtc_that_fails_is_told(write, monkeypatch):
@@ -445,7 +446,7 @@ def test_an_nvrtc_that_fails_is_told(write, monkeypatch):
     monkeypatch.setattr(cuda_compilers, "_about_nvrtc", cuda_compilers._about_nvrtc.__wrapped__)
     monkeypatch.setattr(cuda_compilers, "has_bindings", lambda: True)
     with pytest.raises(OpspliceError, match="NVRTC failed") as caught:
-        cuda_compilers.choose(SM80, {"OPSPLICE_CUDA_CC": "nvrtc"})
+        under({"OPSPLICE_CUDA_CC": "nvrtc"}, cuda_compilers.choose, SM80)
     assert "no such symbol" in caught.value.details
 
 

@@ -18,6 +18,7 @@ from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
 from opsplice.targets.build import libm, toolchains
 from opsplice.targets.registry.store import Store
+from tests.environment import under
 
 HUGE = sys.float_info.max
 # Where a function is asked in f64; what is further than f32 goes is left out there.
@@ -160,7 +161,7 @@ def test_a_kernel_has_in_it_what_it_calls(tmp_path, arch):
         pytest.skip("zig is not here: pip install ziglang")
     (tmp_path / "k.c").write_text(CODE)
     request = ArtifactRequest(tmp_path / "k.c", ("k",))
-    artifact = cpu.resolve(request, CpuTarget(arch), Store(tmp_path / "store"), {"OPSPLICE_CC": "zig"})
+    artifact = under({"OPSPLICE_CC": "zig"}, cpu.resolve, request, CpuTarget(arch), Store(tmp_path / "store"))
     assert artifact.form == "bitcode"
     if arch != archs.host_arch():
         return
@@ -192,5 +193,5 @@ def test_without_zig_it_says_how_to_get_it(tmp_path, monkeypatch):
     (tmp_path / "k.c").write_text("float tanhf(float);\nvoid k(float *x) { *x = tanhf(*x); }\n")
     request = ArtifactRequest(tmp_path / "k.c", ("k",))
     with pytest.raises(OpspliceError, match=r"k\.c needs 'tanhf', and zig is not installed") as failure:
-        cpu.resolve(request, CpuTarget("x86_64"), Store(tmp_path / "store"), {"OPSPLICE_CC": "clang"})
+        under({"OPSPLICE_CC": "clang"}, cpu.resolve, request, CpuTarget("x86_64"), Store(tmp_path / "store"))
     assert failure.value.hint == "pip install ziglang"

@@ -10,6 +10,7 @@ from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import CpuTarget
 from opsplice.targets.build import toolchains
 from opsplice.targets.formats import elf
+from tests.environment import under
 
 
 def fake(folder: Path, name: str, says: str) -> str:
@@ -130,7 +131,7 @@ def test_missing_header_says_what_there_is(compiler, tmp_path):
 
 
 def test_headers_of_the_hosts_c_library_are_not_half_found(cross, tmp_path):
-    (compiler,) = toolchains.find_all(cross)
+    (compiler,) = under(cross, toolchains.find_all)
     source = tmp_path / "kernel.c"
     source.write_text("#include <stdio.h>\n")
     with pytest.raises(OpspliceError) as caught:
@@ -145,7 +146,7 @@ def test_version_names_the_compiler(compiler):
 
 def test_identity_changes_with_the_program(tmp_path):
     path = fake(tmp_path, "cc", "clang version 1.0")
-    (before,) = toolchains.find_all({"OPSPLICE_CC": path})
+    (before,) = under({"OPSPLICE_CC": path}, toolchains.find_all)
     identity = before.identity
     fake(tmp_path, "cc", "clang version 1.0.1")
     assert before.identity != identity
@@ -156,13 +157,13 @@ def test_identity_of_a_wrapper_changes_with_what_it_starts(tmp_path, monkeypatch
     identities = set()
     for release in ("clang version 1", "clang version 2"):
         monkeypatch.setattr(toolchains, "output_of", lambda command, said=release: said)
-        (found,) = toolchains.find_all({"OPSPLICE_CC": f"{wrapper} clang"})
+        (found,) = under({"OPSPLICE_CC": f"{wrapper} clang"}, toolchains.find_all)
         identities.add(found.identity)
     assert len(identities) == 2
 
 
 def test_a_path_is_asked_what_it_is(tmp_path):
-    (found,) = toolchains.find_all({"OPSPLICE_CC": f"{fake(tmp_path, 'my-cc', 'clang version 19.1')} --extra"})
+    (found,) = under({"OPSPLICE_CC": f"{fake(tmp_path, 'my-cc', 'clang version 19.1')} --extra"}, toolchains.find_all)
     assert found.family == "clang"
     assert found.command[1:] == ("--extra",)
     assert found.version() == "my-cc (clang 19.1)"
@@ -170,24 +171,24 @@ def test_a_path_is_asked_what_it_is(tmp_path):
 
 def test_a_program_that_is_no_compiler_is_refused(tmp_path):
     with pytest.raises(OpspliceError, match="neither clang nor gcc"):
-        toolchains.find_all({"OPSPLICE_CC": fake(tmp_path, "tool", "hello")})
+        under({"OPSPLICE_CC": fake(tmp_path, "tool", "hello")}, toolchains.find_all)
 
 
 def test_an_absent_program_is_named():
     with pytest.raises(OpspliceError, match="'/no/such/cc', which is not a program"):
-        toolchains.find_all({"OPSPLICE_CC": "/no/such/cc -x"})
+        under({"OPSPLICE_CC": "/no/such/cc -x"}, toolchains.find_all)
 
 
 @pytest.mark.parametrize("line", ["clang 'x", "''"])
 def test_what_is_no_command_line_is_refused(line):
     with pytest.raises(OpspliceError, match=r"OPSPLICE_CC (is no command line: no closing quotation|names '')"):
-        toolchains.find_all({"OPSPLICE_CC": line})
+        under({"OPSPLICE_CC": line}, toolchains.find_all)
 
 
 def test_an_absent_compiler_is_named_with_the_remedy(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(OpspliceError, match="asks for clang, which is not here") as caught:
-        toolchains.find_all({"OPSPLICE_CC": "clang"})
+        under({"OPSPLICE_CC": "clang"}, toolchains.find_all)
     assert "apt-get install clang" in caught.value.hint
 
 
@@ -202,7 +203,7 @@ def test_the_order_of_preference(monkeypatch):
 
     def chosen(finders, arch, form="object"):
         monkeypatch.setattr(toolchains, "_FINDERS", dict(zip(("clang", "zig", "gcc"), finders, strict=True)))
-        return toolchains.choose(CpuTarget(arch), form, {}).name
+        return under({}, toolchains.choose, CpuTarget(arch), form).name
 
     def absent():
         return None
@@ -223,5 +224,5 @@ def test_an_override_is_never_passed_over(tmp_path):
     # Even where another compiler could do it: the user asked for this one.
     gcc = fake(tmp_path, "gcc", "x86_64 gcc 12.2 Free Software Foundation")
     with pytest.raises(OpspliceError) as caught:
-        toolchains.choose(CpuTarget("aarch64"), "object", {"OPSPLICE_CC": gcc})
+        under({"OPSPLICE_CC": gcc}, toolchains.choose, CpuTarget("aarch64"), "object")
     assert "unset OPSPLICE_CC" in caught.value.hint

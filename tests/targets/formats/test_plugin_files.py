@@ -14,6 +14,7 @@ from opsplice.targets.artifacts.artifact import CpuTarget
 from opsplice.targets.formats import elf, fatelf
 from opsplice.targets.plugins import plugin_build, plugin_file
 from opsplice.targets.plugins.plugin_source import SIZE, Argument, Function
+from tests.environment import under
 
 SCALE = Function("scale", (Argument("f32", pointer=True, const=True), Argument("f32", pointer=True), SIZE))
 HOST = archs.host_arch()
@@ -30,7 +31,7 @@ def embedded(tmp_path, store, cross, source):
     def build(name: str, *architectures: str) -> Path:
         targets = {CpuTarget.of(arch): [source] for arch in architectures}
         path = tmp_path / name
-        path.write_bytes(plugin_build.build_embedded("test", targets, store, cross).data)
+        path.write_bytes(under(cross, plugin_build.build_embedded, "test", targets, store).data)
         return path
 
     return build

@@ -16,6 +16,7 @@ from opsplice.targets.backends import cpu, spirv
 from opsplice.targets.build import shaders, spirv_val
 from opsplice.targets.formats.spirv.spirv_binary import offered, reflect
 from opsplice.targets.registry.store import Store
+from tests.environment import under
 from tests.targets.formats import spirv_assembly as asm
 from tests.targets.formats.spirv_assembly import kernel, load, op
 from tests.targets.formats.spirv_assembly import store as stores
@@ -117,7 +118,7 @@ def only(monkeypatch):
         needed(name)
         for other in shaders._FINDERS:
             if other != name:
-                monkeypatch.setitem(shaders._FINDERS, other, lambda environ: None)
+                monkeypatch.setitem(shaders._FINDERS, other, lambda: None)
 
     return choose
 
@@ -160,12 +161,12 @@ def test_slang_has_entry_points_by_name(slang, store):
 def test_wgsl_is_converted(tmp_path, store, naga):
     source = tmp_path / "k.wgsl"
     source.write_text("fn scale() {}")
-    artifact = spirv.resolve(ask(source), V13, store, naga)
+    artifact = under(naga, spirv.resolve, ask(source), V13, store)
     assert artifact.entry == "scale"
     assert artifact.toolchain == "naga 29.0.1"
     source.write_text("bad")
     with pytest.raises(OpspliceError, match=r"naga cannot compile k\.wgsl") as caught:
-        spirv.resolve(ask(source), V13, store, naga)
+        under(naga, spirv.resolve, ask(source), V13, store)
     assert "expected global item" in caught.value.details
 
 
@@ -236,7 +237,7 @@ def test_without_a_compiler_the_remedy_is_named(tmp_path, store, monkeypatch, su
     source = tmp_path / f"k{suffix}"
     source.write_text("")
     with pytest.raises(OpspliceError) as caught:
-        spirv.resolve(ask(source), V13, store, NO_TOOLS)
+        under(NO_TOOLS, spirv.resolve, ask(source), V13, store)
     assert caught.value.message == (
         f"k{suffix} is {language}, which no compiler here makes into SPIR-V; that needs {names}"
     )
@@ -249,9 +250,9 @@ def test_the_wheels_slangc_is_found_without_importing_it(tmp_path, monkeypatch):
     (tmp_path / "slangtorch" / "__init__.py").write_text("raise ImportError('torch')")
     program.write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert shaders.find("slangc", NO_TOOLS) is None
+    assert under(NO_TOOLS, shaders.find, "slangc") is None
     program.chmod(0o755)
-    assert shaders.find("slangc", NO_TOOLS).command == (str(program),)
+    assert under(NO_TOOLS, shaders.find, "slangc").command == (str(program),)
 
 
 def test_the_second_time_nothing_is_built(comp, store, counted):
@@ -355,13 +356,13 @@ def test_usual_mistakes_have_a_hint(comp, store, text, hint):
 
 
 def test_a_compiler_that_makes_nothing_is_told(comp, store, monkeypatch):
-    monkeypatch.setitem(shaders._FINDERS, "glslang", lambda environ: shaders.ShaderCompiler("glslang", ("/bin/true",)))
+    monkeypatch.setitem(shaders._FINDERS, "glslang", lambda: shaders.ShaderCompiler("glslang", ("/bin/true",)))
     with pytest.raises(OpspliceError, match=r"glslang made no module from k\.comp"):
         spirv.resolve(ask(comp), V13, store)
 
 
 def test_a_compiler_that_fails_silently_is_told(comp, store, monkeypatch):
-    monkeypatch.setitem(shaders._FINDERS, "glslang", lambda environ: shaders.ShaderCompiler("glslang", ("/bin/false",)))
+    monkeypatch.setitem(shaders._FINDERS, "glslang", lambda: shaders.ShaderCompiler("glslang", ("/bin/false",)))
     with pytest.raises(OpspliceError, match=r"glslang cannot compile k\.comp") as caught:
         spirv.resolve(ask(comp), V13, store)
     assert caught.value.details == "it ended with status 1 and said nothing"
@@ -396,10 +397,10 @@ def test_a_newer_module_than_the_target_takes_is_refused(tmp_path, store):
     path = tmp_path / "k.spv"
     path.write_bytes(kernel([], version=0x10500))
     with pytest.raises(OpspliceError) as caught:
-        spirv.resolve(ask(path), V13, store, NO_TOOLS)
+        under(NO_TOOLS, spirv.resolve, ask(path), V13, store)
     assert caught.value.message == "k.spv is SPIR-V 1.5, but the target takes 1.3 at most"
     assert "--target-env spirv1.3" in caught.value.hint
-    assert spirv.resolve(ask(path), SpirvTarget((1, 5)), store, NO_TOOLS).built
+    assert under(NO_TOOLS, spirv.resolve, ask(path), SpirvTarget((1, 5)), store).built
 
 
 def test_a_source_that_comes_out_newer_is_refused(comp, store):
@@ -413,11 +414,11 @@ def test_capabilities_that_the_target_lacks_are_refused(tmp_path, store):
     path = tmp_path / "k.spv"
     path.write_bytes(kernel([], capabilities=(1, 9, 10)))
     with pytest.raises(OpspliceError) as caught:
-        spirv.resolve(ask(path), SpirvTarget(capabilities=frozenset({"Float16", "Int64"})), store, NO_TOOLS)
+        under(NO_TOOLS, spirv.resolve, ask(path), SpirvTarget(capabilities=frozenset({"Float16", "Int64"})), store)
     assert caught.value.message == "k.spv needs Float64, which the target lacks"
     assert "the target has Float16, Int64" in caught.value.hint
     for target in (V13, SpirvTarget(capabilities=frozenset({"Float16", "Float64"}))):
-        assert spirv.resolve(ask(path), target, store, NO_TOOLS).built
+        assert under(NO_TOOLS, spirv.resolve, ask(path), target, store).built
 
 
 def test_a_missing_entry_is_refused_each_time(prebuilt, store):
@@ -440,7 +441,7 @@ def test_no_symbol_is_no_entry(prebuilt, store):
 
 
 def test_without_the_validator_a_note_says_so(prebuilt, store):
-    (note,) = spirv.resolve(ask(prebuilt), V13, store, NO_TOOLS).notes
+    (note,) = under(NO_TOOLS, spirv.resolve, ask(prebuilt), V13, store).notes
     assert note == "k.spv was not validated: spirv-val is not here (apt-get install spirv-tools)"
 
 
@@ -453,7 +454,7 @@ def validator() -> str:
 
 def test_a_module_that_was_not_validated_is_looked_at_again(prebuilt, store):
     validator()
-    assert spirv.resolve(ask(prebuilt), V13, store, NO_TOOLS).notes
+    assert under(NO_TOOLS, spirv.resolve, ask(prebuilt), V13, store).notes
     artifact = spirv.resolve(ask(prebuilt), V13, store)
     assert artifact.built
     assert artifact.notes == ()
@@ -497,9 +498,9 @@ def test_half_a_module_is_refused_and_not_kept(prebuilt, store):
     for size in (0, 3, 20, 64, len(SCALE) - 4, len(SCALE) - 1):
         prebuilt.write_bytes(SCALE[:size])
         with pytest.raises(OpspliceError, match=r"k\.spv"):
-            spirv.resolve(ask(prebuilt), V13, store, NO_TOOLS)
+            under(NO_TOOLS, spirv.resolve, ask(prebuilt), V13, store)
     prebuilt.write_bytes(SCALE)
-    assert spirv.resolve(ask(prebuilt), V13, store, NO_TOOLS).built
+    assert under(NO_TOOLS, spirv.resolve, ask(prebuilt), V13, store).built
 
 
 def test_what_would_have_no_effect_is_refused(prebuilt, store):

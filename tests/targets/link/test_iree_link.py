@@ -12,6 +12,7 @@ from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
 from opsplice.targets.build import toolchains
 from opsplice.targets.formats import elf
+from tests.environment import under
 
 COMPILER = "import sys; from iree.compiler.tools.scripts.iree_compile.__main__ import main; sys.exit(main())"
 
@@ -73,7 +74,7 @@ def compile_program(artifact, arch, output, *flags):
 def build(tmp_path, store, environ, text, arch, form, name="kernel.c"):
     source = tmp_path / name
     source.write_text(text)
-    return cpu.resolve(ArtifactRequest(source, ("kernel",), form), CpuTarget(arch), store, environ)
+    return under(environ, cpu.resolve, ArtifactRequest(source, ("kernel",), form), CpuTarget(arch), store)
 
 
 @pytest.mark.parametrize("arch", archs.ARCHS)
