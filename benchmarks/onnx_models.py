@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -164,6 +166,16 @@ def as_type(model: Model, kind: Any) -> Model:
     return Model(onnx.shape_inference.infer_shapes(proto), inputs)
 
 
+def quantised(model: Model) -> Model:
+    """The same with products of bytes, as onnxruntime's dynamic quantisation writes them."""
+    from onnxruntime import quantization
+
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "model.onnx"
+        quantization.quantize_dynamic(model.proto, file)
+        return Model(onnx.load(file), model.inputs)
+
+
 def attention(heads: int, m: int, d: int) -> Model:
     graph = Graph()
     q, k, v = (graph.input(1, heads, m, d) for _ in range(3))
@@ -315,6 +327,7 @@ MODELS: dict[str, Callable[[], Model]] = {
     "depthwise 3x3 144 at 56": lambda: conv(144, 56, 144, 3, 1, 144),
     "depthwise 3x3 stride 2 96 at 112": lambda: conv(96, 112, 96, 3, 2, 96),
     "BERT layer, 128 rows": bert_layer,
+    "int8 BERT layer, 128 rows": lambda: quantised(bert_layer()),
     "llama layer, prefill of 128": lambda: llama_layer(128, 0),
     "llama layer, decode behind 512": lambda: llama_layer(1, 512),
     "f16 llama layer, prefill of 128": lambda: as_type(llama_layer(128, 0), np.float16),

@@ -67,6 +67,10 @@ MODELS = {
     "products": (products, {"product_unpacked": 1, "linear_unpacked": 1}),
     "activated": (activated, {"linear_packed": 4}),
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),
+    "int8 bert": (
+        lambda: onnx_models.quantised(onnx_models.bert_layer(9, 64, 2)),
+        {"attention_rows": 1, "layernorm_rows": 2, "gelu_all": 1, "quantise_bytes": 4, "byte_linear": 6},
+    ),
     "four bits": (lambda: onnx_models.nibble_linear(3, 96, 40), {"nibble_linear": 1}),
     "signed bytes": (signed_bytes, {"byte_linear": 2}),
     "normed": (onnx_models.normed_convs, {"convolution_packed": 1, "depthwise_rows": 1}),
