@@ -166,13 +166,22 @@ def as_type(model: Model, kind: Any) -> Model:
     return Model(onnx.shape_inference.infer_shapes(proto), inputs)
 
 
-def quantised(model: Model) -> Model:
-    """The same with products of bytes, as onnxruntime's dynamic quantisation writes them."""
+def quantised(model: Model, fixed: bool = False) -> Model:
+    """The same with products of bytes, as onnxruntime quantises it: dynamically, or with fixed scales everywhere."""
     from onnxruntime import quantization
+
+    samples = iter([model.inputs])
+
+    class Samples(quantization.CalibrationDataReader):
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            return next(samples, None)
 
     with TemporaryDirectory() as folder:
         file = Path(folder) / "model.onnx"
-        quantization.quantize_dynamic(model.proto, file)
+        if fixed:
+            quantization.quantize_static(model.proto, file, Samples())
+        else:
+            quantization.quantize_dynamic(model.proto, file)
         return Model(onnx.load(file), model.inputs)
 
 
@@ -328,6 +337,7 @@ MODELS: dict[str, Callable[[], Model]] = {
     "depthwise 3x3 stride 2 96 at 112": lambda: conv(96, 112, 96, 3, 2, 96),
     "BERT layer, 128 rows": bert_layer,
     "int8 BERT layer, 128 rows": lambda: quantised(bert_layer()),
+    "int8 BERT layer, fixed scales": lambda: quantised(bert_layer(), fixed=True),
     "llama layer, prefill of 128": lambda: llama_layer(128, 0),
     "llama layer, decode behind 512": lambda: llama_layer(1, 512),
     "f16 llama layer, prefill of 128": lambda: as_type(llama_layer(128, 0), np.float16),

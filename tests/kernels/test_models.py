@@ -51,6 +51,29 @@ def signed_bytes() -> onnx_models.Model:
     return graph.model(graph.op("Concat", *parts, axis=0))
 
 
+def fixed_bytes() -> onnx_models.Model:
+    """Products between DequantizeLinear and QuantizeLinear: signed, unsigned, without zero points, and in f32.
+
+    Scales are powers of two, so that no sum is rounded.
+    """
+    graph = onnx_models.Graph()
+    x, scale = graph.input(9, 64), graph.constant(np.float32(2**-6))
+    step, results = graph.constant(np.float32(2**-7)), []
+    for kind, middle in ((np.int8, -5), (np.uint8, 120), (np.int8, None)):
+        points = [] if middle is None else [graph.constant(kind(middle))]
+        point = points or [graph.constant(np.int8(0))]
+        x8 = graph.op("DequantizeLinear", graph.op("QuantizeLinear", x, scale, *point), scale, *points)
+        products = []
+        for _ in range(2):
+            weight = graph.constant(graph.random.integers(-127, 128, (64, 40)).astype(np.int8))
+            small = graph.op("DequantizeLinear", weight, graph.constant(np.float32(2**-10)), graph.constant(np.int8(0)))
+            products.append(graph.op("MatMul", x8, small))
+        y8 = graph.op("QuantizeLinear", products[0], step, *point)
+        results.append(graph.op("DequantizeLinear", y8, step, *points))
+        results.append(graph.op("Tanh", products[1]))
+    return graph.model(graph.op("Concat", *results, axis=0))
+
+
 def halves(m: int, past: int) -> onnx_models.Model:
     return onnx_models.as_type(onnx_models.llama_layer(m, past, 64, 2, 96), np.float16)
 
@@ -67,6 +90,7 @@ MODELS = {
     "products": (products, {"product_unpacked": 1, "linear_unpacked": 1}),
     "activated": (activated, {"linear_packed": 4}),
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),
+    "bytes with fixed scales": (fixed_bytes, {"byte_linear_requantised": 3, "byte_linear_fixed": 3}),
     "int8 bert": (
         lambda: onnx_models.quantised(onnx_models.bert_layer(9, 64, 2)),
         {"attention_rows": 1, "layernorm_rows": 2, "gelu_all": 1, "quantise_bytes": 4, "byte_linear": 6},

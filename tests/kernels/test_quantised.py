@@ -39,6 +39,30 @@ def test_byte_linear(kernel, guarded, m, k, n, signed):
         np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-4 * np.abs(wanted).max() * 1e-2)
 
 
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 64, 33), (15, 12, 70), (300, 48, 32)])
+def test_byte_linear_with_fixed_scales(kernel, guarded, m, k, n, signed):
+    """To f32, and to bytes of the other kind: rounded to even, and at most the largest byte."""
+    random = np.random.default_rng(0)
+    kind, other = (np.int8, np.uint8) if signed else (np.uint8, np.int8)
+    x, (low, high) = random.integers(0, 256, (m, k), np.uint8).view(kind), (np.iinfo(other).min, np.iinfo(other).max)
+    w, zero, middle = random.integers(-128, 128, (k, n)).astype(np.int8), (-7 if signed else 201), (3 if signed else -9)
+    panels, sums = packed(w), guarded(w.sum(0, dtype=np.int32))
+    exact = (x.astype(int) - zero) @ w.astype(int)
+    out, result, x = guarded(np.full((m, n), np.nan, np.float32)), guarded(np.zeros((m, n), other)), guarded(x)
+    # A step of a power of two, so that sums lie half way between bytes.
+    step = 2.0 ** np.round(np.log2(np.abs(exact).max() / 200))
+    for place in np.ndindex(len(panels), -(-m // 252)):
+        sizes, point = (m, k, len(panels), k // 4, n, *place), ctypes.c_int64(zero)
+        given = (x, panels, sums, 0.5, 0.25, point, ctypes.c_int32(signed))
+        kernel("quantised/linear.c", "opsplice_byte_linear_fixed")(*given, out, *sizes)
+        kernel("quantised/linear.c", "opsplice_byte_linear_requantised")(
+            *(*given, step / 8, ctypes.c_int64(middle), ctypes.c_int32(not signed), result, *sizes)
+        )
+    np.testing.assert_array_equal(out, exact * 0.125)
+    np.testing.assert_array_equal(result, np.clip(np.round(exact / step) + middle, low, high))
+
+
 def packed_nibbles(w: np.ndarray) -> np.ndarray:
     n, blocks, block = w.shape
     panels = -(-n // 32)
