@@ -77,7 +77,8 @@ def _write(
     patterns: Mapping[str, tree.Pattern],
     span: tree.Span,
 ) -> Written:
-    pairs = [(a, p) for a, p in zip(args, pattern.parameters, strict=True) if not _is_absent(match, a)]
+    present = [_present(match, arg) for arg in args]
+    pairs = [(a, p) for a, p in zip(present, pattern.parameters, strict=True) if a is not None]
     parameters = [parameter for _, parameter in pairs]
     types = {_element(p): match.inputs[arg.name].element for arg, p in pairs if isinstance(arg, tree.Name)}
     given = _alike(parameters, [_given(match, arg, types.get(_element(p), _element(p))) for arg, p in pairs])
@@ -100,8 +101,12 @@ def _write(
     return Written(span, arguments, lines, template.root, template.kind, sizes)
 
 
-def _is_absent(match: Match, arg: tree.Argument) -> bool:
-    return isinstance(arg, tree.Name) and arg.name not in match.inputs
+def _present(match: Match, arg: tree.Argument) -> tree.Argument | None:
+    """An argument, None for one that a match lacks; an integer has its default then."""
+    if not isinstance(arg, tree.Name) or arg.name in match.inputs:
+        return arg
+    usual = (p.default for p in match.pattern.parameters if p.name == arg.name)
+    return next((each for each in usual if each is not None and isinstance(each.value, int)), None)
 
 
 def _template(

@@ -13,7 +13,7 @@ from opsplice.spec_lang.checking.conditions import (
     Names,
     check_condition,
 )
-from opsplice.spec_lang.checking.patterns import attribute_variables, check_constants, factors
+from opsplice.spec_lang.checking.patterns import attribute_variables, certain, check_constants, factors
 from opsplice.spec_lang.checking.types.element_types import Report
 from opsplice.spec_lang.checking.types.signature_binding import Binding, merge_dims, possible_elements
 from opsplice.spec_lang.checking.types.type_inference import Signature, infer
@@ -241,8 +241,9 @@ def _check_template(
         given = parameters.get(arg.name)
         if given is None:
             report(error(arg.span, f"the pattern has no {arg.name}", did_you_mean(arg.name, parameters)))
-        elif arg.name not in known:
-            report(error(arg.span, f"not every match says what {arg.name} is"))
+        elif arg.name not in known and wanted.name in certain(made):
+            advice = f"{made.name} has no alternative without {wanted.name}"
+            report(error(arg.span, f"not every match says what {arg.name} is", advice))
         else:
             reason = binding.match(wanted.type, given.type)
             if reason is not None:

@@ -173,7 +173,7 @@ func.func public @linear_kn(%arg0: tensor<8x32xbf16>, %arg1: tensor<32x16xbf16>)
   return %0 : tensor<8x16xbf16>
 }
 
-func.func public @linear_bias_kn(%arg0: tensor<8x32xbf16>, %arg1: tensor<32x16xbf16>, %arg2: tensor<16xbf16>) -> (tensor<8x16xbf16>) {
+func.func public @linear_kn_bias(%arg0: tensor<8x32xbf16>, %arg1: tensor<32x16xbf16>, %arg2: tensor<16xbf16>) -> (tensor<8x16xbf16>) {
   %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0] : (tensor<8x32xbf16>, tensor<32x16xbf16>) -> tensor<8x16xbf16>
   %1 = stablehlo.broadcast_in_dim %arg2, dims = [1] : (tensor<16xbf16>) -> tensor<1x16xbf16>
   %2 = stablehlo.broadcast_in_dim %1, dims = [0, 1] : (tensor<1x16xbf16>) -> tensor<8x16xbf16>

@@ -173,7 +173,7 @@ func.func public @linear_kn(%arg0: tensor<8x32xf16>, %arg1: tensor<32x16xf16>) -
   return %0 : tensor<8x16xf16>
 }
 
-func.func public @linear_bias_kn(%arg0: tensor<8x32xf16>, %arg1: tensor<32x16xf16>, %arg2: tensor<16xf16>) -> (tensor<8x16xf16>) {
+func.func public @linear_kn_bias(%arg0: tensor<8x32xf16>, %arg1: tensor<32x16xf16>, %arg2: tensor<16xf16>) -> (tensor<8x16xf16>) {
   %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0] : (tensor<8x32xf16>, tensor<32x16xf16>) -> tensor<8x16xf16>
   %1 = stablehlo.broadcast_in_dim %arg2, dims = [1] : (tensor<16xf16>) -> tensor<1x16xf16>
   %2 = stablehlo.broadcast_in_dim %1, dims = [0, 1] : (tensor<1x16xf16>) -> tensor<8x16xf16>

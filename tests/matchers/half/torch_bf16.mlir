@@ -3,18 +3,18 @@ func.func @linear_kn(%arg0: !torch.vtensor<[8,32],bf16>, %arg1: !torch.vtensor<[
   return %0 : !torch.vtensor<[8,16],bf16>
 }
 
-func.func @linear_bias_nk(%arg0: !torch.vtensor<[8,32],bf16>, %arg1: !torch.vtensor<[16,32],bf16>, %arg2: !torch.vtensor<[16],bf16>) -> !torch.vtensor<[8,16],bf16> {
+func.func @linear_nk_bias(%arg0: !torch.vtensor<[8,32],bf16>, %arg1: !torch.vtensor<[16,32],bf16>, %arg2: !torch.vtensor<[16],bf16>) -> !torch.vtensor<[8,16],bf16> {
   %0 = torch.aten.linear %arg0, %arg1, %arg2 : !torch.vtensor<[8,32],bf16>, !torch.vtensor<[16,32],bf16>, !torch.vtensor<[16],bf16> -> !torch.vtensor<[8,16],bf16>
   return %0 : !torch.vtensor<[8,16],bf16>
 }
 
-func.func @linear_bias_relu_nk(%arg0: !torch.vtensor<[8,32],bf16>, %arg1: !torch.vtensor<[16,32],bf16>, %arg2: !torch.vtensor<[16],bf16>) -> !torch.vtensor<[8,16],bf16> {
+func.func @linear_nk_bias_relu(%arg0: !torch.vtensor<[8,32],bf16>, %arg1: !torch.vtensor<[16,32],bf16>, %arg2: !torch.vtensor<[16],bf16>) -> !torch.vtensor<[8,16],bf16> {
   %0 = torch.aten.linear %arg0, %arg1, %arg2 : !torch.vtensor<[8,32],bf16>, !torch.vtensor<[16,32],bf16>, !torch.vtensor<[16],bf16> -> !torch.vtensor<[8,16],bf16>
   %1 = torch.aten.relu %0 : !torch.vtensor<[8,16],bf16> -> !torch.vtensor<[8,16],bf16>
   return %1 : !torch.vtensor<[8,16],bf16>
 }
 
-func.func @conv2d_bias_nchw_fchw(%arg0: !torch.vtensor<[1,3,8,8],bf16>, %arg1: !torch.vtensor<[4,3,3,3],bf16>, %arg2: !torch.vtensor<[4],bf16>) -> !torch.vtensor<[1,4,6,6],bf16> {
+func.func @conv2d_nchw_fchw_bias(%arg0: !torch.vtensor<[1,3,8,8],bf16>, %arg1: !torch.vtensor<[4,3,3,3],bf16>, %arg2: !torch.vtensor<[4],bf16>) -> !torch.vtensor<[1,4,6,6],bf16> {
   %int1 = torch.constant.int 1
   %int1_0 = torch.constant.int 1
   %0 = torch.prim.ListConstruct %int1, %int1_0 : (!torch.int, !torch.int) -> !torch.list<int>

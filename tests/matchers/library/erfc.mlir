@@ -1,4 +1,4 @@
-func.func public @linear_bias_gelu_kn_jax(%arg0: tensor<8x16xf32>, %arg1: tensor<16x32xf32>, %arg2: tensor<32xf32>) -> (tensor<8x32xf32>) {
+func.func public @linear_kn_bias_gelu_jax(%arg0: tensor<8x16xf32>, %arg1: tensor<16x32xf32>, %arg2: tensor<32xf32>) -> (tensor<8x32xf32>) {
   %cst = stablehlo.constant dense<1.12837911> : tensor<8x32xf32>
   %cst_0 = stablehlo.constant dense<-0.37612626> : tensor<8x32xf32>
   %cst_1 = stablehlo.constant dense<0.112835854> : tensor<8x32xf32>

@@ -1,4 +1,4 @@
-func.func @linear_bias_gelu_kn(%x: tensor<8x32xf32>, %w: tensor<32x16xf32>, %bias: tensor<16xf32>) -> tensor<8x16xf32> {
+func.func @linear_kn_bias_gelu(%x: tensor<8x32xf32>, %w: tensor<32x16xf32>, %bias: tensor<16xf32>) -> tensor<8x16xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<8x16xf32>
   %z = linalg.fill ins(%zero : f32) outs(%e : tensor<8x16xf32>) -> tensor<8x16xf32>
@@ -16,7 +16,7 @@ func.func @linear_bias_gelu_kn(%x: tensor<8x32xf32>, %w: tensor<32x16xf32>, %bia
   return %r : tensor<8x16xf32>
 }
 
-func.func @linear_bias_gelu_nk(%x: tensor<8x32xf32>, %w: tensor<16x32xf32>, %bias: tensor<16xf32>) -> tensor<8x16xf32> {
+func.func @linear_nk_bias_gelu(%x: tensor<8x32xf32>, %w: tensor<16x32xf32>, %bias: tensor<16xf32>) -> tensor<8x16xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<8x16xf32>
   %z = linalg.fill ins(%zero : f32) outs(%e : tensor<8x16xf32>) -> tensor<8x16xf32>

@@ -1,4 +1,4 @@
-func.func public @linear_bias_kn(%arg0: tensor<2x8x32xf32>, %arg1: tensor<32x16xf32>, %arg2: tensor<16xf32>) -> (tensor<2x8x16xf32>) {
+func.func public @linear_kn_bias(%arg0: tensor<2x8x32xf32>, %arg1: tensor<32x16xf32>, %arg2: tensor<16xf32>) -> (tensor<2x8x16xf32>) {
   %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [2] x [0] : (tensor<2x8x32xf32>, tensor<32x16xf32>) -> tensor<2x8x16xf32>
   %1 = stablehlo.broadcast_in_dim %arg2, dims = [2] : (tensor<16xf32>) -> tensor<1x1x16xf32>
   %2 = stablehlo.broadcast_in_dim %1, dims = [0, 1, 2] : (tensor<1x1x16xf32>) -> tensor<2x8x16xf32>
@@ -6,7 +6,7 @@ func.func public @linear_bias_kn(%arg0: tensor<2x8x32xf32>, %arg1: tensor<32x16x
   return %3 : tensor<2x8x16xf32>
 }
 
-func.func public @linear_bias_nk(%arg0: tensor<2x8x32xf32>, %arg1: tensor<16x32xf32>, %arg2: tensor<16xf32>) -> (tensor<2x8x16xf32>) {
+func.func public @linear_nk_bias(%arg0: tensor<2x8x32xf32>, %arg1: tensor<16x32xf32>, %arg2: tensor<16xf32>) -> (tensor<2x8x16xf32>) {
   %0 = stablehlo.transpose %arg1, dims = [1, 0] : (tensor<16x32xf32>) -> tensor<32x16xf32>
   %1 = stablehlo.dot_general %arg0, %0, contracting_dims = [2] x [0] : (tensor<2x8x32xf32>, tensor<32x16xf32>) -> tensor<2x8x16xf32>
   %2 = stablehlo.broadcast_in_dim %arg2, dims = [2] : (tensor<16xf32>) -> tensor<1x1x16xf32>
@@ -15,38 +15,38 @@ func.func public @linear_bias_nk(%arg0: tensor<2x8x32xf32>, %arg1: tensor<16x32x
   return %4 : tensor<2x8x16xf32>
 }
 
-func.func public @linear_bias_relu_kn(%arg0: tensor<2x8x32xf32>, %arg1: tensor<32x16xf32>, %arg2: tensor<16xf32>) -> (tensor<2x8x16xf32>) {
+func.func public @linear_kn_bias_relu(%arg0: tensor<2x8x32xf32>, %arg1: tensor<32x16xf32>, %arg2: tensor<16xf32>) -> (tensor<2x8x16xf32>) {
   %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [2] x [0] : (tensor<2x8x32xf32>, tensor<32x16xf32>) -> tensor<2x8x16xf32>
   %1 = stablehlo.broadcast_in_dim %arg2, dims = [2] : (tensor<16xf32>) -> tensor<1x1x16xf32>
   %2 = stablehlo.broadcast_in_dim %1, dims = [0, 1, 2] : (tensor<1x1x16xf32>) -> tensor<2x8x16xf32>
   %3 = stablehlo.add %0, %2 : tensor<2x8x16xf32>
-  %4 = call @linear_bias_relu_kn_relu(%3) : (tensor<2x8x16xf32>) -> tensor<2x8x16xf32>
+  %4 = call @linear_kn_bias_relu_relu(%3) : (tensor<2x8x16xf32>) -> tensor<2x8x16xf32>
   return %4 : tensor<2x8x16xf32>
 }
-func.func private @linear_bias_relu_kn_relu(%arg0: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
+func.func private @linear_kn_bias_relu_relu(%arg0: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
   %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
   %0 = stablehlo.broadcast_in_dim %cst, dims = [] : (tensor<f32>) -> tensor<2x8x16xf32>
   %1 = stablehlo.maximum %arg0, %0 : tensor<2x8x16xf32>
   return %1 : tensor<2x8x16xf32>
 }
 
-func.func public @linear_bias_relu_nk(%arg0: tensor<2x8x32xf32>, %arg1: tensor<16x32xf32>, %arg2: tensor<16xf32>) -> (tensor<2x8x16xf32>) {
+func.func public @linear_nk_bias_relu(%arg0: tensor<2x8x32xf32>, %arg1: tensor<16x32xf32>, %arg2: tensor<16xf32>) -> (tensor<2x8x16xf32>) {
   %0 = stablehlo.transpose %arg1, dims = [1, 0] : (tensor<16x32xf32>) -> tensor<32x16xf32>
   %1 = stablehlo.dot_general %arg0, %0, contracting_dims = [2] x [0] : (tensor<2x8x32xf32>, tensor<32x16xf32>) -> tensor<2x8x16xf32>
   %2 = stablehlo.broadcast_in_dim %arg2, dims = [2] : (tensor<16xf32>) -> tensor<1x1x16xf32>
   %3 = stablehlo.broadcast_in_dim %2, dims = [0, 1, 2] : (tensor<1x1x16xf32>) -> tensor<2x8x16xf32>
   %4 = stablehlo.add %3, %1 : tensor<2x8x16xf32>
-  %5 = call @linear_bias_relu_nk_relu(%4) : (tensor<2x8x16xf32>) -> tensor<2x8x16xf32>
+  %5 = call @linear_nk_bias_relu_relu(%4) : (tensor<2x8x16xf32>) -> tensor<2x8x16xf32>
   return %5 : tensor<2x8x16xf32>
 }
-func.func private @linear_bias_relu_nk_relu(%arg0: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
+func.func private @linear_nk_bias_relu_relu(%arg0: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
   %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
   %0 = stablehlo.broadcast_in_dim %cst, dims = [] : (tensor<f32>) -> tensor<2x8x16xf32>
   %1 = stablehlo.maximum %arg0, %0 : tensor<2x8x16xf32>
   return %1 : tensor<2x8x16xf32>
 }
 
-func.func public @linear_bias_gelu_tanh_kn(%arg0: tensor<2x8x32xf32>, %arg1: tensor<32x16xf32>, %arg2: tensor<16xf32>) -> (tensor<2x8x16xf32>) {
+func.func public @linear_kn_bias_gelu_tanh(%arg0: tensor<2x8x32xf32>, %arg1: tensor<32x16xf32>, %arg2: tensor<16xf32>) -> (tensor<2x8x16xf32>) {
   %cst = stablehlo.constant dense<5.000000e-01> : tensor<f32>
   %cst_0 = stablehlo.constant dense<1.000000e+00> : tensor<f32>
   %cst_1 = stablehlo.constant dense<0.797884583> : tensor<f32>
@@ -71,7 +71,7 @@ func.func public @linear_bias_gelu_tanh_kn(%arg0: tensor<2x8x32xf32>, %arg1: ten
   return %16 : tensor<2x8x16xf32>
 }
 
-func.func public @linear_bias_gelu_tanh_nk(%arg0: tensor<2x8x32xf32>, %arg1: tensor<16x32xf32>, %arg2: tensor<16xf32>) -> (tensor<2x8x16xf32>) {
+func.func public @linear_nk_bias_gelu_tanh(%arg0: tensor<2x8x32xf32>, %arg1: tensor<16x32xf32>, %arg2: tensor<16xf32>) -> (tensor<2x8x16xf32>) {
   %cst = stablehlo.constant dense<5.000000e-01> : tensor<f32>
   %cst_0 = stablehlo.constant dense<1.000000e+00> : tensor<f32>
   %cst_1 = stablehlo.constant dense<0.797884583> : tensor<f32>
@@ -97,15 +97,15 @@ func.func public @linear_bias_gelu_tanh_nk(%arg0: tensor<2x8x32xf32>, %arg1: ten
   return %17 : tensor<2x8x16xf32>
 }
 
-func.func public @linear_bias_silu_kn(%arg0: tensor<2x8x32xf32>, %arg1: tensor<32x16xf32>, %arg2: tensor<16xf32>) -> (tensor<2x8x16xf32>) {
+func.func public @linear_kn_bias_silu(%arg0: tensor<2x8x32xf32>, %arg1: tensor<32x16xf32>, %arg2: tensor<16xf32>) -> (tensor<2x8x16xf32>) {
   %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [2] x [0] : (tensor<2x8x32xf32>, tensor<32x16xf32>) -> tensor<2x8x16xf32>
   %1 = stablehlo.broadcast_in_dim %arg2, dims = [2] : (tensor<16xf32>) -> tensor<1x1x16xf32>
   %2 = stablehlo.broadcast_in_dim %1, dims = [0, 1, 2] : (tensor<1x1x16xf32>) -> tensor<2x8x16xf32>
   %3 = stablehlo.add %0, %2 : tensor<2x8x16xf32>
-  %4 = call @linear_bias_silu_kn_silu(%3) : (tensor<2x8x16xf32>) -> tensor<2x8x16xf32>
+  %4 = call @linear_kn_bias_silu_silu(%3) : (tensor<2x8x16xf32>) -> tensor<2x8x16xf32>
   return %4 : tensor<2x8x16xf32>
 }
-func.func private @linear_bias_silu_kn_silu(%arg0: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
+func.func private @linear_kn_bias_silu_silu(%arg0: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
   %cst = stablehlo.constant dense<1.000000e+00> : tensor<f32>
   %0 = stablehlo.negate %arg0 : tensor<2x8x16xf32>
   %1 = stablehlo.exponential %0 : tensor<2x8x16xf32>
@@ -117,16 +117,16 @@ func.func private @linear_bias_silu_kn_silu(%arg0: tensor<2x8x16xf32>) -> tensor
   return %6 : tensor<2x8x16xf32>
 }
 
-func.func public @linear_bias_silu_nk(%arg0: tensor<2x8x32xf32>, %arg1: tensor<16x32xf32>, %arg2: tensor<16xf32>) -> (tensor<2x8x16xf32>) {
+func.func public @linear_nk_bias_silu(%arg0: tensor<2x8x32xf32>, %arg1: tensor<16x32xf32>, %arg2: tensor<16xf32>) -> (tensor<2x8x16xf32>) {
   %0 = stablehlo.transpose %arg1, dims = [1, 0] : (tensor<16x32xf32>) -> tensor<32x16xf32>
   %1 = stablehlo.dot_general %arg0, %0, contracting_dims = [2] x [0] : (tensor<2x8x32xf32>, tensor<32x16xf32>) -> tensor<2x8x16xf32>
   %2 = stablehlo.broadcast_in_dim %arg2, dims = [2] : (tensor<16xf32>) -> tensor<1x1x16xf32>
   %3 = stablehlo.broadcast_in_dim %2, dims = [0, 1, 2] : (tensor<1x1x16xf32>) -> tensor<2x8x16xf32>
   %4 = stablehlo.add %3, %1 : tensor<2x8x16xf32>
-  %5 = call @linear_bias_silu_nk_silu(%4) : (tensor<2x8x16xf32>) -> tensor<2x8x16xf32>
+  %5 = call @linear_nk_bias_silu_silu(%4) : (tensor<2x8x16xf32>) -> tensor<2x8x16xf32>
   return %5 : tensor<2x8x16xf32>
 }
-func.func private @linear_bias_silu_nk_silu(%arg0: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
+func.func private @linear_nk_bias_silu_silu(%arg0: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
   %cst = stablehlo.constant dense<1.000000e+00> : tensor<f32>
   %0 = stablehlo.negate %arg0 : tensor<2x8x16xf32>
   %1 = stablehlo.exponential %0 : tensor<2x8x16xf32>

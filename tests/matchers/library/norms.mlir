@@ -113,7 +113,7 @@ func.func private @layernorm_var__where(%arg0: tensor<i1>, %arg1: tensor<8x1xf32
   return %2 : tensor<8x1xf32>
 }
 
-func.func public @standardize(%arg0: tensor<8x32xf32>) -> (tensor<8x32xf32>) {
+func.func public @layernorm_alone(%arg0: tensor<8x32xf32>) -> (tensor<8x32xf32>) {
   %cst = stablehlo.constant dense<9.99999974E-6> : tensor<f32>
   %cst_0 = stablehlo.constant dense<3.200000e+01> : tensor<f32>
   %cst_1 = stablehlo.constant dense<0.000000e+00> : tensor<f32>

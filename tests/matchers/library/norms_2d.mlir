@@ -73,7 +73,7 @@ func.func public @instancenorm_nchw(%arg0: tensor<2x3x5x4xf32>, %arg1: tensor<3x
   return %21 : tensor<2x3x5x4xf32>
 }
 
-func.func public @batchnorm_ncw(%arg0: tensor<2x3x7xf32>, %arg1: tensor<3xf32>, %arg2: tensor<3xf32>, %arg3: tensor<3xf32>, %arg4: tensor<3xf32>) -> (tensor<2x3x7xf32>) {
+func.func public @batchnorm_nchw_row(%arg0: tensor<2x3x7xf32>, %arg1: tensor<3xf32>, %arg2: tensor<3xf32>, %arg3: tensor<3xf32>, %arg4: tensor<3xf32>) -> (tensor<2x3x7xf32>) {
   %cst = stablehlo.constant dense<9.99999974E-6> : tensor<f32>
   %0 = stablehlo.broadcast_in_dim %arg1, dims = [1] : (tensor<3xf32>) -> tensor<1x3x1xf32>
   %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1, 2] : (tensor<1x3x1xf32>) -> tensor<2x3x7xf32>

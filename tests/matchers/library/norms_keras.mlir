@@ -54,7 +54,7 @@ func.func public @layernorm_2d_keras(%x: tensor<2x3x5x4xf32>, %gain: tensor<5x4x
   return %22 : tensor<2x3x5x4xf32>
 }
 
-func.func public @standardize_keras(%x: tensor<2x4x8xf32>) -> tensor<2x4x8xf32> {
+func.func public @layernorm_alone_keras(%x: tensor<2x4x8xf32>) -> tensor<2x4x8xf32> {
   %zero = stablehlo.constant dense<0.000000e+00> : tensor<f32>
   %0 = stablehlo.constant dense<8.000000e+00> : tensor<2x4x1xf32>
   %1 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<2x4x8xf32>, tensor<f32>) -> tensor<2x4xf32>
@@ -97,7 +97,7 @@ func.func public @batchnorm_nhwc_keras(%x: tensor<2x5x4x3xf32>, %mean: tensor<3x
   return %14 : tensor<2x5x4x3xf32>
 }
 
-func.func public @batchnorm_without_eps_nhwc_keras(%x: tensor<2x5x4x3xf32>, %mean: tensor<3xf32>, %variance: tensor<3xf32>, %gain: tensor<3xf32>, %bias: tensor<3xf32>) -> tensor<2x5x4x3xf32> {
+func.func public @batchnorm_nhwc_without_eps_keras(%x: tensor<2x5x4x3xf32>, %mean: tensor<3xf32>, %variance: tensor<3xf32>, %gain: tensor<3xf32>, %bias: tensor<3xf32>) -> tensor<2x5x4x3xf32> {
   %0 = stablehlo.reshape %mean : (tensor<3xf32>) -> tensor<1x1x1x3xf32>
   %1 = stablehlo.reshape %variance : (tensor<3xf32>) -> tensor<1x1x1x3xf32>
   %2 = stablehlo.rsqrt %1 : tensor<1x1x1x3xf32>
@@ -133,7 +133,7 @@ func.func public @batchnorm_nchw_keras(%x: tensor<2x3x5x4xf32>, %mean: tensor<3x
   return %14 : tensor<2x3x5x4xf32>
 }
 
-func.func public @batchnorm_without_eps_nchw_keras(%x: tensor<2x3x5x4xf32>, %mean: tensor<3xf32>, %variance: tensor<3xf32>, %gain: tensor<3xf32>, %bias: tensor<3xf32>) -> tensor<2x3x5x4xf32> {
+func.func public @batchnorm_nchw_without_eps_keras(%x: tensor<2x3x5x4xf32>, %mean: tensor<3xf32>, %variance: tensor<3xf32>, %gain: tensor<3xf32>, %bias: tensor<3xf32>) -> tensor<2x3x5x4xf32> {
   %0 = stablehlo.reshape %mean : (tensor<3xf32>) -> tensor<1x3x1x1xf32>
   %1 = stablehlo.reshape %variance : (tensor<3xf32>) -> tensor<1x3x1x1xf32>
   %2 = stablehlo.rsqrt %1 : tensor<1x3x1x1xf32>
@@ -150,7 +150,7 @@ func.func public @batchnorm_without_eps_nchw_keras(%x: tensor<2x3x5x4xf32>, %mea
   return %12 : tensor<2x3x5x4xf32>
 }
 
-func.func public @batchnorm_ncw_keras(%x: tensor<2x3x7xf32>, %mean: tensor<3xf32>, %variance: tensor<3xf32>, %gain: tensor<3xf32>, %bias: tensor<3xf32>) -> tensor<2x3x7xf32> {
+func.func public @batchnorm_nchw_row_keras(%x: tensor<2x3x7xf32>, %mean: tensor<3xf32>, %variance: tensor<3xf32>, %gain: tensor<3xf32>, %bias: tensor<3xf32>) -> tensor<2x3x7xf32> {
   %0 = stablehlo.reshape %mean : (tensor<3xf32>) -> tensor<1x3x1xf32>
   %1 = stablehlo.reshape %variance : (tensor<3xf32>) -> tensor<1x3x1xf32>
   %2 = stablehlo.constant dense<1.000000e-03> : tensor<1x3x1xf32>
@@ -169,7 +169,7 @@ func.func public @batchnorm_ncw_keras(%x: tensor<2x3x7xf32>, %mean: tensor<3xf32
   return %14 : tensor<2x3x7xf32>
 }
 
-func.func public @batchnorm_without_eps_ncw_keras(%x: tensor<2x3x7xf32>, %mean: tensor<3xf32>, %variance: tensor<3xf32>, %gain: tensor<3xf32>, %bias: tensor<3xf32>) -> tensor<2x3x7xf32> {
+func.func public @batchnorm_nchw_row_without_eps_keras(%x: tensor<2x3x7xf32>, %mean: tensor<3xf32>, %variance: tensor<3xf32>, %gain: tensor<3xf32>, %bias: tensor<3xf32>) -> tensor<2x3x7xf32> {
   %0 = stablehlo.reshape %mean : (tensor<3xf32>) -> tensor<1x3x1xf32>
   %1 = stablehlo.reshape %variance : (tensor<3xf32>) -> tensor<1x3x1xf32>
   %2 = stablehlo.rsqrt %1 : tensor<1x3x1xf32>
@@ -220,7 +220,7 @@ func.func public @groupnorm_nhwc_keras(%x: tensor<2x5x3x8xf32>, %gain: tensor<8x
   return %28 : tensor<2x5x3x8xf32>
 }
 
-func.func public @standardize_groups_nhwc(%x: tensor<2x5x3x8xf32>) -> tensor<2x5x3x8xf32> {
+func.func public @groupnorm_nhwc_alone(%x: tensor<2x5x3x8xf32>) -> tensor<2x5x3x8xf32> {
   %zero = stablehlo.constant dense<0.000000e+00> : tensor<f32>
   %0 = stablehlo.reshape %x : (tensor<2x5x3x8xf32>) -> tensor<2x5x3x2x4xf32>
   %1 = stablehlo.constant dense<6.000000e+01> : tensor<2x1x1x2x1xf32>

@@ -1,6 +1,6 @@
 // Layers of one row and of one place, where dims of size one make them look like others.
 
-func.func @standardize_one_row(%x: tensor<1x32xf32>) -> tensor<1x32xf32> {
+func.func @layernorm_alone_one_row(%x: tensor<1x32xf32>) -> tensor<1x32xf32> {
   %zero = arith.constant 0.0 : f32
   %size = arith.constant dense<32.0> : tensor<1xf32>
   %eps = arith.constant dense<1.0e-05> : tensor<1xf32>
@@ -37,7 +37,7 @@ func.func @depthwise_conv2d_nchw_chw_one_place(%x: tensor<2x16x8x8xf32>, %f: ten
   return %y : tensor<2x16x8x8xf32>
 }
 
-func.func @depthwise_conv2d_bias_nchw_chw_one_place(%x: tensor<2x16x8x8xf32>, %f: tensor<16x1x1xf32>, %b: tensor<16xf32>) -> tensor<2x16x8x8xf32> {
+func.func @depthwise_conv2d_nchw_chw_bias_one_place(%x: tensor<2x16x8x8xf32>, %f: tensor<16x1x1xf32>, %b: tensor<16xf32>) -> tensor<2x16x8x8xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<2x16x8x8xf32>
   %z = linalg.fill ins(%zero : f32) outs(%e : tensor<2x16x8x8xf32>) -> tensor<2x16x8x8xf32>
