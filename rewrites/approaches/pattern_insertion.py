@@ -16,6 +16,7 @@ from opsplice.rewrites.spelling.spelled_template import Instance, Template
 from opsplice.rewrites.spelling.spellings import Spelling
 from opsplice.rewrites.spelling.templates import spell_each
 from opsplice.spec_lang.checking.computed_arguments import pattern_of
+from opsplice.spec_lang.dims.pack_places import places
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # As input conversion writes programs: one generic for each op, views in its maps. IREE fuses them.
@@ -178,10 +179,8 @@ def _alike(
 
 def _pack_of(kind: tree.Type, sizes: tuple[Size, ...]) -> tuple[str, slice] | None:
     """The pack in a type, and which of the sizes are its own."""
-    for at, dim in enumerate(kind.dims):
-        if dim.pack is not None:
-            return dim.pack, slice(at, at + len(sizes) - len(kind.dims) + 1)
-    return None
+    at = places((dim.pack is not None for dim in kind.dims), len(sizes))
+    return next(((dim.pack, place) for dim, place in zip(kind.dims, at, strict=True) if dim.pack is not None), None)
 
 
 def _instance(
@@ -196,15 +195,10 @@ def _instance(
         kind = parameter.type
         if _element(parameter) in own:
             types.setdefault(_element(parameter), binding.element)
-        spare = len(sizes) - len(kind.dims) + 1
-        position = 0
-        for dim in kind.dims:
+        at = places((dim.pack is not None for dim in kind.dims), len(sizes))
+        for dim, place in zip(kind.dims, at, strict=True):
             if dim.pack is not None:
-                packs.setdefault(dim.pack, spare)
-                position += spare
-                continue
-            size = sizes[position]
-            if dim.symbol is not None and isinstance(size, int):
+                packs.setdefault(dim.pack, place.stop - place.start)
+            elif dim.symbol is not None and isinstance(size := sizes[place.start], int):
                 known.setdefault(dim.symbol, size)
-            position += 1
     return Instance(packs, types, known)

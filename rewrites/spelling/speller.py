@@ -18,6 +18,7 @@ from opsplice.rewrites.spelling.template_text import Writer, attribute_text, pro
 from opsplice.rewrites.spelling.template_values import Apply, Lazy, Leaf, Number, Size, Tensor, moved
 from opsplice.spec_lang.checking.walks import reached
 from opsplice.spec_lang.dims import dim_conditions, judge
+from opsplice.spec_lang.dims.pack_places import places
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # ---- scopes ------------------------------------------------------------------------------------------------------
@@ -166,15 +167,10 @@ class Speller:
         return self._value(pattern.results[0], inner)
 
     def _bind_dims(self, kind: tree.TensorType, sizes: tuple[Size, ...], scope: _Scope) -> None:
-        at = next((i for i, d in enumerate(kind.dims) if d.pack is not None), None)
-        spare = len(sizes) - len(kind.dims) + 1
-        position = 0
-        for number, dim in enumerate(kind.dims):
-            width = spare if number == at else 1
-            found = sizes[position : position + width]
+        at = places((dim.pack is not None for dim in kind.dims), len(sizes))
+        for dim, place in zip(kind.dims, at, strict=True):
             if dim.name is not None:
-                scope.dims.setdefault(dim.name, found if number == at else found[0])
-            position += width
+                scope.dims.setdefault(dim.name, sizes[place] if dim.pack is not None else sizes[place.start])
 
     def _element(self, kind: tree.ScalarType, scope: _Scope) -> str:
         return scope.elements.get(kind.name, kind.name)
@@ -345,12 +341,9 @@ class Speller:
         """The sizes of each label; a pack's are several. Labels that only the result has are dims of the pattern."""
         sizes: dict[str, tuple[Size, ...]] = {}
         for labels, value in zip(plain(subscripts), values, strict=True):
-            spare = len(value.dims) - len(labels) + 1
-            position = 0
-            for label in labels:
-                width = spare if label.startswith("...") else 1
-                sizes.setdefault(label, value.dims[position : position + width])
-                position += width
+            at = places((label.startswith("...") for label in labels), len(value.dims))
+            for label, place in zip(labels, at, strict=True):
+                sizes.setdefault(label, value.dims[place])
         for label in subscripts.result:
             if label not in sizes:
                 extent = scope.dims.get(label.removeprefix("..."))

@@ -7,8 +7,9 @@ indexing maps: which operands have them, and how.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from iree.compiler import ir
@@ -67,17 +68,8 @@ def convolution(op: ir.Operation) -> Structured:
     return Structured(module, (*(_places(maps, each) for each in found), *moves))
 
 
-def attention(op: ir.Operation) -> Structured:
-    """The template of a `transform.iree.match.attention`."""
-    return _of_attention(op, "attention", 1)
-
-
-def online_attention(op: ir.Operation) -> Structured:
-    """The same of a `transform.iree.match.online_attention`, which also makes a maximum and a sum for each row."""
-    return _of_attention(op, "online_attention", 3)
-
-
-def _of_attention(op: ir.Operation, name: str, results: int) -> Structured:
+def attention(op: ir.Operation, name: str = "attention", results: int = 1) -> Structured:
+    """The template of a `transform.iree.match.attention`; of the online one, a maximum and a sum for each row, too."""
     maps = _maps(op)
     module = ir.Module.parse(_attention(op, maps, name, results))
     given = len(maps) - results
@@ -85,11 +77,11 @@ def _of_attention(op: ir.Operation, name: str, results: int) -> Structured:
     return Structured(module, sizes, by_name=True, any_type=(4,) * (given == 5))
 
 
-MATCHERS = {
+MATCHERS: Mapping[str, Callable[[ir.Operation], Structured]] = {
     "transform.iree.match.contraction": contraction,
     "transform.iree.match.convolution": convolution,
     "transform.iree.match.attention": attention,
-    "transform.iree.match.online_attention": online_attention,
+    "transform.iree.match.online_attention": partial(attention, name="online_attention", results=3),
 }
 
 
