@@ -38,10 +38,11 @@ def check_parameters(declared: tree.Kernel | tree.Pattern, report: Report) -> di
     names: dict[str, Span] = {}
     items: list[tree.TypeVariable | tree.Parameter] = [*declared.type_variables, *declared.parameters]
     for item in items:
+        word = item.span.first(item.name)
         if item.name in names:
             first = [(names[item.name], "the first one is here")]
-            report(error(name_span(item), f"{item.name} is declared twice", "rename one", first))
-        names.setdefault(item.name, name_span(item))
+            report(error(word, f"{item.name} is declared twice", "rename one", first))
+        names.setdefault(item.name, word)
     dims: dict[str, Dim] = {}
     for parameter in declared.parameters:
         if parameter.default is not None and (
@@ -69,10 +70,6 @@ def _check_dims(used: tuple[Dim, ...], names: dict[str, Span], dims: dict[str, D
         if (first.pack is None) != (dim.pack is None):
             notes = [(first.span, "the other is here")]
             report(error(dim.span, f"{dim.name} is both one dim and a pack of dims", "rename one", notes))
-
-
-def name_span(item: tree.TypeVariable | tree.Parameter) -> Span:
-    return Span(item.span.source, item.span.start, item.span.start + len(item.name))
 
 
 @dataclass(frozen=True)

@@ -86,8 +86,7 @@ def check_kernel(kernel: tree.Kernel, builds: Collection[str], report: Report) -
         if clause.backend not in BACKENDS:
             known = [*BACKENDS, *builds]
             advice = did_you_mean(clause.backend, known) or f"there are {' '.join(known)}"
-            span = Span(clause.span.source, clause.span.start, clause.span.start + len(clause.backend))
-            report(error(span, f"unknown backend {clause.backend}", advice))
+            report(error(clause.span.first(clause.backend), f"unknown backend {clause.backend}", advice))
         for limit in clause.limits:
             _check_limit(limit, clause, report)
         if clause.shared and clause.backend not in _SHARING:
@@ -182,7 +181,7 @@ def _check_zeroed(kernel: tree.Kernel, report: Report) -> None:
 
 
 def _check_limit(limit: tree.Limit, clause: tree.ArtifactClause, report: Report) -> None:
-    word = Span(limit.span.source, limit.span.start, limit.span.start + len(limit.name))
+    word = limit.span.first(limit.name)
     if limit.name not in LIMITS:
         advice = did_you_mean(limit.name, LIMITS) or f"there are {' '.join(LIMITS)}"
         report(error(word, f"a device has no number {limit.name}", advice))

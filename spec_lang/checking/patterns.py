@@ -9,7 +9,6 @@ from opsplice.spec_lang.checking.conditions import (
     check_arithmetic,
     check_condition,
     check_parameters,
-    name_span,
 )
 from opsplice.spec_lang.checking.types.element_types import Report
 from opsplice.spec_lang.checking.walks import children, expressions, forms, named_values, pattern_factors, reached
@@ -34,9 +33,9 @@ def check_pattern_names(pattern: tree.Pattern, report: Report) -> None:
     dims |= factors(pattern, dims)
     if vocabulary.find(pattern.name) is not None:
         report(error(pattern.name_span, f"{pattern.name} is the name of an op", "choose another name for the pattern"))
-    taken = {p.name: name_span(p) for p in pattern.parameters}
+    taken = {p.name: p.span.first(p.name) for p in pattern.parameters}
     for let in pattern.body:
-        span = Span(let.span.source, let.span.start, let.span.start + len(let.names[0]))
+        span = let.span.first(let.names[0])
         for name in let.names:
             if name in dims:
                 notes = [(dims[name].span, "which is here")]

@@ -13,7 +13,7 @@ from opsplice.spec_lang.checking.types.element_types import Report, check_elemen
 from opsplice.spec_lang.checking.types.signature_binding import Binding
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import error
-from opsplice.spec_lang.syntax.tree import ScalarType, Span, TensorType, Type
+from opsplice.spec_lang.syntax.tree import ScalarType, TensorType, Type
 
 # The backends that code for such functions can be named for.
 BACKENDS = ("cpu", "cuda", "rocm", "vulkan", "metal", "wgsl")
@@ -109,9 +109,8 @@ def _check_result(result: tree.KernelResult, kind: ScalarType, kernel: tree.Kern
 
 def _check_clause(clause: tree.ArtifactClause, report: Report) -> None:
     if clause.backend in _WITHOUT:
-        word = Span(clause.span.source, clause.span.start, clause.span.start + len(clause.backend))
         message = f"a function on elements has no code for {clause.backend}"
-        report(error(word, message, f"there are {' '.join(BACKENDS)}"))
+        report(error(clause.span.first(clause.backend), message, f"there are {' '.join(BACKENDS)}"))
     elif clause.backend != "cpu" and (
         clause.features or clause.limits or clause.form not in (None, "plugin") or clause.flags
     ):

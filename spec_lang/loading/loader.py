@@ -156,59 +156,54 @@ class _Files:
         """A library is one folder: what it names outside of it is on no other machine, or none of its business."""
         clauses = (clause for kernel in spec.kernels for clause in kernel.artifacts)
         outside = (clause.path_span for clause in clauses if not all(map(library.holds, clause.files)))
-        self.errors += [_outside(span, library) for span in outside]
+        problem = _outside(library)
+        self.errors += [error(span, problem.message, problem.hint) for span in outside]
 
     def _import(self, import_: tree.Import, folder: Path, library: Library | None) -> None:
-        path, span = folder / import_.path, import_.path_span
-        if (resolved := self._resolved(path, span)) is None:
-            return
-        named = reference(import_.path, folder)
-        if named is not None:
-            try:
-                library = library if library and library.name == named.library else find(named.library, self._others)
-                path = library.spec(named.part)
-            except OpspliceError as failure:
-                message, hint = failure.message, failure.hint
-                if os.path.isdir(path):
-                    message, hint = f"{path} is a folder, and {message}", f"name a .splice file; or {hint}"
-                elif os.path.isfile(f"{path}.splice"):
-                    hint = f'did you mean "{import_.path}.splice"?'
-                self.errors.append(error(span, message, hint))
-                return
-            resolved = path.resolve()
-        elif library is not None and not library.holds(path):
-            self.errors.append(_outside(span, library))
-            return
-        self.targets[import_] = resolved
-        if len(self._open) >= MAX_IMPORT_DEPTH:
-            message = f"imports nest more than {MAX_IMPORT_DEPTH} deep"
-            self.errors.append(error(span, message, "import the file where its names are used"))
-            return
-        if resolved in self._open:
-            chain = [p.name for p in (*self._open[self._open.index(resolved) :], resolved)]
-            self.errors.append(error(span, f"these files import each other: {' -> '.join(chain)}"))
-            return
-        if resolved in self._done:
-            return
         try:
-            self.add(read(path), path, library)
+            path, library = self._named(import_, folder, library)
+            resolved = self.targets[import_] = path.resolve()
+            if len(self._open) >= MAX_IMPORT_DEPTH:
+                hint = "import the file where its names are used"
+                raise OpspliceError(f"imports nest more than {MAX_IMPORT_DEPTH} deep", hint=hint)
+            if resolved in self._open:
+                chain = [p.name for p in (*self._open[self._open.index(resolved) :], resolved)]
+                raise OpspliceError(f"these files import each other: {' -> '.join(chain)}")
+            if resolved not in self._done:
+                self.add(read(path), path, library)
         except SpecError as failure:
             self._done.add(resolved)
             self.errors += failure.diagnostics
         except OpspliceError as failure:
-            self.errors.append(error(span, failure.message, failure.hint))
+            self.errors.append(error(import_.path_span, failure.message, failure.hint))
 
-    def _resolved(self, path: Path, span: tree.Span) -> Path | None:
+    def _named(self, import_: tree.Import, folder: Path, library: Library | None) -> tuple[Path, Library | None]:
+        """The file that is imported, and the library that it belongs to."""
+        path = folder / import_.path
         try:
-            return path.resolve()
+            path.resolve()
         except (OSError, RuntimeError, ValueError) as failure:  # links in a circle, NUL, what no encoding has
-            self.errors.append(error(span, f"this cannot be the name of a file: {failure}"))
-            return None
+            raise OpspliceError(f"this cannot be the name of a file: {failure}") from None
+        named = reference(import_.path, folder)
+        if named is None:
+            if library is not None and not library.holds(path):
+                raise _outside(library)
+            return path, library
+        try:
+            library = library if library and library.name == named.library else find(named.library, self._others)
+            return library.spec(named.part), library
+        except OpspliceError as failure:
+            message, hint = failure.message, failure.hint
+            if os.path.isdir(path):
+                message, hint = f"{path} is a folder, and {message}", f"name a .splice file; or {hint}"
+            elif os.path.isfile(f"{path}.splice"):
+                hint = f'did you mean "{import_.path}.splice"?'
+            raise OpspliceError(message, hint=hint) from None
 
 
-def _outside(span: tree.Span, library: Library) -> Diagnostic:
+def _outside(library: Library) -> OpspliceError:
     message = f"library {library.name} names a file outside of its folder {library.folder}"
-    return error(span, message, "a library has all its files in its folder")
+    return OpspliceError(message, hint="a library has all its files in its folder")
 
 
 def read(path: Path) -> str:

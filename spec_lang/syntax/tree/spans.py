@@ -56,6 +56,10 @@ class Span:
     def column(self) -> int:
         return self.source.line_column(self.start)[1]
 
+    def first(self, word: str) -> Span:
+        """The word that it begins with."""
+        return Span(self.source, self.start, self.start + len(word))
+
     @property
     def text(self) -> str:
         """What the source says there, without comments."""
