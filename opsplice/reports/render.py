@@ -17,6 +17,8 @@ _USUAL = ("static function", "inline", "transform dialect", "other", "keep")
 _MOST_RULES = 8
 # How texts name the options that show more.
 _FLAGS = re.compile(r"(, shown)? with --verbose|\s+\(--verbose[^)]*\)")
+# A size of 1 among those of a match.
+_OF_ONE = re.compile(r"\b\w+ = 1, |, \w+ = 1(?=\))")
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -121,8 +123,9 @@ def brief_location(location: str) -> str:
 
 
 def brief(what: str, most: int = 72) -> str:
-    """A computation with its sizes, cut where it would make a table too wide."""
-    return what if len(what) <= most else f"{what[: most - 4]}...)"
+    """A computation with its sizes; where it would make a table too wide, without those of 1, and then cut."""
+    shown = what if len(what) <= most else _OF_ONE.sub("", what)
+    return shown if len(shown) <= most else f"{shown[: most - 4]}...)"
 
 
 def _match(replacement: Replacement) -> str:

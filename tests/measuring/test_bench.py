@@ -11,7 +11,7 @@ import pytest
 import opsplice
 from opsplice import cli
 from opsplice.measuring.timing.paired import Paired
-from opsplice.reports.render import brief_location
+from opsplice.reports.render import brief, brief_location
 from tests.measuring import test_wrong_kernels
 
 SPEC = """
@@ -78,6 +78,14 @@ def test_files_far_away_are_told_in_short(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.chdir(tmp_path)
     assert brief_location("/usr/lib/python3/torch/nn/modules/linear.py:134") == ".../modules/linear.py:134"
     assert brief_location(f"{tmp_path}/deep/er/model.py:3:4") == "deep/er/model.py:3:4"
+
+
+def test_what_is_too_wide_is_told_without_sizes_of_one() -> None:
+    sizes = "n = 1, c = 16, h = 128, w = 128"
+    assert brief(f"filtered(sh = 1, {sizes})") == f"filtered(sh = 1, {sizes})"
+    wide = f"filtered(sh = 1, dh = 1, {sizes}, o = 10, kh = 11, b = 1x1, g = 1)"
+    assert brief(wide) == "filtered(c = 16, h = 128, w = 128, o = 10, kh = 11, b = 1x1)"
+    assert brief(f"filtered({', '.join(f'{c} = 12345' for c in 'abcdefgh')})").endswith("e = 12345, f = ...)")
 
 
 def test_a_match_whose_result_iree_copies_is_timed_alone(tmp_path: Path) -> None:
