@@ -85,10 +85,20 @@ class Program:
 
         return program_html(len(self.vmfb), self.report, self.warnings)
 
-    @property
+    @cached_property
     def functions(self) -> Mapping[str, Function]:
-        """What can be called, with the inputs and results that are declared."""
-        return self._loaded("local-task", (), ()).functions
+        """What can be called, with the inputs and results that are declared. No device is opened."""
+        from opsplice.runtime.loaded_program import functions_of
+
+        return functions_of(self.vmfb)
+
+    def unload(self, device: str) -> None:
+        """Let go of the memory that the program has on a device, packed weights among it; a later call loads it again.
+
+        What `direct` gave before keeps its own.
+        """
+        for key in [key for key in self._programs if key[1] == device]:
+            del self._programs[key]
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the flatbuffer to a file, and the weights of the scope `model` beside it: all of it or nothing.

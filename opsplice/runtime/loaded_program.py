@@ -222,6 +222,13 @@ def run(
     return load_program(vmfb, device, plugins, provider).call(function, *inputs)
 
 
+def functions_of(vmfb: bytes) -> Mapping[str, Function]:
+    """The exported functions of a program, as `LoadedProgram.functions` says them."""
+    import iree.runtime
+
+    return _exported(read_module(vmfb, "the program", iree.runtime.VmInstance()))
+
+
 def _is_program(head: bytes) -> bool:
     """Whether a file begins as a flatbuffer of IREE's does, or as an archive that holds one."""
     return head.startswith(b"PK\x03\x04") or head.endswith(b"IREE")

@@ -41,7 +41,13 @@ def compiled_call(program: Program, device: str | None, plugins: Sequence[Any] =
     alone = _on("local-sync", program, plugins, dtypes)
     if torch.get_num_threads() == 1:
         return alone
-    return _Growing(alone, partial(_on, "local-task", program, plugins, dtypes))
+    return _Growing(alone, partial(_helped, program, plugins, dtypes))
+
+
+def _helped(program: Program, plugins: Sequence[Any], dtypes: Dtypes) -> Call:
+    call = _on("local-task", program, plugins, dtypes)
+    program.unload("local-sync")
+    return call
 
 
 def _on(device: str, program: Program, plugins: Sequence[Any], dtypes: Dtypes) -> Call:

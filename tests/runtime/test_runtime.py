@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.frontends import load
 from opsplice.pipeline.compiler import compile_module
@@ -273,3 +274,13 @@ def test_more_buffers_than_a_dispatch_takes():
     error = error_of(load_program, vmfb, "local-sync")
     assert error.message == "the program does not load on device 'local-sync'"
     assert "binding count 41 > 32" in error.details
+
+
+def test_what_can_be_called_is_known_without_the_weights():
+    program = opsplice.compile("""util.global private @w = #flow.parameter.named<"w"> : tensor<4xf32>
+    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %w = util.global.load @w : tensor<4xf32>
+      %r = arith.addf %x, %w : tensor<4xf32>
+      return %r : tensor<4xf32>
+    }""")
+    assert [str(value) for value in program.functions["main"].inputs] == ["tensor<4xf32>"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -142,12 +143,14 @@ def test_tensors_that_are_not_in_memory_are_refused(call, tensor, message):
 
 
 def test_other_threads_help_when_calls_take_long(program, monkeypatch):
-    used = []
+    used, loaded = [], []
     direct = opsplice.Program.direct
 
     def noted(self, function, device, plugins):
         used.append(device)
-        return direct(self, function, device=device, plugins=plugins)
+        made = direct(self, function, device=device, plugins=plugins)
+        loaded.append(weakref.ref(made.program))
+        return made
 
     monkeypatch.setattr(opsplice.Program, "direct", noted)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
@@ -158,6 +161,8 @@ def test_other_threads_help_when_calls_take_long(program, monkeypatch):
         assert call(given)[0].tolist() == [0, 2, 4]
         assert len(used) == wanted
     assert used == ["local-sync", "local-task"]
+    gc.collect()
+    assert [each() is None for each in loaded] == [True, False]  # weights are in memory once
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     call = compiled_call(program, None)
     assert [call(given)[3] for _ in range(5)] == [0] * 5
