@@ -270,8 +270,7 @@ class State:
         pairs: list[tuple[Label, tuple[Index, ...]]],
         access: Access,
     ) -> bool:
-        self.note_sizes(access)
-        sizes = sizes_of(access)
+        sizes = self.note_sizes(access)
         for index, extent in sizes.items():
             self.set(self.extents, index, extent)
         sizes |= window_sizes(access)
@@ -296,9 +295,11 @@ class State:
         self.set(self.dims_again, (name, size, indices), node)
         return True
 
-    def note_sizes(self, access: Access) -> None:
-        for index, size in sizes_of(access).items():
+    def note_sizes(self, access: Access) -> dict[Index, Size]:
+        sizes = sizes_of(access)
+        for index, size in sizes.items():
             self.set(self.equal, (index, size))
+        return sizes
 
     def extent(self, index: Index) -> Size:
         if index == UNIT:
