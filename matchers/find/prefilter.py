@@ -60,16 +60,15 @@ class Sieve:
         fitting: list[tuple[int, Graph]] = []
         near: list[tuple[int, Graph]] = []
         term = views.whole(value)
-
-        def descend(levels: dict[Any, _Level], deep: bool) -> None:
+        pending = [self._first]
+        while pending:
+            levels = pending.pop()
             for outline, level in levels.items():
                 if _fits_at_root(outline, term, views):
-                    fitting.extend(level.graphs)
-                    descend(level.deeper, True)
-                elif deep or _begins(outline, term, views):
-                    near.extend(level.all())
-
-        descend(self._first, False)
+                    fitting += level.graphs
+                    pending.append(level.deeper)
+                elif levels is not self._first or _begins(outline, term, views):
+                    near += level.all()
         return [graph for _, graph in sorted(fitting, key=_position)], [g for _, g in sorted(near, key=_position)]
 
 

@@ -9,6 +9,7 @@ When it fails, the goal that failed furthest along is kept, and becomes the near
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -89,7 +90,8 @@ class Search:
         self.function = function
         self.max_steps = max_steps
         self.state = State(views, graph, listener)
-        self.verdicts = Verdicts(self.state, self._has_form)
+        # Not its own method, which would keep what was searched until Python looks for cycles.
+        self.verdicts = Verdicts(self.state, partial(Search._has_form, weakref.proxy(self)))
         self.end = end or self.verdicts.holds
         self.reader = Reader(self.state)
         self.inputs = Inputs(self.state, self.reader)

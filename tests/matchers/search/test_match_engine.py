@@ -7,9 +7,11 @@ import os
 import random
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
+from iree.compiler import ir
 
 from opsplice.frontends.source import ModuleSource
 from opsplice.matchers.explain.failure_words import words
@@ -17,6 +19,7 @@ from opsplice.matchers.find import engine
 from opsplice.matchers.find.lookalikes import Recall
 from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.matchers.search.search import Search
+from opsplice.matchers.terms.views import Views
 from opsplice.pipeline.compiler import Compilation
 from opsplice.spec_lang.loading.libraries import OWN
 from opsplice.spec_lang.loading.loader import load, load_text
@@ -425,3 +428,14 @@ def test_the_hash_seed_changes_nothing(tmp_path):
     ]
     assert said[0] == said[1] == said[2]
     assert said[0].count("\n") > 30
+
+
+def test_a_search_that_is_over_is_gone_without_a_collection_of_cycles(session):
+    text = "func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n return %x : tensor<4xf32> }"
+    module = ir.Module.parse(text, context=session.context)
+    graph = graphs_of(load_text("pattern p(x: tensor<n x f32>) { exp(x) }"))[0]
+    search = Search(Views(), graph, "f")
+    gone = weakref.ref(search)
+    assert search.run(module.body.operations[0].regions[0].blocks[0].arguments[0]) is None
+    del search
+    assert gone() is None
