@@ -233,7 +233,7 @@ def conv(c: int, size: int, o: int, kernel: int, stride: int = 1, groups: int = 
 
 
 def conv_of_inputs(c: int, size: int, o: int) -> Model:
-    """A convolution whose filter is no weight."""
+    """A convolution whose filter is not a weight."""
     graph = Graph()
     return graph.model(graph.op("Conv", graph.input(1, c, size, size), graph.input(o, c, 3, 3), pads=[1] * 4))
 

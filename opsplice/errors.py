@@ -74,7 +74,7 @@ def printable(text: str, instead: str = "") -> str:
 
 
 def failure_outside(error: BaseException) -> OpspliceError | None:
-    """What is no bug of ours, as an error: a system that lacks memory, room or rights, and names that are not UTF-8.
+    """What is not a bug of ours, as an error: a system that lacks memory, room or rights, and names that are not UTF-8.
 
     None for any other exception.
     """

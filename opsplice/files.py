@@ -28,7 +28,7 @@ def read_file(path: Path, largest: int = LARGEST) -> bytes:
     """The bytes of a file. Raises OpspliceError as `check_file` does, and when it cannot be read."""
     check_file(path, largest)
     try:
-        # What has taken the file's place since then is no pipe to wait for either.
+        # What has taken the file's place since then is not a pipe to wait for either.
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with open(handle, "rb") as file:
             status = os.fstat(handle)

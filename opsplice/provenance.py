@@ -107,7 +107,7 @@ def note(module: ir.Module, report: Report) -> None:
 def read(path: Path) -> Provenance | None:
     """What a .vmfb says of its kernels; None if it has none of opsplice's. It is read by IREE's native code.
 
-    Raises OpspliceError for what is no compiled program, or holds a note that opsplice does not write.
+    Raises OpspliceError for what is not a compiled program, or holds a note that opsplice does not write.
     """
     from iree.runtime import VmInstance
 
@@ -158,7 +158,7 @@ def _kernel(table: Table, packages: list[PackageUse]) -> KernelUse:
 
     digest = table.text("digest", "")
     if digest and not DIGEST.fullmatch(digest):
-        raise table.error("it is no digest", "digest")
+        raise table.error("it is not a digest", "digest")
     package = None
     if "package" in table:
         number = table.integer("package")

@@ -22,7 +22,7 @@ def import_spec(spec: str | os.PathLike[str], *, partial: bool = False) -> Impor
     """A transform-dialect spec as a `.splice` file: its `text`, and the constructs that are `left_out`.
 
     partial: leave out what a `.splice` file cannot say instead of raising.
-    Raises OpspliceError for a file that is no transform spec, and for all constructs that cannot be said, at once.
+    Raises OpspliceError for a file that is not a transform spec, and for all constructs that cannot be said, at once.
     """
     from opsplice.compiling.spec_import import import_file
 
@@ -47,7 +47,7 @@ def lint(specs: SpecPath | Iterable[SpecPath], *, packages: PackageOptions | Non
 
 
 def format(text: str) -> str:  # noqa: A001 - the name of the command
-    """The text of a `.splice` file as `opsplice format` writes it. Raises SpecError for text that is no spec."""
+    """The text of a `.splice` file as `opsplice format` writes it. Raises SpecError for text that is not a spec."""
     from opsplice.spec_lang.formatting import formatter
 
     return formatter.format(text)

@@ -282,7 +282,7 @@ class _Lifter:
         own = tuple(axis for axis in frame if axis in free)
         made = self._at(total, own)
         if not isinstance(made, (Reduction, Contraction)):
-            raise CannotSayError("a value that is added to what is no reduction")
+            raise CannotSayError("a value added to something that is not a reduction")
         return _under(dataclasses.replace(made, start=start.value), own, frame)
 
     def _argument(self, arg: Term, frame: tuple[Loop, ...]) -> Part:
@@ -299,7 +299,7 @@ class _Lifter:
         if own != frame:
             return _under(self._at(term, own), own, frame)
         if not all(loop in self.terms.axes(term.body) for loop in term.loops):
-            raise CannotSayError("it sums over a dim that none of its inputs has")
+            raise CannotSayError("it sums over a dim of none of its inputs")
         product = self._product(term, frame)
         if product is not None:
             return product

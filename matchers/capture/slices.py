@@ -29,7 +29,7 @@ class Slice:
     """A part of a program: the values that it makes, the ops that it may read, the values that it starts from.
 
     unread: ops that lead up to it and have no expression. named: values of ops that are to be known by their names;
-    bare: those of which nothing but the name counts. tensors: inputs of rank 0 that are no scalars. is_template: it
+    bare: those of which nothing but the name counts. tensors: inputs of rank 0 that are not scalars. is_template: it
     stands for programs in which what reductions start from, and what ops by name write to, may be anything.
     """
 
@@ -72,7 +72,7 @@ class _Selection:
         sinks = list(dict.fromkeys(made))
         block = sinks[0].block
         if any(sink.block != block for sink in sinks):
-            raise OpspliceError("the places are in different functions", hint="one kernel takes the place of one part")
+            raise OpspliceError("the places are in different functions", hint="one kernel replaces one connected part")
         roots = [value for sink in sinks for value in self._results(sink)]
         given = frozenset(value for text in inputs for value in self._values(text, block, roots))
         if to:
@@ -188,7 +188,7 @@ class _Selection:
                 lead.add(op)
         if not all(sink in lead for sink in sinks):
             raise OpspliceError(
-                "what --at makes does not depend on what --to makes",
+                "the result of --at does not depend on the result of --to",
                 hint="--to is where the computation starts, further up in the program",
             )
         return frozenset(lead)

@@ -128,7 +128,7 @@ def groups(source: tuple[Extent, ...], target: tuple[Extent, ...]) -> list[tuple
 
 
 def _value(expr: ir.AffineExpr, dims: list[Extent], symbols: list[Extent]) -> Extent | None:
-    """What an expression of an affine map is, None for one that is no product."""
+    """What an expression of an affine map is, None for one that is not a product."""
     if isinstance(expr, ir.AffineDimExpr):
         return dims[int(expr.position)]
     if isinstance(expr, ir.AffineSymbolExpr):

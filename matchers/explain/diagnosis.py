@@ -125,8 +125,8 @@ class Explainer:
     ) -> list[Attempt]:
         """The places of a module where the graphs of one pattern come nearest, those that are most alike first.
 
-        matches: of the pattern; what lies inside them is no place where it should have been. Where there are none, one
-        place is given however far it is, if any op is what the pattern ends with.
+        matches: of the pattern; places inside of them are left out. If there are none, one place is
+        given however far it is, if any op is what the pattern ends with.
         """
         inside = {op for match in matches for op in match.ops}
         candidates = [

@@ -167,7 +167,7 @@ _WORDS: dict[Why, Callable[..., tuple[str, str]]] = {
     ),
     Why.NO_STRIDES: lambda node: (
         f"a stride for each dim of {node.name}",
-        "an element whose place is no sum of indices, each times a stride",
+        "an element whose place is not a sum of indices times strides",
     ),
     Why.SIZE: lambda _, wanted, found: (f"a dim of size {wanted}", _size(found)),
     Why.ATTRIBUTE: lambda _, name, wanted, found: (

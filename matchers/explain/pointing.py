@@ -77,7 +77,9 @@ def parse_place(text: str) -> Place:
     first = int(lines["first"])
     last = int(lines["last"] or first)
     if first < 1 or last < first:
-        raise OpspliceError(f"'{shown}' is no range of lines", hint="lines are counted from 1, the first comes first")
+        raise OpspliceError(
+            f"'{shown}' is not a range of lines", hint="lines are counted from 1, the first comes first"
+        )
     return Lines(lines["file"] or "", first, last, lines["last"] is not None, int(lines["column"] or 0))
 
 
@@ -87,7 +89,7 @@ def ops_at(module: ir.Module, place: Place) -> list[ir.Operation]:
     Raises OpspliceError when there are none, with what is near.
     """
     found = Ops(module, inner=True).at(place)
-    # What makes nothing, such as the end of a function, is no computation.
+    # What makes nothing, such as the end of a function, is not a computation.
     found = [op for op in found if len(op.results)] or found
     return list(dict.fromkeys(map(outermost, found)))
 

@@ -80,7 +80,7 @@ class Product(Apply):
     """What a contraction of two values multiplies, where they are read at other labels.
 
     Where these labels are of size one, both may be one element of a program: a sum of squares, as in a norm over an
-    only row, is no contraction of two values.
+    only row, is not a contraction of two values.
     """
 
 

@@ -67,7 +67,7 @@ class Why(Enum):
     BODY = Kind.REGION  # the op, and the code that its region should be
     EFFECTS = Kind.EFFECTS
     TWICE = Kind.OTHER
-    START = Kind.START  # the number that the reduction starts from, None where it is no number
+    START = Kind.START  # the number that the reduction starts from, None where it is not a number
     REDUCED_DIMS = Kind.REDUCTION  # over how many dims the program reduces
     REDUCED_AGAIN = Kind.REDUCTION
     REDUCED_MORE = Kind.REDUCTION

@@ -135,7 +135,7 @@ class Verdicts:
 
     def _other_users(self, name: str) -> Iterator[tuple[ir.Value, ir.Operation]]:
         """The values that hold what has a name, or are made from it in an op's body beside what the pattern makes of
-        it there; each with an op that uses it and is no part of the match, if there is one."""
+        it there; each with an op that uses it and is not part of the match, if there is one."""
         values = self.state.values_of(name)
         roots = {access.value for access in self.state.roots.values()}
         for term in self.state.terms_of(name):
@@ -262,7 +262,7 @@ class Verdicts:
         return [term.value] if isinstance(term, Access) and not term.indices else None
 
     def _factors(self, expr: tree.DimExpr) -> list[Size] | None:
-        """The sizes whose product dim arithmetic is, None if it is no product of sizes."""
+        """The sizes whose product dim arithmetic is, None if it is not a product of sizes."""
         if isinstance(expr, tree.Literal):
             return [expr.value] if isinstance(expr.value, int) and expr.value > 0 else None
         if isinstance(expr, tree.DimRef) and expr.name in self.state.dims:

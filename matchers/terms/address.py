@@ -251,7 +251,7 @@ class Tensor:
         return Access(value, tuple(found) if paired else (UNIT,) * len(own))
 
     def layout(self, access: Access) -> Layout | None:
-        """None where the place of an element is no sum over the tensor's indices."""
+        """None where the place of an element is not a sum over the tensor's indices."""
         sizes = sizes_of(self.views, access.value)
         base = dense(sizes)
         total: _Form | None = {}

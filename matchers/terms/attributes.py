@@ -105,7 +105,7 @@ def _is_number(wanted: tree.AttributeValue, found: float, element: str) -> bool:
 
 
 def _numbers_of(found: ir.Attribute) -> list[tuple[int | float, str]] | None:
-    """The numbers of a list, however it is kept, with their types; None if it is no list of numbers."""
+    """The numbers of a list, however it is kept, with their types; None if it is not a list of numbers."""
     if isinstance(found, ir.ArrayAttr):
         items = [(item.value, str(item.type)) for item in found if isinstance(item, (ir.IntegerAttr, ir.FloatAttr))]
         return items if len(items) == len(found) else None

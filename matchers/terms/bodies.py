@@ -47,7 +47,7 @@ _Body: TypeAlias = tuple[_Op, ...]
 def difference(op: ir.Operation, code: tree.Code) -> tuple[str, str] | None:
     """What a body written as MLIR has, and what the op has instead; None where they are the same.
 
-    Raises OpspliceError for text that is no body of MLIR.
+    Raises OpspliceError for text that is not a body of MLIR.
     """
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         return "a body of one block", f"{op.name} without one"

@@ -255,7 +255,7 @@ def _is_not_negative(term: object, resolve: Resolve, depth: int) -> bool:
 
 
 _CONDITIONS: dict[str, Callable[[Bound, Apply, Resolve], bool]] = {
-    "y is no number": _is_no_number,
+    "y is not a number": _is_no_number,
     "c and 1 / c are normal numbers": _has_normal_reciprocal,
     "x is a sum of squares": _is_sum_of_squares,
 }

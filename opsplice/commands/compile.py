@@ -49,16 +49,16 @@ def run(options: argparse.Namespace) -> Answer | int:
 
 
 def _verified(options: argparse.Namespace) -> list[str]:
-    """Have rules left alone whose numbers do not hold. Returns what is wrong with each."""
+    """Have rules left alone that give wrong numbers. Returns what is wrong with each."""
     from opsplice.commands.measuring.verify import failed_rules
 
     failed = failed_rules(options)
     if failed and options.verify_or_fail:
         hint = "`opsplice verify` shows every match; --verify leaves such rules alone"
-        raise OpspliceError("the numbers of some rules do not hold", details="\n".join(failed.values()), hint=hint)
+        raise OpspliceError("some rules give wrong numbers", details="\n".join(failed.values()), hint=hint)
     options.without = frozenset(failed)
     for what in failed.values():
-        print(f"warning: left alone, for its numbers do not hold: {what}", file=sys.stderr)
+        print(f"warning: left alone because its numbers are wrong: {what}", file=sys.stderr)
     return list(failed.values())
 
 
@@ -68,7 +68,7 @@ def _write_kernels(options: argparse.Namespace, kernels: Mapping[tuple[str, str]
         return []
     if options.output == "-" and options.save_kernels is None:
         raise OpspliceError(
-            "some kernels are not in the program, and need a folder",
+            "some kernels are stored outside of the program and need a folder",
             hint="name one: --save-kernels FOLDER",
         )
     folder = Path(options.save_kernels or Path(options.output).with_suffix(".kernels"))

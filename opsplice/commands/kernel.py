@@ -115,7 +115,7 @@ def _part(part: plugin_file.Part) -> Iterator[str]:
     elif part.library.exports is None:
         yield "  stripped: it does not say what it exports"
     else:
-        note = "" if QUERY in part.library.exports else f" (no {QUERY}: it is no plugin)"
+        note = "" if QUERY in part.library.exports else f" (no {QUERY}: it is not a plugin)"
         yield f"  what programs can import of it is not said in the file; it exports{note}"
         yield from (f"    {name}" for name in sorted(part.library.exports))
 

@@ -141,7 +141,7 @@ class _Explaining:
             matches = [m for m in matches if any(covers(m, op) for op in ops)]
             left = [op for op in ops if not any(covers(m, op) for m in matches)]
             misses = sorted(self.explainer.at(self.graphs[pattern.name], left), key=_most_held_first)
-            note = "" if misses or matches else "nothing that is pointed at makes a value"
+            note = "" if misses or matches else "the selected ops produce no value"
         else:
             misses, note = self._misses(pattern.name, matches)
         return PatternExplanation(
@@ -161,7 +161,7 @@ class _Explaining:
         inner = (op for op in ops_in(self.module.operation, *names) if op.parent.operation.name == "linalg.generic")
         held = next(inner, None)
         if held is None:
-            return [], f"no op of the program is what it ends with: {last}"
+            return [], f"the program has no op that the pattern can end with: {last}"
         return [], f"{last} stands in the body of a linalg.generic, at {place_of(held).location}, and is not its result"
 
 

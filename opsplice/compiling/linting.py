@@ -84,7 +84,7 @@ def _misspelt_features(spec: LoadedSpec) -> Iterator[Diagnostic]:
 
 
 def _features_like(feature: str, clause: tree.ArtifactClause) -> Collection[str]:
-    """The features that a clause could mean; LLVM, which knows those of CPUs, is asked where it is no usual one."""
+    """The features that a clause could mean; LLVM, which knows those of CPUs, is asked where it is not a usual one."""
     if clause.backend in _VULKAN:
         return spirv_names.capabilities()
     if clause.backend != "cpu" or feature in archs.NAMED_FEATURES:

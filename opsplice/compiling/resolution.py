@@ -112,8 +112,8 @@ def _command(clause: tree.ArtifactClause) -> Artifact:
     path = clause.file
     if path.suffix not in (".py", SUFFIX, COMPILED):
         raise OpspliceError(
-            f"{path} is no command: that is a Python file, a library with TVM's interface ({SUFFIX}), or a module that "
-            f"IREE has compiled ({COMPILED})",
+            f"{path} is not a command: that is a Python file, a library with TVM's interface ({SUFFIX}), or a module "
+            f"that IREE has compiled ({COMPILED})",
             details=f"needed by the kernel at {clause.span}",
         )
     if clause.is_recorded and path.suffix != COMPILED:

@@ -17,7 +17,7 @@ from opsplice.spec_lang.loading.loader import LoadedSpec, load_text
 def import_file(path: Path, *, partial: bool = False) -> Imported:
     """Read a transform spec. partial: leave out what cannot be read instead of raising.
 
-    Raises OpspliceError for a file that is no transform spec, and for what cannot be read, all at once.
+    Raises OpspliceError for a file that is not a transform spec, and for what cannot be read, all at once.
     """
     with Session() as session, session.context as context:  # it knows all of IREE's dialects
         found = import_spec(interpreter.parse(context, path))

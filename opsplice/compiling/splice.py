@@ -201,7 +201,7 @@ class Splicer:
         rules = tuple(UnmatchedRule(p.rule, where, p.matcher) for p in outcome.unmatched)
         warnings: tuple[str, ...] = ()
         if outcome.otherwise:
-            warnings = (f"{where} also changed the module in ways that are no calls and are not counted",)
+            warnings = (f"{where} also changed the module in ways other than calls, which are not counted",)
         elif not replacements and not rules and not outcome.idle:
             warnings = (f"{where} changed nothing",)
         return Report(replacements, unmatched=rules, warnings=warnings)

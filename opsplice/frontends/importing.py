@@ -1,4 +1,4 @@
-"""Model files that are no MLIR: each is imported by its frontend, in a child process, into the cache.
+"""Model files that are not MLIR: each is imported by its frontend, in a child process, into the cache.
 
 What comes out is a module in bytecode, and an archive of the parameters that are not in it. An importer is a Python
 module with one function, `import_model(request) -> facts`. It writes MODULE and maybe ARCHIVE into `request.folder`,

@@ -40,7 +40,7 @@ def compiled(function: Callable[..., Any], request: Request, **options: Any) -> 
         raise OpspliceError(f"Numba's functions become kernels for cpu, and this is for {request.target}")
     if request.layout:
         raise OpspliceError(
-            "the arrays of Numba's are dense, and this kernel has strided or optional buffers",
+            "Numba's arrays are dense, and this kernel has strided or optional buffers",
             hint="say `copied` of them, or write the kernel in C",
         )
     parts = list(_parameters(request))
@@ -78,7 +78,7 @@ def _size(dim: str, request: Request) -> str:
     if dim.isdigit():
         return dim
     if dim not in request.dims:
-        raise OpspliceError(f"an array of Numba's has dims that are names or numbers, and this is {dim}")
+        raise OpspliceError(f"a Numba array has dims that are names or numbers, and this is {dim}")
     known = request.dims[dim]
     return f"dim_{dim}" if known is None else str(known)
 
@@ -121,7 +121,7 @@ declare void @llvm.trap()
     left = sorted(f.name for f in module.functions if f.is_declaration and f.name.startswith(_FOR_PYTHON))
     if left:
         raise OpspliceError(
-            f"the function needs {', '.join(left)} of Python's, which a kernel lacks",
+            f"the function needs {', '.join(left)} from Python's runtime, which a kernel does not have",
             hint="write loops over elements: np.empty, sums of arrays, x[i] = row and x.max() take memory or raise",
         )
     return str(module)

@@ -110,7 +110,9 @@ def _unwrapped(
     chosen = dict(constants)
     while not hasattr(function, "params"):
         if not hasattr(function, "fn"):
-            raise OpspliceError(f"{getattr(function, '__name__', function)} is no function of Triton: `@triton.jit`")
+            raise OpspliceError(
+                f"{getattr(function, '__name__', function)} is not a Triton function: decorate it with `@triton.jit`"
+            )
         if hasattr(function, "values"):
             names = [name for name in function.arg_names if name not in function.values and name not in chosen]
             numbers = [request.known(a) if isinstance(a, str) else a for a in arguments]

@@ -39,7 +39,7 @@ def _attention(machine: Machine, op: ir.Operation, operands: list[Any]) -> Seque
 def _labels(op: ir.Operation, indexing: ir.AffineMap) -> list[int]:
     loops = [loop for loop in plain_dims(indexing) if loop is not None]
     if len(loops) != len(indexing.results):
-        raise unknown(op, "with indices that are no loops")
+        raise unknown(op, "with indices that are not loops")
     return loops
 
 

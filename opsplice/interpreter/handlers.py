@@ -102,7 +102,7 @@ class Machine:
         array = np.asarray(value)
         shape = tuple(kind.shape) if isinstance(kind, ir.RankedTensorType) else ()
         if len(shape) != array.ndim or any(n not in (m, DYNAMIC) for m, n in zip(array.shape, shape, strict=True)):
-            raise EvaluationError(f"an array of shape {array.shape} is no {kind}")
+            raise EvaluationError(f"an array of shape {array.shape} is not {kind}")
         return rounded(array, self.dtype(kind)) if is_float(kind) else array.astype(self.dtype(kind))
 
     def run_body(self, op: ir.Operation, arguments: Sequence[Any], region: int = 0) -> list[Any]:

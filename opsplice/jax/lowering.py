@@ -126,7 +126,7 @@ def _summary(leaves: Sequence[Any]) -> str:
 
 
 def _is_weight(value: Any) -> bool:
-    """Whether a constant is no part of the program. Vectors of floats never are: zeros may have been trained."""
+    """Whether a constant is not part of the program. Vectors of floats never are: zeros may have been trained."""
     if is_key(value) or not value.size:
         return False
     return value.nbytes > LARGEST_LITERAL or (value.ndim > 0 and jax.numpy.issubdtype(value.dtype, jax.numpy.inexact))

@@ -173,7 +173,7 @@ def _mapped(tensor: onnx.TensorProto, path: Path, shape: tuple[int, ...], name: 
     try:
         offset, length = int(entries.get("offset", 0)), int(entries.get("length", wanted))
     except ValueError:
-        raise OpspliceError(f"tensor '{tensor.name}' of {name} has a place in {path} that is no number") from None
+        raise OpspliceError(f"tensor '{tensor.name}' of {name} has a place in {path} that is not a number") from None
     size = path.stat().st_size
     if length != wanted or offset < 0:
         raise OpspliceError(

@@ -92,7 +92,7 @@ def folder_of(source: SpecSource) -> Path:
 
 
 def load(source: SpecSource) -> LoadedSpec:
-    """Read a spec. Raises OpspliceError for what is no `.splice` file, SpecError for errors in it."""
+    """Read a spec. Raises OpspliceError for what is not a `.splice` file, SpecError for errors in it."""
     if source.path.suffix != ".splice":
         hint = "opsplice import makes one of a transform spec"
         raise OpspliceError(f"{source} is not a .splice file, so no package can be made of it", hint=hint)

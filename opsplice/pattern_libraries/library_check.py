@@ -244,7 +244,7 @@ class _Trial:
 
 
 def _runs_here(kernel: tree.Kernel | None) -> bool:
-    """Whether a program for CPUs can have a kernel in it, or what is no kernel."""
+    """Whether a program for CPUs can have a kernel in it, or what is not a kernel."""
     return kernel is None or any(c.backend == "cpu" and not c.is_plugin for c in kernel.artifacts)
 
 

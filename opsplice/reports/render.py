@@ -209,7 +209,7 @@ def _misses(nearest: Iterable[Miss]) -> list[str]:
 
 
 class Status:
-    """A line on stderr that says what is being done; nothing when stderr is no terminal."""
+    """A line on stderr that says what is being done; nothing when stderr is not a terminal."""
 
     def __init__(self) -> None:
         self._live = sys.stderr.isatty()

@@ -101,12 +101,12 @@ class DirectCall:
         return results
 
     def number(self, results: VmVariantList, index: int) -> Any:
-        """A result that is no tensor."""
+        """A result that is not a tensor."""
         outputs = self.function.outputs
         return call_values.number(results.get_variant(index), outputs[index] if outputs else None)
 
     def _shared(self, wanted: ValueType | None, value: Any, places: set[int]) -> HalBufferView | None:
-        """An argument where it is, None if it is no array or has to be copied; its place is added to the others."""
+        """An argument where it is, None if it is not an array or has to be copied; its place is added to the others."""
         if not hasattr(value, "__dlpack__") or (wanted is not None and wanted.is_scalar):
             return None
         try:

@@ -317,7 +317,7 @@ def _loaded(name: str, path: Path) -> Any:
         return tvm_functions.Library(path)
     if path.suffix != ".py":
         raise OpspliceError(
-            f"{path} is no Python file", hint=f"a command's file ends in .py, {tvm_functions.SUFFIX} or {_COMPILED}"
+            f"{path} is not a Python file", hint=f"a command's file ends in .py, {tvm_functions.SUFFIX} or {_COMPILED}"
         )
     try:
         return python_files.load(own, path)

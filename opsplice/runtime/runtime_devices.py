@@ -210,7 +210,7 @@ def _check_shadowed(plugins: Sequence[PluginFile], imports: Collection[str] | No
             return
     earlier = ", ".join(dict.fromkeys(str(plugin.path) for plugin in _flagged))
     raise OpspliceError(
-        f"this process has already loaded other plugins: {earlier}",
+        f"this process has loaded other plugins already: {earlier}",
         hint="run the program in a process of its own",
         details="IREE keeps plugins for as long as a process lives, and would take from them what these do not have.",
     )

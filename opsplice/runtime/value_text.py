@@ -177,7 +177,7 @@ def _array(text: str, shape: tuple[int, ...], dtype: np.dtype, values: str) -> n
 
 
 def _elements(words: Sequence[str], dtype: np.dtype) -> np.ndarray:
-    """Raises ValueError, KeyError or OverflowError when a word is no value of the dtype."""
+    """Raises ValueError, KeyError or OverflowError when a word is not a value of the dtype."""
     if dtype == np.bool_:
         return np.array([_TRUTHS[word.lower()] for word in words], dtype)
     if dtype.kind in "iu":

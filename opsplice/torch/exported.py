@@ -47,7 +47,7 @@ def import_programs(programs: Mapping[str, ExportedProgram]) -> ModuleSource:
     """A module with a function for each program, by name; its `parameters` are the programs' own tensors, not copies.
 
     An input that a program changes in place comes back as a result, after its own. A buffer that it changes is a
-    variable of the module, which keeps its value between calls. None is no result. Changes the programs' signatures.
+    variable of the module, which keeps its value between calls. None: no result. Changes the programs' signatures.
 
     Raises OpspliceError for what IREE's importer does not take.
     """
@@ -104,7 +104,7 @@ def _describe(function: ir.Operation, program: ExportedProgram, outputs: Sequenc
 
 
 def _bounds(limits: Any) -> tuple[int, int | None]:
-    # What has no limit has one that is no number, or no int of the machine's.
+    # What has no limit has one that is not a number, or no int of the machine's.
     high = int(limits.upper) if limits.upper.is_Integer and limits.upper < torch.iinfo(torch.int64).max else None
     return int(limits.lower), high
 

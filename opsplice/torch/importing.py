@@ -20,7 +20,7 @@ from opsplice.torch.refusals import unimportable
 class Output:
     """One value that a graph returns: a `result` of the program, an `input` of the graph, by number, or a `constant`.
 
-    What is an input already, or known before anything runs, is no result: IREE would copy it, and has no None.
+    What is an input already, or known before anything runs, is not a result: IREE would copy it, and has no None.
     """
 
     kind: Literal["result", "input", "constant"]

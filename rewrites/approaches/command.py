@@ -8,7 +8,7 @@
 `blas` is a module that is loaded before the program, of a Python file or anything else that IREE can load. The call
 gets a view of each buffer in the kernel's own shape, the fence to wait for, the fence to signal, and then the scalars
 and the dims, as i64 and f64. It returns a view of each result. IREE's virtual machine does the call while it records
-work, so this is no command inside of a command buffer: it splits one in two, and costs a submission more.
+work, so this is not a command inside of a command buffer: it splits one in two, and costs a submission more.
 
 A module that IREE has compiled (`blas.vmfb`) is called as IREE calls functions whose execution model is async-external:
 with views and scalars in the order of the parameters, and then the fences.
@@ -183,7 +183,7 @@ class CommandWriter(Writer):
         """The name of an import that is noted with this signature, or not yet.
 
         A function of Python may be called with several; the program then imports it under several names. One of a
-        module that IREE has compiled has one name and one signature, of which the kernel's own names are no part.
+        module that IREE has compiled has one name and one signature, of which the kernel's own names are not part.
         """
         notes = _notes(self.placer.module)
         if not is_compiled(call.kernel):

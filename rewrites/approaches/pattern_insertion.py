@@ -115,7 +115,7 @@ def _template(
 ) -> Template:
     """The first of a pattern's alternatives that reads all that is given; if there is none, the first that can be.
 
-    numbers: what is given, None for what is no constant. Raises GapError if no alternative can be written.
+    numbers: what is given, None for what is not a constant. Raises GapError if no alternative can be written.
     """
     names = {p.name for p in pattern.parameters}
     failure, some = None, None

@@ -145,7 +145,7 @@ def dynamic_dims(value: ir.Value) -> list[ir.Value]:
 
 
 def copy_name(executable: str, parameter: str) -> str:
-    """The export that copies a buffer. No kernel's name has a `$`, so it is no executable's name."""
+    """The export that copies a buffer. No kernel's name has a `$`, so it is not an executable's name."""
     return f"{executable}{COPY}{parameter}"
 
 

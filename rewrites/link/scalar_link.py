@@ -343,7 +343,7 @@ def _add_object(variant: ir.Operation, path: Path) -> None:
 
 
 def name_in(mark: ir.Operation) -> str | None:
-    """The name of the function that an op marks a call of, None if it is no mark."""
+    """The name of the function that an op marks a call of, None if it is not a mark."""
     if mark.name != "llvm.inline_asm":
         return None
     text = ir.StringAttr(mark.attributes["asm_string"]).value

@@ -181,7 +181,7 @@ def _indices(position: int) -> ir.Attribute:
 def _functions(text: str, details: str) -> Iterator[ir.Operation]:
     """The functions of a file's text, which are gone when the last one was taken.
 
-    Raises OpspliceError for a file that is no MLIR, and for one that holds other ops.
+    Raises OpspliceError for a file that is not MLIR, and for one that holds other ops.
     """
     try:
         module = ir.Module.parse(text)

@@ -108,7 +108,7 @@ def _producer(value: ir.Value) -> ir.Operation | None:
 
 
 def _maps(op: ir.Operation) -> list[list[_Loops]]:
-    """For each operand the loops that each of its dims is read by: one, or any where that is no loop itself."""
+    """For each operand the loops that each of its dims is read by: one, or any where that is not a loop itself."""
     maps = [ir.AffineMapAttr(each).value for each in get_indexing_maps(op)]
     every = frozenset(range(maps[0].n_dims))
     return [[frozenset([e.position]) if isinstance(e, ir.AffineDimExpr) else every for e in m.results] for m in maps]

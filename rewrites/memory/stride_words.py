@@ -4,9 +4,9 @@ A dispatch binds the values that strided buffers lie in from their beginning on.
 each such buffer in the order of the signature:
 
     optional    1, or 0 where it is left out; a buffer of one element is then bound in its place
-    strided     the number of its first element, and the stride of each dim that is no pack, in elements
+    strided     the number of its first element, and the stride of each dim that is not a pack, in elements
 
-Where strided buffers have packs, first elements depend on the workgroup. They are no words then, but stand in one more
+Where strided buffers have packs, first elements depend on the workgroup. They are not words then, but stand in one more
 buffer behind those of the parameters, i32[packs..., strided buffers]. So a kernel never sees how many dims a pack has.
 """
 
@@ -117,7 +117,7 @@ class ToldMoves:
         return (self.first or self._of("first"))[number]
 
     def strides(self) -> list[ir.Value]:
-        """The stride of each dim that is no pack, buffer by buffer."""
+        """The stride of each dim that is not a pack, buffer by buffer."""
         return self._of("stride")
 
     def _of(self, kind: str) -> list[ir.Value]:

@@ -406,7 +406,7 @@ class Moves:
         return total
 
     def strides(self) -> list[ir.Value]:
-        """The stride of each dim that is no pack, buffer by buffer."""
+        """The stride of each dim that is not a pack, buffer by buffer."""
         return [
             self.value(runs[0][1] if runs else NONE)
             for buffer in self.call.strided

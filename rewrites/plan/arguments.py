@@ -31,7 +31,7 @@ CodeWriter = Callable[[Match, tree.Rule, tree.Computed | None], Written]
 # By how many bytes constants may grow that IREE computes from others when it compiles (3.13).
 MOST_GROWTH = 1 << 20
 
-NOT_DENSE = "is no value of the program by itself"
+NOT_DENSE = "is not a value of the program by itself"
 
 
 class LeaveError(Exception):
@@ -281,7 +281,7 @@ class Signature:
         for name, known in self.dims.items():
             if known == size:
                 return Scalar(parameter.name, element, dim=name)
-        raise LeaveError(f"the dynamic dim {arg.name} is no dim of kernel {self.kernel.name}")
+        raise LeaveError(f"the dynamic dim {arg.name} is not a dim of kernel {self.kernel.name}")
 
     def _given_on(self, result: tree.KernelResult) -> Output:
         """A result that another kernel is given."""

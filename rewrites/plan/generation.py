@@ -176,7 +176,7 @@ class Generators:
         try:
             data = code.text.encode() if isinstance(code.text, str) else code.text
         except UnicodeEncodeError as error:
-            raise OpspliceError(f"what {path.name} returned for {told(request)} is no text: {error}") from None
+            raise OpspliceError(f"what {path.name} returned for {told(request)} is not text: {error}") from None
 
         def write(output: Path) -> None:
             output.write_bytes(data)

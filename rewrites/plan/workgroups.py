@@ -78,7 +78,7 @@ def _count(kernel: str, number: int, size: tree.DimExpr, sizes: Mapping[str, ir.
 
 
 def condition(asked: tree.Condition, sizes: Mapping[str, ir.Value]) -> ir.Value:
-    """Write whether a condition on dims holds. What divides by zero does not matter: it is no size of a match."""
+    """Write whether a condition on dims holds. What divides by zero does not matter: it is not a size of a match."""
     if isinstance(asked, tree.Comparison):
         return compared(asked.op, arithmetic(asked.left, sizes), arithmetic(asked.right, sizes))
     assert isinstance(asked, tree.Logical), "the checker lets only comparisons of dims be judged at run time"

@@ -231,7 +231,7 @@ class _Function:
         if isinstance(part, Contraction):
             combiner = "arith.addf" if vocabulary.is_float(part.element) else "arith.addi"
             return self._summed(part, at, combiner, part.widened)
-        assert isinstance(part, Opaque), "inputs, numbers and arrangements are no computations"
+        assert isinstance(part, Opaque), "inputs, numbers and arrangements are not computations"
         if part.meaning is not None:
             return self._value(part.meaning, at)
         raise c.NoCodeError(f"{part.name} is only known by its name")

@@ -192,5 +192,5 @@ def known_size(extent: Extent) -> int | tuple[int | None, ...] | None:
 
 
 def is_open(size: int | tuple[int | None, ...] | None) -> bool:
-    """Whether a size, or some of several, is no number."""
+    """Whether a size, or some of several, is not a number."""
     return size is None or (isinstance(size, tuple) and None in size)

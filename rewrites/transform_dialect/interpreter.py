@@ -96,7 +96,7 @@ def apply(module: ir.Module, path: Path, resolve: ObjectResolver, brought: Broug
     """Run a spec on a module.
 
     brought: what earlier specs have brought into the module, to which this adds what the spec brings.
-    Raises OpspliceError when the spec cannot be read, does not parse, is no transform spec, or fails.
+    Raises OpspliceError when the spec cannot be read, does not parse, is not a transform spec, or fails.
     """
     spec = _parsed(module.context, path)
     entry = _entry(spec, path, _ENTRY)
@@ -128,7 +128,7 @@ def apply(module: ir.Module, path: Path, resolve: ObjectResolver, brought: Broug
     ]
     annotated = transform_pairs.marked(module, setting) - marked
     changes += [Change(setting[name], "", *where) for (name, *where) in annotated.elements()]
-    # What a pass only removes (dead code, duplicates) is no change that the spec was written for.
+    # What a pass only removes (dead code, duplicates) is not a change that the spec was written for.
     otherwise = others and bool(_content(module) - content)
     done = {each.pair.rule for each in found} | {pair.rule for pair in pairs if not pair.traced}
     unmatched = {pair.rule: pair for pair in reversed(pairs) if pair.rule not in done}
@@ -139,7 +139,7 @@ def apply(module: ir.Module, path: Path, resolve: ObjectResolver, brought: Broug
 
 
 def parse(context: ir.Context, path: Path) -> ir.Module:
-    """The module of a spec. Raises OpspliceError when it cannot be read, does not parse, or is no transform spec."""
+    """The module of a spec. Raises OpspliceError when it cannot be read, does not parse, or is not a transform spec."""
     spec = _parsed(context, path)
     _entry(spec, path, *ENTRIES)
     return spec
@@ -184,7 +184,7 @@ def _entry(spec: ir.Module, path: Path, *names: str) -> ir.Operation:
     hint = "a spec is a module with `transform.with_named_sequence` and `transform.named_sequence @__transform_main`"
     if _TUNING in entries:
         hint = f"it tunes the code of dispatches: pass it to IREE, --iree-codegen-tuning-spec-path={path}, or import it"
-    raise OpspliceError(f"{path} is no transform spec: it has no sequence @{_ENTRY} with a body", hint=hint)
+    raise OpspliceError(f"{path} is not a transform spec: it has no sequence @{_ENTRY} with a body", hint=hint)
 
 
 def _is_silent(op: ir.Operation) -> bool:

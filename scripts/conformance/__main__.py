@@ -19,7 +19,7 @@ from scripts.conformance.results import ROOT, Results
 from scripts.conformance.running import SUITES, VARIANTS, Task, case_names, run_tasks, suite_module
 
 PAGE = ROOT / "docs" / "conformance.md"
-# Where stderr is no terminal.
+# Where stderr is not a terminal.
 _SECONDS_BETWEEN_LINES = 60.0
 
 

@@ -40,7 +40,7 @@ ABOUT = (
 PACKAGES = ("onnx",)
 
 _FLAGS = ("--iree-llvmcpu-target-cpu=host",)
-_NO_TENSORS = "its inputs or outputs are no tensors of numbers"
+_NO_TENSORS = "its inputs or outputs are not tensors of numbers"
 # Random numbers have no right value.
 _RANDOM = re.compile(r"test_(bernoulli|training_dropout)(?!.*_zero_ratio)")
 _DECLARED = re.compile(r"func @main\(")

@@ -133,7 +133,7 @@ def _check_form(form: Expr, report: Report) -> None:
             report(error(expr.span, "write an op or a pattern that makes the value, or alternatives of these"))
     for expr in reached([form]):
         if isinstance(expr, tree.Uses) and expr.kind != "accumulated":
-            message = f"{expr.kind} asks about parts of a match, and what makes a value is no part"
+            message = f"{expr.kind} asks about parts of a match, and what makes a value is not part"
             report(error(expr.span, message, f"give it a name in the pattern and write `where {expr.kind}(name)`"))
 
 

@@ -191,7 +191,7 @@ def _check_limit(limit: tree.Limit, clause: tree.ArtifactClause, report: Report)
 
 def _check_generated(clause: tree.ArtifactClause, report: Report) -> None:
     if clause.path and not clause.path.endswith(".py"):
-        message = f"{clause.path} is no Python file, and a generator is one"
+        message = f"{clause.path} is not a Python file, and a generator is one"
         report(error(clause.path_span, message, "without `as generated` the file is the code itself"))
 
 
@@ -288,7 +288,7 @@ def _check_symbol(kernel: tree.Kernel, report: Report) -> None:
             report(error(span, f"the symbol of {kernel.name} has an unknown {{{name}}}", advice))
     rest = _PLACEHOLDER.sub("", symbol)
     if not symbol or re.search(r"[\s{}]", re.sub(r"<.*>", "", rest)):
-        report(error(span, f'"{symbol}" is no symbol that code can define'))
+        report(error(span, f'"{symbol}" is not a symbol that code can define'))
     for variable in kernel.type_variables:
         if len(variable.choices) > 1 and variable.name not in named:
             message = f"{kernel.name} calls one symbol, {symbol}, whatever {variable.name} is"

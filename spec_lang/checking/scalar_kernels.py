@@ -93,7 +93,7 @@ def _check_result(result: tree.KernelResult, kind: ScalarType, kernel: tree.Kern
     elif buffer is not None:
         advice = f"a result is then a buffer: {kind}[n], or {kind}[] for a single value"
         notes = [(buffer.span, "it takes this buffer")]
-        report(error(result.span, f"{kernel.name} takes a buffer, so it is no function on elements", advice, notes))
+        report(error(result.span, f"{kernel.name} takes a buffer, so it is not a function on elements", advice, notes))
     elif not kernel.parameters:
         report(error(kernel.name_span, f"{kernel.name} takes no element", "such as x: f32"))
     named = [(p.type, p.span) for p in kernel.parameters if isinstance(p.type, ScalarType)]

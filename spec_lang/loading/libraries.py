@@ -112,7 +112,7 @@ def reference(text: str, folder: Path) -> Reference | None:
 def find(name: str, given: Mapping[str, Library]) -> Library:
     """The library of a name. given: those that are not installed as packages, such as locked ones.
 
-    Raises OpspliceError for a name of none, of several, or of one that is no folder.
+    Raises OpspliceError for a name of none, of several, or of one that is not a folder.
     """
     if name == OWN.name:
         return OWN

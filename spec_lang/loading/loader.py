@@ -207,13 +207,13 @@ def _outside(library: Library) -> OpspliceError:
 
 
 def read(path: Path) -> str:
-    """The text of a spec. Raises OpspliceError for what is no text, no file, or too large."""
+    """The text of a spec. Raises OpspliceError for what is not text, no file, or too large."""
     check_file(path, MAX_BYTES, hint="name a .splice file")
     return decoded(read_file(path, MAX_BYTES), str(path))
 
 
 def decoded(data: bytes, name: str) -> str:
-    """The bytes of a spec as text, without a byte order mark. Raises OpspliceError for what is no text or too large."""
+    """The bytes of a spec as text without a byte order mark. Raises OpspliceError for what is not text or too large."""
     if len(data) > MAX_BYTES:
         raise OpspliceError(f"{name} is larger than {MAX_BYTES >> 20} MiB, which no spec needs to be")
     try:

@@ -159,7 +159,7 @@ class ConditionNodes:
         asked = next((p for p in (left, right) if isinstance(p, tree.Predicate)), None)
         if op is None:
             if asked is None:
-                self._fail(left, "this is no condition", "compare it with something: n % 8 == 0")
+                self._fail(left, "this is not a condition", "compare it with something: n % 8 == 0")
             return asked
         self._numbers(left, right)
         return self._nest(tree.Comparison(self._span(left, right), str(op), left, right), left, right)

@@ -135,7 +135,7 @@ class Nodes(ExpressionNodes):
                 try:
                     shlex.split(found[str(word)])
                 except ValueError as problem:
-                    self._fail(value, f"the {word} are no words of a command line: {str(problem).lower()}", _QUOTING)
+                    self._fail(value, f"the {word} are not words of a command line: {str(problem).lower()}", _QUOTING)
         if path is not None and not self._string(path):
             self._fail(path, "the name of a file stands here, and this is empty", "`as plugin` may have no name at all")
         span = self._span(backend, modifiers[-1][1] if modifiers else path or backend)

@@ -27,7 +27,7 @@ _BUILDER = "elf dispatch 2"
 def resolve(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifact:
     """The artifact for a file that has the dispatches `request.symbols`, copied into the store.
 
-    Raises OpspliceError when the file is absent or damaged, is for another architecture, is no executable of IREE's,
+    Raises OpspliceError when the file is absent or damaged, is for another architecture or is not IREE's executable,
     wants other libraries, or lacks the name.
     """
     name = request.path.name
@@ -51,14 +51,14 @@ def _check(data: bytes, name: str, target: CpuTarget, symbols: tuple[str, ...]) 
 
 
 def check(data: bytes, name: str, arch: Arch) -> None:
-    """Raises OpspliceError for bytes that are no executable of IREE's for `arch`. name: how errors call the file."""
+    """Raises OpspliceError unless the bytes are IREE's executable for `arch`. name: how errors call the file."""
     library = elf.read_library(data, name)
     if library.arch != arch:
         found = library.arch or f"ELF machine {library.machine}"
         raise OpspliceError(f"{name} is for {found}, but the target is {arch}", hint="build it for the target")
     if library.exports is not None and _QUERY not in library.exports:
         raise OpspliceError(
-            f"{name} is no executable of IREE's: it does not export {_QUERY}",
+            f"{name} is not an executable of IREE's: it does not export {_QUERY}",
             hint="a file of plain functions is an object: give the .o, or its source",
         )
     if library.imports:

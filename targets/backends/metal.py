@@ -33,7 +33,7 @@ def resolve(request: ArtifactRequest, store: Store) -> Artifact:
     """The artifact for `request`, copied into the store unless it is there.
 
     request.symbols: the kernels that it has to define; the first is the artifact's entry.
-    Raises OpspliceError when the file is absent or of another kind, is no text, includes another file or lacks a
+    Raises OpspliceError when the file is absent or of another kind, is not text, includes another file or lacks a
     kernel; and when the store cannot be written.
     """
     more, how = " (slangc -target metal makes one of Slang)", "on Metal a kernel is a shader's text"
@@ -45,7 +45,9 @@ def resolve(request: ArtifactRequest, store: Store) -> Artifact:
         try:
             module = metal_source.reflect(data.decode(), name)
         except UnicodeDecodeError as error:
-            raise OpspliceError(f"{name} is no text in UTF-8", hint=f"there is a stray byte at {error.start}") from None
+            raise OpspliceError(
+                f"{name} is not text in UTF-8", hint=f"there is a stray byte at {error.start}"
+            ) from None
         entries = [metal_source.find_entry(module, name, symbol) for symbol in request.symbols]
         output.write_bytes(data)
         notes = tuple(note for entry in entries for note in metal_source.unchecked(entry))

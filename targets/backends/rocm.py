@@ -108,7 +108,7 @@ class Rocm(Backend):
     def entry(self, code: Artifact, name: str) -> Entry:
         if code.form != "hsaco":
             raise OpspliceError(
-                f"{name} is no code object, which a whole dispatch for ROCm is",
+                f"{name} is not a code object, which a whole dispatch for ROCm is",
                 hint="build it with hipcc --genco; LLVM IR is for functions on elements",
             )
         return hsaco.find_entry(hsaco.reflect(code.path.read_bytes(), name), name, code.entry)

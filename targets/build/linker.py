@@ -110,7 +110,7 @@ def join(
 ) -> None:
     """Link objects, and what they need of archives, into one that defines `symbols`, or all that they do.
 
-    Raises OpspliceError for a file that is no archive, and for objects that do not go together.
+    Raises OpspliceError for a file that is not an archive, and for objects that do not go together.
     """
     for path in archives:
         _check_archive(path)
@@ -136,7 +136,7 @@ def _check_archive(path: Path) -> None:
             f"{path.name} is a thin archive, which only names its objects", hint="make it with `ar rcs`"
         )
     if begin != _ARCHIVE:
-        raise OpspliceError(f"{path.name} is no archive of objects", hint="`ar rcs` makes one")
+        raise OpspliceError(f"{path.name} is not an archive of objects", hint="`ar rcs` makes one")
 
 
 def embedded() -> str:

@@ -312,7 +312,7 @@ def _from_command(line: str, name: str | None = None) -> Toolchain:
         words = shlex.split(line)
     except ValueError as problem:
         raise OpspliceError(
-            f"{ENVIRONMENT_VARIABLE} is no command line: {str(problem).lower()}", hint=f"it is {line}"
+            f"{ENVIRONMENT_VARIABLE} is not a command line: {str(problem).lower()}", hint=f"it is {line}"
         ) from None
     path = shutil.which(words[0]) if words else None
     if path is None:
@@ -384,7 +384,7 @@ def time_limit() -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < threading.TIMEOUT_MAX:
-        raise OpspliceError(f"{TIME_LIMIT_VARIABLE} is no number of seconds: {chosen}", hint="such as 600")
+        raise OpspliceError(f"{TIME_LIMIT_VARIABLE} is not a number of seconds: {chosen}", hint="such as 600")
     return seconds
 
 

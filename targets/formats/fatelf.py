@@ -75,7 +75,7 @@ def write(parts: Sequence[bytes], names: Sequence[str] = ()) -> bytes:
 def read(data: bytes, name: str) -> tuple[Part, ...]:
     """The libraries in a file, in its order. name: how errors call it. Raises OpspliceError if it is damaged."""
     if not is_fat(data):
-        raise OpspliceError(f"{name} is no FatELF", hint="`opsplice kernel fat` makes one of several libraries")
+        raise OpspliceError(f"{name} is not FatELF", hint="`opsplice kernel fat` makes one of several libraries")
     if len(data) < _HEADER.size:
         raise _damaged(name, "the header is cut off")
     _, version, count, _ = _HEADER.unpack_from(data)
@@ -111,7 +111,7 @@ def _check_no_overlap(ranges: Sequence[tuple[int, int]], name: str) -> None:
 def _identity(data: bytes, name: str) -> tuple[int, int, int]:
     """(e_machine, OS ABI, its version) of an ELF file, 64-bit and little-endian."""
     if len(data) < _ELF_IDENT.size or data[:4] != b"\x7fELF":
-        raise OpspliceError(f"{name} is no ELF library", hint="link it with -shared for an ELF target")
+        raise OpspliceError(f"{name} is not an ELF library", hint="link it with -shared for an ELF target")
     _, word, order, _, os_abi, abi_version, _, machine = _ELF_IDENT.unpack_from(data)
     if (word, order) != (2, 1):
         raise OpspliceError(f"{name} is not a 64-bit little-endian ELF library", hint="build it for a 64-bit target")

@@ -25,7 +25,7 @@ def in_cpp(symbol: str) -> str:
 
 
 def pattern(symbol: str) -> re.Pattern[str] | None:
-    """What mangled names of a function begin with; None for what is no name of C++."""
+    """What mangled names of a function begin with; None for what is not a name of C++."""
     found = _PARTS.fullmatch(in_cpp(symbol))
     if found is None:
         return None

@@ -218,7 +218,7 @@ def without_comments(text: str, name: str) -> str:
 def _read_version(text: str, place: int, name: str) -> tuple[int, int]:
     found = _VERSION.match(text, place)
     if found is None:
-        raise _damaged(name, "its .version is no version")
+        raise _damaged(name, "its .version is not a version")
     major, minor = int(found[1]), int(found[2])
     if not 1 <= major <= _FURTHEST or minor > _LAST_MINOR.get(major, minor):
         raise _damaged(name, f"there is no PTX {major}.{minor}")

@@ -41,7 +41,7 @@ class Library:
     text: str
 
     def functions(self) -> dict[str, str]:
-        """The types of its functions by name, as `(b32) -> b32`. Raises OpspliceError for what is no PTX."""
+        """The types of its functions by name, as `(b32) -> b32`. Raises OpspliceError for what is not PTX."""
         self.module  # noqa: B018 - read for its errors
         return {found["name"]: _kind(found) for found in self._found if _has_body(found)}
 

@@ -143,7 +143,7 @@ def as_library(data: bytes, name: str) -> bytes:
 
 
 def imports(data: bytes, name: str) -> dict[str, str]:
-    """The types of the functions that a module imports, by name. Raises OpspliceError for what is no SPIR-V."""
+    """The types of the functions that a module imports, by name. Raises OpspliceError for what is not SPIR-V."""
     module = _read(data, name)
     return module.types(module.imports)
 
@@ -314,7 +314,7 @@ def _unfit(library: _Module, opcode: int) -> OpspliceError:
 
 
 def _read(data: bytes, name: str) -> _Module:
-    """Raises OpspliceError for what is no SPIR-V, is damaged, or is for OpenCL."""
+    """Raises OpspliceError for what is not SPIR-V, is damaged, or is for OpenCL."""
     _, instructions = spirv_reader.read_instructions(data, name)
     declarations, first = spirv_reader.read_declarations(instructions, name)
     if {_ADDRESSES, _KERNEL} & set(declarations.capabilities):

@@ -51,7 +51,7 @@ _DEEPEST = 64
 def to_mlir(data: bytes, name: str, symbols: Sequence[str]) -> str:
     """Functions of a module, and those that they call, as MLIR.
 
-    name: how errors call the file. Raises OpspliceError for what is no SPIR-V, for a function that is not there, and
+    name: how errors call the file. Raises OpspliceError for what is not SPIR-V, for a function that is not there, and
     for one that cannot be written so.
     """
     _, instructions = spirv_reader.read_instructions(data, name)

@@ -86,7 +86,7 @@ def _read(path: Path, embedded: bool, identity: tuple[int, ...]) -> PluginFile:
 
 
 def check_loadable(plugin: PluginFile) -> Part:
-    """The part that is loaded on this machine. Raises OpspliceError when there is none, or it is no plugin."""
+    """The part that is loaded on this machine. Raises OpspliceError when there is none, or it is not a plugin."""
     host = archs.host_arch()
     part = plugin.for_arch(host)
     if part is None:
@@ -97,7 +97,7 @@ def check_loadable(plugin: PluginFile) -> Part:
         )
     if part.library.exports is not None and QUERY not in part.library.exports:
         raise OpspliceError(
-            f"{plugin.path} is no plugin: it does not export {QUERY}",
+            f"{plugin.path} is not a plugin: it does not export {QUERY}",
             hint="opsplice kernel plugin makes a plugin of plain C functions",
         )
     if plugin.embedded:

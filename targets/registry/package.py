@@ -168,7 +168,7 @@ def write(place: Place, about: About, parts: Sequence[Part], tag: str = "") -> D
 
 
 def read(place: Place, descriptor: Descriptor) -> Package:
-    """The package of an index. Raises OpspliceError for what is no package."""
+    """The package of an index. Raises OpspliceError for what is not a package."""
     if descriptor.media_type != oci.INDEX:
         raise _no_package(place, descriptor)
     index = oci.parse_index(place.read(descriptor), f"the index {descriptor.digest} of {place}")
@@ -337,5 +337,5 @@ def _check(kind: str, text: str) -> str:
 
 def _no_package(place: Place, descriptor: Descriptor) -> OpspliceError:
     return OpspliceError(
-        f"{descriptor.digest} in {place} is no package of opsplice but something else, such as a container image"
+        f"{descriptor.digest} in {place} is not a package of opsplice but something else, such as a container image"
     )

@@ -203,7 +203,7 @@ def test_a_plugin_of_someone_else_works_as_it_is(folder, done, failed) -> None:
 def test_plugins_that_cannot_be_loaded(folder, failed) -> None:
     arguments = ["run", "model.mlir", "--spec=spec.splice", "--plugin=foreign.so", INPUT]
     foreign(folder, "int f(void) { return 0; }")
-    assert "foreign.so is no plugin: it does not export iree_hal_executable_plugin_query" in failed(*arguments)
+    assert "foreign.so is not a plugin: it does not export iree_hal_executable_plugin_query" in failed(*arguments)
     query = '__attribute__((visibility("default"))) void *iree_hal_executable_plugin_query(unsigned v, void *r)'
     foreign(folder, f"int nowhere(void); {query} {{ return nowhere() ? r : r; }}")
     error = failed(*arguments)
@@ -221,7 +221,7 @@ def test_another_plugin_in_the_same_process(folder, done) -> None:
     x = np.ones(3, np.float32)
     assert program.run("main", x, plugins=[folder / "k.so"]).tolist() == [-1, -1, -1]
     other = foreign(folder, silent([Function("other", NEGATE.arguments)]).replace('"other")', '"negate")'))
-    with pytest.raises(OpspliceError, match=r"this process has already loaded other plugins: .*k\.so"):
+    with pytest.raises(OpspliceError, match=r"this process has loaded other plugins already: .*k\.so"):
         program.run("main", x, plugins=[other])
     with pytest.raises(OpspliceError, match="imports 'negate' from a plugin, and none is given"):
         opsplice.load(program.vmfb).run("main", x)

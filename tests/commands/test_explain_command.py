@@ -161,7 +161,7 @@ def test_an_op_that_stands_only_inside_of_another_is_named(tmp_path: Path, writt
 def test_a_pattern_that_no_rule_uses(folder: Path) -> None:
     done = explain("--pattern=logistic", cwd=folder)
     assert done.returncode == 0
-    assert "no op of the program is what it ends with: divf" in done.stdout
+    assert "the program has no op that the pattern can end with: divf" in done.stdout
     text = SPEC.replace("replace linear with k(x, w, b)\n", "")
     (folder / "rules.splice").write_text(text)
     assert "no rule uses this pattern" in explain("--pattern=linear", cwd=folder).stdout
@@ -241,7 +241,7 @@ def test_as_json(folder: Path) -> None:
         (["--at=here"], ["cannot tell what 'here' points at"]),
         (["--at=linalg.matmul#2"], ["there is no linalg.matmul#2", "the program has 1 op called linalg.matmul when"]),
         (["--at=linalg.mathmul"], ["the program has no op called linalg.mathmul", "did you mean linalg.matmul#1?"]),
-        (["--spec=other.mlir"], ["is no transform spec"]),
+        (["--spec=other.mlir"], ["is not a transform spec"]),
         (["--spec=absent.splice"], ["no such file: absent.splice"]),
     ],
     ids=["near", "far", "line", "file", "nonsense", "number", "name", "transform", "absent"],

@@ -276,7 +276,7 @@ def test_weights_that_a_module_does_not_hold(tmp_path: Path) -> None:
          "%c = arith.addf %a, %b : tensor<?xf32>\nreturn %0 : tensor<2xf32>", ([1, 2], 1), r"shapes \(2,\), \(1,\)"),
         ("%a = arith.addf %0, %0 downward : tensor<2xf32>\nreturn %a : tensor<2xf32>", ([1, 2], 0), "a rounding mode"),
         ("scf.for %i = %1 to %1 step %1 {\n}\nreturn %0 : tensor<2xf32>", ([1, 2], 0), "has the step 0"),
-        ("return %0 : tensor<2xf32>", ([1, 2, 3], 0), r"shape \(3,\) is no tensor<2xf32>"),
+        ("return %0 : tensor<2xf32>", ([1, 2, 3], 0), r"shape \(3,\) is not tensor<2xf32>"),
         ("return %0 : tensor<2xf32>", ([1, 2],), "takes 2 inputs, 1 were given"),
         ("%c = arith.constant false\ncf.assert %c, \"no\"\nreturn %0 : tensor<2xf32>", ([1, 2], 0), 'asserts "no"'),
     ],

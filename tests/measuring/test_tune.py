@@ -201,7 +201,7 @@ def test_databases_join_and_damaged_lines_are_told(tmp_path: Path) -> None:
     both.write_text(one.read_text() + other.read_text() + '{"key": 1}\n{"half')
     found = Database(both)
     assert {key: each.ratio for key, each in found.records.items()} == {"a": 0.7, "b": 0.8}
-    assert "2 lines ignored that are no records, the first is line 4" in found.ignored
+    assert "2 lines ignored that are not records, the first is line 4" in found.ignored
     found.add(replace(record(0.9, 0.4, 0.95), key="c"))  # behind what somebody left in the middle of a line
     assert set(Database(both).records) == {"a", "b", "c"}
 

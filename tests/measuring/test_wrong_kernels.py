@@ -85,11 +85,11 @@ def test_a_rule_that_fails_is_left_alone_and_named(
     monkeypatch.chdir(tmp_path)
     command = ["compile", "model.mlir", "--spec=wrong.splice", "-o", "model.vmfb", "--no-isolate"]
     assert cli.main([*command, "--verify-or-fail"]) == 1
-    assert "the numbers of some rules do not hold" in capsys.readouterr().err
+    assert "some rules give wrong numbers" in capsys.readouterr().err
     assert not (tmp_path / "model.vmfb").exists()
     assert cli.main([*command, "--verify"]) == 0
     told = capsys.readouterr().err
-    assert "left alone, for its numbers do not hold: `replace p_imprecise with imprecise`" in told
+    assert "left alone because its numbers are wrong: `replace p_imprecise with imprecise`" in told
     assert "1 replacement\n" in told
     assert (tmp_path / "model.vmfb").exists()
 

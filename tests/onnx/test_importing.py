@@ -117,7 +117,7 @@ def test_dims_are_bound_by_name(mlp):
 
 def test_dims_on_the_command_line(mlp, tmp_path, capsys):
     onnx.save(mlp, tmp_path / "m.onnx")
-    for given, said in (["batch"], "is no dim with a size"), (["batch=3", "--dim", "batch=4"], "batch is 3 and 4"):
+    for given, said in (["batch"], "is not a dim with a size"), (["batch=3", "--dim", "batch=4"], "batch is 3 and 4"):
         with pytest.raises(SystemExit):
             cli.main(["capture", str(tmp_path / "m.onnx"), "--dim", *given])
         assert said in capsys.readouterr().err
@@ -170,7 +170,7 @@ def test_weights_that_are_not_all_there(external):
     weights.write_bytes(content)
     for entries in {"offset": "-8"}, {"length": "12"}:
         assert "8192 bytes" in error_of(external(**entries)).message
-    assert "no number" in error_of(external(offset="x", length="8192")).message
+    assert "not a number" in error_of(external(offset="x", length="8192")).message
 
 
 # ---- models that are none --------------------------------------------------------------------------------------------

@@ -233,12 +233,12 @@ def note(**changes: object) -> str:
 
 
 HOSTILE = {
-    "no JSON": ("x", "is no valid JSON"),
+    "no JSON": ("x", "is not valid JSON"),
     "a list": ("[]", "it is not an object"),
     "large": (f'"{"x" * (4 << 20)}"', "at most 4 MiB are read"),
     "no kernels": ('{"opsplice": "1"}', "packages: it is missing"),
     "kernels as text": (note(kernels="x"), "kernels: it is not a list"),
-    "a digest that is none": (note(kernels=[{"digest": "1"}]), r"kernels\[0\].digest: it is no digest"),
+    "a digest that is none": (note(kernels=[{"digest": "1"}]), r"kernels\[0\].digest: it is not a digest"),
     "a package that is none": (note(kernels=[{"package": 0}]), r"kernels\[0\].package: there is no package 0"),
     "a package before the first": (note(kernels=[{"package": -1}], packages=[{}]), "there is no package -1"),
     "commands to a terminal": (note(kernels=[{"kernel": "\x1b[2J"}]), "has characters that cannot be shown"),

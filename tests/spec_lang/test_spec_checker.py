@@ -260,7 +260,7 @@ def test_condition_errors(condition, expected):
         ("x is (y)", "write an op or a pattern that makes the value, or alternatives of these"),
         ("x is (exp(_) | 1.0)", "write an op or a pattern that makes the value, or alternatives of these"),
         ("x is (negf?(y))", "write an op or a pattern that makes the value, or alternatives of these"),
-        ("x is exp(only(_))", "only asks about parts of a match, and what makes a value is no part"),
+        ("x is exp(only(_))", "only asks about parts of a match, and what makes a value is not part"),
     ],
 )
 def test_what_cannot_be_asked_of_what_makes_a_value(condition, expected):
@@ -397,7 +397,7 @@ def test_warnings():
         ('k(x: f32[n]) -> x { cpu "k.c" takes "n, x" }', "parameters in an order of their own are for cuda"),
         ('k(x: f32[n]) -> x { cuda "k.cu" links "lib.a" }', "archives are linked with objects for CPUs"),
         ('k(x: f32[n]) -> x { cpu "k.c" as bitcode links "lib.a" }', "and this clause is `as bitcode`"),
-        ('k(x: f32[n]) -> x { symbol "k k" cpu "k.c" }', '"k k" is no symbol that code can define'),
+        ('k(x: f32[n]) -> x { symbol "k k" cpu "k.c" }', '"k k" is not a symbol that code can define'),
     ],
 )
 def test_kernel_errors(text, expected):
@@ -531,7 +531,7 @@ def test_errors_in_numbers_of_devices(clause, expected):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('f(x: f32, y: f32[n]) -> f32 { cpu "f.c" }', "f takes a buffer, so it is no function on elements"),
+        ('f(x: f32, y: f32[n]) -> f32 { cpu "f.c" }', "f takes a buffer, so it is not a function on elements"),
         ('f(x: f32) -> (f32, f32) { cpu "f.c" }', "a function on elements has one result"),
         ('f() -> f32 { cpu "f.c" }', "f takes no element; such as x: f32"),
         ('f(x: f32) -> f32 { grid (4) cpu "f.c" }', "a function on elements has no grid"),

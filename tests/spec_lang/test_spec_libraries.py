@@ -89,7 +89,7 @@ def test_what_comes_with_opsplice_is_a_library_like_others() -> None:
 
 def test_a_file_goes_before_a_library(site: Path, tmp_path: Path) -> None:
     install(site, "acme", FILES)
-    (tmp_path / "acme").mkdir()  # a folder is no file
+    (tmp_path / "acme").mkdir()  # a folder is not a file
     assert "doubled" in load_text('import "acme"', tmp_path / "main.splice").patterns
     (tmp_path / "acme").rmdir()
     (tmp_path / "acme").write_text(ATTENTION)

@@ -63,7 +63,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Structured:
-    """A structured op. dims: how many loops it has; inputs: how many operands are no outputs.
+    """A structured op. dims: how many loops it has; inputs: how many operands are not outputs.
 
     sizes: of the loops, as far as they are known. arguments: the arguments of the body, with the numbers of operands.
     inside: what the body makes. yielded: what it ends with.

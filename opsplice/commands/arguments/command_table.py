@@ -80,8 +80,8 @@ compile [flags]: compile a model with specs to a program for IREE's runtime, a .
   --build-timeout
   --no-code
   --cache
-  --verify  leave rules alone whose numbers do not hold, and say so (see `opsplice verify`)
-  --verify-or-fail  fail if the numbers of a rule do not hold
+  --verify  leave rules alone that give wrong numbers, and say so (see `opsplice verify`)
+  --verify-or-fail  fail if a rule gives wrong numbers
   --save-kernels=FOLDER  where to write kernels that are `as provided`, so not in the program (default: the output's
       name with the ending .kernels)
   --verbose  show matches that other rules have the place of, and IREE's own messages

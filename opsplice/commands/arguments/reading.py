@@ -151,7 +151,7 @@ class _Joined(argparse.Action):
 def _dim(text: str) -> tuple[str, int]:
     name, _, size = text.rpartition("=")
     if not name or not size.isdecimal():
-        raise argparse.ArgumentTypeError(f"'{text}' is no dim with a size: write it as batch=8")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a dim with a size: write it as batch=8")
     return name, int(size)
 
 

@@ -41,7 +41,7 @@ def verified(options: argparse.Namespace, how: Options) -> Verification:
 
 
 def failed_rules(options: argparse.Namespace) -> dict[str, str]:
-    """The rules whose numbers do not hold, by where they stand, and what is wrong. Raises OpspliceError if the
+    """The rules that give wrong numbers, by where they stand, and what is wrong. Raises OpspliceError if the
     program is wrong, and no match alone.
     """
     from opsplice.measuring.verifying.verification import Options
@@ -50,7 +50,7 @@ def failed_rules(options: argparse.Namespace) -> dict[str, str]:
     told = [(v.replacement, v.reason) for v in found.failed]
     rules = {r.rule_location: f"`{r.rule}` at {short_location(r.location)}: {reason}" for r, reason in told}
     if not rules and not found.ok:
-        raise OpspliceError("the numbers of the program do not hold", details=str(found))
+        raise OpspliceError("the program gives wrong numbers", details=str(found))
     return rules
 
 
@@ -94,4 +94,4 @@ def archive(path: Path) -> tuple[Any, ...]:
             return tuple(arrays[name] for name in arrays.files)
     except (ValueError, OSError, AttributeError, TypeError) as error:
         hint = "write it with numpy.savez(path, x, y)"
-        raise OpspliceError(f"{path} is no .npz file of arrays", details=str(error), hint=hint) from None
+        raise OpspliceError(f"{path} is not an .npz file of arrays", details=str(error), hint=hint) from None

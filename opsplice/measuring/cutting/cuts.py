@@ -40,7 +40,7 @@ from opsplice.spec_lang.syntax import tree
 _FREE = ("arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "util.assume.int")
 
 
-# What makes sizes that are no sizes of the program's values.
+# What makes sizes that are not sizes of the program's values.
 _NUMBERS = ("arith.constant", "arith.index_cast")
 # How many numbers a function may hold.
 _MOST_WEIGHTS = 1 << 24
@@ -49,7 +49,7 @@ FUNCTION = "match_"
 
 
 class CutError(Exception):
-    """A match that is no function of its own; the message says why."""
+    """A match that is not a function of its own; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class _Cutter:
         if not is_own and op is not None and op.name.startswith("linalg.") and self.beside:
             self.beside, is_own = self.beside - 1, True
         if op is None or not is_own:
-            raise CutError(f"it reads {value.type} from {op.name if op else 'an argument'}, which is no input")
+            raise CutError(f"it reads {value.type} from {op.name if op else 'an argument'}, which is not an input")
         own = dict.fromkeys(ops_in(op))
         for inner in own:
             for operand in inner.operands:

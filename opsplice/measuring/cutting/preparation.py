@@ -36,7 +36,7 @@ from opsplice.spec_lang.syntax import tree
 from opsplice.targets.registry.store import Store
 
 _SMALL = "func.func @f(%x: tensor<f32>) -> tensor<f32> { %r = arith.negf %x : tensor<f32>\n return %r : tensor<f32> }"
-# Larger numbers in a rule's `when` are no sizes to try a kernel at.
+# Larger numbers in a rule's `when` are not sizes to try a kernel at.
 _MOST_TRIED = 4096
 
 
@@ -123,7 +123,7 @@ class Preparation:
         try:
             cut, inputs = cuts.add(action, Views(), width_of(spec, action.match))
         except CutError as failure:
-            return Place(replacement, None, f"it is no function of its own: {failure}", root=root), ()
+            return Place(replacement, None, f"it is not a function of its own: {failure}", root=root), ()
         noted = [value for value in inputs if _is_noted(value)]
         cut = dataclasses.replace(cut, tried=tried)
         return Place(replacement, cut, "", tuple(self._number() for _ in noted), root), noted

@@ -164,7 +164,7 @@ class Verification:
 
     @property
     def failed(self) -> tuple[Verdict, ...]:
-        """The matches whose numbers do not hold."""
+        """The matches with wrong numbers."""
         return tuple(verdict for verdict in self.verdicts if verdict.outcome == "failed")
 
     def to_json(self) -> dict[str, Any]:

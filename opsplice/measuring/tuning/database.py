@@ -22,7 +22,7 @@ def default_path() -> Path:
 
 
 class Database:
-    """The records of a file, which need not be there yet. ignored: what is to be said of lines that are no records."""
+    """The records of a file, which need not be there yet. ignored: what is to be said of lines that are not records."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -40,7 +40,7 @@ class Database:
             self.records[record.key] = record
         if damaged:
             lines = counted(len(damaged), "line")
-            self.ignored = f"{path}: {lines} ignored that are no records, the first is line {damaged[0]}"
+            self.ignored = f"{path}: {lines} ignored that are not records, the first is line {damaged[0]}"
 
     def add(self, record: Record) -> None:
         """Note it in the file at once, so that it is there after an interruption."""

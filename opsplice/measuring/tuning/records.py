@@ -71,7 +71,7 @@ class Record:
     """A kernel beside IREE's own code, as a line of the database has it. key: of all that it depends on.
 
     seconds: of IREE's code and of the kernel; ratio, spread: the median and the 10th and 90th percentile of kernel /
-    IREE in pairs. failed: why it is no choice, "" if it is one.
+    IREE in pairs. failed: why it is not a choice, "" if it is one.
     """
 
     key: str
@@ -103,7 +103,7 @@ class Record:
         low, high = map(float, record.spread)
         texts = (record.key, record.cpu, record.computation, record.kernel, record.failed, record.at, *record.digests)
         if not all(isinstance(text, str) for text in texts):
-            raise TypeError("a text is no text")
+            raise TypeError("a text is not text")
         return dataclasses.replace(
             record, digests=tuple(record.digests), seconds=(iree, ours), ratio=float(record.ratio), spread=(low, high)
         )

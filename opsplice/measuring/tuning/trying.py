@@ -1,4 +1,4 @@
-"""The candidates of a computation, timed beside IREE's own code in a child process; wrong kernels are no choice."""
+"""The candidates of a computation, timed beside IREE's own code in a child process; wrong kernels are never chosen."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _call(task: Task, alone: Job, job: Job, report: Progress, location: str = ""
 def _timed(
     task: Task, candidate: Candidate, alone: Job, theirs: Callable[[], Any], seconds: float, report: Progress
 ) -> dict[str, Any]:
-    """What a candidate's record says. Raises OpspliceError for one that is no choice."""
+    """What a candidate's record says. Raises OpspliceError for one that is not a choice."""
     without = task.others - {candidate.location}
     ours = _call(task, alone, dataclasses.replace(alone, without=without), report, candidate.location)
     if wrong := _wrong(task, ours, theirs):

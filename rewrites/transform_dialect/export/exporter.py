@@ -272,7 +272,7 @@ class _Exporter:
         graphs = compile_pattern(pattern, self.spec.patterns, self.spec.types)
         found = engine.find(self.module, [replace(g, conditions=()) for g in graphs])
         misses = {
-            m.function.removeprefix(_CALL): f"as ops of dynamic sizes it is no match: {sentence(m)}"
+            m.function.removeprefix(_CALL): f"as ops of dynamic sizes it is not a match: {sentence(m)}"
             for m in found.near_misses
         }
         return {match.roots[0]: match for match in found.matches}, misses

@@ -143,7 +143,7 @@ class ByName:
     def _sized(self, op: ir.Operation, of: Handle, sizes: tuple[int | None, ...]) -> None:
         _, kind = of if isinstance(of, tuple) else (None, "")
         if kind not in KINDS or self.kinds.setdefault(kind, sizes) != sizes:
-            raise UnreadableError(op, "a check of what are no dims of a contraction, or of other sizes than before")
+            raise UnreadableError(op, "a check of what are not dims of a contraction, or of other sizes than before")
 
     def _contracts(self, op: ir.Operation, of: NamedOp) -> None:
         """A contraction of any maps: of which types its operands are, and what its sizes are known by."""
@@ -198,7 +198,7 @@ def _body_text(op: ir.Operation) -> str:
     inner = op.regions[0].blocks[0].operations[0].operation if len(op.regions[0].blocks) else op
     found = None if inner is op else bodies.text(inner)
     if found is None:
-        raise UnreadableError(op, "a check of regions that is no body of one block")
+        raise UnreadableError(op, "a check of regions that is not a body of one block")
     return found
 
 

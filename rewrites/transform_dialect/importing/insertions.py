@@ -74,7 +74,7 @@ def _unread(function: ir.Operation, name: str, wanted: ir.Type, template: Draft,
     """A value for an argument that the pattern does not read: what reductions start from, or a tensor of no content."""
     dims = template.arguments[position] if position is not None and template.arguments else None
     if position is None or dims is None or not isinstance(wanted, ir.RankedTensorType) or len(dims) != wanted.rank:
-        raise UnreadableError(function, f"its argument {name[2:]} is no value of the pattern")
+        raise UnreadableError(function, f"its argument {name[2:]} is not a value of the pattern")
     named = {dim for each in template.inputs for dim in each.dims or ()}
     sizes = [dim for axis, dim in enumerate(dims) if wanted.is_dynamic_dim(axis)]
     if not named.issuperset(sizes):

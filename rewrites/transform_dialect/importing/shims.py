@@ -58,7 +58,7 @@ class Call:
 
 
 def read_call(function: ir.Operation, symbols: Mapping[str, ir.Operation]) -> Call:
-    """Read a function and the executable that it dispatches. Raises UnreadableError for what is no plain C shim."""
+    """Read a function and the executable that it dispatches. Raises UnreadableError for what is not a plain C shim."""
     return _Reader(function, symbols).read()
 
 
@@ -161,7 +161,7 @@ class _Reader:
 
     def _argument(self, value: ir.Value) -> int:
         if not isinstance(value.owner, ir.Block):
-            raise UnreadableError(value.owner.operation, "an operand of the dispatch that is no argument")
+            raise UnreadableError(value.owner.operation, "an operand of the dispatch that is not an argument")
         return int(ir.BlockArgument(value).arg_number)
 
     def _size(self, value: ir.Value) -> Size:
@@ -177,7 +177,7 @@ class _Reader:
                 return Size(None, (*left.axes, *right.axes))
         axis = _integer(op.operands[1]) if op.name == "tensor.dim" else None
         if axis is None:
-            raise UnreadableError(op, "a size that is no product of dims")
+            raise UnreadableError(op, "a size that is not a product of dims")
         return Size(None, ((self._argument(op.operands[0]), axis),))
 
     # ---- grid and files -------------------------------------------------------------------------------------------

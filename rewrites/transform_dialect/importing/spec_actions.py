@@ -111,7 +111,7 @@ def attribute_set(op: ir.Operation, handles: Mapping[ir.Value, Handle]) -> tuple
         return name, name
     value = handles.get(op.operands[1])
     if not isinstance(value, ir.Attribute):
-        raise UnreadableError(op, "a value that is no constant parameter")
+        raise UnreadableError(op, "a value that is not a constant parameter")
     return name, f"{name} = {_set_text(value)}"
 
 

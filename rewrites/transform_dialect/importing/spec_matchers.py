@@ -142,7 +142,7 @@ class Matcher:
     def _typed(self, op: ir.Operation, template: Template) -> None:
         value, kind = self._value(op), ir.TypeAttr(op.attributes["target_type"]).value
         if not isinstance(kind, ir.RankedTensorType):
-            raise UnreadableError(op, "a type of what is no tensor in the template")
+            raise UnreadableError(op, "a type of what is not a tensor in the template")
         if str(value.type.element_type) != str(kind.element_type) or value.type.rank != kind.rank:
             raise UnreadableError(op, "it never holds: the template has another type there")
         for axis in range(kind.rank):
@@ -158,7 +158,7 @@ class Matcher:
     def _value(self, op: ir.Operation) -> ir.Value:
         value = value_of(op, self.handles)
         if not isinstance(value, ir.Value) or not isinstance(value.type, ir.RankedTensorType):
-            raise UnreadableError(op, "a check of what is no tensor in the template")
+            raise UnreadableError(op, "a check of what is not a tensor in the template")
         return value
 
 

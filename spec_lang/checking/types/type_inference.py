@@ -435,6 +435,6 @@ class _Inference:
 
 
 def _float_literal(constant: tree.Constant) -> float | None:
-    """A literal that is no integer anywhere in a constant."""
+    """A literal that is not an integer anywhere in a constant."""
     numbers = (part.value for part in tree.parts(constant) if isinstance(part, tree.Literal))
     return next((number for number in numbers if isinstance(number, float)), None)

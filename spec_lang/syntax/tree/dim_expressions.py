@@ -41,7 +41,7 @@ class Arithmetic:
 
 @dataclass(frozen=True)
 class Property:
-    """A number that is no dim: the width of a type variable's element type, the dims of a pack, or a stride.
+    """A number that is not a dim: the width of a type variable's element type, the dims of a pack, or a stride.
 
     As in `bits(T)`, `rank(m)` of a pack `...m`, and `stride(q, d)` of a strided buffer `along` a dim.
     """

@@ -132,7 +132,7 @@ def read_instructions(data: bytes, name: str) -> tuple[tuple[int, int], list[Ins
 
 
 def little_endian(data: bytes) -> bytes:
-    """A module in the order that drivers take, whichever it has; what is no module as it is."""
+    """A module in the order that drivers take, whichever it has; what is not a module as it is."""
     if data[:4] != struct.pack(">I", MAGIC) or len(data) % 4:
         return data
     count = len(data) // 4

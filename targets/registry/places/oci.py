@@ -41,7 +41,7 @@ def digest_of(data: bytes) -> str:
 def check_digest(text: str) -> str:
     """`text` if it is `sha256:` and 64 hex digits in lower case; else OpspliceError."""
     if not _DIGEST.fullmatch(text):
-        raise OpspliceError(f"{text!r:.100} is no digest", hint="a digest is sha256: and 64 digits 0-9 a-f")
+        raise OpspliceError(f"{text!r:.100} is not a digest", hint="a digest is sha256: and 64 digits 0-9 a-f")
     return text
 
 
@@ -104,7 +104,7 @@ EMPTY_CONFIG = Descriptor.of(b"{}", EMPTY)
 
 
 def parse_index(data: bytes, what: str = "the index", most: int = MOST_MANIFESTS) -> Index:
-    """Raises OpspliceError, as everything here does, for what is no index within the limits."""
+    """Raises OpspliceError, as everything here does, for what is not an index within the limits."""
     table = _opened(data, what, INDEX, "manifests", ("config", "layers"))
     manifests = [_descriptor(each, LARGEST_DOCUMENT) for each in table.tables("manifests", most)]
     return Index(tuple(manifests), *_common(table))
@@ -136,7 +136,7 @@ def _opened(data: bytes, what: str, media_type: str, needed: str, foreign: tuple
         raise table.error(f"{found!r:.100} stands where {media_type} is expected", "mediaType")
     # One document that is both is read as one thing by one client and as another by the next.
     if both := [key for key in foreign if key in table]:
-        raise table.error(f"it has {both[0]} beside {needed}, so it is no {media_type}")
+        raise table.error(f"it has {both[0]} beside {needed}, so it is not {media_type}")
     return table
 
 
@@ -148,7 +148,7 @@ def _common(table: Table) -> tuple[str, dict[str, str], Descriptor | None]:
 def _descriptor(table: Table, largest: int) -> Descriptor:
     media_type, digest, size = table.text("mediaType"), table.text("digest"), table.integer("size")
     if not _MEDIA_TYPE.fullmatch(media_type):
-        raise table.error("it is no media type", "mediaType")
+        raise table.error("it is not a media type", "mediaType")
     if not _DIGEST.fullmatch(digest):
         raise table.error("it is not sha256: and 64 digits 0-9 a-f", "digest")
     if not 0 <= size <= largest:

@@ -35,7 +35,7 @@ class Reference:
 
     @staticmethod
     def parse(text: str) -> Reference:
-        """Raises OpspliceError for what is no reference."""
+        """Raises OpspliceError for what is not a reference."""
         found = _REFERENCE.fullmatch(text) if len(text) <= _LONGEST else None
         if found is None:
             raise OpspliceError(

@@ -69,7 +69,7 @@ class Remote:
         data, media_type = attempts(get)
         if media_type not in _DOCUMENTS:
             raise OpspliceError(
-                f"{name} in {self.source} is no package of opsplice but something else, such as a container image"
+                f"{name} in {self.source} is not a package of opsplice but something else, such as a container image"
             )
         descriptor = Descriptor.of(data, media_type)
         if name.startswith("sha256:"):

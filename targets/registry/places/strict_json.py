@@ -1,4 +1,4 @@
-"""JSON from strangers: of a known size, without duplicate keys or numbers that are no integers, read field by field.
+"""JSON from strangers: of a known size, without duplicate keys or numbers that are not integers, read field by field.
 
 A field of the wrong type is an OpspliceError that says where it stands. `canonical` writes the same values as the same
 bytes, always.
@@ -43,9 +43,9 @@ def parse(data: bytes, what: str) -> Table:
             data.decode(), object_pairs_hook=_once, parse_int=_integer, parse_float=_refused, parse_constant=_refused
         )
     except RecursionError:
-        raise OpspliceError(f"{what} is no valid JSON: it is nested too deep") from None
+        raise OpspliceError(f"{what} is not valid JSON: it is nested too deep") from None
     except ValueError as error:
-        raise OpspliceError(f"{what} is no valid JSON: {error}") from None
+        raise OpspliceError(f"{what} is not valid JSON: {error}") from None
     return Table(what, "", _typed(value, dict, what, ""))
 
 
@@ -118,7 +118,7 @@ def _typed(value: Any, kind: type[Value], what: str, where: str) -> Value:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise OpspliceError(f"{_at(what, where)}: it is no valid Unicode") from None
+            raise OpspliceError(f"{_at(what, where)}: it is not valid Unicode") from None
     return cast("Value", value)
 
 
@@ -140,4 +140,4 @@ def _integer(digits: str) -> int:
 
 
 def _refused(number: str) -> Any:
-    raise ValueError(f"{number[:20]} is no integer")
+    raise ValueError(f"{number[:20]} is not an integer")

@@ -99,7 +99,7 @@ def read_public(path: Path) -> PublicKey:
     body = "".join(lines[3:-3]) if " ".join(lines[:3]) == _BEGIN and " ".join(lines[-3:]) == _END else ""
     if (key := public_from_text(body)) is None:
         raise OpspliceError(
-            f"{path} is no public key of ed25519 in PEM", hint="`opsplice kernel keygen` makes such keys"
+            f"{path} is not a public key of ed25519 in PEM", hint="`opsplice kernel keygen` makes such keys"
         )
     return key
 
@@ -141,7 +141,7 @@ def read_private(path: Path, ask: Ask) -> PrivateKey:
             hint=f"chmod 600 {path}; if others can have read it, make a new key and revoke this one",
         )
     if b"PRIVATE KEY-----" not in data:
-        raise OpspliceError(f"{path} is no private key in PEM", hint="`opsplice kernel keygen` makes one")
+        raise OpspliceError(f"{path} is not a private key in PEM", hint="`opsplice kernel keygen` makes one")
     passphrase = None
     if b"ENCRYPTED" in data:
         passphrase = os.environ.get(PASSPHRASE) or ask(path)
@@ -151,9 +151,9 @@ def read_private(path: Path, ask: Ask) -> PrivateKey:
     except (ValueError, TypeError, _library("exceptions").UnsupportedAlgorithm):
         if passphrase:
             raise OpspliceError(f"cannot open {path} with this passphrase", hint=f"it can be in {PASSPHRASE}") from None
-        raise OpspliceError(f"{path} is no private key that is sound") from None
+        raise OpspliceError(f"{path} is not a private key that is sound") from None
     if not isinstance(key, _library("hazmat.primitives.asymmetric.ed25519").Ed25519PrivateKey):
-        raise OpspliceError(f"{path} is no key of ed25519", hint="`opsplice kernel keygen` makes one")
+        raise OpspliceError(f"{path} is not a key of ed25519", hint="`opsplice kernel keygen` makes one")
     return PrivateKey(PublicKey(key.public_key().public_bytes_raw()), key)
 
 

@@ -133,7 +133,9 @@ def write(path: Path, lock: Lock) -> None:
 
 def _lock(top: Table) -> Lock:
     if (found := top.values.get("lock")) != _FORMAT or isinstance(found, bool):
-        what = "no lock of opsplice" if found is None else f"a lock of format {found!r}, and opsplice reads {_FORMAT}"
+        what = (
+            "not a lock of opsplice" if found is None else f"a lock of format {found!r}, and opsplice reads {_FORMAT}"
+        )
         raise top.error(f"this is {what}", "lock", "write it anew with `opsplice kernel lock`")
     top.only("lock", "packages")
     packages = top.table("packages").tables(_NAME, "a package's name")

@@ -86,7 +86,7 @@ class Table:
 
 
 def read(path: Path) -> Table:
-    """A file. Raises OpspliceError for one that cannot be read or is no TOML."""
+    """A file. Raises OpspliceError for one that cannot be read or is not TOML."""
     return parse(read_file(path, _LARGEST), str(path))
 
 

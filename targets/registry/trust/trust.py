@@ -264,7 +264,9 @@ def _key(identity: str, table: Table) -> TrustedKey:
     table.only("public", "publishes", "owner")
     key = public_from_text(table.string("public", _LINE, "a public key, as in a .pub file"))
     if key is None:
-        raise table.error("'public' is no key of ed25519", "public", "copy the line between the two of the .pub file")
+        raise table.error(
+            "'public' is not a key of ed25519", "public", "copy the line between the two of the .pub file"
+        )
     if key.id != identity:
         raise table.error(f"the key's id is {key.id}", None, "an id and a key that differ belong to two keys")
     owner = table.string("owner", _LINE, "a line of text") if "owner" in table.values else ""

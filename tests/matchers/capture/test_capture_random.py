@@ -18,7 +18,7 @@ from tests.matchers.soundness.test_match_random import Case, case, computed, som
 
 CHOICES: list[dict[str, Any]] = [{}, {"packs": True}, {"concrete": True}, {"inputs": ("%arg0",)}]
 # Why there may be nothing to capture: a tensor transposed twice, the sum of one that is repeated.
-REASONS = ("nothing is computed", "it sums over a dim that none of its inputs has")
+REASONS = ("nothing is computed", "it sums over a dim of none of its inputs")
 
 
 @pytest.mark.parametrize("seed", range(0, 120, 12))

@@ -681,7 +681,7 @@ def test_scalar_code_stands_for_the_op_that_it_is_in(session: Any) -> None:
     [
         ("math.tanh#3", "there is no math.tanh#3", "the program has 2 ops called math.tanh"),
         ("math.tahn", "no op called math.tahn", "did you mean math.tanh#1?"),
-        ("m.py:3-2", "no range of lines", "counted from 1"),
+        ("m.py:3-2", "not a range of lines", "counted from 1"),
         ("zzz.zzz#1", "no op called zzz.zzz", "the program has"),
         ("m.py:99", "there is no op at m.py:99", "2, 3, 4, 5"),
         ("m.py", "m.py is a file", "m.py:12"),
@@ -704,7 +704,7 @@ def test_a_place_that_is_not_there(session: Any, place: str, wanted: str, hint: 
 def test_a_place_that_makes_no_sense(place: str) -> None:
     from opsplice.errors import OpspliceError
 
-    with pytest.raises(OpspliceError, match=r"cannot tell what|there is no op a\.b#|no range") as error:
+    with pytest.raises(OpspliceError, match=r"cannot tell what|there is no op a\.b#|not a range") as error:
         parse_place(place)
     assert len(error.value.message) < 120
 

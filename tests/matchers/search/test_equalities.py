@@ -161,7 +161,7 @@ def test_the_code_knows_no_op_but_by_the_table():
         "hoisted": "reduce addf(mulf(x, c))",
         "_split": "reduce addf(mulf(x, c))",
         "_is_not_negative": "maximumf(x, 0.0)",
-        "WIDTHS": "",  # what casts are is no equality
+        "WIDTHS": "",  # what casts are is not an equality
         "_PREDICATES": "",
     }
     named = set()
@@ -397,7 +397,7 @@ def test_what_random_expressions_become_comes_to_the_same(seed):
             found = evaluate(other, values, "f64")
             sound = np.isfinite(expected) & np.isfinite(found) & (np.abs(expected) < 1e9)
             near = np.isclose(found, expected, rtol=1e-9, atol=1e-6)
-            assert np.all(near | ~sound), f"{plain} is no {other}"
+            assert np.all(near | ~sound), f"{plain} is not {other}"
     assert changed > 500
 
 

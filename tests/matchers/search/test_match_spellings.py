@@ -446,7 +446,7 @@ def test_a_scalar_from_outside_a_body(find):
     }"""
     spec = "pattern p(x: tensor<n x f32>, s: f32) { mulf(x, s) }"
     assert find(payload, spec).inputs == {"x": "%arg0", "s": "%arg1"}
-    # A scalar is no buffer that a kernel could read.
+    # A scalar is not a buffer that a kernel could read.
     assert find(payload, "pattern p(x: tensor<n x f32>, s: tensor<f32>) { mulf(x, s) }").count == 0
 
 

@@ -412,7 +412,7 @@ def test_a_file_that_may_have_the_function(spliced, text):
 
 
 def test_a_file_that_is_no_command(spliced):
-    with pytest.raises(OpspliceError, match=r"host\.c is no command: that is a Python file"):
+    with pytest.raises(OpspliceError, match=r"host\.c is not a command: that is a Python file"):
         spliced(MODEL, SPEC.replace("host.py", "host.c"), {"host.c": ""})
 
 

@@ -159,7 +159,11 @@ def library(tmp_path_factory) -> bytes:
 @pytest.mark.parametrize(
     ("content", "clause", "message"),
     [
-        ("library", ELF, r"scale\.so is no executable of IREE's: it does not export iree_hal_executable_library_query"),
+        (
+            "library",
+            ELF,
+            r"scale\.so is not an executable of IREE's: it does not export iree_hal_executable_library_query",
+        ),
         ("elf", ELF.replace("opsplice_scale", "shrink"), r"scale\.so has no dispatch 'shrink'"),
         ("other", ELF, "scale.so is for "),
         ("half", ELF, r"scale\.so"),

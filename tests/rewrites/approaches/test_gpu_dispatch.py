@@ -209,7 +209,7 @@ def test_what_only_matches_looks_at_kinds_of_files(tmp_path, clause, target, dev
 
 def test_bitcode_is_no_dispatch_for_rocm(compiled):
     code = 'target triple = "amdgcn-amd-amdhsa"\ndefine void @scale(ptr %a, ptr %b, i32 %n) {\n  ret void\n}\n'
-    with pytest.raises(OpspliceError, match=r"scale\.ll is no code object"):
+    with pytest.raises(OpspliceError, match=r"scale\.ll is not a code object"):
         compiled('rocm "scale.ll"', "rocm:gfx942", {"scale.ll": code})
 
 

@@ -764,7 +764,7 @@ def test_a_reshape_that_no_pattern_says_is_named(context: ir.Context) -> None:
     assert "tensor.collapse_shape: it reads elements in windows, or through a reshape" in back.left_out[0]
 
 
-# A function that is no shim around a C function: it goes along as MLIR, with what it refers to.
+# A function that is not a shim around a C function: it goes along as MLIR, with what it refers to.
 CALL = """
 module attributes {transform.with_named_sequence} {
   util.func private @half(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {

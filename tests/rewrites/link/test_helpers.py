@@ -142,7 +142,7 @@ def test_executables_of_one_name_and_what_they_export() -> None:
 
 
 def test_functions_of_transform_specs_too(two: tuple[Path, Path], tmp_path: Path) -> None:
-    """What a spec of another kind has brought is no symbol of the program's own."""
+    """What a spec of another kind has brought is not a symbol of the program's own."""
     codes = load_text(spec("exp", function("addf"))).codes
     with Session().context, ir.Location.unknown():
         module = ir.Module.parse(function("mulf"))

@@ -281,7 +281,7 @@ WRONG = {
     ),
     "it exits": ("def generate(request):\n  raise SystemExit\n", "on cpu: SystemExit", "scale.py:2: in generate"),
     "it does not load": ("import no_such_module\n", "does not load: ModuleNotFoundError", "scale.py:1: in <module>"),
-    "it is no Python": ("x = 1\ndef generate(:\n", "does not load: SyntaxError", "scale.py:2: def generate(:"),
+    "it is not Python": ("x = 1\ndef generate(:\n", "does not load: SyntaxError", "scale.py:2: def generate(:"),
     "nothing near": ("x = 1\n", "has no function 'scale_f32', nor 'generate'", "def scale_f32(request):"),
     "a name near": ("def scale_f23(r): ...\n", "has no function 'scale_f32'", "did you mean scale_f23?"),
     "nothing returned": ("def generate(r): pass\n", r"scale\.py returned nothing for", "for cpu .c or .ll"),
@@ -289,7 +289,7 @@ WRONG = {
     "bytes": ("def generate(r): return b'', '.c'\n", r"returned \(bytes, str\)", "return (text, suffix)"),
     "no suffix": ("def generate(r): return ''\n", "does not say of what kind", "SUFFIX in the file"),
     "another suffix": ("def generate(r): return '', '.ptx'\n", r"returned a '\.ptx'", "for cpu .c or .ll"),
-    "no text": ("def generate(r): return '\\ud800', '.c'\n", "is no text", "needed by the kernel"),
+    "no text": ("def generate(r): return '\\ud800', '.c'\n", "is not text", "needed by the kernel"),
     "no symbol": (
         "def generate(r): return 'void scale_f32(void) {}', '.c'\n",
         r"^what scale\.py made does not define the function 'scale_f32_[0-9a-f]{10}'",
@@ -322,7 +322,7 @@ def test_a_missing_file(spliced):
 
 
 REFUSED = {
-    "no Python": ('cpu "scale.c" as generated', r"scale\.c is no Python file, and a generator is one"),
+    "no Python": ('cpu "scale.c" as generated', r"scale\.c is not a Python file, and a generator is one"),
     "no form": ('cpu "scale.py"', "write `as generated` if it writes the code"),
     "no file": ("cpu as generated", "only what is `as plugin` may have none"),
 }

@@ -119,12 +119,12 @@ def loops(x, number, out, row):
 @pytest.mark.parametrize(
     ("function", "changes", "message"),
     [
-        (allocates, {}, "the function needs NRT_.* of Python's, which a kernel lacks"),
+        (allocates, {}, "the function needs NRT_.* from Python's runtime, which a kernel does not have"),
         (loops, {"target": "cuda"}, "become kernels for cpu, and this is for cuda"),
         (
             loops,
             {"layout": {"stride(x, n)": 1}},
-            "the arrays of Numba's are dense, and this kernel has strided or optional",
+            "Numba's arrays are dense, and this kernel has strided or optional",
         ),
         (loops, {"elements": ("bf16", "i8", "f32")}, "Numba has no bf16 on a CPU"),
         (loops, {"shapes": (("m", "n + 1"), None, ("m", "4"))}, r"dims that are names or numbers, and this is n \+ 1"),

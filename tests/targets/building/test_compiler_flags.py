@@ -202,7 +202,7 @@ def test_an_interrupt_ends_a_compiler_too(slow):
 
 @pytest.mark.parametrize("seconds", ["soon", "0", "-1", "nan", "inf"])
 def test_a_time_limit_is_a_number_of_seconds(seconds):
-    with pytest.raises(OpspliceError, match="is no number of seconds"):
+    with pytest.raises(OpspliceError, match="is not a number of seconds"):
         under({"OPSPLICE_BUILD_TIMEOUT": seconds}, toolchains.time_limit)
 
 
@@ -212,5 +212,5 @@ def test_the_time_limit_is_an_option(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("OPSPLICE_BUILD_TIMEOUT", "7")
     command = ["kernel", "plugin", str(tmp_path / "s.splice"), "-o", str(tmp_path / "k.so")]
     assert cli.main([*command, "--build-timeout=never"]) == 1
-    assert "is no number of seconds: never" in capsys.readouterr().err
+    assert "is not a number of seconds: never" in capsys.readouterr().err
     assert os.environ["OPSPLICE_BUILD_TIMEOUT"] == "7"

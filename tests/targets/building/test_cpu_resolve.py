@@ -233,7 +233,7 @@ def test_thread_local_variables_are_refused(tmp_path, store, cross, arch, form):
 @pytest.mark.parametrize("form", ["object", "bitcode"])
 def test_code_that_runs_at_loading_is_refused(tmp_path, store, cross, arch, form):
     source = tmp_path / "k.cc"
-    # What the compiler can work out is no code.
+    # What the compiler can work out is not code.
     source.write_text('struct A { int a; A() { a = 2; } };\nstatic A a;\nextern "C" int scale() { return a.a; }\n')
     under(cross, cpu.resolve, ask(source, form=form), CpuTarget(arch), store)
     source.write_text(

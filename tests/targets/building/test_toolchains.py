@@ -181,7 +181,7 @@ def test_an_absent_program_is_named():
 
 @pytest.mark.parametrize("line", ["clang 'x", "''"])
 def test_what_is_no_command_line_is_refused(line):
-    with pytest.raises(OpspliceError, match=r"OPSPLICE_CC (is no command line: no closing quotation|names '')"):
+    with pytest.raises(OpspliceError, match=r"OPSPLICE_CC (is not a command line: no closing quotation|names '')"):
         under({"OPSPLICE_CC": line}, toolchains.find_all)
 
 

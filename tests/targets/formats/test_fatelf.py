@@ -39,7 +39,7 @@ def test_the_layout_is_the_one_that_iree_reads():
     ("parts", "message"),
     [
         ([], "1 to 255"),
-        ([b"text"], "part 0 is no ELF library"),
+        ([b"text"], "part 0 is not an ELF library"),
         ([elf(62), elf(62)], "same machine"),
         ([elf(3, word=1)], "not a 64-bit"),
         ([elf(62, order=2)], "little-endian"),
@@ -66,8 +66,8 @@ ONE = elf(62)
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "no FatELF"),
-        (b"\x7fELF", "no FatELF"),
+        (b"", "not FatELF"),
+        (b"\x7fELF", "not FatELF"),
         (fatelf.MAGIC.to_bytes(4, "little"), "header is cut off"),
         (fat([], b""), "holds no library"),
         (fat([], b"", version=2), "version 2"),
@@ -78,7 +78,7 @@ ONE = elf(62)
         (fat([(62, 2**64 - 1, 2**64 - 1)], ONE), "library 0 is not inside"),
         (fat([(183, 32, 20)], ONE), "another machine than its record says"),
         (fat([(62, 56, 20), (62, 56, 20)], ONE), "library 1 overlaps"),
-        (fat([(62, 32, 20)], bytes(20)), "no ELF library"),
+        (fat([(62, 32, 20)], bytes(20)), "not an ELF library"),
     ],
 )
 def test_damaged_files(data, message):

@@ -123,7 +123,7 @@ def test_what_could_not_be_read_is_told(tmp_path, store):
     ("name", "content", "options", "message"),
     [
         ("k.metallib", b"MTLB", {}, r"k\.metallib is not a kind of file that a Metal kernel can be"),
-        ("k.metal", b"kernel \xff", {}, r"k\.metal is no text in UTF-8"),
+        ("k.metal", b"kernel \xff", {}, r"k\.metal is not text in UTF-8"),
         ("k.metal", SHADER.encode(), {"flags": ("-O3",)}, r"flags do nothing for k\.metal"),
         ("k.metal", SHADER.encode(), {"form": "object"}, r"k\.metal cannot be taken as object"),
     ],

@@ -106,7 +106,7 @@ def test_a_library_that_is_no_plugin(tmp_path, kernel, compiler):
     plugin = plugin_file.read(path)
     assert plugin.parts[0].provides is None
     assert "scale" in plugin.parts[0].library.exports
-    with pytest.raises(OpspliceError, match="no plugin: it does not export iree_hal_executable_plugin_query"):
+    with pytest.raises(OpspliceError, match="not a plugin: it does not export iree_hal_executable_plugin_query"):
         plugin_file.check_loadable(plugin)
 
 

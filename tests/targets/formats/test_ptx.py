@@ -145,7 +145,7 @@ def test_what_nvcc_writes(tmp_path):
         ("hello { world }", "is not PTX text"),
         (".target sm_80\n.version 8.0\n", "is not PTX text"),
         ("words .version 8.0", "is not PTX text"),
-        (".version eight", r"its \.version is no version"),
+        (".version eight", r"its \.version is not a version"),
         (".version 99.9", r"there is no PTX 99\.9"),
         (".version 8.9", r"there is no PTX 8\.9"),
         (".version 8.0\n", r"it has no \.target"),

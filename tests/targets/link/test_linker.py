@@ -93,7 +93,11 @@ def test_an_archive_is_a_kernel_by_itself(tmp_path, store, library):
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"!<thin>\n", "is a thin archive"), (b"\x7fELF", "is no archive of objects"), (b"", "is no archive of objects")],
+    [
+        (b"!<thin>\n", "is a thin archive"),
+        (b"\x7fELF", "is not an archive of objects"),
+        (b"", "is not an archive of objects"),
+    ],
 )
 def test_files_that_are_no_archives(tmp_path, store, content, said):
     (tmp_path / "k.c").write_text(KERNEL)

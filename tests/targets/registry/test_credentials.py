@@ -86,7 +86,7 @@ def test_helpers(config: dict[str, Any], tmp_path: Path):
     assert find(tmp_path, config, PATH=path) is None
     for script, message in (
         ("echo secret; echo secret >&2; exit 3", f"docker-credential-test failed for {HOST} with status 3$"),
-        ("echo no", "the answer of docker-credential-test is no valid JSON"),
+        ("echo no", "the answer of docker-credential-test is not valid JSON"),
         ("echo '{}'", "Username: it is missing"),
     ):
         helper(tmp_path, script)

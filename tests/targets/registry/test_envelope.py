@@ -94,7 +94,7 @@ def test_an_envelope_with_a_random_bit_flipped_says_the_same_or_nothing(place, b
 
 
 HOSTILE = {
-    "nothing": (b"", "is no valid JSON"),
+    "nothing": (b"", "is not valid JSON"),
     "a list": (b"[]", "is not an object"),
     "another payload type": (changed(signed(ONE), payloadType="text/plain"), "payloadType: 'text/plain' is not"),
     "no signatures": (b'{"payload": "", "payloadType": "application/vnd.in-toto+json"}', "signatures: it is missing"),
@@ -105,7 +105,7 @@ HOSTILE = {
     "keys twice": (signed(ONE)[:-1] + b',"payload":"AAAA"}', "a key stands twice"),
     "deep": (b'{"payload":' * 90_000, "nested too deep"),
     "large": (changed(signed(ONE), more="x" * envelope.LARGEST), "at most 1 MiB are read"),
-    "half a surrogate": (changed(signed(ONE), payload="\ud800"), "it is no valid Unicode"),
+    "half a surrogate": (changed(signed(ONE), payload="\ud800"), "it is not valid Unicode"),
 }
 
 
@@ -121,7 +121,7 @@ STATEMENTS = {
     "no subject": ({"subject": []}, "subject: it names no package"),
     "two subjects": ({"subject": [{}, {}]}, "subject: it has 2 entries"),
     "another hash": ({"subject": [{"name": "a", "digest": {"md5": "00"}}]}, "sha256: it is missing"),
-    "half a hash": ({"subject": [{"name": "a", "digest": {"sha256": "11"}}]}, "'sha256:11' is no digest"),
+    "half a hash": ({"subject": [{"name": "a", "digest": {"sha256": "11"}}]}, "'sha256:11' is not a digest"),
     "numbers": ({"predicate": {"x": 1}}, "predicate.x: it is not a string"),
 }
 

@@ -76,7 +76,9 @@ def test_a_passphrase_comes_from_the_environment_or_is_asked_for(tmp_path, monke
     monkeypatch.delenv(keys.PASSPHRASE, raising=False)
     assert keys.read_private(path, lambda asked: {path: "open sesame"}[asked]).public == public
     for wrong in ("sesame", ""):
-        with pytest.raises(OpspliceError, match=r"cannot open .*acme\.key with this passphrase|no private key that is"):
+        with pytest.raises(
+            OpspliceError, match=r"cannot open .*acme\.key with this passphrase|not a private key that is"
+        ):
             keys.read_private(path, lambda _asked, wrong=wrong: wrong)
     monkeypatch.setenv(keys.PASSPHRASE, "open sesame")
     assert keys.read_private(path, never).public == public
@@ -95,10 +97,10 @@ def pem(key, password=None):
 
 
 NO_KEYS = {
-    "nothing": (b"", "no private key in PEM"),
-    "of another kind": (pem(ec.generate_private_key(ec.SECP256R1())), "no key of ed25519"),
-    "damaged": (pem(ed25519.Ed25519PrivateKey.generate())[:-40], "no private key that is sound"),
-    "a certificate": (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "no private key in PEM"),
+    "nothing": (b"", "not a private key in PEM"),
+    "of another kind": (pem(ec.generate_private_key(ec.SECP256R1())), "not a key of ed25519"),
+    "damaged": (pem(ed25519.Ed25519PrivateKey.generate())[:-40], "not a private key that is sound"),
+    "a certificate": (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "not a private key in PEM"),
 }
 
 
@@ -120,7 +122,7 @@ def test_what_is_no_public_key_is_an_error(tmp_path):
     texts = [b"", public.pem[:-3].encode(), b"\xff", other.public_bytes(serialization.Encoding.PEM, form)]
     for text in (*texts, public.pem.replace(public.text, "AAAA").encode(), b"-----BEGIN PUBLIC KEY-----"):
         (tmp_path / "x.pub").write_bytes(text)
-        with pytest.raises(OpspliceError, match="is no public key of ed25519 in PEM"):
+        with pytest.raises(OpspliceError, match="is not a public key of ed25519 in PEM"):
             keys.read_public(tmp_path / "x.pub")
 
 

@@ -201,12 +201,12 @@ def test_a_folder_of_a_strangers_has_pipes_and_devices(layout: Layout, tmp_path:
                 layout.fetch(descriptor, tmp_path / "copy")
     (layout.root / "index.json").unlink()
     special(layout.root / "index.json")
-    with pytest.raises(OpspliceError, match=r"cannot read .*index\.json: it is no regular file"):
+    with pytest.raises(OpspliceError, match=r"cannot read .*index\.json: it is not a regular file"):
         layout.tags()
 
 
 def test_a_folder_of_something_else_is_refused(layout: Layout):
     layout.root.mkdir()
     (layout.root / "index.json").write_text("hello")
-    with pytest.raises(OpspliceError, match=r"index.json is no valid JSON"):
+    with pytest.raises(OpspliceError, match=r"index.json is not valid JSON"):
         layout.tags()

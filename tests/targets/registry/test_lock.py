@@ -100,7 +100,7 @@ WRONG = {
     "no TOML": (b"lock = 1\n[packages", "opsplice.lock:2: "),
     "no TOML at the end": (b"lock = 1\na = '''\n", "opsplice.lock:3: "),
     "not UTF-8": (b"lock = 1\n# \xff\n", "opsplice.lock:2: this is not UTF-8"),
-    "no lock": (b"[tool]\n", "opsplice.lock:1: this is no lock of opsplice"),
+    "no lock": (b"[tool]\n", "opsplice.lock:1: this is not a lock of opsplice"),
     "true is not 1": (b"lock = true\n", "opsplice.lock:1: this is a lock of format True"),
     "of the future": (b"\nlock = 2\n", "opsplice.lock:2: this is a lock of format 2, and opsplice reads 1"),
     "more than packages": (b"lock = 1\nlocks = 2\n", "opsplice.lock:2: 'locks' is not known here"),

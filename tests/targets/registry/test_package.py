@@ -108,7 +108,7 @@ def test_what_a_strangers_package_must_not_say(layout: Layout):
         ([], {package.FEATURES: "a,,b"}, "cannot be the feature"),
         ([], {"about": replace(ABOUT, version="9")}, "the config of acme_kernels 1.4 is that of acme_kernels 9"),
         ([], {"about": replace(ABOUT, main="b.splice")}, "lacks its main spec b.splice"),
-        ([], {"about": b"{"}, "no valid JSON"),
+        ([], {"about": b"{"}, "not valid JSON"),
         ([], {"about": json.dumps(config | {"main": "../x"}).encode()}, "cannot be a path"),
         ([], {"about": json.dumps(config | {"kernels": ["\x1b"]}).encode()}, "cannot be the signature of a kernel"),
         ([], {"about": json.dumps(config | {"kernels": ["k"] * 1001}).encode()}, "more than 1000 kernels"),
@@ -133,7 +133,7 @@ def test_names_are_fit_for_a_terminal(name: str, value: str, layout: Layout):
 def test_what_is_no_package_is_said_to_be_none(layout: Layout):
     image = layout.put_manifest(Manifest(EMPTY_CONFIG, ()).to_bytes(), oci.MANIFEST)
     for descriptor in (image, layout.put_manifest(Index((image,)).to_bytes(), oci.INDEX)):
-        with pytest.raises(OpspliceError, match="is no package of opsplice but something else"):
+        with pytest.raises(OpspliceError, match="is not a package of opsplice but something else"):
             package.read(layout, descriptor)
     # An index of indexes, such as one that lists itself would be.
     listed = Descriptor(oci.INDEX, image.digest, image.size)

@@ -453,8 +453,8 @@ def test_answers_that_are_no_answers(layer: Layer, name: str):
     html = {"Content-Type": "text/html"}
     escape = json.dumps({"errors": [{"message": "\x1b[2Jno\u202e" + "x" * 900}]}).encode()
     for method, part, fault, act, message in (
-        ("GET", "/manifests/", Fault(headers=html), lambda: place.resolve("1"), "is no package of opsplice"),
-        ("GET", "/tags/", Fault(body=b"<html>"), place.tags, "the list of tags of .* is no valid JSON"),
+        ("GET", "/manifests/", Fault(headers=html), lambda: place.resolve("1"), "is not a package of opsplice"),
+        ("GET", "/tags/", Fault(body=b"<html>"), place.tags, "the list of tags of .* is not valid JSON"),
         ("GET", "/tags/", Fault(body=b'{"tags": [1]}'), place.tags, r"tags\[0\]: it is not a string"),
         ("GET", "/tags/", Fault(403, body=escape), place.tags, r"does not allow this: \[2Jnox{190,200}\n"),
         ("GET", "/tags/", Fault(418, body=b"{" * 70_000), place.tags, "answers with status 418$"),

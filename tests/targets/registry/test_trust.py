@@ -154,7 +154,7 @@ def test_a_key_that_publishes_a_name_is_found():
 WRONG = {
     "an unknown table": ("[keys.", "[key.", 1, "'key' is not known here"),
     "another id": (ONE.public.id, "0" * 64, 1, f"the key's id is {ONE.public.id}"),
-    "a key that is none": (ONE.public.text, "AAAA", 2, "'public' is no key of ed25519"),
+    "a key that is none": (ONE.public.text, "AAAA", 2, "'public' is not a key of ed25519"),
     "names as text": ('["acme/*"]', '"acme/*"', 3, "'publishes' is not a list of names of packages"),
     "names with a host": ('["acme/*"]', '["oci://x/y"]', 3, "'publishes' is not a list"),
     "a short id": (TWO.public.id, "abcd", 7, "'abcd' is not a key's id"),
