@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -31,7 +32,7 @@ def wanted(q, k, v, change=lambda scores: scores, scale=0.3) -> np.ndarray:
 
 @pytest.mark.parametrize(("m", "n", "d", "e"), SIZES)
 def test_masks(kernel, guarded, m, n, d, e):
-    function = kernel("attention/attention.c", "opsplice_attention")
+    function = kernel("attention/attention.c", "opsplice_attention_f32")
     q, k, v = (guarded(values(*shape, seed=i)) for i, shape in enumerate(((m, d), (n, d), (n, e))))
     out = guarded(np.zeros((m, e), np.float32))
     keep = np.random.default_rng(3).random((m, n)) < 0.7
@@ -52,7 +53,7 @@ def test_masks(kernel, guarded, m, n, d, e):
 
 
 def test_layouts(kernel):
-    function = kernel("attention/attention.c", "opsplice_attention")
+    function = kernel("attention/attention.c", "opsplice_attention_f32")
     q, k, v = values(44, 30), values(45, 30, seed=1), values(45, 24, seed=2)
     turned = [np.ascontiguousarray(value.T).T for value in (q, k, v)]
     apart = [np.repeat(value, 3, axis=1)[:, ::3] for value in (q, k, v)]
@@ -69,7 +70,7 @@ LOWEST = float(np.finfo(np.float32).min)
 def test_rows_without_keys(kernel, n):
     """All scores the lowest number: the mean of the values. All minus infinity: NaN, or zero where so asked."""
     q, k, v, out = values(3, 16), values(n, 16, seed=1), values(n, 16, seed=2), np.empty((3, 16), np.float32)
-    function = kernel("attention/attention.c", "opsplice_attention")
+    function = kernel("attention/attention.c", "opsplice_attention_f32")
     drop = np.arange(3)[:, None] < [1] * n
     late = drop | (np.arange(n) < n - 1)  # of what is left only the last key counts
     for dropped, fill, zeros, first, others in (
@@ -108,7 +109,7 @@ LEFT_IN = {
 @pytest.mark.parametrize("kind", LEFT_IN)
 def test_keys_that_masks_leave_out(kernel, kind):
     """What is not computed changes no number: NaN and infinity in it are where numpy has them."""
-    function, left_in = kernel("attention/attention.c", "opsplice_attention"), LEFT_IN[kind]
+    function, left_in = kernel("attention/attention.c", "opsplice_attention_f32"), LEFT_IN[kind]
     out = np.empty((M, D), np.float32)
     for fill, wrong in ((-np.inf, None), (LOWEST, None), (-1e30, None), (-np.inf, 0), (-np.inf, 1), (LOWEST, 2)):
         given = [values(size, D, seed=seed) for seed, size in enumerate((M, N, N))]
@@ -126,3 +127,22 @@ def test_keys_that_masks_leave_out(kernel, kind):
             with np.errstate(invalid="ignore"):
                 attention(function, *given, out, masks, fill=fill)
                 np.testing.assert_allclose(out, wanted(*given, change), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_of", "unit"), [("f16", np.float16, 2.0**-10), ("bf16", ml_dtypes.bfloat16, 2.0**-7)]
+)
+@pytest.mark.parametrize(("m", "n", "d", "e"), SIZES)
+def test_halves(kernel, guarded, m, n, d, e, kind, type_of, unit):
+    """Of either kind: masks and results are such, too, and all between is f32; one row, and rows that lie apart."""
+    function = kernel("attention/attention.c", f"opsplice_attention_{kind}")
+    shapes = ((m, d), (n, d), (n, e), (m, n))
+    q, k, v, bias = (guarded(values(*shape, seed=i).astype(type_of)) for i, shape in enumerate(shapes))
+    keep = np.arange(n) <= np.arange(m)[:, None] + n // 2
+    mask = guarded(np.where(keep, 0.0, -np.inf).astype(type_of))
+    out = guarded(np.zeros((m, e), type_of))
+    for given in ((q, k, v), [np.ascontiguousarray(value.T).T for value in (q, k, v)]):
+        out[...] = np.nan
+        attention(function, *given, out, (mask, bias, None, None))
+        exact = wanted(q, k, v, lambda s: np.where(keep, s + bias.astype(float), -np.inf))
+        np.testing.assert_allclose(out.astype(float), exact, rtol=unit, atol=unit * 1e-2)

@@ -85,8 +85,8 @@ MODELS = {
     "prefill": (lambda: onnx_models.llama_layer(9, 0, 64, 2, 96), LLAMA),
     # One row, where what is added to it looks like a bias: no product is computed twice.
     "decode": (lambda: onnx_models.llama_layer(1, 70, 64, 2, 96), LLAMA),
-    "prefill in f16": (lambda: halves(9, 0), {"half_linear_packed": 7, "softmax_rows": 1}),
-    "decode in f16": (lambda: halves(1, 70), {"half_linear_packed": 7, "softmax_rows": 1}),
+    "prefill in f16": (lambda: halves(9, 0), {"half_linear_packed": 7, "attention_rows": 1}),
+    "decode in f16": (lambda: halves(1, 70), {"half_linear_packed": 7, "attention_rows": 1}),
     "products": (products, {"product_unpacked": 1, "linear_unpacked": 1}),
     "activated": (activated, {"linear_packed": 4}),
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),

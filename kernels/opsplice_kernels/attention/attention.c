@@ -8,10 +8,14 @@
 // `fill`. A row whose scores are all minus infinity is zero with `zeros`, and NaN without; with
 // `zeros` 2 any row that were NaN is zero.
 //
+// f16 and bf16 are widened as they are read, and all is computed in f32.
+//
 // Grid: (b, ceildiv(m, 84)); a workgroup does up to 84 rows of one head, fewer at a time where they are long: IREE gives a
-// worker 128 KiB of stack, and this takes 85.
+// worker 128 KiB of stack, and this takes 106.
+#include "../halves.h"
 #include "../tile.h"
 
+enum { F32 = 2 };
 enum { SHARE = 84, KEYS = 64, DEPTH = 256, SUMS = SHARE * 64 };
 #define NEVER -__builtin_inff()
 // No score is larger without its mask, and an exponential of what lies this far below is zero.
@@ -21,19 +25,27 @@ enum { SHARE = 84, KEYS = 64, DEPTH = 256, SUMS = SHARE * 64 };
 typedef uint8_t flag_bytes __attribute__((vector_size(LANES)));
 
 typedef struct {
-  const float *mask, *bias;
+  const void *mask, *bias;
   const uint8_t *keep, *drop;
   float scale, cap, fill;
-  int32_t zeros;
+  int32_t kind, zeros;
   size_t mask_m, mask_n, bias_m, bias_n, keep_m, keep_n, drop_m, drop_n;
 } scoring;
 
-INLINE floats added(const float *from, size_t step, size_t count) {
-  if (step == 1) return load_up_to(from, count, 0.0f);
-  if (step == 0) return splat(from[0]);
-  floats value = splat(0.0f);
-  UNROLL for (size_t i = 0; i < LANES; i++) if (i < count) value[i] = from[i * step];
-  return value;
+INLINE const void *element(int kind, const void *base, size_t index) {
+  return (const char *)base + (kind == F32 ? 4 : 2) * index;
+}
+
+// Up to LANES numbers, `step` apart, from number `index` on, and 0 behind them.
+INLINE floats load_at(int kind, const void *base, size_t index, size_t step, size_t count) {
+  const void *from = element(kind, base, index);
+  if (step == 1) return kind == F32 ? load_up_to(from, count, 0.0f) : load_halves(kind, from, count);
+  const float *wide = from;
+  const uint16_t *narrow = from;
+  ints bits = {0};
+  UNROLL for (size_t i = 0; i < LANES; i++)
+    if (i < count) bits[i] = kind == F32 ? ((const int32_t *)wide)[i * step] : narrow[i * step];
+  return kind == F32 ? (floats)bits : widened(kind, bits);
 }
 
 // `wanted` is 0 or 1.
@@ -49,8 +61,8 @@ INLINE floats only(floats value, const uint8_t *flags, size_t step, int wanted, 
 
 // What the masks make of the scores of LANES keys from key j on, of which `count` there are, in row i.
 INLINE floats masked(floats s, const scoring *with, size_t i, size_t j, size_t count) {
-  if (with->mask) s += added(with->mask + i * with->mask_m + j * with->mask_n, with->mask_n, count);
-  if (with->bias) s += added(with->bias + i * with->bias_m + j * with->bias_n, with->bias_n, count);
+  if (with->mask) s += load_at(with->kind, with->mask, i * with->mask_m + j * with->mask_n, with->mask_n, count);
+  if (with->bias) s += load_at(with->kind, with->bias, i * with->bias_m + j * with->bias_n, with->bias_n, count);
   if (with->keep) s = only(s, with->keep + i * with->keep_m + j * with->keep_n, with->keep_n, 1, with->fill, count);
   if (with->drop) s = only(s, with->drop + i * with->drop_m + j * with->drop_n, with->drop_n, 0, with->fill, count);
   if (count < LANES) {
@@ -81,12 +93,39 @@ static int is_left_out(const scoring *with, size_t i, size_t j, size_t count, fl
   return 1;
 }
 
-static int is_finite(const float *x, size_t row, size_t step, size_t rows, size_t columns) {
+static int is_finite(int kind, const void *x, size_t row, size_t step, size_t rows, size_t columns) {
   floats zeros = splat(0.0f);
   for (size_t i = 0; i < rows; i++)
     for (size_t c = 0; c < columns; c += LANES)
-      zeros += added(x + i * row + c * step, step, least(LANES, columns - c)) * 0.0f;
+      zeros += load_at(kind, x, i * row + c * step, step, least(LANES, columns - c)) * 0.0f;
   return sum_of_lanes(zeros) == 0.0f;
+}
+
+static void widen(int kind, const void *x, size_t row, size_t step, size_t rows, size_t columns, float *to) {
+  for (size_t i = 0; i < rows; i++)
+    for (size_t c = 0; c < columns; c += LANES)
+      store_up_to(to + i * columns + c, load_at(kind, x, i * row + c * step, step, least(LANES, columns - c)), columns - c);
+}
+
+static void pack(int kind, const void *w, size_t column, size_t step, size_t columns, size_t depth, float *to) {
+  if (kind == F32) {
+    pack_panel(w, column, step, columns, depth, to);
+    return;
+  }
+  for (size_t c = 0; c < PANEL; c += LANES)
+    for (size_t p = 0; p < depth; p += column == 1 ? 1 : LANES) {
+      floats rows[LANES];
+      UNROLL for (size_t i = 0; i < LANES; i++) rows[i] = splat(0.0f);
+      if (column == 1) {
+        if (c < columns) rows[0] = load_at(kind, w, p * step + c, 1, least(LANES, columns - c));
+        store(to + p * PANEL + c, rows[0]);
+        continue;
+      }
+      UNROLL for (size_t i = 0; i < LANES; i++)
+        if (c + i < columns) rows[i] = load_at(kind, w, (c + i) * column + p * step, step, least(LANES, depth - p));
+      transpose(rows);
+      UNROLL for (size_t i = 0; i < LANES; i++) if (p + i < depth) store(to + (p + i) * PANEL + c, rows[i]);
+    }
 }
 
 INLINE void product_tile(const int rows, const float *x, size_t row, size_t step, const float *w, size_t next, size_t k,
@@ -125,42 +164,52 @@ static void dots(const float *q, const float *k, size_t k_n, size_t d, size_t co
 }
 
 typedef struct {
-  const float *q, *k, *v;
-  float *out;
+  const void *q, *k, *v;
+  void *out;
   size_t d, n, e, q_m, q_d, k_n, k_d, v_n, v_e, out_m, out_e;
 } operands;
 
 static void attend(const operands *of, const scoring *with, size_t start, size_t rows) {
   float panel[PANEL * DEPTH] __attribute__((aligned(64))), scores[SHARE * KEYS] __attribute__((aligned(64)));
-  float sums[SUMS] __attribute__((aligned(64))), peaks[SHARE], shrink[SHARE];
+  float sums[SUMS] __attribute__((aligned(64))), wide[SUMS] __attribute__((aligned(64))), peaks[SHARE], shrink[SHARE];
   floats totals[SHARE];
   size_t width = (of->e + PANEL - 1) / PANEL * PANEL;
   for (size_t i = 0; i < rows; i++) totals[i] = splat(0.0f), peaks[i] = NEVER;
   for (size_t i = 0; i < rows * width; i += LANES) store(sums + i, splat(0.0f));
 
-  const float *q = of->q + start * of->q_m;
-  int is_few = rows <= 2 && of->k_d == 1 && of->q_d == 1, is_in_place = of->v_e == 1 && of->e == width;
-  int may_skip = (with->mask || with->keep || with->drop) && is_finite(q, of->q_m, of->q_d, rows, of->d);
+  const int kind = with->kind;
+  const float *q = element(kind, of->q, start * of->q_m);
+  size_t q_m = of->q_m, q_d = of->q_d;
+  int may_skip = (with->mask || with->keep || with->drop) && is_finite(kind, q, q_m, q_d, rows, of->d);
+  if (kind != F32) {
+    widen(kind, q, q_m, q_d, rows, of->d, wide);
+    q = wide, q_m = of->d, q_d = 1;
+  }
+  int is_few = rows <= 2 && of->k_d == 1 && q_d == 1, is_in_place = kind == F32 && of->v_e == 1 && of->e == width;
   for (size_t j = 0; j < of->n; j += KEYS) {
     size_t count = least(KEYS, of->n - j);
-    const float *k = of->k + j * of->k_n, *v = of->v + j * of->v_n;
+    const void *k = element(kind, of->k, j * of->k_n), *v = element(kind, of->v, j * of->v_n);
     size_t first = 0, end = rows;
     if (may_skip) {
       while (first < end && is_left_out(with, start + first, j, count, peaks[first])) first++;
       while (first < end && is_left_out(with, start + end - 1, j, count, peaks[end - 1])) end--;
       if (end - first < rows &&
-          !(is_finite(k, of->k_n, of->k_d, count, of->d) && is_finite(v, of->v_n, of->v_e, count, of->e)))
+          !(is_finite(kind, k, of->k_n, of->k_d, count, of->d) && is_finite(kind, v, of->v_n, of->v_e, count, of->e)))
         first = 0, end = rows;
       if (first == end) continue;
     }
-    if (is_few)
-      for (size_t i = first; i < end; i++) dots(q + i * of->q_m, k, of->k_n, of->d, count, scores + i * KEYS);
-    else
-      for (size_t c = 0; c < count; c += PANEL) {
-        pack_panel(k + c * of->k_n, of->k_n, of->k_d, least(PANEL, count - c), of->d, panel);
-        product(q + first * of->q_m, of->q_m, of->q_d, panel, PANEL, PANEL, of->d, 0, scores + first * KEYS + c, KEYS,
-                end - first);
+    for (size_t c = 0; c < count; c += PANEL) {
+      const void *keys = element(kind, k, c * of->k_n);
+      size_t some = least(PANEL, count - c);
+      if (is_few) {
+        if (kind != F32) widen(kind, keys, of->k_n, 1, some, of->d, panel);
+        for (size_t i = first; i < end; i++)
+          dots(q + i * q_m, kind == F32 ? keys : panel, kind == F32 ? of->k_n : of->d, of->d, some, scores + i * KEYS + c);
+      } else {
+        pack(kind, keys, of->k_n, of->k_d, some, of->d, panel);
+        product(q + first * q_m, q_m, q_d, panel, PANEL, PANEL, of->d, 0, scores + first * KEYS + c, KEYS, end - first);
       }
+    }
 
     for (size_t i = first; i < end; i++) {
       float before = peaks[i];
@@ -183,38 +232,55 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
     }
 
     for (size_t c = 0; c < width; c += PANEL) {
-      if (!is_in_place) pack_panel(v + c * of->v_e, of->v_e, of->v_n, least(PANEL, of->e - c), count, panel);
-      product(scores + first * KEYS, KEYS, 1, is_in_place ? v + c : panel, is_in_place ? of->v_n : PANEL, PANEL, count,
+      const void *values = element(kind, v, c * of->v_e);
+      if (!is_in_place) pack(kind, values, of->v_e, of->v_n, least(PANEL, of->e - c), count, panel);
+      product(scores + first * KEYS, KEYS, 1, is_in_place ? values : panel, is_in_place ? of->v_n : PANEL, PANEL, count,
               shrink + first, sums + first * width + c, width, end - first);
     }
   }
 
   for (size_t i = 0; i < rows; i++) {
-    float total = sum_of_lanes(totals[i]), *to = of->out + (start + i) * of->out_m;
+    float total = sum_of_lanes(totals[i]);
+    char *to = (char *)of->out + (kind == F32 ? 4 : 2) * (start + i) * of->out_m;
     int is_number = total == total, is_low = peaks[i] == NEVER && is_number;
     float factor = is_low ? __builtin_nanf("") : 1.0f / total;
     if ((with->zeros && is_low) || (with->zeros == 2 && !is_number)) factor = 0.0f;
     for (size_t c = 0; c < of->e; c += LANES) {
       floats value = load(sums + i * width + c) * factor;
-      if (of->out_e == 1) store_up_to(to + c, value, of->e - c);
-      else UNROLL for (size_t l = 0; l < LANES; l++) if (c + l < of->e) to[(c + l) * of->out_e] = value[l];
+      size_t count = least(LANES, of->e - c);
+      if (kind != F32) {
+        uint16_t narrow[LANES];
+        store_halves(kind, narrow, value, LANES);
+        for (size_t l = 0; l < count; l++) ((uint16_t *)to)[(c + l) * of->out_e] = narrow[l];
+      } else if (of->out_e == 1) store_up_to((float *)to + c, value, count);
+      else UNROLL for (size_t l = 0; l < LANES; l++) if (l < count) ((float *)to)[(c + l) * of->out_e] = value[l];
     }
   }
 }
 
-void opsplice_attention(const float *q, const float *k, const float *v, const float *mask, const float *bias,
-                        const uint8_t *keep, const uint8_t *drop, float scale, float cap, float fill,
-                        int32_t zeros, float *out, size_t b, size_t m, size_t d, size_t n, size_t e, size_t q_m, size_t q_d, size_t k_n, size_t k_d,
-                        size_t v_n, size_t v_e, size_t mask_m, size_t mask_n, size_t bias_m, size_t bias_n,
-                        size_t keep_m, size_t keep_n, size_t drop_m, size_t drop_n, size_t out_m, size_t out_e,
-                        size_t workgroup_x, size_t workgroup_y) {
-  (void)b, (void)workgroup_x;
-  operands of = {q, k, v, out, d, n, e, q_m, q_d, k_n, k_d, v_n, v_e, out_m, out_e};
-  scoring with = {mask, bias, keep, drop, scale, cap, fill, zeros, mask_m, mask_n, bias_m, bias_n, keep_m, keep_n, drop_m, drop_n};
-  size_t groups = (m + SHARE - 1) / SHARE, at = workgroup_y * m / groups, end = (workgroup_y + 1) * m / groups;
-  size_t share = SUMS / ((e + PANEL - 1) / PANEL * PANEL);
+INLINE void rows_of(const operands *of, const scoring *with, size_t m, size_t workgroup) {
+  size_t groups = (m + SHARE - 1) / SHARE, at = workgroup * m / groups, end = (workgroup + 1) * m / groups;
+  size_t width = (of->e + PANEL - 1) / PANEL * PANEL;
+  size_t share = SUMS / (with->kind != F32 && of->d > width ? of->d : width);
   for (size_t rows; at < end; at += rows) {
     rows = least(share, end - at);
-    attend(&of, &with, at, rows);
+    attend(of, with, at, rows);
   }
 }
+
+#define PARAMETERS \
+  const void *q, const void *k, const void *v, const void *mask, const void *bias, const uint8_t *keep, \
+      const uint8_t *drop, float scale, float cap, float fill, int32_t zeros, void *out, size_t b, size_t m, size_t d, \
+      size_t n, size_t e, size_t q_m, size_t q_d, size_t k_n, size_t k_d, size_t v_n, size_t v_e, size_t mask_m, \
+      size_t mask_n, size_t bias_m, size_t bias_n, size_t keep_m, size_t keep_n, size_t drop_m, size_t drop_n, \
+      size_t out_m, size_t out_e, size_t workgroup_x, size_t workgroup_y
+#define ROWS_OF(kind) \
+  (void)b, (void)workgroup_x; \
+  operands of = {q, k, v, out, d, n, e, q_m, q_d, k_n, k_d, v_n, v_e, out_m, out_e}; \
+  scoring with = {mask, bias, keep, drop, scale, cap, fill, kind, zeros, mask_m, mask_n, bias_m, bias_n, keep_m, \
+                  keep_n, drop_m, drop_n}; \
+  rows_of(&of, &with, m, workgroup_y);
+
+void opsplice_attention_f32(PARAMETERS) { ROWS_OF(F32) }
+void opsplice_attention_f16(PARAMETERS) { ROWS_OF(F16) }
+void opsplice_attention_bf16(PARAMETERS) { ROWS_OF(BF16) }

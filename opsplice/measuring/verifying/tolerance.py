@@ -100,7 +100,9 @@ def judge(
         allowed, _OF_MOVED * np.max([0 * errors, *moves], axis=0).max(axis=-1, keepdims=True, initial=0.0)
     )
     reason = _first(misplaced, result, rounded) or _first(errors > rows, result, rounded)
-    return Judgement(off, reference_off, _most(rows), reason, int(np.size(judged) - np.count_nonzero(judged)))
+    return Judgement(
+        off, reference_off, max(allowed, _most(rows)), reason, int(np.size(judged) - np.count_nonzero(judged))
+    )
 
 
 def difference(one: np.ndarray, other: np.ndarray) -> float:
