@@ -46,13 +46,16 @@ _CPUINFO_TO_LLVM = {
     "avx512_bf16": "avx512bf16",
     "avx512_fp16": "avx512fp16",
     "avx512_vnni": "avx512vnni",
+    "amx_tile": "amx-tile",
+    "amx_int8": "amx-int8",
+    "amx_bf16": "amx-bf16",
     "asimddp": "dotprod",
     "asimdhp": "fullfp16",
 }
 # What a kernel's author chooses between; the many other flags of a host say nothing about which kernel to use.
 _NAMED_FEATURES = """
     sse3 ssse3 sse4.1 sse4.2 popcnt avx avx2 fma f16c bmi bmi2 lzcnt avxvnni
-    avx512f avx512bw avx512cd avx512dq avx512vl avx512bf16 avx512fp16 avx512vnni
+    avx512f avx512bw avx512cd avx512dq avx512vl avx512bf16 avx512fp16 avx512vnni amx-tile amx-int8 amx-bf16
     dotprod fullfp16 bf16 i8mm sve sve2 sme
 """
 NAMED_FEATURES = frozenset(_NAMED_FEATURES.split())

@@ -22,9 +22,18 @@ LEVELS = {
     "baseline": ([], ()),
     "avx2": (["-mavx2", "-mfma", "-ffp-contract=fast"], ("avx2", "fma")),
     "avx512": (["-mavx512f", "-mfma", "-ffp-contract=fast"], ("avx512f", "fma")),
+    "amx": (
+        ["-mavx512f", "-mfma", "-ffp-contract=fast", "-mamx-tile", "-mamx-int8", "-mamx-bf16"],
+        ("avx512f", "fma", "amx_tile", "amx_int8", "amx_bf16"),
+    ),
 }
+WITH_MATRICES = ("quantised/linear.c", "linear/halves.c")  # what has code for AMX
 # What products of bytes need besides, as the compiler and as Linux calls it.
-VNNI = {"avx2": ("-mavxvnni", "avx_vnni"), "avx512": ("-mavx512vnni", "avx512_vnni")}
+VNNI = {
+    "avx2": ("-mavxvnni", "avx_vnni"),
+    "avx512": ("-mavx512vnni", "avx512_vnni"),
+    "amx": ("-mavx512vnni", "avx512_vnni"),
+}
 
 Function = Callable[..., None]
 
@@ -38,31 +47,35 @@ def kernel(
         with contextlib.ExitStack() as stack:
             yield _elsewhere(request.param, tmp_path_factory, stack)
         return
-    compiler = shutil.which("clang") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("there is no C compiler")
-    flags, needed = LEVELS[request.param]
-    if missing := set(needed) - _features():
-        pytest.skip(f"this CPU lacks {', '.join(sorted(missing))}")
     folder, built = tmp_path_factory.mktemp(request.param), {}
 
     def load(source: str, name: str) -> Function:
         if source not in built:
             # A library that is loaded once is not read again from a path of the same name.
             output = folder / f"{source.replace('/', '-')}.so"
-            more = []
-            if source == "quantised/linear.c":
-                flag, feature = VNNI.get(request.param, ("", None))
-                if feature not in _features():
-                    pytest.skip("this CPU has no VNNI of this level")
-                more = [flag]
-            command = [compiler, *BARE, *flags, *more, "-Wall", "-Wextra", "-Werror", "-shared", "-nostdlib"]
-            subprocess.run([*command, str(SOURCES / source), "-o", str(output)], check=True)
+            build(source, request.param, output)
             built[source] = ctypes.CDLL(str(output))
         function = getattr(built[source], name)
         return lambda *args: function(*map(_converted, args))
 
     yield load
+
+
+def build(source: str, level: str, output: Path) -> None:
+    """A shared library of a source file; skips what this machine cannot build or run."""
+    compiler = shutil.which("clang") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    flags, needed = LEVELS[level]
+    if level == "amx" and source not in WITH_MATRICES:
+        pytest.skip("its code is that of AVX-512")
+    if source == "quantised/linear.c":
+        flag, feature = VNNI.get(level, ("", "VNNI"))
+        flags, needed = [*flags, flag], (*needed, feature)
+    if missing := set(needed) - _features():
+        pytest.skip(f"this CPU lacks {', '.join(sorted(missing))}, or this level does")
+    command = [compiler, *BARE, *flags, "-Wall", "-Wextra", "-Werror", "-shared", "-nostdlib"]
+    subprocess.run([*command, str(SOURCES / source), "-o", str(output)], check=True)
 
 
 def _elsewhere(

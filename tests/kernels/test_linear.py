@@ -82,7 +82,7 @@ def widened(bits: np.ndarray, kind: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
-@pytest.mark.parametrize(("m", "k", "n"), [*SIZES, (1, 300, 40), (127, 258, 33)])
+@pytest.mark.parametrize(("m", "k", "n"), [*SIZES, (1, 300, 40), (127, 258, 33), (16, 32, 33), (143, 96, 40)])
 def test_products_of_halves(kernel, guarded, kind, m, k, n):
     """An odd k, more than one slice of it, a second workgroup of rows; and all that may follow."""
     random = np.random.default_rng(0)

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+
+from tests.kernels.conftest import build
+
+# 16 rows and more, of a k that 64 divides: AMX multiplies them, 32 rows at once, some of them again at the end.
+MATRICES = [(16, 64, 33), (33, 128, 70), (285, 64, 32)]
 
 
 def packed(w: np.ndarray) -> np.ndarray:
@@ -17,7 +24,7 @@ def packed(w: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize(("m", "k", "n"), [(1, 4, 1), (1, 64, 33), (3, 32, 17), (15, 12, 70), (300, 48, 32)])
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 4, 1), (1, 64, 33), (3, 32, 17), (15, 12, 70), (300, 48, 32), *MATRICES])
 def test_byte_linear(kernel, guarded, m, k, n, signed):
     random = np.random.default_rng(0)
     x = random.integers(-128, 128, (m, k)).astype(np.int8) if signed else random.integers(0, 256, (m, k), np.uint8)
@@ -40,7 +47,7 @@ def test_byte_linear(kernel, guarded, m, k, n, signed):
 
 
 @pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize(("m", "k", "n"), [(1, 64, 33), (15, 12, 70), (300, 48, 32)])
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 64, 33), (15, 12, 70), (300, 48, 32), *MATRICES])
 def test_byte_linear_with_fixed_scales(kernel, guarded, m, k, n, signed):
     """To f32, and to bytes of the other kind: rounded to even, and at most the largest byte."""
     random = np.random.default_rng(0)
@@ -61,6 +68,32 @@ def test_byte_linear_with_fixed_scales(kernel, guarded, m, k, n, signed):
         )
     np.testing.assert_array_equal(out, exact * 0.125)
     np.testing.assert_array_equal(result, np.clip(np.round(exact / step) + middle, low, high))
+
+
+WITHOUT_PERMISSION = """
+import ctypes, sys
+import numpy as np
+libc, library = ctypes.CDLL(None), ctypes.CDLL(sys.argv[1])
+class Stack(ctypes.Structure):
+    _fields_ = [("start", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
+memory = ctypes.create_string_buffer(8192)
+assert libc.sigaltstack(ctypes.byref(Stack(ctypes.addressof(memory), 0, len(memory))), None) == 0
+assert libc.syscall(158, 0x1023, 18) != 0
+x, w, sums = np.full((16, 64), 3, np.uint8), np.ones((1, 16, 32, 4), np.int8), np.full(32, 64, np.int32)
+out = np.zeros((16, 32), np.float32)
+at = lambda array: ctypes.c_void_p(array.ctypes.data)
+sizes = map(ctypes.c_size_t, (16, 64, 1, 16, 32, 0, 0))
+library.opsplice_byte_linear(
+    at(x), at(w), at(sums), None, None, None, ctypes.c_int8(1), ctypes.c_float(0.5), ctypes.c_int32(0), at(out), *sizes
+)
+assert (out == 64).all(), out
+"""
+
+
+def test_a_process_that_may_not_use_amx(tmp_path):
+    """Linux refuses its registers where a stack for signals is too small for them: other code multiplies then."""
+    build("quantised/linear.c", "amx", tmp_path / "linear.so")
+    subprocess.run([sys.executable, "-c", WITHOUT_PERMISSION, str(tmp_path / "linear.so")], check=True)
 
 
 def packed_nibbles(w: np.ndarray) -> np.ndarray:

@@ -3,8 +3,10 @@
 // where bias, factor and rest may be null. w is [n / 32][k / 2][32][2], the last panel and pair filled up with zeros.
 //
 // Grid: (ceildiv(n, 32), ceildiv(m, 126)); a workgroup does a panel of 32 columns by 126 rows. It widens a slice of the
-// panel for all its rows, and of x for a tile of them.
+// panel for all its rows, and of x for a tile of them. With AMX, 16 rows and more of bf16 with a k that 32 divides are
+// multiplied in its registers where the system gives them.
 #include "../halves.h"
+#include "../matrix_tiles.h"
 #include "../tile.h"
 
 enum { SHARE = 126, DEPTH = 128, AHEAD = 1024, WIDTH = PANEL / LANES };
@@ -65,14 +67,36 @@ INLINE void finish(const int kind, const epilogue *by, const float *sums, uint16
     }
 }
 
+#ifdef HAS_MATRICES_OF_BF16
+static void half_matrices(const epilogue *by, const uint16_t *x, size_t k, const uint32_t *w, uint16_t *out, size_t row,
+                          size_t rows) {
+  float sums[2 * MATRIX_ROWS * PANEL], start[PANEL];
+  for (size_t c = 0; c < PANEL; c += LANES) store(start + c, splat(0.0f));
+  for (size_t i = 0; i < rows; i += 2 * MATRIX_ROWS) {
+    // The last ones again, where fewer are left.
+    size_t first = row + least(i, rows - MATRIX_ROWS), second = row + least(i + MATRIX_ROWS, rows - MATRIX_ROWS);
+    multiply_matrices(BF16_BY_BF16, x + first * k, x + second * k, 2 * k, w, 2 * k, start, sums);
+    finish(BF16, by, sums, out, first, MATRIX_ROWS);
+    finish(BF16, by, sums + MATRIX_ROWS * PANEL, out, second, MATRIX_ROWS);
+  }
+}
+#endif
+
 INLINE void half_linear(const int kind, const uint16_t *x, const uint32_t *w, const uint16_t *bias,
                         const uint16_t *factor, const uint16_t *rest, int32_t which, uint16_t *out, size_t m, size_t k,
                         size_t k2, size_t n, size_t workgroup_x, size_t workgroup_y) {
   size_t column = workgroup_x * PANEL, row = workgroup_y * SHARE, rows = least(SHARE, m - row);
   epilogue by = {bias, factor, rest, which, n, column, least(PANEL, n - column)};
+  w += workgroup_x * k2 * PANEL;
+#ifdef HAS_MATRICES_OF_BF16
+  if (kind == BF16 && rows >= MATRIX_ROWS && 2 * k % MATRIX_BYTES == 0 && begin_matrices()) {
+    half_matrices(&by, x, k, w, out, row, rows);
+    end_matrices();
+    return;
+  }
+#endif
   float sums[SHARE * PANEL], panel[DEPTH * PANEL], tile[ROWS * DEPTH];
   for (size_t i = 0; i < rows * PANEL; i += LANES) store(sums + i, splat(0.0f));
-  w += workgroup_x * k2 * PANEL;
   for (size_t at = 0; at < k; at += DEPTH, w += DEPTH / 2 * PANEL) {
     size_t depth = least(DEPTH, k - at), pairs = (depth + 1) / 2;
     const uint16_t *from = x + row * k + at;

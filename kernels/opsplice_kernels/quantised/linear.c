@@ -4,9 +4,11 @@
 // sums[n] the sum over k of w. rows, columns and bias may be null. k is a multiple of 4. Or back to bytes, as QuantizeLinear
 // of ONNX: out[m, n] = round(that / step) + middle within the numbers of a byte.
 //
-// The tile is that of f32, but each step multiplies four bytes of k at once, which needs VNNI.
+// The tile is that of f32, but each step multiplies four bytes of k at once, which needs VNNI. With AMX, 16 rows and more
+// of a k that 64 divides are multiplied in its registers where the system gives them.
 //
 // Grid: (p, ceildiv(m, 252)); a workgroup does a panel of 32 columns by 252 rows.
+#include "../matrix_tiles.h"
 #include "../tile.h"
 
 enum { SHARE = 252 };
@@ -47,6 +49,19 @@ INLINE void finish(const product *of, floats value, size_t at, size_t count) {
   else UNROLL for (size_t l = 0; l < LANES; l++) if (l < count) of->bytes[at + l] = (uint8_t)whole[l];
 }
 
+// The sums of `rows` rows, `step` vectors apart, from one column on.
+INLINE void scale_back(const int rows, const product *of, const ints *sums, size_t step, size_t row, size_t column) {
+  if (column >= of->n) return;
+  floats scale = splat(of->scale), bias = splat(0.0f);
+  if (of->columns) scale *= load_up_to(of->columns + column, of->n - column, 0.0f);
+  if (of->bias) bias = load_up_to(of->bias + column, of->n - column, 0.0f);
+  UNROLL for (int p = 0; p < rows; p++) {
+    floats value = __builtin_convertvector(sums[p * step], floats);
+    if (of->rows) value *= of->rows[row + p];
+    finish(of, value * scale + bias, (row + p) * of->n + column, of->n - column);
+  }
+}
+
 INLINE void byte_tile(const int rows, const int is_signed, const product *of, const uint8_t *x, const int8_t *w, const int32_t *start,
                       const int8_t *later, size_t step, size_t row, size_t column) {
   ints sums[ROWS][VECTORS];
@@ -65,27 +80,41 @@ INLINE void byte_tile(const int rows, const int is_signed, const product *of, co
       UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] = dot(sums[p][v], bytes, weights[v]);
     }
   }
-  UNROLL for (int v = 0; v < VECTORS; v++) {
-    size_t at = column + v * LANES;
-    if (at >= of->n) break;
-    floats scale = splat(of->scale), bias = splat(0.0f);
-    if (of->columns) scale *= load_up_to(of->columns + at, of->n - at, 0.0f);
-    if (of->bias) bias = load_up_to(of->bias + at, of->n - at, 0.0f);
-    UNROLL for (int p = 0; p < rows; p++) {
-      floats value = __builtin_convertvector(sums[p][v], floats);
-      if (of->rows) value *= of->rows[row + p];
-      finish(of, value * scale + bias, (row + p) * of->n + at, of->n - at);
+  UNROLL for (int v = 0; v < VECTORS; v++) scale_back(rows, of, &sums[0][v], VECTORS, row, column + v * LANES);
+}
+
+#ifdef HAS_MATRICES_OF_BYTES
+static void byte_matrices(const product *of, const uint8_t *x, const int8_t *w, const int32_t *start, int32_t is_signed,
+                          size_t row, size_t rows, size_t column) {
+  ints sums[2 * MATRIX_ROWS][PANEL / LANES];
+  for (size_t i = 0; i < rows; i += 2 * MATRIX_ROWS) {
+    // The last ones again, where fewer are left.
+    size_t first = row + least(i, rows - MATRIX_ROWS), second = row + least(i + MATRIX_ROWS, rows - MATRIX_ROWS);
+    const uint8_t *above = x + first * of->k, *below = x + second * of->k;
+    if (is_signed) multiply_matrices(S8_BY_S8, above, below, of->k, w, of->k, start, sums);
+    else multiply_matrices(U8_BY_S8, above, below, of->k, w, of->k, start, sums);
+    UNROLL for (int v = 0; v < PANEL / LANES; v++) {
+      scale_back(MATRIX_ROWS, of, &sums[0][v], PANEL / LANES, first, column + v * LANES);
+      scale_back(MATRIX_ROWS, of, &sums[MATRIX_ROWS][v], PANEL / LANES, second, column + v * LANES);
     }
   }
 }
+#endif
 
 static void byte_linear(const product *of, const uint8_t *x, const int8_t *w, const int32_t *sums, int32_t zero,
                         int32_t is_signed, size_t workgroup_x, size_t workgroup_y) {
   size_t column = workgroup_x * PANEL, row = workgroup_y * SHARE, left = least(SHARE, of->m - row);
-  int32_t nought = is_signed ? zero + 128 : zero;
   int32_t start[PANEL];
-  for (size_t c = 0; c < PANEL; c++) start[c] = column + c < of->n ? -nought * sums[column + c] : 0;
+  for (size_t c = 0; c < PANEL; c++) start[c] = column + c < of->n ? -zero * sums[column + c] : 0;
   w += workgroup_x * of->k4 * 4 * PANEL;
+#ifdef HAS_MATRICES_OF_BYTES
+  if (left >= MATRIX_ROWS && of->k % MATRIX_BYTES == 0 && begin_matrices()) {
+    byte_matrices(of, x, w, start, is_signed, row, left, column);
+    end_matrices();
+    return;
+  }
+#endif
+  for (size_t c = 0; is_signed && c < PANEL; c++) start[c] -= column + c < of->n ? 128 * sums[column + c] : 0;
   // Each tile fetches its part of the next panel.
   size_t tiles = (left + ROWS - 1) / ROWS, part = of->k * PANEL / tiles, step = 4 * PANEL / tiles;
   const int8_t *later = w + of->k * PANEL;
