@@ -186,7 +186,7 @@ class _Cutter:
             self.copies[value] = self._size(value)
             return
         is_own = op is not None and (op in members or op.name in _FREE or _is_small(op))
-        if not is_own and op is not None and op.name.startswith("linalg.") and self.beside:
+        if not is_own and op is not None and op.name.startswith(("linalg.", "tensor.")) and self.beside:
             self.beside, is_own = self.beside - 1, True
         if op is None or not is_own:
             raise CutError(f"it reads {value.type} from {op.name if op else 'an argument'}, which is not an input")

@@ -1,0 +1,28 @@
+"""What goes along with a computation that is cut out of a program."""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+from iree.compiler.api import Session
+
+from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.terms.views import Views
+from opsplice.measuring.cutting.cuts import Cuts
+
+
+def test_room_for_a_result_may_be_a_view() -> None:
+    text = """func.func @main(%x: tensor<2x4x8xf32>, %w: tensor<2x8x3xf32>) -> tensor<2x4x3xf32> {
+      %zero = arith.constant 0.0 : f32
+      %room = tensor.empty() : tensor<8x3xf32>
+      %view = tensor.expand_shape %room [[0, 1], [2]] output_shape [2, 4, 3] : tensor<8x3xf32> into tensor<2x4x3xf32>
+      %fill = linalg.fill ins(%zero : f32) outs(%view : tensor<2x4x3xf32>) -> tensor<2x4x3xf32>
+      %r = linalg.batch_matmul ins(%x, %w : tensor<2x4x8xf32>, tensor<2x8x3xf32>)
+        outs(%fill : tensor<2x4x3xf32>) -> tensor<2x4x3xf32>
+      return %r : tensor<2x4x3xf32>
+    }"""
+    context = Session().context
+    module = ir.Module.parse(text, context)
+    (product,) = ops_in(module.operation, "linalg.batch_matmul")
+    cut, given = Cuts(context).add(product, Views())
+    assert [str(value.type) for value in given] == ["tensor<2x4x8xf32>", "tensor<2x8x3xf32>"]
+    assert cut.operations == 2 * 2 * 4 * 8 * 3
