@@ -150,6 +150,7 @@ TABLE = (
     Row("subf(x, c)", Form.EITHER, "addf(x, -c)"),
     Row("subf(x, y)", Form.EITHER, "addf(x, negf(y))", when="y is not a number"),
     Row("subf(x, negf(y))", Form.READ, "addf(x, y)"),
+    Row("negf(subf(x, y))", Form.READ, "addf(y, negf(x))", Licence(zero=True)),
     Row("negf(x)", Form.EITHER, "mulf(x, -1.0)"),
     Row("negf(x)", Form.EITHER, "subf(-0.0, x)"),
     Row("negf(x)", Form.EITHER, "subf(0.0, x)", Licence(zero=True)),

@@ -278,7 +278,16 @@ def test_a_maximum_is_told_by_its_numbers_wherever_they_come_from(find, second, 
 @pytest.mark.parametrize(
     ("pattern", "programs"),
     [
-        ("addf(addf(x, y), negf(z))", [("subf x z", "addf a y"), ("addf x y", "subf a z"), ("subf y z", "addf x a")]),
+        (
+            "addf(addf(x, y), negf(z))",
+            [
+                ("subf x z", "addf a y"),
+                ("addf x y", "subf a z"),
+                ("subf y z", "addf x a"),
+                ("subf z y", "subf x a"),
+                ("subf z x", "subf y a"),
+            ],
+        ),
         (
             "mulf(mulf(x, y), divf(1.0, z))",
             [("divf y z", "mulf x a"), ("mulf x y", "divf a z"), ("divf x z", "mulf a y")],
