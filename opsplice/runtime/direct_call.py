@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from iree.runtime import BufferUsage, HalBufferView, HalDevice, HalElementType, MemoryType, VmVariantList
+from iree.runtime import HalBufferView, HalDevice, HalElementType, VmVariantList
 from iree.runtime.array_interop import map_dtype_to_element_type
 
-from opsplice.runtime import call_values, runtime_devices
+from opsplice.runtime import call_values, runtime_devices, to_host
 from opsplice.runtime.declared_functions import ValueType
 from opsplice.runtime.loaded_program import LoadedProgram
 
@@ -85,7 +85,7 @@ class DirectCall:
         if isinstance(value, HalBufferView):
             given.push_ref(value)
         elif isinstance(value, np.ndarray):
-            given.push_ref(self._copied(value))
+            given.push_ref(to_host.on_device(self.device, value))
         elif isinstance(value, float):
             given.push_float(value)
         else:
@@ -122,22 +122,13 @@ class DirectCall:
         places.add(place)
         return view
 
-    def _copied(self, array: np.ndarray) -> HalBufferView:
-        return self.device.allocator.allocate_buffer_copy(
-            memory_type=MemoryType.DEVICE_LOCAL,
-            allowed_usage=BufferUsage.DEFAULT | BufferUsage.MAPPING,
-            device=self.device,
-            buffer=array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}"),
-            element_type=map_dtype_to_element_type(array.dtype),
-        )
-
     def result(self, results: VmVariantList, index: int, places: set[int]) -> Any:
         """A result; one in memory that is among the places already is copied, another's place is added."""
         if index in self.scalars:
             return self.number(results, index)
         result = Result(self.device, results.get_as_object(index, HalBufferView))
         if result.place in places and math.prod(result.shape):
-            return Result(self.device, self._copied(np.asarray(result)))
+            return Result(self.device, to_host.on_device(self.device, np.asarray(result)))
         places.add(result.place)
         return result
 

@@ -175,7 +175,7 @@ def _call(command: _Command, commands: Commands, values: Sequence[Any]) -> Any:
         outputs = [named[o["alias"]] if o["alias"] is not None else next(rest) for o in command.outputs]
         _check_returned(returned, outputs)
         _check_filled(fresh, made_here)
-        made = [_to_device(command.device, o, array) for o, array in zip(command.outputs, outputs, strict=True)]
+        made = [to_host.on_device(command.device, np.asarray(each, order="C")).ref for each in outputs]
         if after is not None:
             after.signal()
     except BaseException as error:
@@ -284,28 +284,9 @@ def _array(device: Any, view: Any, argument: Mapping[str, Any], sizes: Mapping[s
     return found
 
 
-def _to_device(device: Any, output: Mapping[str, Any], array: np.ndarray) -> Any:
-    from iree.runtime import BufferUsage, HalElementType, MemoryType
-
-    raw = np.ascontiguousarray(array)
-    return device.allocator.allocate_buffer_copy(
-        memory_type=MemoryType.DEVICE_LOCAL | MemoryType.HOST_VISIBLE,
-        allowed_usage=BufferUsage.DEFAULT | BufferUsage.MAPPING,
-        device=device,
-        buffer=raw.view(_raw(raw.dtype)),
-        element_type=getattr(HalElementType, _ELEMENTS[output["element"]]),
-    ).ref
-
-
 def _raw(dtype: np.dtype) -> np.dtype:
     """Whole numbers of a type's width: IREE's binding knows no 16-bit floats of ml_dtypes."""
-    return np.dtype({1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[dtype.itemsize])
-
-
-_ELEMENTS = {
-    "f16": "FLOAT_16", "bf16": "BFLOAT_16", "f32": "FLOAT_32", "f64": "FLOAT_64", "i1": "BOOL_8", "i8": "INT_8",
-    "i16": "INT_16", "i32": "INT_32", "i64": "INT_64",
-}  # fmt: skip
+    return np.dtype(f"u{dtype.itemsize}")
 
 
 def _loaded(name: str, path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""Copies of buffers of a device to the host. This module loads IREE's runtime only when there is something to copy."""
+"""Copies between a device and the host. This module loads IREE's runtime only when there is something to copy."""
 
 from __future__ import annotations
 
@@ -25,6 +25,20 @@ def to_host(device: Any, buffer: Any, size: int) -> np.ndarray:
     rt.HalFence.create_at(done, 1).wait()
     mapped: np.ndarray = staging.map().asarray((buffer.byte_length(),), np.dtype(np.uint8))
     return mapped[:size].copy()
+
+
+def on_device(device: Any, array: np.ndarray) -> Any:
+    """A view of a new buffer of a device that both see, with the elements of an array; types of ml_dtypes as bits."""
+    from iree.runtime import BufferUsage, MemoryType
+    from iree.runtime.array_interop import map_dtype_to_element_type
+
+    return device.allocator.allocate_buffer_copy(
+        memory_type=MemoryType.DEVICE_LOCAL | MemoryType.HOST_VISIBLE,
+        allowed_usage=BufferUsage.DEFAULT | BufferUsage.MAPPING,
+        device=device,
+        buffer=array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}"),
+        element_type=map_dtype_to_element_type(array.dtype),
+    )
 
 
 def is_mappable(buffer: Any) -> bool:

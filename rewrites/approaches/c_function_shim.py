@@ -11,7 +11,7 @@ from opsplice.matchers.search.matches import Size
 from opsplice.matchers.terms.address import Amount
 from opsplice.rewrites.approaches import dynamic_function
 from opsplice.rewrites.ir import emit
-from opsplice.rewrites.ir.placing import builtin_type
+from opsplice.rewrites.ir.placing import Placer, builtin_type
 from opsplice.rewrites.memory import strides
 from opsplice.rewrites.memory.stride_words import ToldMoves
 from opsplice.rewrites.plan import workgroups
@@ -60,6 +60,16 @@ def cast_dim(size: ir.Value, kind: ir.Type) -> ir.Value:
     whole = kind if isinstance(kind, ir.IntegerType) else ir.IntegerType.get_signless(64)
     number = emit.value("arith.index_cast", [size], whole)
     return number if whole == kind else emit.value("arith.sitofp", [number], kind)
+
+
+def scalar_value(placer: Placer, scalar: Scalar, sizes: Mapping[str, int | ir.Value]) -> ir.Value:
+    """A scalar of its own type, or the tensor that holds it, at the current point."""
+    kind = ir.Type.parse(scalar.element)
+    if scalar.number is not None:
+        return emit.constant(scalar.number, kind)
+    if scalar.dim is not None:
+        return cast_dim(emit.size(sizes[scalar.dim]), kind)
+    return placer.current(scalar.value)
 
 
 class Shim:

@@ -28,7 +28,7 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.rewrites.approaches.approach import Approach
-from opsplice.rewrites.approaches.c_function_shim import cast_dim
+from opsplice.rewrites.approaches.c_function_shim import scalar_value
 from opsplice.rewrites.approaches.dynamic_dispatch import is_binding, provided_name
 from opsplice.rewrites.approaches.static_function import Writer, dynamic_dims
 from opsplice.rewrites.ir import emit
@@ -86,7 +86,7 @@ class CommandWriter(Writer):
             operands = [*given, ready, done]
         else:
             scalars = [self._scalar(a, sizes) for a in call.arguments if not is_binding(a)]
-            counts = [_wide(index_value(size)) for size in sizes.values()]
+            counts = [_wide(emit.size(size)) for size in sizes.values()]
             operands = [*views, ready, done, *scalars, *counts]
         name = self._declared(call, "util.func", [v.type for v in operands], [ir.Type.parse(_VIEW)] * len(call.outputs))
         returned = emit.op(
@@ -113,21 +113,12 @@ class CommandWriter(Writer):
     def _as_it_is(self, argument: Buffer | Scalar, sizes: Mapping[str, Any]) -> ir.Value:
         """A scalar of its own type."""
         assert isinstance(argument, Scalar), "buffers are views"
-        kind = ir.Type.parse(argument.element)
-        if argument.dim is not None:
-            return cast_dim(index_value(sizes[argument.dim]), kind)
-        if argument.number is not None:
-            return emit.constant(argument.number, kind)
-        return self.placer.current(argument.value)
+        return scalar_value(self.placer, argument, sizes)
 
     def _scalar(self, argument: Buffer | Scalar, sizes: Mapping[str, Any]) -> ir.Value:
-        assert isinstance(argument, Scalar), "buffers are views"
-        kind = ir.Type.parse(argument.element)
-        if argument.dim is not None:
-            return _wide(cast_dim(index_value(sizes[argument.dim]), kind))
-        if argument.number is not None:
+        if isinstance(argument, Scalar) and argument.number is not None:
             return emit.constant(argument.number, ir.F64Type.get() if argument.element[0] in "fb" else _signless(64))
-        return _wide(self.placer.current(argument.value))
+        return _wide(self._as_it_is(argument, sizes))
 
     def _result(self, view: ir.Value, done: ir.Value, output: Output, sizes: Mapping[str, Any]) -> ir.Value:
         wanted = kernel_shape(output.shape, sizes)
@@ -256,10 +247,6 @@ def _note(module: ir.Module, name: str, signature: dict[str, Any]) -> None:
 
 def _signless(bits: int) -> ir.Type:
     return ir.IntegerType.get_signless(bits)
-
-
-def index_value(size: int | ir.Value) -> ir.Value:
-    return emit.index(size) if isinstance(size, int) else size
 
 
 def _wide(value: ir.Value) -> ir.Value:

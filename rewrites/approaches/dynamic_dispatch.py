@@ -20,6 +20,7 @@ What takes the code out of the program, and asks the provider for it, is in `lat
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,7 +31,7 @@ from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.approaches import static_dispatch
 from opsplice.rewrites.approaches.approach import Approach
-from opsplice.rewrites.approaches.c_function_shim import Shim, cast_dim, stored
+from opsplice.rewrites.approaches.c_function_shim import Shim, scalar_value, stored
 from opsplice.rewrites.approaches.static_dispatch import DispatchCall
 from opsplice.rewrites.approaches.static_function import Site, Writer, copy_name, dynamic_dims, objects
 from opsplice.rewrites.ir import dispatch_words, emit
@@ -51,7 +52,7 @@ class LateWriter(Writer):
         """Build a call at the current point. The results are of the builtin types of the match's roots."""
         bound = [a for a in call.arguments if is_binding(a)]
         operands = self.operands(bound)
-        sizes = [_as_value(self.placer.size(size)) for size in call.dims.values()]
+        sizes = [emit.size(self.placer.size(size)) for size in call.dims.values()]
         site = Site(
             executable=self._executable(call),
             operands=operands,
@@ -63,19 +64,10 @@ class LateWriter(Writer):
 
     def constants(self, call: KernelCall, sizes: Sequence[ir.Value]) -> list[ir.Value]:
         """The scalars and dims of a call as constants of 32 bits."""
-        found: list[ir.Value] = []
-        for argument in _pushed(call):
-            kind = ir.Type.parse(argument.element)
-            if argument.dim is not None:
-                value = cast_dim(dict(zip(call.dims, sizes, strict=True))[argument.dim], kind)
-            elif argument.number is None:
-                value = self.placer.current(argument.value)
-            else:
-                value = emit.constant(argument.number, kind)
-            found += dispatch_words.pack(value, argument.element)
-        for size in sizes:
-            found += dispatch_words.pack(size, "index")
-        return found
+        named = dict(zip(call.dims, sizes, strict=True))
+        values = [(scalar_value(self.placer, each, named), each.element) for each in _pushed(call)]
+        words = (dispatch_words.pack(*each) for each in (*values, *((size, "index") for size in sizes)))
+        return list(itertools.chain.from_iterable(words))
 
     def _executable(self, call: KernelCall) -> str:
         name = PREFIX + provided_name(call)
@@ -104,7 +96,7 @@ class LateDispatches(static_dispatch.Writer):
 
     def workload(self, sizes: Sequence[int | ir.Value]) -> list[ir.Value]:
         """All dims, those that are known too: the executable knows none."""
-        return [_as_value(size) for size in sizes]
+        return [emit.size(size) for size in sizes]
 
     def entries(self, call: DispatchCall) -> tuple[ir.Attribute, ...]:
         name, interface = PREFIX + call.symbol, _interface_text(call)
@@ -271,10 +263,6 @@ class _LateShim(Shim):
         return emit.value(
             "hal.interface.workgroup.id", [], self.index, dimension=ir.IntegerAttr.get(self.index, dimension)
         )
-
-
-def _as_value(size: int | ir.Value) -> ir.Value:
-    return emit.index(size) if isinstance(size, int) else size
 
 
 class ProvidedFunction(Approach):

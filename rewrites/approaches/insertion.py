@@ -247,8 +247,7 @@ def _value(
     placer: Placer, named: Binding | Size | tuple[Size, ...], fitted: tuple[ir.Type, tuple[Size, ...]] | None
 ) -> ir.Value:
     if not isinstance(named, Binding):
-        size = placer.size(named)
-        return emit.index(size) if isinstance(size, int) else size
+        return emit.size(placer.size(named))
     if named.value is None:
         return emit.constant(named.constant, ir.Type.parse(named.element))
     current = placer.current(named.value)

@@ -24,7 +24,6 @@ from opsplice.rewrites.approaches.approach import Later
 from opsplice.rewrites.approaches.command import (
     Command,
     CommandWriter,
-    index_value,
     is_recorded,
     kernel_shape,
     tensor_type,
@@ -70,7 +69,7 @@ class RecordedWriter(CommandWriter):
         values = zip(self.operands(bound), bound, strict=True)
         own = [copied(value) if a.name in call.overwritten else value for value, a in values]
         # Functions are declared with one type each: sizes that the kernel does not write are dynamic there.
-        sizes = {name: index_value(self.placer.size(size)) for name, size in call.dims.items()}
+        sizes = {name: emit.size(self.placer.size(size)) for name, size in call.dims.items()}
         tensors = iter([self._shaped(v, a, sizes) for v, a in zip(own, bound, strict=True)])
         given = [next(tensors) if is_binding(a) else self._as_it_is(a, sizes) for a in call.arguments]
         given += sizes.values()

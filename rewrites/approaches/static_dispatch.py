@@ -106,15 +106,8 @@ class Writer:
     # ---- constants ------------------------------------------------------------------------------------------------
 
     def _words(self, scalar: Scalar, sizes: Mapping[str, int | ir.Value]) -> list[ir.Value]:
-        kind = ir.Type.parse(scalar.element)
-        if scalar.number is not None:
-            value = emit.constant(scalar.number, kind)
-        elif scalar.dim is not None:
-            size = sizes[scalar.dim]
-            value = c_function_shim.cast_dim(emit.index(size) if isinstance(size, int) else size, kind)
-        else:
-            value = _on_host(self.placer.current(scalar.value), scalar.element)
-        return dispatch_words.pack(value, scalar.element)
+        value = c_function_shim.scalar_value(self.placer, scalar, sizes)
+        return dispatch_words.pack(_on_host(value, scalar.element), scalar.element)
 
     # ---- the executable -------------------------------------------------------------------------------------------
 

@@ -138,6 +138,11 @@ def index(number: int) -> ir.Value:
     return value("arith.constant", [], kind, value=ir.IntegerAttr.get(kind, number))
 
 
+def size(known: int | ir.Value) -> ir.Value:
+    """A size, which may be known, as a value."""
+    return index(known) if isinstance(known, int) else known
+
+
 def number(value: int | float | None, kind: ir.Type) -> ir.Attribute:
     """A number, which is known, of an integer, index or float type. Needs a current context."""
     assert value is not None

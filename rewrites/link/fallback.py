@@ -167,7 +167,7 @@ class _Splitter:
             return found
         asked = dim_conditions.names_in(call.when)
         sizes = {name: Placer(self.module).size(size) for name, size in call.match.dims.items() if name in asked}
-        values = {name: emit.index(size) if isinstance(size, int) else size for name, size in sizes.items()}
+        values = {name: emit.size(size) for name, size in sizes.items()}
         holds = workgroups.condition(call.when, values)
         fails = emit.value("arith.xori", [holds, emit.constant(1, flag)], flag)
         return fails if found is None else emit.value("arith.ori", [found, fails], flag)

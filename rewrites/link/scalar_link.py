@@ -101,7 +101,7 @@ def prepare(module: ir.Module, functions: Functions) -> None:
         _check_names(module, functions)
         inside = 0
         for variant in _variants(module):
-            marks = _marks(variant.op, name_in, functions)
+            marks = _marks(variant.op, functions)
             inside += len(marks)
             for mark, function in marks:
                 _check_types(mark, function)
@@ -109,7 +109,7 @@ def prepare(module: ir.Module, functions: Functions) -> None:
                 _prepare(variant, marks)
             elif variant.backend == _IN_C:
                 _widen(marks, variant.target)
-        if len(_marks(module.operation, name_in, functions)) > inside:
+        if len(_marks(module.operation, functions)) > inside:
             raise OpspliceError("a function on elements would be called outside of generated code")
 
 
@@ -123,7 +123,7 @@ def link(module: ir.Module, functions: Functions) -> None:
                 imported = {f.symbol for f in functions.values() if f.is_imported(variant.target)}
                 spirv_function.open_holes(variant.op, imported)
                 continue
-            for mark, function in _marks(variant.op, name_in, functions):
+            for mark, function in _marks(variant.op, functions):
                 with ir.InsertionPoint(mark), mark.location:
                     made = _call(list(mark.operands), mark.results[0].type, function, variant)
                 mark.results[0].replace_all_uses_with(made)
@@ -173,11 +173,9 @@ def _variants(module: ir.Module) -> Iterator[_Variant]:
                 yield _Variant(op, target, parse_target(target).backend, holder)
 
 
-def _marks(
-    op: ir.Operation, named: Callable[[ir.Operation], str | None], functions: Functions
-) -> list[tuple[ir.Operation, Function]]:
+def _marks(op: ir.Operation, functions: Functions) -> list[tuple[ir.Operation, Function]]:
     """The marks below an op, each with its function. Those of other specs are left to these."""
-    found = ((each, functions.get(named(each) or "")) for each in ops_in(op))
+    found = ((each, functions.get(name_in(each) or "")) for each in ops_in(op))
     return [(each, function) for each, function in found if function is not None]
 
 
@@ -190,7 +188,7 @@ def _check_names(module: ir.Module, functions: Functions) -> None:
     of_name = {function.stem: function for function in functions.values()}
     names = {each.name for each in functions.values()}
     for other in sorted(marked - names):
-        function = of_name.get(stem_of(other))
+        function = of_name.get(other.rpartition("_")[0])
         if function is not None:
             raise _clash(function)
     for variant in _variants(module):
@@ -348,8 +346,3 @@ def name_in(mark: ir.Operation) -> str | None:
         return None
     text = ir.StringAttr(mark.attributes["asm_string"]).value
     return text.removeprefix(WORD) if text.startswith(WORD) else None
-
-
-def stem_of(name: str) -> str:
-    """What a function's name begins with."""
-    return name.rpartition("_")[0]

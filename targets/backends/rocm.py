@@ -75,7 +75,7 @@ def _build_bitcode(data: bytes, output: Path, request: ArtifactRequest, target: 
     else:
         # The copy is what is checked, so that a file that changes meanwhile does no harm.
         output.write_bytes(data)
-        module = llvm.import_amdgcn(output, request.path.name)
+        module = llvm.import_bitcode(output, request.path.name, target)
     if module.symbols is not None:
         _check_links(module.symbols, request)
     return {"toolchain": toolchain, "notes": module.notes, "entry": ""}

@@ -210,17 +210,7 @@ def choose(target: CudaTarget) -> CudaCompiler:
 
 
 def _in_order() -> Iterator[CudaCompiler]:
-    chosen = os.environ.get(ENVIRONMENT_VARIABLE, "").strip()
-    if not chosen:
-        yield from (compiler for name in NAMES if (compiler := find(name)) is not None)
-        return
-    compiler = find(chosen) if chosen in NAMES else _from_path(chosen)
-    if compiler is None:
-        raise OpspliceError(
-            f"{ENVIRONMENT_VARIABLE} asks for {chosen}, which is not here",
-            hint=f"{HOW_TO_GET[chosen]}, or unset {ENVIRONMENT_VARIABLE}",
-        )
-    yield compiler
+    return toolchains.in_order(ENVIRONMENT_VARIABLE, HOW_TO_GET, find, _from_path)
 
 
 def _nvcc_flags(target: CudaTarget) -> list[str]:

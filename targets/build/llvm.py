@@ -105,20 +105,6 @@ def compile_amdgcn(source: Path, output: Path, target: RocmTarget) -> Module:
     return _module(answer, _foreign_note(answer, source.name, _AMDGCN))
 
 
-def import_amdgcn(source: Path, name: str) -> Module:
-    """Reads the names of a bitcode file as `import_bitcode` does; also refuses one for other than AMD's GPUs."""
-    _check_magic(source, name)
-    answer = _run({"do": "import", "source": str(source.absolute()), "output": None}, name)
-    if "unreadable" in answer:
-        return _unread(answer, name)
-    if _is_foreign(answer["made_for"], _AMDGCN):
-        raise OpspliceError(
-            f"{name} is bitcode for {answer['made_for']}, but the target is {_AMDGCN}",
-            hint=f"build it with --target={_AMDGCN}, or give LLVM IR (.ll)",
-        )
-    return _module(answer)
-
-
 def _compile(source: Path, output: Path, **options: str) -> dict[str, Any]:
     answer = _run({"do": "compile", "source": str(source.absolute()), "output": str(output), **options}, source.name)
     if "error" in answer:
@@ -127,7 +113,7 @@ def _compile(source: Path, output: Path, **options: str) -> dict[str, Any]:
     return answer
 
 
-def import_bitcode(source: Path, name: str, target: CpuTarget, *, neutral: Path | None = None) -> Module:
+def import_bitcode(source: Path, name: str, target: CpuTarget | RocmTarget, *, neutral: Path | None = None) -> Module:
     """Reads a bitcode file's names; with `neutral`, also writes it there without the CPU that its functions name,
     and without the name of its source.
 
@@ -136,17 +122,20 @@ def import_bitcode(source: Path, name: str, target: CpuTarget, *, neutral: Path 
     damaged, or is for another architecture: how C passes arguments and what its types are is settled in bitcode.
     """
     _check_magic(source, name)
-    answer = _run(
-        {"do": "import", "source": str(source.absolute()), "output": str(neutral.absolute()) if neutral else None}, name
-    )
+    output = str(neutral.absolute()) if neutral else None
+    answer = _run({"do": "import", "source": str(source.absolute()), "output": output}, name)
     if "unreadable" in answer:
         return _unread(answer, name)
     triple = answer["made_for"]
-    if triple and not triple.startswith("unknown") and archs.of_triple(triple) != target.arch:
-        raise OpspliceError(
-            f"{name} is bitcode for {triple}, but the target is {target.arch}",
-            hint=f"build it for {target.arch}, or give the source, which is built for each target",
-        )
+    if isinstance(target, RocmTarget):
+        wanted, is_other = _AMDGCN, _is_foreign(triple, _AMDGCN)
+        hint = f"build it with --target={_AMDGCN}, or give LLVM IR (.ll)"
+    else:
+        wanted = target.arch
+        is_other = bool(triple) and not triple.startswith("unknown") and archs.of_triple(triple) != wanted
+        hint = f"build it for {wanted}, or give the source, which is built for each target"
+    if is_other:
+        raise OpspliceError(f"{name} is bitcode for {triple}, but the target is {wanted}", hint=hint)
     return _module(answer)
 
 

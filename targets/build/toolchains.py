@@ -16,7 +16,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -235,16 +235,25 @@ def find_all() -> tuple[Toolchain, ...]:
     OPSPLICE_CC: `clang`, `zig`, `gcc`, or a command line that starts a clang or a gcc.
     Raises OpspliceError when OPSPLICE_CC names none that is here.
     """
-    chosen = os.environ.get(ENVIRONMENT_VARIABLE, "").strip()
+    return tuple(in_order(ENVIRONMENT_VARIABLE, HOW_TO_GET, find, _from_command))
+
+
+def in_order(
+    variable: str, how_to_get: Mapping[str, str], find: Callable[[str], Made | None], other: Callable[[str], Made]
+) -> Iterator[Made]:
+    """The compilers at hand, each found when it is asked for, or only the one that a variable of the environment names.
+
+    how_to_get: by name, in order of preference. find: by such a name. other: what the variable says else.
+    """
+    chosen = os.environ.get(variable, "").strip()
     if not chosen:
-        return tuple(toolchain for name in NAMES if (toolchain := find(name)) is not None)
-    toolchain = find(chosen) if chosen in NAMES else _from_command(chosen)
-    if toolchain is None:
-        raise OpspliceError(
-            f"{ENVIRONMENT_VARIABLE} asks for {chosen}, which is not here",
-            hint=f"{HOW_TO_GET[chosen]}, or unset {ENVIRONMENT_VARIABLE}",
-        )
-    return (toolchain,)
+        yield from (found for name in how_to_get if (found := find(name)) is not None)
+        return
+    compiler = find(chosen) if chosen in how_to_get else other(chosen)
+    if compiler is None:
+        hint = f"{how_to_get[chosen]}, or unset {variable}"
+        raise OpspliceError(f"{variable} asks for {chosen}, which is not here", hint=hint)
+    yield compiler
 
 
 def choose(target: CpuTarget, form: Form) -> Toolchain:

@@ -13,7 +13,7 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.runtime.direct_call import DirectCall
+from opsplice.runtime import to_host
 
 ELEMENTS = ("f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2", "i64", "i32", "i16", "i8", "i1")
 
@@ -68,13 +68,13 @@ def call(program, request):
 def copies(monkeypatch):
     """The arrays that calls copy."""
     copied = []
-    copy = DirectCall._copied
+    copy = to_host.on_device
 
-    def counted(self, array):
+    def counted(device, array):
         copied.append(array)
-        return copy(self, array)
+        return copy(device, array)
 
-    monkeypatch.setattr(DirectCall, "_copied", counted)
+    monkeypatch.setattr(to_host, "on_device", counted)
     return copied
 
 
