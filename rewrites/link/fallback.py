@@ -19,13 +19,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import fields
 from typing import Any
 
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.matchers.search.matches import Binding, Match
+from opsplice.matchers.terms.address import Layout
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.approaches import dynamic_function
 from opsplice.rewrites.ir import emit
@@ -42,13 +43,16 @@ from opsplice.rewrites.plan.actions import (
     KernelCall,
     Output,
     Scalar,
-    SumSize,
     Written,
+    Zeros,
 )
 from opsplice.spec_lang.dims import dim_conditions
 
 # Where executables have become variants, one for each target, and are not yet linked to each other.
 DROP_PHASE = "executable-sources"
+
+# What holds values of the program, besides tuples, mappings and layouts.
+_MADE_OF_VALUES = (KernelCall, Buffer, Scalar, Output, Zeros, Written, Argument, Binding, DimSize)
 
 # The query by which IREE itself chooses between the variants of an executable.
 _QUERY = "hal.executable.format"
@@ -231,77 +235,29 @@ def _on(call: Action, values: Mapping[Any, ir.Value], ops: Sequence[Any] = ()) -
 
     ops: what goes away with the copy.
     """
-    match = _moved(call.match, values)
+    inputs, dims = _exchanged(call.match.inputs, values), _exchanged(call.match.dims, values)
+    match = dataclasses.replace(call.match, inputs=inputs, dims=dims)
     if match.roots[0] in values:
         copied = (values[result].owner.operation for op in match.ops for result in op.results)
         roots = tuple(values[root] for root in match.roots)
         match = dataclasses.replace(match, roots=roots, ops=tuple(dict.fromkeys((*ops, *copied))))
-    mapped = call if isinstance(call, Insertion) else _mapped(call, values)
+    mapped = call if isinstance(call, Insertion) else _exchanged(call, values)
     return dataclasses.replace(mapped, match=match)
 
 
-def _mapped(call: KernelCall, values: Mapping[Any, ir.Value]) -> KernelCall:
-    """A call whose payload values are exchanged for others."""
-
-    size, layout = partial(_size, values), partial(_layout, values)
-
-    def given(old: Any) -> Any:
-        if isinstance(old, KernelCall):
-            return _mapped(old, values)
-        return computed(old) if isinstance(old, Written) else values.get(old, old)
-
-    def argument(old: Buffer | Scalar) -> Buffer | Scalar:
-        value = given(old.value)
-        if isinstance(old, Scalar):
-            return dataclasses.replace(old, value=value)
-        return dataclasses.replace(old, value=value, layout=layout(old.layout), copy=layout(old.copy))
-
-    def computed(old: Written) -> Written:
-        return dataclasses.replace(old, arguments=tuple(map(operand, old.arguments)), sizes=tuple(map(size, old.sizes)))
-
-    def operand(old: Argument) -> Argument:
-        return dataclasses.replace(old, binding=_bound(old.binding, values), sizes=tuple(map(size, old.sizes)))
-
-    def output(old: Output) -> Output:
-        root, sizes = values.get(old.root, old.root), tuple(map(size, old.sizes))
-        return dataclasses.replace(old, root=root, sizes=sizes, layout=layout(old.layout), copy=layout(old.copy))
-
-    return dataclasses.replace(
-        call,
-        arguments=tuple(map(argument, call.arguments)),
-        outputs=tuple(map(output, call.outputs)),
-        dims={n: tuple(map(size, s)) if isinstance(s, tuple) else size(s) for n, s in call.dims.items()},
-    )
-
-
-def _moved(match: Match, values: Mapping[Any, ir.Value]) -> Match:
-    """A match whose payload values are exchanged for others."""
-
-    size = partial(_size, values)
-    inputs = {name: _bound(binding, values) for name, binding in match.inputs.items()}
-    dims = {n: tuple(map(size, s)) if isinstance(s, tuple) else size(s) for n, s in match.dims.items()}
-    return dataclasses.replace(match, inputs=inputs, dims=dims)
-
-
-def _bound(binding: Binding, values: Mapping[Any, ir.Value]) -> Binding:
-    places = tuple((values.get(base, base), _layout(values, lies)) for base, lies in binding.places)
-    return dataclasses.replace(binding, value=values.get(binding.value, binding.value), places=places)
-
-
-def _size(values: Mapping[Any, ir.Value], old: Any) -> Any:
+def _exchanged(old: Any, values: Mapping[Any, ir.Value]) -> Any:
+    """What calls and matches are made of, with other payload values."""
+    if isinstance(old, ir.Value):
+        return values.get(old, old)
     if isinstance(old, tuple):
-        return tuple(_size(values, each) for each in old)
-    if isinstance(old, SumSize):
-        dims = tuple((name, _size(values, size)) for name, size in old.dims)
-        return dataclasses.replace(old, dims=dims, wanted=_size(values, old.wanted))
-    return dataclasses.replace(old, value=values.get(old.value, old.value)) if isinstance(old, DimSize) else old
-
-
-def _layout(values: Mapping[Any, ir.Value], old: Any) -> Any:
-    def atom(part: Any) -> Any:
-        return _size(values, part) if isinstance(part, DimSize) else values.get(part, part)
-
-    return None if old is None else old.renamed(atom)
+        return tuple(_exchanged(each, values) for each in old)
+    if isinstance(old, Mapping):
+        return {name: _exchanged(each, values) for name, each in old.items()}
+    if isinstance(old, Layout):
+        return old.renamed(lambda atom: _exchanged(atom, values))
+    if not isinstance(old, _MADE_OF_VALUES):
+        return old
+    return dataclasses.replace(old, **{f.name: _exchanged(getattr(old, f.name), values) for f in fields(old)})
 
 
 # ---- executables -----------------------------------------------------------------------------------------------------
