@@ -35,7 +35,7 @@ from opsplice.matchers.patterns.nodes import (
     Window,
     Within,
 )
-from opsplice.matchers.patterns.scopes import Maker, Scope, asked_values, renamed, scoped, type_of
+from opsplice.matchers.patterns.scopes import Maker, Scope, asked_values, is_rearranged, renamed, scoped, type_of
 from opsplice.matchers.terms.attributes import attribute_text
 from opsplice.matchers.terms.canonical import canonical, combiner
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce
@@ -118,31 +118,11 @@ class _Builder:
             conditions=tuple(self.conditions),
             variables=self.variables,
             factors=tuple(self.factors),
-            rearranged=self._is_rearranged(pattern.results[0], pattern),
+            rearranged=is_rearranged(pattern.results[0], pattern, self.patterns),
             through=frozenset(self.through),
             spans=self.spans,
             size=sum(isinstance(node, (Apply, Reduce, Whole, Number)) for node in self.nodes.values()),
         )
-
-    def _is_rearranged(self, expr: tree.Expr, pattern: tree.Pattern) -> bool:
-        if isinstance(expr, tree.Name):
-            made = ((let, let.names.index(expr.name)) for let in pattern.body if expr.name in let.names)
-            let, position = next(made)
-            return self._is_rearranged(let.expr, pattern) if len(let.names) == 1 else self._uses(let.expr, position)
-        if isinstance(expr, tree.Alternatives):
-            return any(self._is_rearranged(option, pattern) for option in expr.options)
-        if isinstance(expr, tree.Setting):
-            return self._is_rearranged(expr.arg, pattern)
-        if isinstance(expr, tree.Call) and expr.optional and self._is_rearranged(expr.args[0], pattern):
-            return True
-        return isinstance(expr, tree.Rearrange) or self._uses(expr, 0)
-
-    def _uses(self, expr: tree.Expr, position: int) -> bool:
-        """Whether an expression uses a pattern whose result is rearranged."""
-        if not isinstance(expr, tree.Call) or expr.quoted or expr.callee not in self.patterns:
-            return False
-        used = self.patterns[expr.callee]
-        return self._is_rearranged(used.results[position], used)
 
     def _node(self, key: Any, make: Callable[[], Node]) -> Node:
         """One object for each node, so that equal parts of a pattern are the same part."""

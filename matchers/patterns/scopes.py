@@ -70,3 +70,22 @@ def asked_values(condition: tree.Condition) -> set[str]:
 
 def type_of(name: str, pattern: tree.Pattern) -> tree.Type | None:
     return next((p.type for p in pattern.parameters if p.name == name), None)
+
+
+def is_rearranged(
+    expr: tree.Expr, pattern: tree.Pattern, patterns: Mapping[str, tree.Pattern], result: int = 0
+) -> bool:
+    """Whether a result of an expression is a transpose or a broadcast of what an op makes, so a view in a program."""
+    if isinstance(expr, tree.Name):
+        let = next(let for let in pattern.body if expr.name in let.names)
+        return is_rearranged(let.expr, pattern, patterns, let.names.index(expr.name))
+    if isinstance(expr, tree.Setting):
+        return is_rearranged(expr.arg, pattern, patterns)
+    if isinstance(expr, tree.Alternatives):
+        return any(is_rearranged(option, pattern, patterns) for option in expr.options)
+    if not isinstance(expr, tree.Call):
+        return isinstance(expr, tree.Rearrange)
+    if expr.optional and is_rearranged(expr.args[0], pattern, patterns):
+        return True
+    used = None if expr.quoted else patterns.get(expr.callee)
+    return used is not None and is_rearranged(used.results[result], used, patterns)

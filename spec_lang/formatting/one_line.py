@@ -86,24 +86,19 @@ def signature(kernel: tree.Kernel) -> str:
 
 def clause_text(clause: tree.ArtifactClause, file: str = "") -> str:
     """A clause of a kernel as it is written. file: what stands for the path, "" for the path itself."""
-    words = [clause.backend]
-    if clause.arch is not None:
-        words.append(clause.arch)
-    if needed := [*clause.features, *map(str, clause.limits)]:
-        words.append(f"when {' and '.join(needed)}")
-    if file or clause.path:
-        words.append(file or quote(clause.path))
-    if clause.form is not None:
-        words.append(f"as {clause.form}")
-    if clause.flags is not None:
-        words.append(f"flags {quote(clause.flags)}")
-    if clause.links:
-        words.append(f"links {quote(shlex.join(clause.links))}")
-    if clause.shared:
-        words.append(f"shared {clause.shared}")
-    if clause.takes:
-        words.append(f"takes {quote(', '.join(clause.takes))}")
-    return " ".join(words)
+    needed = " and ".join([*clause.features, *map(str, clause.limits)])
+    path = file or (quote(clause.path) if clause.path else "")
+    modifiers = {
+        "when": needed,
+        "": path,
+        "as": clause.form,
+        "flags": None if clause.flags is None else quote(clause.flags),
+        "links": quote(shlex.join(clause.links)) if clause.links else None,
+        "shared": clause.shared,
+        "takes": quote(", ".join(clause.takes)) if clause.takes else None,
+    }
+    written = (f"{word} {value}".lstrip() for word, value in modifiers.items() if value)
+    return " ".join([clause.backend, *filter(None, (clause.arch,)), *written])
 
 
 def condition_text(condition: tree.Condition) -> str:
@@ -120,15 +115,14 @@ def condition_text(condition: tree.Condition) -> str:
             plain = isinstance(call, tree.Call) and not (tail_text(call) or call.optional)
             return f"{condition.value} is {'not ' * condition.negated}{form if plain else f'({form})'}"
     if condition.op == "not":
-        (operand,) = condition.operands
-        bare = not isinstance(operand, tree.Logical) or operand.op == "not"
-        return f"not {condition_text(operand)}" if bare else f"not ({condition_text(operand)})"
-    parts = []
-    for operand in condition.operands:
-        bare = not isinstance(operand, tree.Logical) or operand.op == "not"
-        bare = bare or (condition.op == "or" and isinstance(operand, tree.Logical) and operand.op == "and")
-        parts.append(condition_text(operand) if bare else f"({condition_text(operand)})")
-    return f" {condition.op} ".join(parts)
+        return f"not {_operand_text(condition, condition.operands[0])}"
+    return f" {condition.op} ".join(_operand_text(condition, operand) for operand in condition.operands)
+
+
+def _operand_text(outer: tree.Logical, operand: tree.Condition) -> str:
+    text = condition_text(operand)
+    is_bare = not isinstance(operand, tree.Logical) or operand.op == "not" or (outer.op, operand.op) == ("or", "and")
+    return text if is_bare else f"({text})"
 
 
 def arithmetic_text(value: tree.DimExpr) -> str:
