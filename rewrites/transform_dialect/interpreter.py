@@ -34,13 +34,7 @@ _ENTRY, _TUNING = "__transform_main", "__kernel_config"
 ENTRIES = (_ENTRY, _TUNING)
 _SEQUENCE = "transform.named_sequence"
 # Ops that change no program, by how their names begin, and those of whose changes marks tell.
-_READING = (
-    "transform.match.",
-    "transform.iree.match.",
-    "transform.get_",
-    "transform.param.",
-    "transform.type_conversion.",
-)
+_READING = tuple(f"transform.{name}" for name in ("match.", "iree.match.", "get_", "param.", "type_conversion."))
 _TOLD_OF = frozenset(
     {
         *transform_pairs.CALLS,

@@ -12,16 +12,8 @@ from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import Diagnostic, did_you_mean, warning
 
 # Ops on elements that the language has no word for.
-_FURTHER = frozenset(
-    {
-        "arith.addui_extended",
-        "arith.constant",
-        "arith.mulsi_extended",
-        "arith.mului_extended",
-        "math.sincos",
-    }
-)
-_ELEMENTWISE = frozenset({op.full_name for op in vocabulary.OPS.values()} | _FURTHER)
+_FURTHER = ("arith.addui_extended", "arith.constant", "arith.mulsi_extended", "arith.mului_extended", "math.sincos")
+_ELEMENTWISE = frozenset([*(op.full_name for op in vocabulary.OPS.values()), *_FURTHER])
 # How the names of ops end that make no value, in any dialect.
 _ENDING = frozenset(
     {"br", "cond_br", "func", "global", "initializer", "module", "return", "store", "terminator", "yield"}

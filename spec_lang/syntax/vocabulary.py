@@ -196,32 +196,13 @@ def is_elementwise(name: str) -> bool:
 
 # ---- reductions ------------------------------------------------------------------------------------------------------
 
-
-def _lowest(element: str) -> int:
-    return -(1 << (width(element) - 1))
-
-
-def _highest(element: str) -> int:
-    return -1 - _lowest(element)
-
-
-_IDENTITIES: dict[str, Callable[[str], int | float]] = {
-    "addf": lambda _: 0.0,
-    "mulf": lambda _: 1.0,
-    "maximumf": lambda _: float("-inf"),
-    "minimumf": lambda _: float("inf"),
-    "maxnumf": lambda _: float("-inf"),
-    "minnumf": lambda _: float("inf"),
-    "addi": lambda _: 0,
-    "muli": lambda _: 1,
-    "maxsi": _lowest,
-    "minsi": _highest,
-    "maxui": lambda _: 0,
-    "minui": lambda _: -1,
-    "andi": lambda _: -1,
-    "ori": lambda _: 0,
-    "xori": lambda _: 0,
-}
+# Of some the number depends on the element type.
+_IDENTITIES: dict[str, float | Callable[[str], int]] = {
+    "addf": 0.0, "mulf": 1.0, "maximumf": -math.inf, "minimumf": math.inf, "maxnumf": -math.inf, "minnumf": math.inf,
+    "addi": 0, "muli": 1,
+    "maxsi": lambda element: -(1 << (width(element) - 1)), "minsi": lambda element: (1 << (width(element) - 1)) - 1,
+    "maxui": 0, "minui": -1, "andi": -1, "ori": 0, "xori": 0,
+}  # fmt: skip
 COMBINERS = tuple(_IDENTITIES)
 
 
@@ -237,5 +218,7 @@ def identity(combiner: str, element: str) -> int | float | None:
     op = find(combiner)
     if op is None or op.name not in _IDENTITIES:
         return None
-    works = is_float(element) if op.result == "F" else is_integer(element)
-    return _IDENTITIES[op.name](element) if works else None
+    if not (is_float(element) if op.result == "F" else is_integer(element)):
+        return None
+    found = _IDENTITIES[op.name]
+    return found(element) if callable(found) else found

@@ -12,16 +12,9 @@ from opsplice.rewrites.transform_dialect.importing import includes
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 
 _NAVIGATION = frozenset(
-    {
-        "transform.get_defining_op",
-        "transform.get_operand",
-        "transform.get_producer_of_operand",
-        "transform.get_result",
-        "transform.merge_handles",
-    }
+    f"transform.{name}"
+    for name in ("get_defining_op", "get_operand", "get_producer_of_operand", "get_result", "merge_handles")
 )
-
-
 ANY = "*.*"
 # What the interpreter compares by its name alone in a template.
 NAME_ONLY = "match.operation_name_only"

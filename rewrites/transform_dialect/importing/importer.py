@@ -38,16 +38,7 @@ from opsplice.spec_lang.syntax.spec_errors import SpecError
 
 _CANONICAL = "transform.apply_patterns.canonicalization"
 # Ops of the entry that clean up, which rules do by themselves; before matching two of them are passes.
-_ENTRY_OPS = frozenset(
-    {
-        "transform.apply_cse",
-        "transform.apply_dce",
-        "transform.apply_patterns",
-        _CANONICAL,
-        "transform.print",
-        "transform.yield",
-    }
-)
+_ENTRY_OPS = frozenset(f"transform.{name}" for name in ("apply_cse", "apply_dce", "apply_patterns", "print", "yield"))
 _DAG = "transform.iree.match.cast_compatible_dag_from_root"
 _PASS = "transform.apply_registered_pass"
 
@@ -142,7 +133,7 @@ class _Importer:
         elif op.name == _CANONICAL and not self.stage:
             cleaning = op.parent.operation
             self._pass(cleaning, handles.get(cleaning.operands[0]), "canonicalize")
-        elif op.name not in _ENTRY_OPS and not follow(op, handles):
+        elif op.name not in (*_ENTRY_OPS, _CANONICAL) and not follow(op, handles):
             raise UnreadableError(op, "an op of the entry that rules have no words for")
 
     def _foreach_match(self, op: ir.Operation, handles: dict[ir.Value, Handle]) -> None:

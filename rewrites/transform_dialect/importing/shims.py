@@ -22,10 +22,8 @@ _ARCHS = {"x86_64": "x86_64", "arm_64": "aarch64", "riscv_64": "riscv64"}
 # Sizes are not negative, so that most signed and unsigned ops say the same of them.
 _INFIX = {"arith.addi": "+", "arith.subi": "-", "arith.muli": "*", "arith.remui": "%"}
 _DIVISIONS = {
-    "arith.ceildivui": "ceildiv",
-    "arith.ceildivsi": "ceildiv",
-    "arith.divui": "floordiv",
-    "arith.floordivsi": "floordiv",
+    **dict.fromkeys(("arith.ceildivui", "arith.ceildivsi"), "ceildiv"),
+    **dict.fromkeys(("arith.divui", "arith.floordivsi"), "floordiv"),
 }
 _FUNCTIONS = _DIVISIONS | {"arith.minui": "min", "arith.minsi": "min", "arith.maxui": "max", "arith.maxsi": "max"}
 
