@@ -120,10 +120,8 @@ class _Writer:
             known = vocabulary.find(part.op) if isinstance(part, Elementwise) else None
             mixed = isinstance(part, Contraction) and any(part.widened)
             if mixed or (known is not None and known.is_cast and vocabulary.is_float(part.element)):
-                raise OpspliceError(
-                    "the computation converts between element types, which fixes them",
-                    hint="capture it without --element-variable",
-                )
+                message = "the computation converts between element types, which fixes them"
+                raise OpspliceError(message, hint="capture it without --element-variable")
         return element
 
     # ---- types ----------------------------------------------------------------------------------------------------

@@ -140,10 +140,8 @@ class _Selection:
         while (source := self._same_elements(op)) is not None:
             made = defining_op(source)
             if made is None or not self._is_tensor(source) or made.name.startswith("hal."):
-                raise OpspliceError(
-                    f"nothing is computed at {location_text(op)}: {op.name} gives an argument another shape",
-                    hint="point at an op that computes; without --at, capture lists them",
-                )
+                message = f"nothing is computed at {location_text(op)}: {op.name} gives an argument another shape"
+                raise OpspliceError(message, hint="point at an op that computes; without --at, capture lists them")
             op = made
         return op
 
@@ -187,10 +185,8 @@ class _Selection:
             if op in reached and (op in tops or any(defining_op(v) in lead for v in _read(op))):
                 lead.add(op)
         if not all(sink in lead for sink in sinks):
-            raise OpspliceError(
-                "the result of --at does not depend on the result of --to",
-                hint="--to is where the computation starts, further up in the program",
-            )
+            hint = "--to is where the computation starts, further up in the program"
+            raise OpspliceError("the result of --at does not depend on the result of --to", hint=hint)
         return frozenset(lead)
 
     def _cone(self, starts: Sequence[ir.Operation]) -> tuple[set[ir.Operation], set[ir.Operation]]:

@@ -241,9 +241,8 @@ def _check_kernel_results(kernel: tree.Kernel, dims: dict[str, Dim], report: Rep
             continue
         assert isinstance(result.type, TensorType), "scalar kernels are judged by themselves"
         if result.name in names:
-            report(
-                error(result.span, f"{result.name} is declared twice", "give the result a name of its own: y: f32[n]")
-            )
+            advice = "give the result a name of its own: y: f32[n]"
+            report(error(result.span, f"{result.name} is declared twice", advice))
         names.add(result.name)
         _check_kernel_type(result.type, kernel, report)
         element = result.type.element

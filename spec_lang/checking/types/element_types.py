@@ -13,20 +13,9 @@ Report = Callable[[Diagnostic], None]
 
 # What people write who come from other languages.
 _ELEMENT_ALIASES = {
-    "float": "f32",
-    "double": "f64",
-    "half": "f16",
-    "bool": "i1",
-    "int": "i32",
-    "long": "i64",
-    "float32": "f32",
-    "float64": "f64",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "int8": "i8",
-    "int32": "i32",
-    "int64": "i64",
-}
+    "float": "f32", "double": "f64", "half": "f16", "bool": "i1", "int": "i32", "long": "i64", "float32": "f32",
+    "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int8": "i8", "int32": "i32", "int64": "i64",
+}  # fmt: skip
 
 
 def check_element(element: ScalarType, variables: tuple[tree.TypeVariable, ...], report: Report) -> bool:
@@ -44,9 +33,6 @@ def check_element(element: ScalarType, variables: tuple[tree.TypeVariable, ...],
     advice = f"did you mean {near}?" if near else did_you_mean(name, [*known, *vocabulary.COMMON_ELEMENTS])
     if advice is None and name.isupper():
         advice = f"a type variable is declared after the name: <{name}>"
-    report(
-        error(
-            element.span, f"unknown element type {name}", advice or f"there are {' '.join(vocabulary.COMMON_ELEMENTS)}"
-        )
-    )
+    advice = advice or f"there are {' '.join(vocabulary.COMMON_ELEMENTS)}"
+    report(error(element.span, f"unknown element type {name}", advice))
     return False

@@ -223,19 +223,15 @@ class _Inference:
             if len(made) == 1:
                 return made[0]
             names = ", ".join(f"r{i}" for i in range(len(made)))
-            raise Misfit(
-                call.span, f"{call.callee} has {len(made)} results", f"bind them all: {names} = {call.callee}(...)"
-            )
+            advice = f"bind them all: {names} = {call.callee}(...)"
+            raise Misfit(call.span, f"{call.callee} has {len(made)} results", advice)
         for arg in call.args:
             self.value(arg)
         if "<" in call.callee:
             return None  # reported where ops were put in
-        raise Misfit(
-            call.callee_span,
-            f"unknown op or pattern {call.callee}",
-            did_you_mean(call.callee, [*vocabulary.OPS, *self.signatures])
-            or f'any op can be named in quotes: "dialect.{call.callee.rpartition(".")[2]}"(...)',
-        )
+        near = did_you_mean(call.callee, [*vocabulary.OPS, *self.signatures])
+        advice = near or f'any op can be named in quotes: "dialect.{call.callee.rpartition(".")[2]}"(...)'
+        raise Misfit(call.callee_span, f"unknown op or pattern {call.callee}", advice)
 
     def quoted(self, call: tree.Call) -> Type | None:
         for arg in call.args:
@@ -341,11 +337,8 @@ class _Inference:
         op = vocabulary.find(expr.combiner)
         if op is None or op.name not in vocabulary.COMBINERS:
             near = did_you_mean(expr.combiner, vocabulary.COMBINERS)
-            raise Misfit(
-                expr.combiner_span,
-                f"{expr.combiner} cannot reduce",
-                near or f"the ops that can are {' '.join(vocabulary.COMBINERS)}",
-            )
+            advice = near or f"the ops that can are {' '.join(vocabulary.COMBINERS)}"
+            raise Misfit(expr.combiner_span, f"{expr.combiner} cannot reduce", advice)
         binding = bind_labels(expr.subscripts, (expr.arg,), [value], self.dims)
         check_labels(expr.subscripts, "reduce")
         if set(expr.subscripts.operands[0]) == set(expr.subscripts.result):
@@ -382,9 +375,8 @@ class _Inference:
         if call.attributes:
             self.fail(call.attributes[0].span, "a pattern takes no attributes", "they belong to ops")
         if len(values) != len(used.parameters):
-            raise Misfit(
-                call.span, f"{call.callee} takes {counted(len(used.parameters), 'value')}, found {len(values)}"
-            )
+            count = counted(len(used.parameters), "value")
+            raise Misfit(call.span, f"{call.callee} takes {count}, found {len(values)}")
         binding = Binding(used.variables, self.variables)
         pairs = list(zip(call.args, used.parameters, values, strict=True))
         for arg, parameter, value in pairs:
@@ -396,9 +388,8 @@ class _Inference:
         for arg, parameter, value in pairs:
             if isinstance(value, Number):
                 if parameter.type.dims:
-                    raise Misfit(
-                        arg.span, f"{call.callee} takes a {parameter.type} as {parameter.name}, not a constant"
-                    )
+                    message = f"{call.callee} takes a {parameter.type} as {parameter.name}, not a constant"
+                    raise Misfit(arg.span, message)
                 wanted = binding.apply(parameter.type)
                 if wanted is not None:
                     self._settle(arg, value, wanted.element.name)
