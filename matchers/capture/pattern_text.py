@@ -288,9 +288,8 @@ def number_text(value: int | float, element: str) -> str:
 
 def base_name(part: Part) -> str:
     if isinstance(part, Reduction):
-        return {"addf": "total", "addi": "total", "mulf": "product"}.get(
-            short(part.combiner), _LET_NAMES.get(short(part.combiner), "t")
-        )
+        names = _LET_NAMES | {"addf": "total", "addi": "total", "mulf": "product"}
+        return names.get(short(part.combiner), "t")
     if isinstance(part, Contraction):
         return "product"
     if isinstance(part, Elementwise):

@@ -290,10 +290,8 @@ class _Reasoner:
         found = self._label_names(stop.given)
         pack = self._turned_pack()
         if pack is not None:
-            self.wanted, self.found = (
-                f"{name} with the dims of ...{pack} as the result has them",
-                "another order of them",
-            )
+            self.wanted = f"{name} with the dims of ...{pack} as the result has them"
+            self.found = "another order of them"
             return f"let the pattern end before the program transposes {name}, or {_ANY_LAYOUT}"
         if wanted == found or not found:
             return "each dim must run as the pattern's labels do"

@@ -108,9 +108,8 @@ class _Builder:
             kind = self.types.get(expr)
             labels = self._labels_of(kind)
             element = scope.element(kind) if "cast" in self.through else ""
-            results.append(
-                Result(self._lower(expr, labels, scope), labels, element if element in self.variables else "")
-            )
+            element = element if element in self.variables else ""
+            results.append(Result(self._lower(expr, labels, scope), labels, element))
         return Graph(
             pattern=pattern,
             results=tuple(results),

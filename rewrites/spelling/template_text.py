@@ -164,12 +164,7 @@ class Writer:
         if self.spelling.transposes == "linalg.transpose" and len(leaf.axes) == len(leaf.dims):
             order = [leaf.axes.index(i) for i in range(len(leaf.dims))]
             out = self.empty(leaf.element, leaf.dims)
-            result = replace(out, name=self.name())
-            self.lines.append(
-                f"{result.name} = linalg.transpose ins({leaf.tensor.name} : {leaf.tensor.type}) "
-                f"outs({out.name} : {out.type}) permutation = {order}"
-            )
-            return result
+            return self._written_to(out, "linalg.transpose", [leaf.tensor], f" permutation = {order}")
         out = self.empty(leaf.element, leaf.dims)
         maps = [[*leaf.axes], list(range(len(leaf.dims)))]
         return self.generic([leaf.tensor], out, maps, ["parallel"] * len(leaf.dims), ["%in.0"], [], "%in.0")
@@ -188,13 +183,9 @@ class Writer:
         loops = ", ".join(f"d{i}" for i in range(len(iterators)))
         written = ", ".join(f"affine_map<({loops}) -> ({', '.join(f'd{i}' for i in m)})>" for m in maps)
         kinds = ", ".join(f'"{i}"' for i in iterators)
-        given = f"ins({', '.join(t.name for t in inputs)} : {', '.join(t.type for t in inputs)})" if inputs else ""
         arguments = [f"{n}: {t.element}" for n, t in zip(names, inputs, strict=True)]
-        result = replace(out, name=self.name())
-        self.lines.append(
-            f"{result.name} = linalg.generic {{indexing_maps = [{written}], iterator_types = [{kinds}]}} "
-            f"{given} outs({out.name} : {out.type}) {{"
-        )
+        op = f"linalg.generic {{indexing_maps = [{written}], iterator_types = [{kinds}]}}"
+        result = self._written_to(out, op, inputs, " {")
         self.lines.append(f"^bb0({', '.join([*arguments, f'%out.0: {out.element}'])}):")
         self.lines.extend(f"  {line}" for line in body)
         self.lines.append(f"  linalg.yield {yielded} : {out.element}")
@@ -203,11 +194,7 @@ class Writer:
 
     def reduce(self, value: Tensor, out: Tensor, axes: Sequence[int], body: Sequence[str], yielded: str) -> Tensor:
         """A linalg.reduce over some axes of a tensor."""
-        result = replace(out, name=self.name())
-        self.lines.append(
-            f"{result.name} = linalg.reduce ins({value.name} : {value.type}) outs({out.name} : {out.type}) "
-            f"dimensions = {list(axes)}"
-        )
+        result = self._written_to(out, "linalg.reduce", [value], f" dimensions = {list(axes)}")
         self.lines.append(f"  (%in.0: {value.element}, %out.0: {out.element}) {{")
         self.lines.extend(f"    {line}" for line in body)
         self.lines.append(f"    linalg.yield {yielded} : {out.element}")
@@ -239,13 +226,7 @@ class Writer:
         return result
 
     def fill(self, scalar: Tensor, dims: tuple[Size, ...]) -> Tensor:
-        out = self.empty(scalar.element, dims)
-        result = replace(out, name=self.name())
-        self.lines.append(
-            f"{result.name} = linalg.fill ins({scalar.name} : {scalar.element}) outs({out.name} : {out.type}) "
-            f"-> {result.type}"
-        )
-        return result
+        return self.named("linalg.fill", [scalar], self.empty(scalar.element, dims))
 
     def empty(self, element: str, dims: tuple[Size, ...]) -> Tensor:
         out = Tensor(self.name(), element, dims)
@@ -264,12 +245,13 @@ class Writer:
         return self._sizes[axis]
 
     def named(self, op: str, args: Sequence[Tensor], start: Tensor) -> Tensor:
-        result = replace(start, name=self.name())
-        operands = ", ".join(a.name for a in args)
-        types = ", ".join(a.type for a in args)
-        self.lines.append(
-            f"{result.name} = {op} ins({operands} : {types}) outs({start.name} : {start.type}) -> {result.type}"
-        )
+        return self._written_to(start, op, args, f" -> {start.type}")
+
+    def _written_to(self, out: Tensor, op: str, args: Sequence[Tensor], rest: str) -> Tensor:
+        """What an op makes of its operands in the place of a tensor."""
+        result = replace(out, name=self.name())
+        given = f"ins({', '.join(a.name for a in args)} : {', '.join(a.type for a in args)}) " if args else ""
+        self.lines.append(f"{result.name} = {op} {given}outs({out.name} : {out.type}){rest}")
         return result
 
 

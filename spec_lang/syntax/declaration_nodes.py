@@ -260,9 +260,8 @@ class Nodes(ExpressionNodes):
             self._fail(rest, "an annotation sets the attributes that it names", "annotate p with {my.tag = 1}")
         for attribute in attributes:
             if attribute.absent or attribute.variables or attribute.choices:
-                self._fail(
-                    attribute.span, "what is set has one value", "write name = value, or the name alone for a unit"
-                )
+                advice = "write name = value, or the name alone for a unit"
+                self._fail(attribute.span, "what is set has one value", advice)
         return self._rule(head, close, self._span(word, close), attributes=attributes)
 
     def kept(self, parts: list[Any]) -> tree.Rule:

@@ -83,9 +83,8 @@ class ExpressionNodes(ConditionNodes):
     def _no_rest(self, args: tuple[Any, ...]) -> None:
         token = next((a for a in args if isinstance(a, Token)), None)
         if token is not None:
-            self._fail(
-                token, "only an op in quotes takes any further operands, as its last ones", '"dialect.op"(x, ...)'
-            )
+            message = "only an op in quotes takes any further operands, as its last ones"
+            self._fail(token, message, '"dialect.op"(x, ...)')
 
     def _uses(
         self, word: Token, optional: Token | None, args: tuple[Any, ...], attributes: Any, type_: Any, close: Token

@@ -119,9 +119,8 @@ class ByName:
         number = places[0]
         if op.name.endswith("init"):
             if "num_inputs" not in of.counts:
-                raise UnreadableError(
-                    op, "an operand to write to, where nothing before it asks for the number of inputs"
-                )
+                why = "an operand to write to, where nothing before it asks for the number of inputs"
+                raise UnreadableError(op, why)
             number += of.counts["num_inputs"]
         is_value = str(op.results[0].type) == "!transform.any_value"
         self.handles[op.results[0]] = (of.value(number, is_result=False),) if is_value else of.producer(number, op)
@@ -264,12 +263,11 @@ class _NamedTemplate:
     def _sizes(self, asked: Asked) -> list[int | None]:
         """The sizes of an operand's dims, None for those that are not known."""
         count = max(asked.axes, default=-1) + 1
-        if asked.kind is None:
+        kind, sizes = asked.kind, []
+        if kind is None:
             return [None] * count
-        kind = asked.kind if isinstance(asked.kind, ir.RankedTensorType) else None
-        sizes = (
-            [] if kind is None else [None if kind.is_dynamic_dim(i) else kind.get_dim_size(i) for i in range(kind.rank)]
-        )
+        if isinstance(kind, ir.RankedTensorType):
+            sizes = [None if kind.is_dynamic_dim(i) else kind.get_dim_size(i) for i in range(kind.rank)]
         if count > len(sizes):
             raise UnreadableError(self.root.op, "it never holds: a check of a dim that the type does not have")
         return sizes
@@ -292,9 +290,8 @@ def _iterators(named: NamedOp) -> list[str]:
     if rank is None and not named.loops:
         return []
     if named.names != (_GENERIC,):
-        raise UnreadableError(
-            named.op, f"loops of other ops than {_GENERIC}, which alone has their kinds as an attribute"
-        )
+        why = f"loops of other ops than {_GENERIC}, which alone has their kinds as an attribute"
+        raise UnreadableError(named.op, why)
     if rank is None or rank > _MOST_LOOPS:
         raise UnreadableError(named.op, f"kinds of loops without their number, or of more than {_MOST_LOOPS}")
     kinds = [set(_KINDS) for _ in range(rank)]

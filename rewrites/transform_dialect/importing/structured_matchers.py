@@ -196,9 +196,8 @@ def _attention(op: ir.Operation, maps: Sequence[_Map], name: str, results: int) 
     """An attention of some name that makes its result and, where there are more, values for each row."""
     given = len(maps) - results
     if given not in (4, 5):
-        raise UnreadableError(
-            op, f"{len(maps)} indexing maps, where it has {4 + results}, or {5 + results} with a mask"
-        )
+        why = f"{len(maps)} indexing maps, where it has {4 + results}, or {5 + results} with a mask"
+        raise UnreadableError(op, why)
     elements = _types(op, "query_type", "key_type", "value_type")
     elements += _types(op, "scale_type") if "scale_type" in op.attributes else elements[:1]
     elements += ["i1"] * (given - 4) + _types(op, *("output_type", "max_type", "sum_type")[:results])

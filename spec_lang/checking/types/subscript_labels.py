@@ -26,9 +26,8 @@ def bind_new_labels(expr: tree.Rearrange, binding: Binding, dims: dict[str, Dim]
     before, after = [str(label) for label in expr.subscripts.operands[0]], expr.subscripts.result
     lost = [label for label in before if label not in after]
     if lost:
-        raise Misfit(
-            expr.subscripts.span, f"broadcast must keep every label, but the result lacks {lost[0]}", "see reduce"
-        )
+        message = f"broadcast must keep every label, but the result lacks {lost[0]}"
+        raise Misfit(expr.subscripts.span, message, "see reduce")
     added = [label for label in after if label not in before]
     if not added:
         raise Misfit(expr.subscripts.span, "no label is added, so nothing is repeated", "see transpose")
