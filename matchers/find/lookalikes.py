@@ -42,7 +42,7 @@ from opsplice.matchers.patterns.nodes import (
 )
 from opsplice.matchers.terms.attributes import ROUNDING
 from opsplice.matchers.terms.ops.constant_ops import FRONTEND_CONSTANTS
-from opsplice.matchers.terms.terms import Apply, Reduce
+from opsplice.matchers.terms.terms import Apply, Constant, Reduce
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # Structured ops whose name does not say what their body computes.
@@ -73,7 +73,7 @@ _NAMED = WANTED | ENDING
 # What patterns are made of whose search reads what views read and nothing else.
 _LOCAL = frozenset(
     {Accumulated, Anything, Apply, Choice, Form, Input, Label, Named, Number, Product, Reduce, Result, Setting}
-    | {Tie, Whole}
+    | {Constant, Tie, Whole}
     | {Window, Within, tree.Arithmetic, tree.Attribute, tree.Code, tree.Comparison, tree.DimRef, tree.Literal}
     | {tree.Logical, tree.MlirText, tree.Property}
 )

@@ -117,6 +117,10 @@ def test_near_misses_are_those_of_trying_every_pattern(layers):
             assert worded(fewer) == worded(brute_force.near_misses(compilation.module, layers, 2)), path
 
 
+def test_all_patterns_of_the_library_are_remembered(library):
+    assert engine.Patterns(library).all_local
+
+
 def test_what_looks_the_same_is_searched_once(session, monkeypatch):
     from iree.compiler import ir
 
