@@ -96,7 +96,7 @@ Outcome = Literal["ok", "failed", "not tried"]
 @dataclass(frozen=True)
 class Trial:
     """One run of a match alone. kind: where its inputs are from; off: how far results are from f64, as a part of the
-    largest number of the row; reference_off: the same of IREE's own code; None where there is no f64.
+    largest number of the row; reference_off: the same of IREE's own code, None where `off` is from that code.
     limit: the most that `off` may be. reason: what is wrong, "" if nothing is.
     """
 
@@ -125,7 +125,8 @@ class Verdict:
     def worst(self) -> Trial | None:
         """The trial that says most: the first that failed, else the one that is furthest off its limit."""
         failed = [trial for trial in self.trials if trial.reason]
-        known = [trial for trial in self.trials if trial.off is not None]
+        exact = [trial for trial in self.trials if trial.reference_off is not None]
+        known = exact or [trial for trial in self.trials if trial.off is not None]
         return failed[0] if failed else max(known, key=lambda t: (t.off or 0) / (t.limit or 1), default=None)
 
 

@@ -99,10 +99,13 @@ def _tried(
     """The steps of a trial."""
     yield About(number, "IREE's own code")
     reference = programs.call("plain", cut, inputs)
-    exact = oracle.results(cut.function, inputs.values)
+    exact = oracle.results(cut.function, inputs.values) if inputs.is_first else None
     yield About(number, inputs.kind)
     found = programs.call("kernels", cut, inputs)
     worst, reason = _judged(cut, found, reference, exact, given)
+    if reason and exact is None:  # f64 takes the longest, and what agrees with IREE's own code is near it
+        exact = oracle.results(cut.function, inputs.values)
+        worst, reason = _judged(cut, found, reference, exact, given)
     if reason and inputs.kind == "denormals":
         # Dispatches take denormals for zeros; what comes of these is right, too.
         zeros = inputs.without_denormals()
