@@ -229,6 +229,30 @@ def test_gelu_by_the_error_function_and_by_its_complement(tmp_path: Path, functi
     np.testing.assert_allclose(np.asarray(program.run(function, x)), own, rtol=1e-5, atol=1e-6)
 
 
+ARGMAX_C = """
+#include <stddef.h>
+#include <stdint.h>
+void largest(const float *x, int32_t *at, size_t m, size_t n) {
+  for (size_t i = 0; i < m; ++i, x += n) {
+    at[i] = 0;
+    for (size_t j = 1; j < n; ++j)
+      if (x[j] > x[at[i]]) at[i] = (int32_t)j;
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("file", "function"), [("argmax", "argmax_jax"), ("argmax_torch", "argmax_torch")])
+def test_the_index_of_the_largest_element_of_each_row(tmp_path: Path, file: str, function: str):
+    (tmp_path / "k.c").write_text(ARGMAX_C)
+    kernel = 'import "opsplice:nn" kernel largest(x: f32[m, n]) -> i32[m] { cpu "k.c" }'
+    (tmp_path / "k.splice").write_text(f"{kernel} replace argmax with largest(x)")
+    program = opsplice.compile(LAYERS / f"{file}.mlir", specs=[tmp_path / "k.splice"])
+    assert [r.pattern for r in program.report.replacements] == ["argmax"]
+    x = np.random.default_rng(3).integers(-9, 9, (4, 32)).astype(np.float32)  # most rows have their largest twice
+    np.testing.assert_array_equal(np.asarray(program.run(function, x)), x.argmax(-1))
+
+
 NORM = "x, gain, bias, eps"
 BATCH_NORM = "x, mean, variance, gain, bias, eps"
 LINEAR = "x, w, bias, activation"
