@@ -215,8 +215,6 @@ static __attribute__((noinline, unused)) floats activate_slowly(size_t which, fl
       return activate(GELU_TANH, x);
     case SILU:
       return activate(SILU, x);
-    case RELU6:
-      return activate(RELU6, x);
     case HARD_SWISH:
       return activate(HARD_SWISH, x);
     default:
@@ -227,6 +225,7 @@ static __attribute__((noinline, unused)) floats activate_slowly(size_t which, fl
 // The same where it is known at run time only, which activation it is.
 INLINE floats activated(size_t which, floats x) {
   if (which == NOTHING) return x;
+  if (which == RELU6) return activate(RELU6, x);
   return which == RELU ? activate(RELU, x) : activate_slowly(which, x);
 }
 #endif

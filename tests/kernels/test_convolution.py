@@ -97,6 +97,30 @@ def test_filters_are_packed_and_scaled(kernel, guarded, o, c, size):
         np.testing.assert_array_equal(out, panels)
 
 
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize(("stride", "dilation", "zeros"), [(1, 1, (0, 0)), (1, 3, (4, 2)), (2, 1, (1, 1)), (3, 2, (0, 5))])
+def test_rows_longer_than_a_workgroup_does(kernel, guarded, channels_last, stride, dilation, zeros):
+    random = np.random.default_rng(0)
+
+    def rows(*shape: int) -> np.ndarray:
+        value = random.standard_normal(shape).astype(np.float32)
+        return guarded(value.transpose(0, 2, 1).copy()).transpose(0, 2, 1) if channels_last else guarded(value)
+
+    x, f = rows(2, 3, 1400), random.standard_normal((40, 3, 1, 3)).astype(np.float32)
+    bias = random.standard_normal(40).astype(np.float32)
+    padded = np.pad(x.astype(float), ((0, 0), (0, 0), zeros))[:, :, None]
+    plain = np.einsum("ncyzij,ocij->noz", windows(padded, (1, 3), (1, stride), (1, dilation)), f)
+    rest, out, panels = rows(*plain.shape), rows(*plain.shape), packed(f)
+    views = [step // 4 for value in (x, rest, out) for step in value.strides]
+    out[...] = np.nan
+    for place in np.ndindex(2, -(-plain.shape[2] // 448), 2):
+        kernel("convolution/convolution.c", "opsplice_convolution_row")(
+            *(x, panels, bias, rest, 1, stride, dilation, zeros[0], out),
+            *(2, 3, 1400, 2, 3, 40, plain.shape[2], *views, *place),
+        )
+    np.testing.assert_allclose(out, activation(1, plain + bias[:, None] + rest), rtol=1e-4, atol=1e-4)
+
+
 # Height and width, filter, strides, dilations, zeros above, left, below and right.
 DEPTHWISE = [
     *(

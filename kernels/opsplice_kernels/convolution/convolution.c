@@ -341,17 +341,8 @@ void opsplice_convolution_row(const float *x, const float *w, const float *bias,
                               size_t p, size_t kw, size_t o, size_t ow, size_t x_n, size_t x_c, size_t x_w,
                               size_t rest_n, size_t rest_c, size_t rest_w, size_t out_n, size_t out_c, size_t out_w,
                               size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) {
-  (void)n, (void)p;
-  size_t first = workgroup_x * PANEL, z = workgroup_y * LENGTH;
-  layer of = {
-      x + workgroup_z * x_n,
-      w + workgroup_x * c * kw * PANEL,
-      bias ? bias + first : 0,
-      rest ? rest + workgroup_z * rest_n + first * rest_c : 0,
-      out + workgroup_z * out_n + first * out_c,
-      activation, c, 1, width, 1, kw, least(PANEL, o - first),
-      1, sw, 1, dw, 0, left,
-      x_c, 0, x_w, rest_c, 0, rest_w, out_c, 0, out_w,
-  };
-  for (size_t channel = 0; channel < of.columns; channel += TILE) row(&of, 0, z, least(ow, z + LENGTH), channel);
+  size_t z = workgroup_y * LENGTH;
+  opsplice_convolution(x, w, bias, rest ? rest + z * rest_w : 0, activation, 1, sw, 1, dw, 0, left - z * sw,
+                       out + z * out_w, n, c, 1, width, p, 1, kw, o, 1, least(LENGTH, ow - z), x_n, x_c, 0, x_w, rest_n,
+                       rest_c, 0, rest_w, out_n, out_c, 0, out_w, workgroup_x, 0, workgroup_z);
 }
