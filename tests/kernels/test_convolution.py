@@ -97,8 +97,12 @@ def test_filters_are_packed_and_scaled(kernel, guarded, o, c, size):
         np.testing.assert_array_equal(out, panels)
 
 
+# Strides, dilations, zeros left and right.
+ROWS = [(1, 1, (0, 0)), (1, 3, (4, 2)), (2, 1, (1, 1)), (3, 2, (0, 5))]
+
+
 @pytest.mark.parametrize("channels_last", [False, True])
-@pytest.mark.parametrize(("stride", "dilation", "zeros"), [(1, 1, (0, 0)), (1, 3, (4, 2)), (2, 1, (1, 1)), (3, 2, (0, 5))])
+@pytest.mark.parametrize(("stride", "dilation", "zeros"), ROWS)
 def test_rows_longer_than_a_workgroup_does(kernel, guarded, channels_last, stride, dilation, zeros):
     random = np.random.default_rng(0)
 
