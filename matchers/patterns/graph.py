@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.patterns.named_labels import align, match_names
+from opsplice.matchers.patterns.named_labels import align, match_names, packs
 from opsplice.matchers.patterns.nodes import (
     Accumulated,
     Anything,
@@ -101,7 +101,7 @@ class _Builder:
         self.choosing = 0  # how many choices there are around what is lowered
 
     def build(self, pattern: tree.Pattern) -> Graph:
-        scope = self._scope(pattern, "", {p.name: self._input(p) for p in pattern.parameters}, {})
+        scope = self._scope(pattern, "", {p.name: self._input(p) for p in pattern.parameters}, {}, {})
         self._ask(scope)
         results = []
         for expr in pattern.results:
@@ -135,10 +135,11 @@ class _Builder:
         self.fresh += 1
         return Label(self.fresh, name, pack, windowed)
 
-    def _labels_of(self, kind: tree.Type | None) -> tuple[Label, ...]:
+    def _labels_of(self, kind: tree.Type | None, scope: Scope | None = None) -> tuple[Label, ...]:
         if kind is None:
             return (self._label("?", pack=True),)  # of any rank, and still the same dims wherever it is looked at
-        return tuple(self._label(str(d.name or d), d.pack is not None) for d in kind.dims)
+        dims = kind.dims if scope is None else scope.expanded(kind.dims)
+        return tuple(self._label(str(d.name or d), d.pack is not None) for d in dims)
 
     def _tie(self, kind: tree.Type | None, labels: tuple[Label, ...], scope: Scope, node: Node) -> None:
         """Note what a type says of the sizes of labels."""
@@ -158,7 +159,12 @@ class _Builder:
         return make
 
     def _scope(
-        self, pattern: tree.Pattern, prefix: str, values: dict[str, Maker], elements: Mapping[str, str]
+        self,
+        pattern: tree.Pattern,
+        prefix: str,
+        values: dict[str, Maker],
+        elements: Mapping[str, str],
+        taken: Mapping[str, tuple[tree.Dim, ...]],
     ) -> Scope:
         dims = {d.name: prefix + d.name for p in pattern.parameters for d in p.type.dims if d.name}
         for factor in walks.pattern_factors(pattern):
@@ -170,7 +176,7 @@ class _Builder:
             if variable.name not in elements:
                 self.variables[named[variable.name]] = tuple(c.name for c in variable.choices)
         within = prefix if self.choosing and pattern.where is not None else ""
-        scope = Scope(pattern, prefix, within, values, dims, named)
+        scope = Scope(pattern, prefix, within, values, dims, named, taken)
         for let in pattern.body:
             for position, name in enumerate(let.names):
                 values[name] = self._let(let, position, scope)
@@ -304,7 +310,7 @@ class _Builder:
         return self._node(("whole", id(expr), id(scope), labels, number), make)
 
     def _operand(self, expr: tree.Expr, scope: Scope) -> Result:
-        labels = self._labels_of(self.types.get(expr))
+        labels = self._labels_of(self.types.get(expr), scope)
         return Result(self._lower(expr, labels, scope), labels)
 
     def _is_scalar(self, expr: tree.Expr) -> bool:
@@ -329,12 +335,15 @@ class _Builder:
         own = {v.name for v in pattern.type_variables}
         values: dict[str, Maker] = {}
         elements: dict[str, str] = {}
+        taken: dict[str, tuple[tree.Dim, ...]] = {}
         prefix = f"{pattern.name}.{len(self.used)}."
         for parameter, arg in zip(pattern.parameters, expr.args, strict=True):
             element, given = parameter.type.element.name, self.types.get(arg)
             if element in own and given is not None:
                 elements[element] = scope.element(given)
-        inner = self._scope(pattern, prefix, values, elements)
+            if given is not None:
+                taken.update(packs(parameter.type.dims, scope.expanded(given.dims)))
+        inner = self._scope(pattern, prefix, values, elements, taken)
         for parameter, arg in zip(pattern.parameters, expr.args, strict=True):
             values[parameter.name] = self._argument(parameter, arg, scope, inner)
         self._ask(inner)

@@ -21,7 +21,8 @@ class Scope:
 
     values: for each name a function from labels to the node at them. dims, elements: the names that the graph has for
     the pattern's own dims and type variables; prefix: what it puts before others. within: the name of the `Named` that
-    is the pattern, for one with a condition that only an alternative uses.
+    is the pattern, for one with a condition that only an alternative uses. packs: the dims that a pack of the pattern
+    stands for where its arguments are of types that say more.
     """
 
     pattern: tree.Pattern
@@ -30,6 +31,11 @@ class Scope:
     values: dict[str, Maker]
     dims: Mapping[str, str]
     elements: Mapping[str, str]
+    packs: Mapping[str, tuple[tree.Dim, ...]]
+
+    def expanded(self, dims: tuple[tree.Dim, ...]) -> tuple[tree.Dim, ...]:
+        """Dims of a type of the pattern, with those that its packs stand for."""
+        return tuple(each for dim in dims for each in self.packs.get(dim.pack or "", (dim,)))
 
     def element(self, kind: tree.Type | None) -> str:
         name = "" if kind is None else kind.element.name

@@ -374,3 +374,34 @@ def test_a_body_that_rounds_otherwise(find, mode, count):
     body = "^bb0(%a: f32, %out: f16):\n%0 = arith.truncf %a : f32 to f16\nlinalg.yield %0 : f16"
     spec = f'pattern p(x: tensor<m x f32>) {{ "linalg.map"(x, ...) mlir {{ {body} }} }}'
     assert find(payload, spec).count == count
+
+
+# ---- in patterns that others use -------------------------------------------------------------------------------------
+
+TURNED = """
+func.func @f(%x: tensor<4x5xf32>, %w: tensor<5x3xf32>) -> tensor<4x3xf32> {
+  %n = arith.negf %x : tensor<4x5xf32>
+  %t = "test.op"(%n) : (tensor<4x5xf32>) -> tensor<4x5xf32>
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x3xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<4x3xf32>) -> tensor<4x3xf32>
+  %r = linalg.matmul ins(%t, %w : tensor<4x5xf32>, tensor<5x3xf32>) outs(%i : tensor<4x3xf32>) -> tensor<4x3xf32>
+  return %r : tensor<4x3xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("use", ["made(x)", "again(x)"])
+@pytest.mark.usefixtures("unregistered")
+def test_a_pack_of_a_pattern_with_an_op_by_name_may_be_given_several_dims(find, use):
+    spec = f"""
+    pattern made(x: tensor<...m x f32>) {{
+      y = negf(x)
+      "test.op"(y) : tensor<...m x f32>
+    }}
+    pattern again(x: tensor<...b x k x f32>) {{ made(x) }}
+    pattern p(x: tensor<...m x k x f32>, w: tensor<k x n x f32>) {{ contract[...m k, k n -> ...m n]({use}, w) }}
+    """
+    outcome = find(TURNED, spec)
+    assert outcome.count == 1
+    assert find(TURNED.replace("(%n)", "(%x)"), spec).count == 0
