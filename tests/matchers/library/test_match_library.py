@@ -2,7 +2,7 @@
 
 A function is named after the pattern that it is, with words for what it has and its spelling behind. `library/` holds
 what jax.export makes of one-line functions, and, written by hand, `gelu.mlir`, `relu.mlir`, `conv_nchw.mlir`,
-`conv_grouped.mlir`, `norms_keras.mlir` and `argmax_torch.mlir`.
+`conv_grouped.mlir`, `norms_keras.mlir`, `argmax_torch.mlir` and `argmax_onnx.mlir`.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ PARTS = {
 
 # Layers that look like those of the library but for one op: the function, what is in it, what there is instead.
 OTHERS = [
+    ("argmax_jax", "stablehlo.iota dim = 1", "stablehlo.iota dim = 0"),
+    ("argmax_jax", "stablehlo.compare GT", "stablehlo.compare LT"),
     ("layernorm_keras", "stablehlo.negate", "stablehlo.abs"),
     ("layernorm_keras", "stablehlo.multiply %17, %15", "stablehlo.multiply %17, %13"),
     ("layernorm_2d_keras", "stablehlo.multiply %x, %15", "stablehlo.multiply %5, %15"),

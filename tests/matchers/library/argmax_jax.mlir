@@ -1,8 +1,4 @@
 func.func public @argmax_jax(%arg0: tensor<4x32xf32>) -> tensor<4xi32> {
-  %0 = call @argmax(%arg0) : (tensor<4x32xf32>) -> tensor<4xi32>
-  return %0 : tensor<4xi32>
-}
-func.func private @argmax(%arg0: tensor<4x32xf32>) -> tensor<4xi32> {
   %0 = stablehlo.iota dim = 1 : tensor<4x32xi32>
   %cst = stablehlo.constant dense<0xFF800000> : tensor<f32>
   %c = stablehlo.constant dense<0> : tensor<i32>
