@@ -1,0 +1,45 @@
+"""When a trial asks for f64, which takes the longest."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opsplice.measuring.cutting.records import Cut, Part
+from opsplice.measuring.verifying import trial_runs
+from opsplice.measuring.verifying.trials import Inputs
+
+X = np.linspace(0, 1, 8, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("is_first", "off", "asked", "reason"),
+    [
+        (True, 0.0, 1, ""),
+        (False, 0.0, 0, ""),  # as IREE has it
+        (False, 0.01, 5, "wanted"),  # and whether it is as far from the exact result when inputs move
+    ],
+)
+def test_exact_results_are_asked_for_where_they_decide(is_first: bool, off: float, asked: int, reason: str) -> None:
+    calls = []
+
+    def call(program: str, *_: Any, **__: Any) -> trial_runs._Results:
+        made = X + np.float32(off if program == "kernels" else 0)
+        return trial_runs._Results((made,), (np.zeros(X.shape, bool),))
+
+    def results(_: str, values: Any) -> list[np.ndarray]:
+        calls.append(values)
+        return [np.asarray(values[0], np.float64)]
+
+    programs: Any = SimpleNamespace(call=call)
+    oracle: Any = SimpleNamespace(results=results)
+    part = Part("f32", X.shape)
+    cut = Cut("match", (part,), (part,), 1, "")
+    *_, done = trial_runs._tried(programs, oracle, cut, Inputs("random", (X,), {}, is_first), 0, None)
+    assert isinstance(done, trial_runs.Done)
+    assert len(calls) == asked
+    assert reason in done.trial.reason
+    assert bool(reason) == bool(done.trial.reason)
