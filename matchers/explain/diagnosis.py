@@ -153,7 +153,7 @@ class Explainer:
         traits = Traits.of(graphs)
         local = [graph for graph in graphs if graph in traits.local]
         others = [graph for graph in graphs if graph not in traits.local]
-        recall = Recall(traits, Index(graphs).names)
+        recall = Recall(traits, Index(graphs).names, self.views)
         for _, value, known in recall.places(module):
             if value.owner.operation in inside:
                 continue

@@ -22,10 +22,11 @@ from opsplice.matchers.find.relocation import Template
 from opsplice.matchers.find.size_variants import LEAST_MEMBERS, family_key, sort
 from opsplice.matchers.ir.op_names import function_around, location_text
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Graph
+from opsplice.matchers.patterns.nodes import Asked, Form, Graph
 from opsplice.matchers.search.matches import Found, Match, NearMiss
 from opsplice.matchers.search.search import MAX_STEPS, Search
 from opsplice.matchers.terms.views import Views
+from opsplice.spec_lang.syntax import tree
 
 MAX_NEAR_MISSES = 5
 _LEAST_STEPS = 1000
@@ -50,10 +51,6 @@ class Patterns:
         for graph in self.traits.local if len(graphs) >= LEAST_MEMBERS else ():
             self.family(graph)
 
-    @property
-    def all_local(self) -> bool:
-        return len(self.traits.local) == len(self.graphs)
-
     def sides(self, graphs: tuple[Graph, ...]) -> tuple[tuple[Graph, ...], tuple[Graph, ...]]:
         """The local ones of some graphs, and the others."""
         if graphs not in self._sides:
@@ -69,7 +66,8 @@ class Patterns:
     def family(self, graph: Graph) -> Any:
         """Equal for graphs that can be searched for together; None for one that cannot."""
         if graph not in self._families:
-            self._families[graph] = family_key(graph) if graph in self.traits.local else None
+            asks = any(isinstance(part, (Asked, Form)) for part in tree.parts(graph.conditions))
+            self._families[graph] = None if asks or graph not in self.traits.local else family_key(graph)
         return self._families[graph]
 
 
@@ -127,13 +125,14 @@ class _Known:
 
     matches: for each graph that holds, by its position, what its matches are made of. missed: the near misses at the
     first place. near: graphs that the sieve stopped, though not at the first ops. places: the first of these places,
-    as many as near misses are kept.
+    as many as near misses are kept. is_all: whether no other graphs start there.
     """
 
     matches: tuple[tuple[int, Template], ...]
     missed: tuple[NearMiss, ...]
     near: tuple[Graph, ...]
     places: list[_Place]
+    is_all: bool
 
 
 @dataclass
@@ -155,20 +154,19 @@ class Finder:
     def __init__(self, patterns: Patterns, near_misses: int, views: Views | None = None) -> None:
         self.patterns = patterns
         self.most_misses = near_misses
-        self.recall = Recall(patterns.traits, patterns.index.names)
         self.views = Views() if views is None else views
+        self.recall = Recall(patterns.traits, patterns.index.names, self.views)
         self.max_steps = dict.fromkeys(patterns.graphs, MAX_STEPS)
         self.known: list[_Known] = []
 
     def find(self, module: ir.Module) -> tuple[Match, ...]:
         """All matches, in program order."""
-        all_local = self.patterns.all_local
         matches: list[Match] = []
         for number, value, known in self.recall.places(module):
             if len(self.views) > _MOST_REMEMBERED:
                 self.views.forget()
             place = _Place(number, value)
-            if known is not None and all_local:
+            if known is not None and known.is_all:
                 matches.extend(match for _, match in self._recalled(place, known))
             else:
                 matches.extend(self._met(place, known))
@@ -196,10 +194,10 @@ class Finder:
         else:
             graphs = index.starting_at(ends_of(place.value))
         local, others = self.patterns.sides(graphs)
-        matches = self._learned(place, local) if known is None else self._recalled(place, known)
+        matches = self._learned(place, local, not others) if known is None else self._recalled(place, known)
         if others:
             result = self._searched(place, others)
-            self._note(place, result)
+            self._note(place, result, is_all=False)
             matches = sorted([*matches, *result.matches], key=lambda entry: entry[0])
         return [match for _, match in matches]
 
@@ -212,12 +210,12 @@ class Finder:
 
     def _hush(self, known: _Known) -> None:
         """Places that look as these need no more than this where nothing else is to be found, nor to be noted."""
-        if self.patterns.all_local and not known.matches:
+        if known.is_all and not known.matches:
             noted = known.missed or known.near
             if not noted or len(known.places) >= self.most_misses:
                 self.recall.hush(known)
 
-    def _learned(self, place: _Place, graphs: tuple[Graph, ...]) -> list[tuple[int, Match]]:
+    def _learned(self, place: _Place, graphs: tuple[Graph, ...], is_all: bool) -> list[tuple[int, Match]]:
         result = self._searched(place, graphs)
 
         def made(numbers: Mapping[ir.Value, int]) -> _Known | None:
@@ -225,19 +223,21 @@ class Finder:
             kept = tuple((at, template) for at, template in templates if template is not None)
             if len(kept) < len(templates):
                 return None
-            return self._note(replace(place, around=self.recall.values()), result, kept)
+            return self._note(replace(place, around=self.recall.values()), result, kept, is_all=is_all)
 
         learned = self.recall.learn(place.value, tuple(self.views.reads), made) if result.certain else None
         if learned is not None:
             self._hush(learned)
         else:
-            self._note(place, result)
+            self._note(place, result, is_all=is_all)
         return result.matches
 
-    def _note(self, place: _Place, result: _Result, kept: tuple[tuple[int, Template], ...] = ()) -> _Known:
+    def _note(
+        self, place: _Place, result: _Result, kept: tuple[tuple[int, Template], ...] = (), *, is_all: bool
+    ) -> _Known:
         """Keep what was found at a place, with its near misses if they are asked for."""
         places = [place] if self.most_misses else []
-        known = _Known(kept, tuple(result.missed), tuple(result.near), places)
+        known = _Known(kept, tuple(result.missed), tuple(result.near), places, is_all)
         if places and (known.missed or known.near):
             self.known.append(known)
         return known
@@ -296,6 +296,8 @@ class Finder:
         """A near miss that was found at the first of places that look alike, as it is at another."""
         if place is first:
             return miss
+        if any(isinstance(operand, ir.Operation) for operand in miss.operands):  # another user of a value
+            return self._missed(place, miss.graph)
         op = None
         if miss.op is not None:
             if miss.op not in first.makers:

@@ -1,9 +1,10 @@
 """Places that look alike: what was found at one is found at the next without a search.
 
 Programs repeat their layers. What a search finds depends only on the ops that it reads, on their types and attributes,
-and on which of their operands are the same values. `Recall` keeps, for each way that places were seen to look, what was
-found there, as a tree of questions: "what makes value 3?", with values numbered as they come up. A place that gives the
-same answers down to a leaf is the same up to which values they are.
+on which of their operands are the same values, and on what conditions ask of these: whether they are weights, and how
+many ops use them. `Recall` keeps, for each way that places were seen to look, what was found there, as a tree of
+questions: "what makes value 3?", with values numbered as they come up. A place that gives the same answers down to a
+leaf is the same up to which values they are.
 
 It answers only for graphs of which this holds: those that `Traits` calls local.
 """
@@ -25,6 +26,7 @@ from opsplice.matchers.patterns import walk
 from opsplice.matchers.patterns.nodes import (
     Accumulated,
     Anything,
+    Asked,
     Choice,
     Form,
     Graph,
@@ -40,9 +42,11 @@ from opsplice.matchers.patterns.nodes import (
     Window,
     Within,
 )
+from opsplice.matchers.search import uses
 from opsplice.matchers.terms.attributes import ROUNDING
 from opsplice.matchers.terms.ops.constant_ops import FRONTEND_CONSTANTS
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce
+from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # Structured ops whose name does not say what their body computes.
@@ -72,10 +76,10 @@ _NAMED = WANTED | ENDING
 
 # What patterns are made of whose search reads what views read and nothing else.
 _LOCAL = frozenset(
-    {Accumulated, Anything, Apply, Choice, Form, Input, Label, Named, Number, Product, Reduce, Result, Setting}
+    {Accumulated, Anything, Apply, Asked, Choice, Form, Input, Label, Named, Number, Product, Reduce, Result, Setting}
     | {Constant, Tie, Whole}
-    | {Window, Within, tree.Arithmetic, tree.Attribute, tree.Code, tree.Comparison, tree.DimRef, tree.Literal}
-    | {tree.Logical, tree.MlirText, tree.Property}
+    | {Window, Within, tree.Arithmetic, tree.Attribute, tree.Bound, tree.Code, tree.Comparison, tree.DimRef}
+    | {tree.Literal, tree.Logical, tree.MlirText, tree.Property}
 )
 
 
@@ -90,24 +94,30 @@ class Traits:
     local: the graphs whose searches read nothing but the ops that views read, and these ops' own parts. A pattern of
     several results also looks at uses. Other kinds of parts than `_LOCAL` count as reading anything. wholes: ops that
     local graphs match by name, with all that they have. marked: ops on elements whose attributes matter to these.
+    weights, users: whether local graphs ask which values are weights, and who uses values.
     """
 
     local: frozenset[Graph]
     wholes: frozenset[str]
     marked: frozenset[str]
+    weights: bool = False
+    users: bool = False
 
     @staticmethod
     def of(graphs: Sequence[Graph]) -> Traits:
         local: set[Graph] = set()
         wholes: set[str] = set()
         marked: set[str] = set()
+        asked: set[str] = set()
         for graph in graphs:
             parts = walk.parts_of(graph)
             if len(graph.results) == 1 and all(map(_is_local, parts)):
                 local.add(graph)
                 wholes.update(part.op for part in parts if type(part) is Whole)
                 marked.update(part.op for part in parts if isinstance(part, Apply) and part.attributes)
-        return Traits(frozenset(local), frozenset(wholes), frozenset(marked))
+                asked.update(part.kind for part in parts if isinstance(part, Asked))
+        users = bool(asked - {"weight"})
+        return Traits(frozenset(local), frozenset(wholes), frozenset(marked), "weight" in asked, users)
 
 
 @dataclass
@@ -130,8 +140,10 @@ class Recall:
     wanted: the names of the ops that patterns can start at, None for any.
     """
 
-    def __init__(self, traits: Traits, wanted: frozenset[str] | None) -> None:
+    def __init__(self, traits: Traits, wanted: frozenset[str] | None, views: Views | None = None) -> None:
         self._traits = cache(partial(_name_traits, traits, wanted))
+        self._asks_weights, self._asks_users = traits.weights, traits.users
+        self._views = Views() if views is None else views
         self._forget()
 
     def _forget(self) -> None:
@@ -140,6 +152,7 @@ class Recall:
         self._state_of: dict[Any, _State] = {}
         self._words: dict[Any, int] = {}
         self._looks: dict[ir.Value, tuple[int, tuple[ir.Value, ...]] | None] = {}
+        self._uses: dict[ir.Value, int] = {}
         self._numbers: dict[ir.Value, int] = {}
 
     def places(self, module: ir.Module) -> Iterator[tuple[int, ir.Value, Any]]:
@@ -246,26 +259,43 @@ class Recall:
     def _look(self, value: ir.Value) -> tuple[int, tuple[ir.Value, ...]] | None:
         op = defining_op(value)
         if op is None:
-            return self._word(value.type), ()
+            return self._word((value.type, *self._asked(value))), ()
         traits = self._traits(op.name)
         words: list[Any] = [op.name, value.result_number, *(result.type for result in op.results)]
+        if self._asks_users:
+            words.extend(map(self._users, op.results))
         if traits & OPAQUE:
             return self._word(tuple(words)), ()
         if traits & FLAT and len(op.regions):
             return None
-        uses: dict[ir.Value, int] = {}
+        used: dict[ir.Value, int] = {}
         for operand in op.operands:
             words.append(operand.type)
-            words.append(uses.setdefault(operand, len(uses)))
+            words.append(used.setdefault(operand, len(used)))
         if traits & MAPS:
             words.append(op.attributes["indexing_maps"])
         elif not traits & BARE:
             words.extend(_attributes(op))
-        if traits & BODY and not self._read_body(op, words, uses):
+        if traits & BODY and not self._read_body(op, words, used):
             return None
-        return None if len(uses) > _MOST_USES else (self._word(tuple(words)), tuple(uses))
+        for operand in used:
+            words.extend(self._asked(operand))
+        return None if len(used) > _MOST_USES else (self._word(tuple(words)), tuple(used))
 
-    def _read_body(self, op: ir.Operation, words: list[Any], uses: dict[ir.Value, int]) -> bool:
+    def _asked(self, value: ir.Value) -> Iterator[Any]:
+        """What conditions ask of a value: whether it is a weight, and how many ops use it."""
+        if self._asks_weights:
+            yield uses.is_weight(self._views, value)
+        if self._asks_users:
+            yield self._users(value)
+
+    def _users(self, value: ir.Value) -> int:
+        """How often a value is used. Where two matches look the same, as many of these uses are their own."""
+        if value not in self._uses:
+            self._uses[value] = uses.count_of(value)
+        return self._uses[value]
+
+    def _read_body(self, op: ir.Operation, words: list[Any], used: dict[ir.Value, int]) -> bool:
         """Add the ops of the one block in an op. False if one of them cannot be told."""
         if not len(op.regions) or not len(op.regions[0].blocks):
             return False
@@ -275,9 +305,9 @@ class Recall:
             inner = view.operation
             words.append(inner.name)
             for operand in inner.operands:
-                if operand not in inside and operand not in uses:
+                if operand not in inside and operand not in used:
                     words.append(operand.type)
-                words.append(inside[operand] if operand in inside else uses.setdefault(operand, len(uses)))
+                words.append(inside[operand] if operand in inside else used.setdefault(operand, len(used)))
             if not self._traits(inner.name) & BARE:
                 if len(inner.regions):
                     return False

@@ -86,6 +86,11 @@ def _is_made_in(value: ir.Value, op: ir.Operation) -> bool:
     return _is_within(owner.owner.operation if isinstance(owner, ir.Block) else owner.operation, [op])
 
 
+def count_of(value: ir.Value) -> int:
+    """How often a value is used. Asking for a size is no use."""
+    return sum(use.owner.operation.name not in _SIZE_OPS for use in value.uses)
+
+
 def user_outside(value: ir.Value, ops: Collection[ir.Operation]) -> ir.Operation | None:
     """An op that uses a value and is not among `ops` nor inside one, or None. Asking for a size is no use."""
     for use in value.uses:

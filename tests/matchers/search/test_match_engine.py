@@ -102,6 +102,75 @@ def test_random_programs_and_the_patterns_of_all_of_them(session, batch):
     check(module, graphs_of(spec), least=40)
 
 
+ASKING = """
+pattern weighted(x: tensor<m x k x f32>, w: tensor<k x n x f32>) where weight(w) {
+  contract[mk, kn -> mn](x, w)
+}
+pattern alone(x: tensor<m x n x f32>) { absf(only(negf(x))) }
+pattern in_use(x: tensor<m x n x f32>) { sqrt(shared(exp(x))) }
+"""
+
+
+def test_places_that_differ_in_weights_or_users_alone_do_not_look_the_same(session):
+    """Functions of the same ops, with a parameter or an argument as the weight, and with other users or without."""
+    kind = "tensor<4x4xf32>"
+    texts = [f'util.global private @w = #flow.parameter.named<"w"> : {kind}']
+    for number in range(12):
+        weight = f"%w = util.global.load immutable @w : {kind}" if number % 2 else f"%w = math.absf %y : {kind}"
+        more = [f"%n : {kind}" if number % 3 == 0 else "", f"%e : {kind}" if number % 4 < 2 else ""]
+        users = "\n".join(f"util.optimization_barrier {each}" for each in more if each)
+        texts.append(f"""
+        util.func public @f{number}(%x: {kind}, %y: {kind}) -> ({kind}, {kind}, {kind}) {{
+          %zero = arith.constant 0.0 : f32
+          %empty = tensor.empty() : {kind}
+          %init = linalg.fill ins(%zero : f32) outs(%empty : {kind}) -> {kind}
+          {weight}
+          %p = linalg.matmul ins(%x, %w : {kind}, {kind}) outs(%init : {kind}) -> {kind}
+          %n = arith.negf %x : {kind}
+          %a = math.absf %n : {kind}
+          %e = math.exp %y : {kind}
+          %s = math.sqrt %e : {kind}
+          {users}
+          util.return %p, %a, %s : {kind}, {kind}, {kind}
+        }}""")
+    module = ir.Module.parse("\n".join(texts), context=session.context)
+    graphs = graphs_of(load_text(ASKING))
+    assert engine.Patterns(graphs).traits.local == set(graphs)
+    found = check(module, graphs)
+    counted = {
+        name: [m.function for m in found.matches if m.pattern.name == name] for name in ("weighted", "alone", "in_use")
+    }
+    assert counted["weighted"] == [f"f{n}" for n in range(12) if n % 2]
+    assert counted["alone"] == [f"f{n}" for n in range(12) if n % 3]
+    assert counted["in_use"] == [f"f{n}" for n in range(12) if n % 4 < 2]
+    assert worded(found.near_misses) == worded(brute_force.near_misses(module, graphs, 5))
+
+
+def test_conditions_on_values_of_patterns_that_differ_in_sizes_alone(session):
+    """Patterns of one family are judged by one search, which knows sizes and not what makes a value."""
+    spec = "".join(
+        f"pattern p{n}(x: tensor<m x {n} x f32>) where x is not negf(_) {{ absf(x) }}\n" for n in (2, 3, 4, 5, 6)
+    )
+    texts = (
+        f"func.func @f{n}(%x: tensor<2x{n}xf32>, %i: i1) -> tensor<2x{n}xf32> {{ {made} %r = math.absf %x{last} : "
+        f"tensor<2x{n}xf32> return %r : tensor<2x{n}xf32> }}"
+        for n, made, last in ((4, "", ""), (5, "%x1 = arith.negf %x : tensor<2x5xf32>", "1"), (6, "", ""))
+    )
+    module = ir.Module.parse("\n".join(texts), context=session.context)
+    found = check(module, graphs_of(load_text(spec)))
+    assert [match.pattern.name for match in found.matches] == ["p4", "p6"]
+
+
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_the_library_of_kernels_on_models(name):
+    root = Path(__file__).parents[3]
+    graphs = graphs_of(load(root / "kernels" / "opsplice_kernels" / "opsplice_kernels.splice"))
+    with Compilation() as compilation:
+        compilation.load(ModuleSource(path=root / "samples" / "measured" / f"{name}.mlir"))
+        compilation.run_to("preprocessing")
+        check(compilation.module, graphs, least=20)
+
+
 def worded(misses):
     return [(miss, words(miss)) for miss in misses]
 
@@ -118,7 +187,7 @@ def test_near_misses_are_those_of_trying_every_pattern(layers):
 
 
 def test_all_patterns_of_the_library_are_remembered(library):
-    assert engine.Patterns(library).all_local
+    assert engine.Patterns(library).traits.local == set(library)
 
 
 def test_what_looks_the_same_is_searched_once(session, monkeypatch):

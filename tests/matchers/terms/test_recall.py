@@ -128,8 +128,10 @@ def test_patterns_that_ask_how_a_value_is_made_are_remembered():
 
     asked = "pattern p(x: tensor<n x f32>, y: tensor<n x f32>) where y is not addf(_, _) { mulf(x, rsqrt(y)) }"
     shared = "pattern q(x: tensor<n x f32>) where only(e) { e = exp(x) absf(e) }"
-    graphs = graphs_of(load_text(f"{asked}\n{shared}"))
-    assert [graph.pattern.name for graph in graphs if graph in Traits.of(graphs).local] == ["p"]  # q looks at uses
+    rooted = 'pattern r(x: tensor<n x f32>) where lacks("my.mark") { exp(x) }'
+    graphs = graphs_of(load_text(f"{asked}\n{shared}\n{rooted}"))
+    # r looks at an attribute of an op on elements, which none of the others reads.
+    assert [graph.pattern.name for graph in graphs if graph in Traits.of(graphs).local] == ["p", "q"]
 
 
 def test_a_rounding_mode_counts(session):
