@@ -3,8 +3,9 @@
     python -m benchmarks.match [--models llama,bert,resnet,flax] [--ops 1000,5000,20000] [--rules 1,100,1000]
 
 The models are those of `benchmarks.exports`; a model whose frontend is not installed is left out. The rules are those
-of `benchmarks.rules`, then a rule for each pattern of `opsplice:nn`. `foreach_match` runs a transform spec with the
-same rules in this process. Times are the processor's. Rules are read and made ready beforehand on both sides.
+of `benchmarks.rules`, then a rule for each pattern of `opsplice:nn` (`library`), and those of `opsplice_kernels`
+(`kernels`). `foreach_match` runs a transform spec with the same rules in this process. Times are the processor's. Rules
+are read and made ready beforehand on both sides.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from iree.compiler import ir
 from iree.compiler.dialects.transform import interpreter
@@ -21,6 +23,7 @@ from iree.compiler.dialects.transform import interpreter
 from benchmarks import exports, rules
 from opsplice.compiling import outcomes
 from opsplice.compiling.compilation import PHASE
+from opsplice.compiling.splice import graphs_of
 from opsplice.frontends.source import ModuleSource
 from opsplice.matchers.explain.diagnosis import Explainer
 from opsplice.matchers.find import engine
@@ -32,7 +35,8 @@ from opsplice.spec_lang.loading.libraries import OWN
 from opsplice.spec_lang.loading.loader import LoadedSpec, load, load_text
 
 OPS, RULES = (1_000, 5_000, 20_000), (1, 100, 1_000)
-LIBRARY = "library"
+LIBRARY, KERNELS = "library", "kernels"
+_KERNELS = Path(__file__).parents[1] / "kernels" / "opsplice_kernels" / "opsplice_kernels.splice"
 _ROUNDS = 3
 # How many ops times rules `foreach_match` is given: half a minute's work.
 _MOST_WORK = 20_000_000
@@ -43,7 +47,9 @@ def main(
 ) -> None:
     sides = {str(count): _patterns(load_text(rules.ours(count))) for count in counts}
     sides[LIBRARY] = _patterns(load(OWN.spec("nn")))
-    print("\nfinding and compiling: processor time; the rules `library` are one for each pattern of opsplice:nn")
+    sides[KERNELS] = engine.Patterns(graphs_of(load(_KERNELS)))
+    print("\nfinding and compiling: processor time")
+    print("the rules `library` are one for each pattern of opsplice:nn, `kernels` those of opsplice_kernels")
     print(
         f"{'model':8}{'ops':>7}{'compile':>11}{'rules':>9}{'matches':>9}{'find':>11}{'of it':>8}{'foreach_match':>15}"
     )
@@ -101,7 +107,7 @@ def _found(module: ir.Module, patterns: engine.Patterns) -> int:
 
 
 def _foreach(module: ir.Module, count: str, ops: int) -> float | None:
-    if count == LIBRARY or ops * int(count) > _MOST_WORK:
+    if count in (LIBRARY, KERNELS) or ops * int(count) > _MOST_WORK:
         return None
     spec = ir.Module.parse(rules.transform_spec(int(count)), context=module.context)
     entry = spec.body.operations[len(spec.body.operations) - 1].operation

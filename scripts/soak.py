@@ -15,11 +15,10 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.matchers.mutants import Change
-from tests.matchers.test_match_random import case
-from tests.matchers.traps import LIBRARY, Hunt, Prey, at_preprocessing, preys
-
 from scripts.recorded import recorded, recording
+from tests.matchers.soundness.mutants import Change
+from tests.matchers.soundness.test_match_random import case
+from tests.matchers.soundness.traps import LIBRARY, Hunt, Prey, at_preprocessing, preys
 
 ROOT = Path(__file__).parent.parent
 _MODELS = ("tests/matchers/library", "tests/matchers/frontends", "tests/matchers/half", "samples/transformer")
