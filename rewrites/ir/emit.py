@@ -100,8 +100,9 @@ def block(op: ir.Operation, kinds: Sequence[ir.Type] = (), region: int = 0) -> i
 
 
 def named(name: str, visibility: str = "private", **more: ir.Attribute) -> dict[str, ir.Attribute]:
-    """The attributes of an op that defines a symbol."""
-    return {"sym_name": text(name), "sym_visibility": text(visibility), **more}
+    """The attributes of an op that defines a symbol. MLIR takes one without a visibility as public."""
+    shown = {} if visibility == "public" else {"sym_visibility": text(visibility)}
+    return {"sym_name": text(name), **shown, **more}
 
 
 def type_of(inputs: Sequence[ir.Type], results: Sequence[ir.Type] = ()) -> ir.Attribute:

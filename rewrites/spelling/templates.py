@@ -60,7 +60,8 @@ def _spelled(
         return speller, speller.spell(pattern, parameters)
 
     speller, template = spelled(frozenset(), pattern.parameters)
-    read = [p for p in pattern.parameters if _is_read(f"%{p.name}", template.lines)]
+    lines = *template.lines, f"return {template.root}"
+    read = [p for p in pattern.parameters if _is_read(f"%{p.name}", lines)]
     if len(read) < len(pattern.parameters):
         speller, template = spelled(frozenset(), read)
     return spelled(frozenset(speller.writer.fills), read)[1] if template.inside else template
