@@ -165,3 +165,14 @@ def test_quantise_zeros(kernel):
     out, scale, zero = np.ones(3, np.uint8), np.ones((), np.float32), np.ones((), np.uint8)
     kernel("quantised/quantise.c", "opsplice_quantise_bytes")(np.zeros(3, np.float32), out, scale, zero, 3)
     assert (scale, zero) == (0, 0)
+
+
+@pytest.mark.parametrize(("size", "at"), [(3, 1), (64, 63), (1000, 0), (1001, 1000)])
+def test_nan_makes_the_scale_zero(kernel, size, at):
+    """As IREE imports it: what is above 0 is infinite then, which is the largest byte."""
+    x = np.where(np.arange(size) % 2, np.float32(-2), np.float32(2))
+    x[at] = np.nan
+    out, scale, zero = np.ones(size, np.uint8), np.ones((), np.float32), np.ones((), np.uint8)
+    kernel("quantised/quantise.c", "opsplice_quantise_bytes")(x, out, scale, zero, size)
+    assert (scale, zero) == (0, 0)
+    np.testing.assert_array_equal(out, np.where(x > 0, 255, 0))
