@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from opsplice.measuring.verifying.tolerance import MOVES, judge, limit_of, moved
+from opsplice.measuring.verifying.tolerance import MOVES, difference, judge, limit_of, moved
 
 LIMIT = limit_of(np.dtype(np.float32), 1)
 
@@ -67,3 +67,8 @@ def test_what_depends_on_the_last_bits_of_its_inputs_may_be_off_by_more() -> Non
         result = (exact + change).astype(np.float32)
         assert judge(result, exact.astype(np.float32), exact, LIMIT).reason
         assert (judge(result, exact.astype(np.float32), exact, LIMIT, 1, of_moved).reason == "") == is_taken
+
+
+def test_the_same_byte_with_a_sign_and_without_does_not_differ() -> None:
+    assert difference(np.array([255, 3], np.uint8), np.array([-1, 3], np.int8)) == 0
+    assert difference(np.array([254], np.uint8), np.array([-1], np.int8)) > 0

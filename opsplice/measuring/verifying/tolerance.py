@@ -107,6 +107,8 @@ def judge(
 
 def difference(one: np.ndarray, other: np.ndarray) -> float:
     """The largest difference as a part of the largest number, or of 1; infinite where one has NaN or infinity."""
+    if one.dtype.kind == "u" and other.dtype.kind == "i":  # MLIR's integers have no signs
+        other = other.astype(one.dtype)
     a, b = one.astype(np.float64), other.astype(np.float64)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     if same.all():
