@@ -67,7 +67,7 @@ MOST_STATES, _MOST_LOOKS = 1 << 16, 1 << 15
 BARE = 1 << 0  # its attributes do not count
 MAPS = 1 << 1  # of its attributes only the indexing maps count
 BODY = 1 << 2  # what its body holds counts
-FLAT = 1 << 3  # with regions it cannot be told how it looks
+WHOLE = 1 << 3  # a body that it has counts; with more than one block it cannot be told how it looks
 OPAQUE = 1 << 4  # of what it is made from nothing counts
 WANTED = 1 << 5  # patterns can start there, or at what ends with it
 CLOSED = 1 << 6  # its regions hold no places
@@ -266,7 +266,8 @@ class Recall:
             words.extend(map(self._users, op.results))
         if traits & OPAQUE:
             return self._word(tuple(words)), ()
-        if traits & FLAT and len(op.regions):
+        has_body = bool(traits & BODY or (traits & WHOLE and len(op.regions)))
+        if traits & WHOLE and has_body and (len(op.regions) > 1 or len(op.regions[0].blocks) > 1):
             return None
         used: dict[ir.Value, int] = {}
         for operand in op.operands:
@@ -276,7 +277,7 @@ class Recall:
             words.append(op.attributes["indexing_maps"])
         elif not traits & BARE:
             words.extend(_attributes(op))
-        if traits & BODY and not self._read_body(op, words, used):
+        if has_body and not self._read_body(op, words, used):
             return None
         for operand in used:
             words.extend(self._asked(operand))
@@ -339,7 +340,7 @@ def _name_traits(traits: Traits, wanted: frozenset[str] | None, name: str) -> in
     if name in _OPEN_BODIES:
         return found | BODY | (0 if whole or name != "linalg.generic" else MAPS)
     if whole:
-        return found if name.startswith("linalg.") else found | FLAT
+        return found if name.startswith("linalg.") else found | WHOLE
     if name not in _READ and not name.startswith(("linalg.", "tensor.", "arith.", "math.")):
         return found | OPAQUE  # views do not look into it
     return found

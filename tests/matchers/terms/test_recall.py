@@ -159,16 +159,29 @@ def test_values_shared_further_up_count(session):
     assert not look_alike(session, text.format(other="%y"), text.format(other="%x"), reads=5)
 
 
-def test_an_op_with_a_region_that_a_pattern_matches_by_name_is_never_the_same(session):
-    text = """(%x: f32) -> f32 {
-      %0 = "some.op"(%x) ({ "some.end"() : () -> () }) : (f32) -> f32
-      return %0 : f32
-    }"""
-    assert look_alike(session, text, text)  # nothing looks into it
-    module = module_of(session, f"func.func @f{text}")
-    memory = Recall(Traits(frozenset(), frozenset({"some.op"}), frozenset()), None)
-    (value,) = returned(module)
-    assert memory.learn(value, [value], lambda numbers: "found") is None
+@pytest.mark.parametrize(
+    ("region", "other", "alike"),
+    [
+        ("({ END })", "({ END })", True),
+        ("({ END })", '({ "some.more"() : () -> () END })', False),
+        ("({ END })", '({ ^bb0(%y: f32): "some.more"(%y) : (f32) -> () END })', False),
+        ("({ END }, { END })", "({ END }, { END })", None),
+        ("({ ^a: END ^b: END })", "({ ^a: END ^b: END })", None),
+    ],
+)
+def test_an_op_that_a_pattern_matches_by_name_is_the_same_with_the_same_body_of_one_block(
+    session, region, other, alike
+):
+    """alike: None where it cannot be told how it looks."""
+    text = '(%x: f32) -> f32 { %0 = "some.op"(%x) REGION : (f32) -> f32 return %0 : f32 }'
+    region, other = (each.replace("END", '"some.end"() : () -> ()') for each in (region, other))
+    texts = (f"func.func @f{n}{text.replace('REGION', each)}" for n, each in enumerate((region, other)))
+    module = module_of(session, "\n".join(texts))
+    memory = Recall(Traits(frozenset(), frozenset({"some.op"}), frozenset()), frozenset({"some.op"}))
+    first, second = returned(module)
+    assert memory.learn(first, [first], lambda numbers: "found") == (None if alike is None else "found")
+    found = [known for _, value, known in memory.places(module) if value == second]
+    assert found == ["found" if alike else None]
 
 
 def test_places_come_in_program_order_from_every_function_and_none_from_bodies(session):
