@@ -142,7 +142,7 @@ class Recall:
 
     def __init__(self, traits: Traits, wanted: frozenset[str] | None, views: Views | None = None) -> None:
         self._traits = cache(partial(_name_traits, traits, wanted))
-        self._asks_weights, self._asks_users = traits.weights, traits.users
+        self._asks = traits
         self._views = Views() if views is None else views
         self._forget()
 
@@ -262,7 +262,7 @@ class Recall:
             return self._word((value.type, *self._asked(value))), ()
         traits = self._traits(op.name)
         words: list[Any] = [op.name, value.result_number, *(result.type for result in op.results)]
-        if self._asks_users:
+        if self._asks.users:
             words.extend(map(self._users, op.results))
         if traits & OPAQUE:
             return self._word(tuple(words)), ()
@@ -285,9 +285,9 @@ class Recall:
 
     def _asked(self, value: ir.Value) -> Iterator[Any]:
         """What conditions ask of a value: whether it is a weight, and how many ops use it."""
-        if self._asks_weights:
+        if self._asks.weights:
             yield uses.is_weight(self._views, value)
-        if self._asks_users:
+        if self._asks.users:
             yield self._users(value)
 
     def _users(self, value: ir.Value) -> int:
