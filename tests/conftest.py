@@ -27,6 +27,9 @@ settings.load_profile("new" if os.environ.get("OPSPLICE_SOAK") else "same")
 
 ROOT = Path(__file__).parent.parent
 
+# Garbage may hold devices, whose threads a forked child does not have: it would wait for them for ever.
+os.register_at_fork(after_in_child=gc.disable)
+
 
 @pytest.fixture(autouse=True, scope="session")
 def _kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
