@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,7 +11,6 @@ from functools import partial
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.dims.size_bounds import bounds_of
 from opsplice.matchers.ir.tensor_values import defining_op, element_type
 from opsplice.matchers.search import uses
 from opsplice.matchers.search.matches import Match, Size, flat, paired
@@ -21,15 +19,13 @@ from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
 from opsplice.rewrites.approaches import c_function_shim
 from opsplice.rewrites.memory import strides
+from opsplice.rewrites.plan import known_sizes
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar, SumSize, Written, Zeros
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # The MLIR for a rule that puts another pattern in the place of its own, or for what it computes for its kernel.
 CodeWriter = Callable[[Match, tree.Rule, tree.Computed | None], Written]
-
-# By how many bytes constants may grow that IREE computes from others when it compiles (3.13).
-MOST_GROWTH = 1 << 20
 
 NOT_DENSE = "is not a value of the program by itself"
 
@@ -81,7 +77,7 @@ class Signature:
         outputs = tuple(made)  # which may say what a type is
         arguments = tuple(self._argument(p, given[p.name]) for p in self.kernel.parameters)
         zeroed, outputs = self._zeroed(outputs)
-        sizes = {n: _numbers(s) for n, s in self.dims.items()}
+        sizes = {n: known_sizes.numbers(s) for n, s in self.dims.items()}
         types = {f"bits({name})": vocabulary.bits(element) for name, element in self.types.items()}
         ranks = {f"rank({name})": len(size) for name, size in sizes.items() if isinstance(size, tuple)}
         where = self.kernel.where and dim_conditions.without(self.kernel.where, strides.is_asked)
@@ -160,7 +156,7 @@ class Signature:
 
     def _check_same_count(self, name: str) -> None:
         """An argument has as many elements as the result. The checker has compared their dims by name."""
-        own, wanted = product(flat(self.match.shapes[name])), product(self.match.root_sizes[0])
+        own, wanted = known_sizes.product(flat(self.match.shapes[name])), known_sizes.product(self.match.root_sizes[0])
         if own is not None and wanted is not None and own != wanted:
             raise LeaveError(f"{name} has {own} elements, and the result has {wanted}")
 
@@ -195,7 +191,7 @@ class Signature:
         except OpspliceError as failure:
             details = f": {failure.details}" if failure.details else ""
             raise LeaveError(f"{failure.message}{details}") from None
-        if (growth := _growth(code)) > MOST_GROWTH:
+        if (growth := known_sizes.growth(code)) > known_sizes.MOST_GROWTH:
             size = f"{growth / 2**20:.1f} MB larger than the weights in it"
             raise LeaveError(f"`{arg.span.written}` is {size}, so IREE would compute it in each call")
         return code
@@ -210,9 +206,9 @@ class Signature:
             if dim.name is None:
                 continue
             known = self.dims.setdefault(dim.name, size)
-            if _known_unequal(known, size):
+            if known_sizes.known_unequal(known, size):
                 raise LeaveError(f"kernel {self.kernel.name}'s dim {dim.name} would be two sizes")
-            if product(known) is None and product(size) is not None:
+            if known_sizes.product(known) is None and known_sizes.product(size) is not None:
                 self.dims[dim.name] = size
 
     def _bind_type(self, kind: tree.ScalarType, element: str, what: str) -> None:
@@ -270,7 +266,7 @@ class Signature:
     def _dim_argument(self, parameter: tree.Parameter, element: str, arg: tree.Name) -> Scalar:
         """A dim of the pattern for a scalar: a number, or the kernel's own dim of the same size."""
         size = self.match.dims[arg.name]
-        number = product(size)
+        number = known_sizes.product(size)
         bits = vocabulary.bits(element) or 64
         if number is not None and number >= 1 << (bits - 1):
             raise LeaveError(f"{arg.name} = {number} does not fit into the {element} of kernel {self.kernel.name}")
@@ -293,7 +289,7 @@ class Signature:
 
     def _sized(self, dims: Sequence[tree.Dim]) -> tuple[tree.Dim, ...]:
         """The dims of a result, with the sizes that are computed."""
-        known = {name: _numbers(size) for name, size in self.dims.items()}
+        known = {name: known_sizes.numbers(size) for name, size in self.dims.items()}
         found = []
         for dim in dims:
             if dim.sum is None:
@@ -355,7 +351,7 @@ class Signature:
                     self.dims.setdefault(dim.symbol, size)
         kind = dataclasses.replace(kind, dims=self._sized(kind.dims))
         sizes = self._computed(kind, root, sizes)
-        made, wanted = self._count(kind.dims), product(sizes)
+        made, wanted = self._count(kind.dims), known_sizes.product(sizes)
         if made is not None and wanted is not None and made != wanted:
             raise LeaveError(f"kernel {self.kernel.name} makes {made} elements, and {wanted} are wanted")
         layout, copy = self._dense(kind), None
@@ -379,7 +375,7 @@ class Signature:
 
     def _count(self, dims: Sequence[tree.Dim]) -> int | None:
         """How many elements a buffer has, None if only known at run time."""
-        return product(tuple(product(self._size_of(dim)) for dim in dims))
+        return known_sizes.product(tuple(known_sizes.product(self._size_of(dim)) for dim in dims))
 
     def _symbol(self) -> str:
         symbol = self.kernel.symbol or self.kernel.name
@@ -388,56 +384,10 @@ class Signature:
         return symbol
 
 
-def _numbers(size: Size | tuple[Size, ...]) -> judge.Known | tuple[judge.Known, ...]:
-    """Sizes as numbers, or as what the program assumes of them."""
-    if isinstance(size, tuple):
-        return tuple(s if isinstance(s, int) else bounds_of(s) for s in size)
-    if isinstance(size, SumSize):
-        return None
-    return size if isinstance(size, int) else bounds_of(size)
-
-
-def product(size: Size | tuple[Size | None, ...] | None) -> int | None:
-    """A size as one number; None if some of it is only known at run time."""
-    parts = size if isinstance(size, tuple) else (size,)
-    known = [p for p in parts if isinstance(p, int)]
-    return math.prod(known) if len(known) == len(parts) else None
-
-
 def _is_wider_float(wanted: str, element: str) -> bool:
     """Whether each number of one float type is one of another, wider type."""
     bits = (vocabulary.bits(wanted) or 0, vocabulary.bits(element) or 0)
     return vocabulary.is_float(wanted) and vocabulary.is_float(element) and bits[0] > bits[1]
-
-
-def _growth(code: Written) -> float:
-    """How many bytes more the compiler makes than the weights have that it makes them from; 0 if from others, too."""
-    weights = set[ir.Value]()
-    for argument in code.arguments:
-        value = argument.binding.value
-        found = None if value is None else uses.weights_of(value)
-        if found is None:
-            return 0
-        weights |= found
-    kinds = [ir.RankedTensorType(value.type) for value in weights if isinstance(value.type, ir.RankedTensorType)]
-    if (
-        not weights
-        or not all(kind.has_static_shape for kind in kinds)
-        or not all(isinstance(size, int) for size in code.sizes)
-    ):
-        return 0
-    held = [(tuple(kind.shape), str(kind.element_type)) for kind in kinds]
-    made = (code.sizes, code.element)
-    return _bytes(*made) - sum(_bytes(*each) for each in held)
-
-
-def _bytes(sizes: Sequence[Size], element: str) -> float:
-    return (product(tuple(sizes)) or 0) * (vocabulary.bits(element) or 0) / 8
-
-
-def _known_unequal(left: Size | tuple[Size, ...], right: Size | tuple[Size, ...]) -> bool:
-    first, second = product(left), product(right)
-    return first is not None and second is not None and first != second
 
 
 def _holder(value: ir.Value, name: str) -> ir.Value:

@@ -32,7 +32,7 @@ from opsplice.rewrites.plan.actions import (
     KernelCall,
     Written,
 )
-from opsplice.rewrites.plan.arguments import NOT_DENSE, CodeWriter, LeaveError, Signature, check_condition, product
+from opsplice.rewrites.plan.arguments import NOT_DENSE, CodeWriter, LeaveError, Signature, check_condition
 from opsplice.rewrites.plan.clause_choice import (
     check_one_way,
     clause_for,
@@ -42,6 +42,7 @@ from opsplice.rewrites.plan.clause_choice import (
     unfit,
     with_features,
 )
+from opsplice.rewrites.plan.known_sizes import product
 from opsplice.rewrites.spelling.dim_bounds import fixed
 from opsplice.spec_lang.checking.computed_arguments import launched
 from opsplice.spec_lang.checking.patterns import certain

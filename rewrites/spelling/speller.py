@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from opsplice.rewrites.spelling import dim_bounds
@@ -12,34 +11,13 @@ from opsplice.rewrites.spelling.axis_labels import expanded, named_contraction, 
 from opsplice.rewrites.spelling.choices import Choices
 from opsplice.rewrites.spelling.dim_bounds import Axis, Extent, is_open, known_size
 from opsplice.rewrites.spelling.not_exportable import Gap, GapError, check_call, written_text
+from opsplice.rewrites.spelling.scopes import Scope, defaults, shared_names
 from opsplice.rewrites.spelling.spelled_template import Instance, Template
 from opsplice.rewrites.spelling.spellings import Spelling
 from opsplice.rewrites.spelling.template_text import Writer, attribute_text, product_body, scalar_attributes
 from opsplice.rewrites.spelling.template_values import Apply, Lazy, Leaf, Number, Size, Tensor, moved
-from opsplice.spec_lang.checking.walks import reached
 from opsplice.spec_lang.dims import dim_conditions, judge
-from opsplice.spec_lang.dims.pack_places import places
 from opsplice.spec_lang.syntax import tree, vocabulary
-
-# ---- scopes ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(eq=False)
-class _Scope:
-    """What names mean inside one pattern. shared: the names that a fused generic must not take in.
-
-    lets: what was not needed so far; an alternative that is not taken may be all that needs it.
-    """
-
-    pattern: tree.Pattern
-    values: dict[str, Lazy]
-    elements: Mapping[str, str]
-    dims: dict[str, Extent]
-    shared: frozenset[str]
-    lets: dict[str, tree.Expr] = field(default_factory=dict)
-
-
-# ---- the speller -------------------------------------------------------------------------------------------------
 
 
 class Speller:
@@ -68,14 +46,14 @@ class Speller:
         if len(pattern.results) != 1:
             why = "a matcher yields the results of one op, at which it starts; look for one of them"
             raise GapError.at(pattern.span, f"pattern '{pattern.name}' has several results", why)
-        scope = _Scope(pattern, {}, self.instance.types, {}, _shared(pattern))
+        scope = Scope(pattern, {}, self.instance.types, {}, shared_names(pattern))
         for number, parameter in enumerate(parameters):
             scope.values[parameter.name] = self._parameter(number, parameter, scope)
         for parameter in pattern.parameters:
             scope.values.setdefault(parameter.name, Leaf(Tensor(f"%{parameter.name}", "", None), (), ()))
         self._enter(scope)
         root = self.writer.materialise(self._value(pattern.results[0], scope), pattern.results[0].span)
-        scope.dims.update(_defaults(pattern) | self.settings)
+        scope.dims.update(defaults(pattern) | self.settings)
         if self.gaps:
             raise GapError(*self.gaps, *self._conditions_gaps())
         named = [(t.name, t.type) for t in self.writer.arguments]
@@ -104,23 +82,23 @@ class Speller:
 
     # ---- scopes and parameters ------------------------------------------------------------------------------------
 
-    def _parameter(self, number: int, parameter: tree.Parameter, scope: _Scope) -> Lazy:
+    def _parameter(self, number: int, parameter: tree.Parameter, scope: Scope) -> Lazy:
         kind = parameter.type
         if isinstance(kind, tree.ScalarType):
             # A scalar is an operand of rank 0 in a generic, and fills a tensor where ops are on tensors.
             of_tensors = self.spelling.elementwise == "tensor"
-            scalar = Tensor(f"%{parameter.name}", self._element(kind, scope), None if of_tensors else ())
+            scalar = Tensor(f"%{parameter.name}", scope.element(kind), None if of_tensors else ())
             self.writer.arguments.append(scalar)
             return Leaf(scalar, (), ())
         sizes: list[Size] = []
         for dim in kind.dims:
             extent = self._extent(dim, number, len(sizes), scope)
             sizes.extend(extent if isinstance(extent, tuple) else (extent,))
-        tensor = Tensor(f"%{parameter.name}", self._element(kind.element, scope), tuple(sizes))
+        tensor = Tensor(f"%{parameter.name}", scope.element(kind.element), tuple(sizes))
         self.writer.arguments.append(tensor)
         return Leaf(tensor, tuple(range(len(sizes))), tuple(sizes))
 
-    def _extent(self, dim: tree.Dim, argument: int, axis: int, scope: _Scope) -> Extent:
+    def _extent(self, dim: tree.Dim, argument: int, axis: int, scope: Scope) -> Extent:
         extent: Extent
         if dim.pack is not None:
             extent = tuple(Axis(argument, axis + i) for i in range(self.instance.packs[dim.pack]))
@@ -133,7 +111,7 @@ class Speller:
             scope.dims.setdefault(dim.symbol, extent)
         return extent
 
-    def _enter(self, scope: _Scope) -> None:
+    def _enter(self, scope: Scope) -> None:
         for variable in scope.pattern.type_variables:
             bits = vocabulary.bits(scope.elements.get(variable.name, ""))
             if bits is not None:
@@ -147,13 +125,13 @@ class Speller:
                 raise GapError.at(let.span, "a part with several results", "a matcher follows one result of each op")
             scope.lets[let.names[0]] = let.expr
 
-    def _inlined(self, expr: tree.Call, scope: _Scope) -> Lazy:
+    def _inlined(self, expr: tree.Call, scope: Scope) -> Lazy:
         pattern = self.patterns[expr.callee]
         if len(pattern.results) != 1:
             raise GapError.at(expr.span, f"pattern '{pattern.name}' has several results", "use a pattern that has one")
         given = [self._value(a, scope) for a in expr.args]
         elements: dict[str, str] = {}
-        inner = _Scope(pattern, {}, elements, {}, _shared(pattern))
+        inner = Scope(pattern, {}, elements, {}, shared_names(pattern))
         own = {v.name for v in pattern.type_variables}
         for parameter, value in zip(pattern.parameters, given, strict=True):
             kind = parameter.type
@@ -162,22 +140,13 @@ class Speller:
                 elements[element] = value.element
             inner.values[parameter.name] = value
             if isinstance(kind, tree.TensorType) and value.element:
-                self._bind_dims(kind, value.dims, inner)
+                inner.bind(kind, value.dims)
         self._enter(inner)
         return self._value(pattern.results[0], inner)
 
-    def _bind_dims(self, kind: tree.TensorType, sizes: tuple[Size, ...], scope: _Scope) -> None:
-        at = places((dim.pack is not None for dim in kind.dims), len(sizes))
-        for dim, place in zip(kind.dims, at, strict=True):
-            if dim.name is not None:
-                scope.dims.setdefault(dim.name, sizes[place] if dim.pack is not None else sizes[place.start])
-
-    def _element(self, kind: tree.ScalarType, scope: _Scope) -> str:
-        return scope.elements.get(kind.name, kind.name)
-
     # ---- expressions ----------------------------------------------------------------------------------------------
 
-    def _value(self, expr: tree.Expr, scope: _Scope) -> Lazy:
+    def _value(self, expr: tree.Expr, scope: Scope) -> Lazy:
         if isinstance(expr, tree.Name):
             return self._named(expr.name, scope)
         if isinstance(expr, tree.Constant):
@@ -210,7 +179,7 @@ class Speller:
         what = f"`{written_text(expr)}`"
         raise GapError.at(expr.span, what, "a template of ops has no such part")
 
-    def _named(self, name: str, scope: _Scope) -> Lazy:
+    def _named(self, name: str, scope: Scope) -> Lazy:
         if name in scope.lets:
             expr = scope.lets.pop(name)
             value = self._value(expr, scope)
@@ -219,7 +188,7 @@ class Speller:
             scope.values[name] = value
         return scope.values[name]
 
-    def _number(self, expr: tree.Constant, scope: _Scope) -> Number:
+    def _number(self, expr: tree.Constant, scope: Scope) -> Number:
         if expr.high is not None:
             why = "a matcher compares constants exactly; write one number"
             self.gaps[Gap(expr.span, f"the range `{written_text(expr)}`", why)] = None
@@ -236,7 +205,7 @@ class Speller:
             return Number(0)
         return Number(value)
 
-    def _elementwise(self, op: vocabulary.Op, expr: tree.Call, scope: _Scope) -> Lazy:
+    def _elementwise(self, op: vocabulary.Op, expr: tree.Call, scope: Scope) -> Lazy:
         args = [self._value(a, scope) for a in expr.args]
         letters: dict[str, str] = {}
         for letter, arg in sorted(zip(op.operands, args, strict=True), key=lambda pair: not pair[1].dims):
@@ -261,7 +230,7 @@ class Speller:
         if not element:
             if expr.type is None:
                 raise GapError.at(expr.span, f"`{op.name}`", "its type is not written")
-            element = self._element(expr.type.element, scope)
+            element = scope.element(expr.type.element)
         if op.width is not None and args[0].element == element:
             return args[0]  # a type variable is what it is cast to
         dims = max((a.dims for a in args), key=len)
@@ -276,14 +245,14 @@ class Speller:
         made = Apply("arith.truncf" if narrower else "arith.extf", (value,), "{}", element, value.dims)
         return made if self.spelling.elementwise == "fused" else self.writer.settled(made, span)
 
-    def _quoted(self, expr: tree.Call, scope: _Scope) -> Lazy:
+    def _quoted(self, expr: tree.Call, scope: Scope) -> Lazy:
         args = [self.writer.materialise(self._value(a, scope), a.span) for a in expr.args]
         kind = expr.type
         what = f'"{expr.callee}"'
         if kind is None:
             raise GapError.at(expr.span, what, "the type of its result is not written, and a template needs it")
-        element = self._element(kind.element, scope)
-        dims = None if isinstance(kind, tree.ScalarType) else self._written_dims(kind, scope)
+        element = scope.element(kind.element)
+        dims = None if isinstance(kind, tree.ScalarType) else scope.written_dims(kind)
         result = Tensor(self.writer.name(), element, dims)
         attributes = ", ".join(f"{a.name} = {attribute_text(a)}" for a in expr.attributes)
         operands = ", ".join(a.name for a in args)
@@ -293,18 +262,9 @@ class Speller:
         )
         return self.writer.leaf(result)
 
-    def _written_dims(self, kind: tree.TensorType, scope: _Scope) -> tuple[Size, ...]:
-        sizes: list[Size] = []
-        for dim in kind.dims:
-            extent: Extent | None = dim.size if dim.size is not None else scope.dims.get(dim.name or "")
-            if extent is None:
-                raise GapError.at(dim.span, f"the dim `{dim}`", "no input has it, and a template needs its size")
-            sizes.extend(extent if isinstance(extent, tuple) else (extent,))
-        return tuple(sizes)
-
-    def _rearranged(self, expr: tree.Rearrange, scope: _Scope) -> Lazy:
+    def _rearranged(self, expr: tree.Rearrange, scope: Scope) -> Lazy:
         value = self._value(expr.arg, scope)
-        sizes = self._label_sizes(expr.subscripts, [value], scope)
+        sizes = scope.label_sizes(expr.subscripts, [value])
         labels = expanded(plain(expr.subscripts)[0], sizes)
         result = expanded(expr.subscripts.result, sizes)
         if expr.pieces:
@@ -335,28 +295,11 @@ class Speller:
         order = [labels.index(label) for label in result]
         return self.writer.leaf(self.writer.packed(tensor, tuple(dims), order, split))
 
-    def _label_sizes(
-        self, subscripts: tree.Subscripts, values: Sequence[Lazy], scope: _Scope
-    ) -> dict[str, tuple[Size, ...]]:
-        """The sizes of each label; a pack's are several. Labels that only the result has are dims of the pattern."""
-        sizes: dict[str, tuple[Size, ...]] = {}
-        for labels, value in zip(plain(subscripts), values, strict=True):
-            at = places((label.startswith("...") for label in labels), len(value.dims))
-            for label, place in zip(labels, at, strict=True):
-                sizes.setdefault(label, value.dims[place])
-        for label in subscripts.result:
-            if label not in sizes:
-                extent = scope.dims.get(label.removeprefix("..."))
-                if extent is None:
-                    raise GapError.at(subscripts.span, f"the dim `{label}`", "no input has it")
-                sizes[label] = extent if isinstance(extent, tuple) else (extent,)
-        return sizes
-
     # ---- reductions -----------------------------------------------------------------------------------------------
 
-    def _reduce(self, expr: tree.Reduce, scope: _Scope) -> Lazy:
+    def _reduce(self, expr: tree.Reduce, scope: Scope) -> Lazy:
         value = self._value(expr.arg, scope)
-        sizes = self._label_sizes(expr.subscripts, [value], scope)
+        sizes = scope.label_sizes(expr.subscripts, [value])
         labels = expanded(plain(expr.subscripts)[0], sizes)
         result = expanded(expr.subscripts.result, sizes)
         (value,) = self._with_loops([value], [labels], result, expr.arg.span)
@@ -402,14 +345,14 @@ class Speller:
             covered |= missing
         return made
 
-    def _contract(self, expr: tree.Contract, scope: _Scope) -> Lazy:
+    def _contract(self, expr: tree.Contract, scope: Scope) -> Lazy:
         values = [self._value(a, scope) for a in expr.args]
-        sizes = self._label_sizes(expr.subscripts, values, scope)
+        sizes = scope.label_sizes(expr.subscripts, values)
         operands = [expanded(o, sizes) for o in plain(expr.subscripts)]
         result = expanded(expr.subscripts.result, sizes)
         element = values[0].element
         if expr.type is not None:
-            element = self._element(expr.type.element, scope)
+            element = scope.element(expr.type.element)
         summed = list(dict.fromkeys(la for o in operands for la in o if la not in result))
         if not summed:
             raise GapError.at(expr.span, "a contraction that sums nothing", "write it with mulf and broadcast")
@@ -433,20 +376,3 @@ class Speller:
         return self.writer.leaf(
             self.writer.generic([leaf.tensor for leaf in leaves], zero, maps, iterators, names, body, product)
         )
-
-
-# ---- pieces ------------------------------------------------------------------------------------------------------
-
-
-def _defaults(pattern: tree.Pattern) -> dict[str, int]:
-    """The integers that scalars are where no alternative says another."""
-    given = {p.name: p.default.value for p in pattern.parameters if p.default is not None}
-    return {name: value for name, value in given.items() if isinstance(value, int)}
-
-
-def _shared(pattern: tree.Pattern) -> frozenset[str]:
-    """The names with several uses in a pattern that has more than elementwise ops: programs keep such values."""
-    found = list(reached([*(let.expr for let in pattern.body), *pattern.results]))
-    counts = Counter(expr.name for expr in found if isinstance(expr, tree.Name))
-    whole = any(isinstance(e, (tree.Contract, tree.Reduce)) or (isinstance(e, tree.Call) and e.quoted) for e in found)
-    return frozenset(name for name, count in counts.items() if count > 1) if whole else frozenset()

@@ -1,0 +1,80 @@
+"""What names mean inside a pattern that is written out as ops: values, types of elements, sizes of dims."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from opsplice.rewrites.spelling.axis_labels import plain
+from opsplice.rewrites.spelling.dim_bounds import Extent
+from opsplice.rewrites.spelling.not_exportable import GapError
+from opsplice.rewrites.spelling.template_values import Lazy, Size
+from opsplice.spec_lang.checking.walks import reached
+from opsplice.spec_lang.dims.pack_places import places
+from opsplice.spec_lang.syntax import tree
+
+
+@dataclass(eq=False)
+class Scope:
+    """What names mean inside one pattern. shared: the names that a fused generic must not take in.
+
+    lets: what was not needed so far; an alternative that is not taken may be all that needs it.
+    """
+
+    pattern: tree.Pattern
+    values: dict[str, Lazy]
+    elements: Mapping[str, str]
+    dims: dict[str, Extent]
+    shared: frozenset[str]
+    lets: dict[str, tree.Expr] = field(default_factory=dict)
+
+    def element(self, kind: tree.ScalarType) -> str:
+        """The element type that a name of the pattern stands for here."""
+        return self.elements.get(kind.name, kind.name)
+
+    def bind(self, kind: tree.TensorType, sizes: tuple[Size, ...]) -> None:
+        """Learn dims from the sizes of an argument."""
+        at = places((dim.pack is not None for dim in kind.dims), len(sizes))
+        for dim, place in zip(kind.dims, at, strict=True):
+            if dim.name is not None:
+                self.dims.setdefault(dim.name, sizes[place] if dim.pack is not None else sizes[place.start])
+
+    def written_dims(self, kind: tree.TensorType) -> tuple[Size, ...]:
+        """The sizes of a type that is written in the pattern."""
+        sizes: list[Size] = []
+        for dim in kind.dims:
+            extent: Extent | None = dim.size if dim.size is not None else self.dims.get(dim.name or "")
+            if extent is None:
+                raise GapError.at(dim.span, f"the dim `{dim}`", "no input has it, and a template needs its size")
+            sizes.extend(extent if isinstance(extent, tuple) else (extent,))
+        return tuple(sizes)
+
+    def label_sizes(self, subscripts: tree.Subscripts, values: Sequence[Lazy]) -> dict[str, tuple[Size, ...]]:
+        """The sizes of each label; a pack's are several. Labels that only the result has are dims of the pattern."""
+        sizes: dict[str, tuple[Size, ...]] = {}
+        for labels, value in zip(plain(subscripts), values, strict=True):
+            at = places((label.startswith("...") for label in labels), len(value.dims))
+            for label, place in zip(labels, at, strict=True):
+                sizes.setdefault(label, value.dims[place])
+        for label in subscripts.result:
+            if label not in sizes:
+                extent = self.dims.get(label.removeprefix("..."))
+                if extent is None:
+                    raise GapError.at(subscripts.span, f"the dim `{label}`", "no input has it")
+                sizes[label] = extent if isinstance(extent, tuple) else (extent,)
+        return sizes
+
+
+def defaults(pattern: tree.Pattern) -> dict[str, int]:
+    """The integers that scalars are where no alternative says another."""
+    given = {p.name: p.default.value for p in pattern.parameters if p.default is not None}
+    return {name: value for name, value in given.items() if isinstance(value, int)}
+
+
+def shared_names(pattern: tree.Pattern) -> frozenset[str]:
+    """The names with several uses in a pattern that has more than elementwise ops: programs keep such values."""
+    found = list(reached([*(let.expr for let in pattern.body), *pattern.results]))
+    counts = Counter(expr.name for expr in found if isinstance(expr, tree.Name))
+    whole = any(isinstance(e, (tree.Contract, tree.Reduce)) or (isinstance(e, tree.Call) and e.quoted) for e in found)
+    return frozenset(name for name, count in counts.items() if count > 1) if whole else frozenset()
