@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import opsplice
 from opsplice import cli
+from opsplice.frontends import ModuleSource
 from opsplice.measuring.cutting.records import Verification
+from opsplice.runtime.weights import Arrays
 
 # By the kernel's name: what computes the same, whether it has a workgroup for each row, what verifying says.
 KERNELS = {
@@ -171,3 +174,30 @@ def test_weights_that_a_rule_asks_for_are_constants_alone_too(tmp_path: Path) ->
     (verdict,) = opsplice.verify(program, [tmp_path / "scale.splice"], trials=("random",)).verdicts
     assert verdict.outcome == "failed", verdict
     assert "random: " in verdict.reason
+
+
+def test_places_with_one_location_and_size_are_compared_with_themselves_and_weights_are_known(tmp_path: Path) -> None:
+    (tmp_path / "scale.c").write_text(
+        "#include <stddef.h>\nvoid scale(const float *x, const float *w, float *out, size_t m) {\n"
+        "  for (size_t i = 0; i < m; i++) out[i] = x[i] * w[i];\n}\n"
+    )
+    (tmp_path / "scale.splice").write_text(
+        'kernel scale(x: f32[m], w: f32[m]) -> f32[m] { cpu "scale.c" }\n'
+        "pattern p(x: tensor<m x f32>, w: tensor<m x f32>) { mulf(x, w) }\nreplace p with scale(x, w)\n"
+    )
+    program = """
+    util.global private @w = #flow.parameter.named<"model"::"w"> : tensor<8xf32>
+    util.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+      %w = util.global.load @w : tensor<8xf32>
+      %once = arith.mulf %x, %w : tensor<8xf32> loc(#layer)
+      %between = arith.addf %once, %x : tensor<8xf32>
+      %twice = arith.mulf %between, %w : tensor<8xf32> loc(#layer)
+      util.return %twice : tensor<8xf32>
+    }
+    #layer = loc("layer.py":7:1)"""
+    source = ModuleSource(content=program, parameters=(Arrays({"w": np.arange(8, dtype=np.float32)}),))
+    (whole,) = opsplice.verify(source, [tmp_path / "scale.splice"], trials=("program",)).whole
+    assert [drift for *_, drift in whole.drift] == [0, 0]
+    assert whole.note == ""
+    assert whole.off is not None
+    assert whole.off < 1e-6

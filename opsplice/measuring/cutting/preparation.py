@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from iree.compiler import ir
@@ -136,11 +136,20 @@ class Preparation:
         """Note what comes out of the same places in the program with its kernels."""
         if isinstance(spec, TransformSpec) or any(rule.phase not in (None, PHASE) for rule in spec.rules):
             return
-        known = {place.key: place.root for place in self.places}
-        for action, replacement in told_of(splicer.planned(module, spec)):
-            number = known.pop(Place(replacement, None).key, None)
-            if number is not None:
-                probes.place(module, action.match.roots[0], number)
+        known, found = _grouped((p.key, p.root) for p in self.places), told_of(splicer.planned(module, spec))
+        for key, actions in _grouped((Place(told, None).key, action) for action, told in found).items():
+            if len(actions) == len(known.get(key, ())):  # places with one location and one size are told by their order
+                for action, number in zip(actions, known[key], strict=True):
+                    if number is not None:
+                        probes.place(module, action.match.roots[0], number)
+
+
+def _grouped(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
+    """What each key has, in order."""
+    groups: dict[Any, list[Any]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 def planned(module: ir.Module, specs: Sequence[Spec]) -> Iterator[tuple[LoadedSpec, list[tuple[Action, Replacement]]]]:
@@ -196,9 +205,7 @@ def _named(conditions: Sequence[tree.Condition | None]) -> tuple[int, ...]:
 
 def _used(replacements: Sequence[Replacement]) -> dict[Any, Replacement]:
     """What takes the place of each match, by the key of its place: several kernels as one where sizes choose."""
-    at: dict[Any, list[Replacement]] = {}
-    for each in replacements:
-        at.setdefault((each.function, each.location, each.pattern, each.round), []).append(each)
+    at = _grouped(((r.function, r.location, r.pattern, r.round, str(r.dims)), r) for r in replacements)
     found: dict[Any, Replacement] = {}
     for several in at.values():
         kernels = " or ".join(dict.fromkeys(each.kernel for each in several))

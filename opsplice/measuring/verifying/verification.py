@@ -133,8 +133,8 @@ def _verdicts(
         known[place.cut.digest] = verdict
         verdict_cache.keep(place, options, recorded, verdict)
     shared = [dataclasses.replace(known[d], replacement=p.replacement, same=tuple(same[d])) for d, p in first.items()]
-    order = {place.replacement.location: number for number, place in enumerate(prepared.places)}
-    return tuple(sorted([*told, *shared], key=lambda verdict: order[verdict.replacement.location]))
+    order = {id(place.replacement): number for number, place in enumerate(prepared.places)}
+    return tuple(sorted([*told, *shared], key=lambda verdict: order[id(verdict.replacement)]))
 
 
 def _not_alone(place: Place, prepared: Prepared) -> str:
@@ -286,19 +286,20 @@ def _furthest(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> float
 def _exact(job: Job, function: str, inputs: Sequence[Any]) -> tuple[list[np.ndarray] | None, str]:
     """What a function computes in f64, or why that is not known."""
     try:
-        return call_isolated(_evaluated, (job, function, list(inputs)), method=method()), ""
+        return call_isolated(_evaluated, (job, job.source.parameters, function, list(inputs)), method=method()), ""
     except (ChildCrashError, OpspliceError) as failure:
         return None, f"not compared with f64: {failure.message}"
 
 
-def _evaluated(_report: Progress, job: Job, function: str, inputs: list[Any]) -> list[np.ndarray]:
+def _evaluated(_report: Progress, job: Job, weights: Parameters, function: str, inputs: list[Any]) -> list[np.ndarray]:
+    """weights: those of the model, which a source leaves behind when it crosses processes."""
     from opsplice.interpreter import evaluate
     from opsplice.pipeline.compiler import Compilation
 
     with trial_runs.limited([_WHOLE_SECONDS]), Compilation(job.flags) as compilation:
         compilation.load(job.source)
         compilation.run_to("input")
-        return evaluate(compilation.module, function, inputs, np.float64, contents(job.source.parameters))
+        return evaluate(compilation.module, function, inputs, np.float64, contents(weights))
 
 
 # ---- compiling ------------------------------------------------------------------------------------------------------
