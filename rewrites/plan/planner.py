@@ -158,10 +158,18 @@ class Planner:
                 except LeaveError as left:
                     reasons.setdefault(match, []).append(Left(match, rule, str(left), isinstance(left, _LostError)))
         actions = tuple(action for m in sorted(chosen, key=order.__getitem__) for action in chosen[m])
-        alone = tuple(left for m in self.matches if m not in chosen for left in reasons.get(m, []))
+        alone = tuple(self._as_lost(left) for m in self.matches if m not in chosen for left in reasons.get(m, []))
         laid_out = strides.laid_out(self.views, actions, self.covered)
         coded = [self._generated(each) if isinstance(each, KernelCall) else each for each in laid_out]
         return Plan(tuple(coded), tuple(annotations), alone)
+
+    def _as_lost(self, left: Left) -> Left:
+        """What a rule leaves for its condition is lost, not kept, where a later rule takes its place."""
+        try:
+            self._check_overlap(left.match)
+        except _LostError as lost:
+            return left if left.lost else dataclasses.replace(left, reason=f"{left.reason}; {lost}", lost=True)
+        return left
 
     def _annotate(self, match: Match, rule: tree.Rule, annotations: list[Annotation]) -> None:
         """Add the rule's attributes that no earlier rule sets on the op. Raises _LostError if one does."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -97,6 +98,17 @@ PRINT = """module attributes {transform.with_named_sequence} {
 
 def _replacement(**given: object) -> Replacement:
     return Replacement("replace p with k", "s:1:1", "p", "main", "m:1:1", {}, "k", "static function", **given)  # type: ignore[arg-type]
+
+
+def test_what_a_condition_leaves_is_lost_where_another_rule_takes_its_place(folder: Path) -> None:
+    larger, smaller = "replace larger with k(x)\n", "replace smaller with k(x)\n"
+    conditional = " where n % 3 == 0 with"
+    for rules in (smaller.replace(" with", conditional) + larger, larger.replace(" with", conditional) + smaller):
+        (folder / "s.splice").write_text(SPEC[: SPEC.index("replace larger")] + rules)
+        report = opsplice.match("m.mlir", ["s.splice"])
+        assert len(report.replacements) == 1
+        assert [each.outcome for each in report.kept] == ["lost"]
+        assert re.search(r"condition.*; (it lies inside|rule .* replaces a part)", report.kept[0].reason)
 
 
 def test_many_lost_matches_are_one_line() -> None:
