@@ -288,6 +288,23 @@ def test_what_cannot_be_evaluated_is_an_error_that_says_so(body: str, inputs: An
         run(head + body, *inputs, kinds="tensor<2xf32>, index", results="tensor<2xf32>")
 
 
+def test_what_is_asserted_of_elements_is_not_checked_as_in_dispatches() -> None:
+    body = """
+      %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+                           iterator_types = ["parallel"]} ins(%0 : tensor<2xf32>) outs(%0 : tensor<2xf32>) {
+      ^bb0(%x: f32, %_: f32):
+        %zero = arith.constant 0.0 : f32
+        %positive = arith.cmpf ogt, %x, %zero : f32
+        cf.assert %positive, "positive"
+        %root = math.sqrt %x : f32
+        linalg.yield %root : f32
+      } -> tensor<2xf32>
+      return %r : tensor<2xf32>
+    """
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(run(body, [4, -1], kinds="tensor<2xf32>", results="tensor<2xf32>"), [[2, np.nan]])
+
+
 def test_what_is_read_from_an_empty_tensor_is_nan() -> None:
     body = "%e = tensor.empty() : tensor<2xf32>\nreturn %e : tensor<2xf32>"
     assert np.isnan(run(body, results="tensor<2xf32>")).all()
