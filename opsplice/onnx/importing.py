@@ -27,9 +27,10 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.onnx import loops
-from opsplice.onnx.expansion import FUNCTIONS, WIDENED, Expansion
+from opsplice.onnx.expansion import FUNCTIONS, expand
 from opsplice.onnx.known_sizes import fold
 from opsplice.onnx.model_file import STORED, elements, graphs, is_external, read_model, tensors, type_name
+from opsplice.onnx.quantized import WIDENED
 from opsplice.runtime.weights import SCOPE
 
 _FUNCTION = "main"
@@ -149,7 +150,7 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
         model = _inferred(model, name)
         changed = fold(model)
         changed |= loops.rewrite(model.graph)
-        changed |= Expansion(model.graph, _kinds(model.graph), weights).run()
+        changed |= expand(model.graph, _kinds(model.graph), weights)
         functions = {("", node.op_type) for node in model.graph.node if node.op_type in FUNCTIONS and not node.domain}
         if functions:
             model = _inlined(model, sorted(functions), name)

@@ -1,0 +1,105 @@
+"""The nodes that a rule writes in the place of one of a graph, and what it asks about values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from opsplice.errors import OpspliceError
+
+
+class NodeWriter:
+    """What a rule asks about a graph, and the nodes that it writes instead of one.
+
+    kinds: the types of values, as far as they are known. weights: the graph's large constants.
+    """
+
+    def __init__(
+        self, graph: onnx.GraphProto, kinds: Mapping[str, onnx.TypeProto], weights: dict[str, np.ndarray]
+    ) -> None:
+        self.kinds, self.weights = kinds, weights
+        self.constants = {tensor.name: tensor for tensor in graph.initializer}
+        self.graph = graph
+        self.added: list[onnx.NodeProto] = []
+        self._count = 0
+        self._node = onnx.NodeProto()
+
+    def start(self, node: onnx.NodeProto) -> None:
+        """Write in the place of another node from now on."""
+        self.added, self._node = [], node
+
+    # What rules ask.
+
+    def shape(self, name: str) -> list[int | None] | None:
+        """The sizes of a value, None for those that are not fixed; None if not even their number is known."""
+        if name in self.weights:
+            return list(self.weights[name].shape)
+        if name in self.constants:
+            return list(self.constants[name].dims)
+        tensor = self.kinds[name].tensor_type if name in self.kinds else None
+        if tensor is None or not tensor.HasField("shape"):
+            return None
+        return [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+
+    def element(self, name: str) -> int:
+        """ONNX's number of a value's element type, 0 if that is not known."""
+        if name in self.weights:
+            return helper.np_dtype_to_tensor_dtype(self.weights[name].dtype)
+        if name in self.constants:
+            return self.constants[name].data_type
+        return self.kinds[name].tensor_type.elem_type if name in self.kinds else 0
+
+    def constant(self, name: str) -> np.ndarray | None:
+        """The elements of a constant."""
+        if name in self.weights:
+            return self.weights[name]
+        return numpy_helper.to_array(self.constants[name]) if name in self.constants else None
+
+    # What rules write.
+
+    def put(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """A node of one result, whose name is returned."""
+        output = self._fresh()
+        self.added.append(helper.make_node(kind, inputs, [output], name=self._node.name, **attributes))
+        return output
+
+    def give(self, array: np.ndarray, large: bool = False) -> str:
+        """A new constant."""
+        name = self._fresh()
+        if large:
+            self.weights[name] = array
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            self.graph.input.append(helper.make_tensor_value_info(name, kind, array.shape))
+        else:
+            self.graph.initializer.append(numpy_helper.from_array(array, name))
+        return name
+
+    def cast(self, name: str, element: int) -> str:
+        """A value as elements of a type."""
+        return name if self.element(name) == element else self.put("Cast", name, to=element)
+
+    def _fresh(self) -> str:
+        self._count += 1
+        return f"{self._node.output[0]}.{self._node.op_type}.{self._count}"
+
+
+def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
+    """The value of an attribute."""
+    return next((helper.get_attribute_value(each) for each in node.attribute if each.name == name), default)
+
+
+def input_name(node: onnx.NodeProto, index: int) -> str:
+    """The name of an input, "" for one that is left out."""
+    return node.input[index] if index < len(node.input) else ""
+
+
+def wrongly_computed(node: onnx.NodeProto, how: str) -> OpspliceError:
+    """The error for a node that has no correct form."""
+    return OpspliceError(
+        f"IREE 3.13 computes node '{node.name}' ({node.op_type}) wrongly: {how}",
+        hint="write it with other operators, or run that part elsewhere",
+    )
