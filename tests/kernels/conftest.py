@@ -27,7 +27,6 @@ LEVELS = {
         ("avx512f", "fma", "amx_tile", "amx_int8", "amx_bf16"),
     ),
 }
-WITH_MATRICES = ("quantised/linear.c", "linear/halves.c")  # what has code for AMX
 # What products of bytes need besides, as the compiler and as Linux calls it.
 VNNI = {
     "avx2": ("-mavxvnni", "avx_vnni"),
@@ -37,12 +36,18 @@ VNNI = {
 
 Function = Callable[..., None]
 
+with_amx = pytest.mark.parametrize("kernel", [*LEVELS, *emulated.TARGETS], indirect=True)
+of_bytes = pytest.mark.parametrize("kernel", [*VNNI], indirect=True)
 
-@pytest.fixture(scope="package", params=[*LEVELS, *emulated.TARGETS])
+
+@pytest.fixture(scope="package", params=["baseline", "avx2", "avx512", *emulated.TARGETS])
 def kernel(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str, str], Function]]:
-    """A function of a source file, of one level; its arrays are pointers, None is null, ints are sizes."""
+    """A function of a source file, of one level; its arrays are pointers, None is null, ints are sizes.
+
+    Tests of sources that have code for other levels say so: `with_amx`, `of_bytes`.
+    """
     if request.param in emulated.TARGETS:
         with contextlib.ExitStack() as stack:
             yield _elsewhere(request.param, tmp_path_factory, stack)
@@ -67,13 +72,11 @@ def build(source: str, level: str, output: Path) -> None:
     if compiler is None:
         pytest.skip("there is no C compiler")
     flags, needed = LEVELS[level]
-    if level == "amx" and source not in WITH_MATRICES:
-        pytest.skip("its code is that of AVX-512")
     if source == "quantised/linear.c":
-        flag, feature = VNNI.get(level, ("", "VNNI"))
+        flag, feature = VNNI[level]
         flags, needed = [*flags, flag], (*needed, feature)
     if missing := set(needed) - _features():
-        pytest.skip(f"this CPU lacks {', '.join(sorted(missing))}, or this level does")
+        pytest.skip(f"this CPU lacks {', '.join(sorted(missing))}")
     command = [compiler, *BARE, *flags, "-Wall", "-Wextra", "-Werror", "-shared", "-nostdlib"]
     subprocess.run([*command, str(SOURCES / source), "-o", str(output)], check=True)
 
@@ -85,8 +88,6 @@ def _elsewhere(
     running: dict[str, emulated.Emulated] = {}
 
     def load(source: str, name: str) -> Function:
-        if source == "quantised/linear.c":
-            pytest.skip("its instructions are those of x86_64")
         if (arch, source) == ("riscv64", "quantised/quantise.c"):
             pytest.skip("QEMU 7.2 ends at one of its instructions: decode_save_opc")
         if source not in running:

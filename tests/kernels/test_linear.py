@@ -7,6 +7,8 @@ import ctypes
 import numpy as np
 import pytest
 
+from tests.kernels.conftest import with_amx
+
 SIZES = [(1, 1, 1), (1, 65, 33), (2, 31, 17), (13, 64, 32), (15, 7, 70), (300, 50, 95)]
 
 
@@ -81,6 +83,7 @@ def widened(bits: np.ndarray, kind: str) -> np.ndarray:
     return bits.view(np.float16).astype(float) if kind == "f16" else (bits.astype(np.uint32) << 16).view(np.float32)
 
 
+@with_amx
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
 @pytest.mark.parametrize(("m", "k", "n"), [*SIZES, (1, 300, 40), (127, 258, 33), (16, 32, 33), (143, 96, 40)])
 def test_products_of_halves(kernel, guarded, kind, m, k, n):
@@ -110,6 +113,7 @@ def test_products_of_halves(kernel, guarded, kind, m, k, n):
         np.testing.assert_allclose(widened(out, kind), wanted, rtol=last * 1.01, atol=1e-4)
 
 
+@with_amx
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
 def test_every_half_is_read_and_rounded_as_ieee_says(kernel, kind):
     """Each number of 16 bits times 1, and each number between two: ties to even, denormals, infinities and NaN."""

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.kernels.conftest import build
+from tests.kernels.conftest import build, of_bytes
 
 # 16 rows and more, of a k that 64 divides: AMX multiplies them, 32 rows at once, some of them again at the end.
 MATRICES = [(16, 64, 33), (33, 128, 70), (285, 64, 32)]
@@ -23,6 +23,7 @@ def packed(w: np.ndarray) -> np.ndarray:
     return wide.reshape(k // 4, 4, panels, 32).transpose(2, 0, 3, 1).copy()
 
 
+@of_bytes
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 4, 1), (1, 64, 33), (3, 32, 17), (15, 12, 70), (300, 48, 32), *MATRICES])
 def test_byte_linear(kernel, guarded, m, k, n, signed):
@@ -46,6 +47,7 @@ def test_byte_linear(kernel, guarded, m, k, n, signed):
         np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-4 * np.abs(wanted).max() * 1e-2)
 
 
+@of_bytes
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 64, 33), (15, 12, 70), (300, 48, 32), *MATRICES])
 def test_byte_linear_with_fixed_scales(kernel, guarded, m, k, n, signed):
