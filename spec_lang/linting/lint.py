@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from opsplice.spec_lang.checking.scalar_kernels import FORMED_PHASES
-from opsplice.spec_lang.checking.types.signature_binding import Binding
+from opsplice.spec_lang.checking.types.signature_binding import Binding, possible_elements
 from opsplice.spec_lang.checking.walks import children, expressions, named_values, pattern_factors, reached
 from opsplice.spec_lang.dims import decide, dim_conditions, judge
 from opsplice.spec_lang.linting.unused import (
@@ -80,10 +80,38 @@ def untidy(spec: LoadedSpec, linted: Iterable[Path] = ()) -> tuple[Diagnostic, .
 
 
 def demands(rule: tree.Rule, spec: LoadedSpec) -> list[tree.Condition]:
-    """All that a rule asks of the dims of its pattern: its own condition, and its kernel's in the pattern's dims."""
+    """All that a rule asks of the dims of its pattern: its own condition, and its kernel's in the pattern's dims; and
+    what its kernel asks of the types.
+    """
     kernel = spec.kernels.get(rule.kernel)
     own = [*dim_conditions.conjuncts(rule.where), *dim_conditions.conjuncts(rule.when)]
-    return own if kernel is None or kernel.where is None else [*own, *_kernel_conditions(rule, kernel, spec)]
+    if kernel is None:
+        return own
+    own += _kernel_types(rule, kernel, spec.patterns[rule.pattern])
+    return own if kernel.where is None else [*own, *_kernel_conditions(rule, kernel, spec)]
+
+
+def _kernel_types(rule: tree.Rule, kernel: tree.Kernel, pattern: tree.Pattern) -> Iterator[tree.Condition]:
+    """What a kernel asks of types that the pattern leaves open. What is known in a program only is asked by a name that
+    no type has.
+    """
+    span, given = rule.span, {p.name: p.type.element.name for p in pattern.parameters}
+    bound: dict[str, set[str]] = {variable.name: set() for variable in kernel.type_variables}
+    for arg, parameter in zip(rule.args, kernel.parameters, strict=False):
+        if isinstance(arg, (tree.Computed, tree.Launch)):
+            yield tree.Membership(span, f"{kernel.name}({arg.span.written})", ())
+        if not isinstance(arg, tree.Name) or arg.name not in given:
+            continue
+        found, wanted = given[arg.name], parameter.type.element.name
+        bound.get(wanted, set()).add(found)
+        possible = possible_elements(found, pattern.type_variables)
+        choices = possible_elements(wanted, kernel.type_variables)
+        if choices is not None and (possible is None or not possible <= choices):
+            each = (tree.Membership(span, found, (tree.ScalarType(span, name),)) for name in sorted(choices))
+            yield tree.Logical(span, "or", tuple(each))
+    for same in bound.values():
+        if len(same) > 1:
+            yield tree.Membership(span, " is ".join(sorted(same)), ())
 
 
 def _kernel_conditions(rule: tree.Rule, kernel: tree.Kernel, spec: LoadedSpec) -> list[tree.Condition]:

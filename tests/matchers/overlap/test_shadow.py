@@ -109,6 +109,31 @@ def test_no_rule_is_unreachable(rules):
     assert codes(RELU + rules) == []
 
 
+TYPED = """
+kernel half(x: f16[...m, n]) -> f16[...m, n] { cpu "k.c" }
+kernel some<K in {f16, f32}>(x: K[...m, n]) -> K[...m, n] { cpu "k.c" }
+kernel pair<K>(x: K[...m, n], y: K[...m, n]) -> f32[...m, n] { cpu "k.c" }
+pattern clamp<T>(x: tensor<...m x n x T>) { maximumf(x, 0.0) }
+pattern clamp32(x: tensor<...m x n x f32>) { maximumf(x, 0.0) }
+pattern twice<T, U>(x: tensor<...m x n x T>, y: tensor<...m x n x U>) { mulf(extf(x) : f32, extf(y) : f32) }
+"""
+
+
+@pytest.mark.parametrize(
+    ("rules", "unreachable"),
+    [
+        ("replace clamp with half(x) replace clamp with one(x)", []),
+        ("replace clamp with half(x) replace clamp32 with one(x)", []),
+        ("replace clamp with one(x) replace clamp where T in {f32, f64} with some(x)", []),
+        ("replace twice with pair(x, y) replace twice with two(x, y)", []),
+        ("replace clamp with some(x) replace clamp with half(x)", ["clamp"]),
+        ("replace clamp with one(x) replace clamp where T in {f32} with one(x)", ["clamp"]),
+    ],
+)
+def test_a_kernel_leaves_what_has_other_types(rules: str, unreachable: list[str]) -> None:
+    assert codes(TYPED + rules) == [("unreachable-rule", pattern) for pattern in unreachable]
+
+
 # ---- rules of several patterns --------------------------------------------------------------------------------------
 
 LINEAR_RELU = """
