@@ -1,7 +1,6 @@
 import io
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from opsplice.frontends import load
 from opsplice.pipeline.compiler import Compilation, CompileError, Progress, Step, compile_module, run
 from opsplice.pipeline.phases import PHASES
 from opsplice.runtime.loaded_program import run as run_program
+from tests.waiting import in_threads
 
 X = np.array([1, -2, 3], np.float32)
 Y = np.array([4, 5, -6], np.float32)
@@ -344,13 +344,7 @@ def test_a_module_outlives_its_compilation(model):
 def test_compiles_in_threads(model, generic):
     results = []
     source = load(model)
-    threads = [
-        threading.Thread(target=lambda: results.append(compile_module(source, flags=[generic]).vmfb)) for _ in range(3)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(*[lambda: results.append(compile_module(source, flags=[generic]).vmfb)] * 3)
     assert len(results) == 3
     assert len(set(results)) == 1
 

@@ -1,8 +1,8 @@
 import os
 import sys
-import threading
 
 from opsplice.isolation.noise import captured
+from tests.waiting import in_threads
 
 
 def test_native_output_is_captured_and_stderr_restored(capfd):
@@ -42,9 +42,7 @@ def test_overlapping_captures_share_the_redirection(capfd):
                 os.write(2, b"two ")
             thread_noise.append(noise.text)
 
-        thread = threading.Thread(target=capture_in_thread)
-        thread.start()
-        thread.join()
+        in_threads(capture_in_thread)
         os.write(2, b"three")
     assert thread_noise == ["two "]
     assert outer.text == "one two three"

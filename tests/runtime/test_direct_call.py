@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
-import threading
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -14,6 +14,7 @@ import pytest
 import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.runtime import to_host
+from tests.waiting import in_threads
 
 ELEMENTS = ("f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2", "i64", "i32", "i16", "i8", "i1")
 
@@ -165,11 +166,7 @@ def test_threads_call_one_program_at_once(program):
             if not np.array_equal(np.asarray(call([x])[0]), x * 2):
                 wrong.append((number, size))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(*(partial(work, number) for number in range(4)))
     assert not wrong
 
 

@@ -8,7 +8,6 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from opsplice.spec_lang.syntax.condition_nodes import MAX_DEPTH
 from opsplice.spec_lang.syntax.parser import parse
 from opsplice.spec_lang.syntax.spec_errors import SpecError
 from tests.effort import examples
+from tests.waiting import in_threads
 
 
 def pattern(body: str, parameters: str = "x: tensor<m x n x f32>, y: tensor<...b x k x f32>") -> tree.Pattern:
@@ -400,11 +400,7 @@ def test_a_thousand_rules_take_little_more_than_ten_times_a_hundred():
 
 def test_threads_share_the_parser():
     made: list[int] = []
-    threads = [threading.Thread(target=lambda: made.append(len(parse(SAMPLE * 20).rules))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(*[lambda: made.append(len(parse(SAMPLE * 20).rules))] * 4)
     assert made == [20] * 4
 
 

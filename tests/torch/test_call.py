@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
 
 import numpy as np
@@ -11,12 +10,15 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
 
+from functools import partial
+
 import torch
 from torch.nn import Parameter
 
 import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.torch.call import compiled_call
+from tests.waiting import in_threads
 
 MODEL = """
 func.func @main(%x: tensor<?xf32>, %w: tensor<4xf32>, %n: i64) -> (tensor<?xf32>, tensor<4xf32>, tensor<4xf32>, i64) {
@@ -182,11 +184,7 @@ def test_a_model_in_threads():
                 wanted = model(x)
                 wrong.extend(1 for _ in range(30) if not np.allclose(fast(x), wanted, atol=1e-5))
 
-        threads = [threading.Thread(target=work, args=(x,)) for x in inputs]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(*(partial(work, x) for x in inputs))
     assert not wrong
 
 

@@ -103,7 +103,7 @@ def running(folder: Path) -> Iterator[Server]:
         yield Server(host, folder, {**log_in(folder, host), "SSL_CERT_FILE": str(cert)})
     finally:
         process.terminate()
-        process.wait()
+        process.wait(60)
 
 
 def _wait(port: int, process: subprocess.Popen, log: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.registry.store import Store, key_of
+from tests.waiting import ended
 
 KEY = key_of("a key")
 
@@ -116,15 +117,14 @@ def test_processes_that_ask_at_once_build_once(store, tmp_path):
         path.write_text("code")
 
     def ask():
-        barrier.wait()
+        barrier.wait(60)
         entry = Store(store.root).get_or_build(KEY, ".o", slow)
         os._exit(0 if entry.path.read_text() == "code" else 1)
 
     children = [processes.Process(target=ask) for _ in range(4)]
     for child in children:
         child.start()
-    for child in children:
-        child.join(20)
+    ended(*children)
     assert [child.exitcode for child in children] == [0] * 4
     assert tally.read_text() == "x"
 
@@ -141,7 +141,7 @@ def test_killed_builder_leaves_nothing_that_is_taken_for_a_result(store):
     child.start()
     assert started.wait(10)
     os.kill(child.pid, signal.SIGKILL)
-    child.join(10)
+    ended(child)
     assert not (store.root / "keys" / KEY).exists()
     entry = store.get_or_build(KEY, ".o", write("whole"))
     assert entry.built
@@ -166,7 +166,7 @@ def in_child(action) -> OpspliceError | None:
     there.close()
     assert here.poll(20), "the child died"
     error = here.recv()
-    child.join(10)
+    ended(child)
     return error
 
 

@@ -18,6 +18,7 @@ from opsplice.targets.registry.places.layout import Layout
 from opsplice.targets.registry.places.oci import EMPTY_CONFIG, Descriptor, Index, Manifest
 from opsplice.targets.registry.places.place import InterruptedTransferError, NotFoundError, receive
 from tests.targets.registry.sample import noise
+from tests.waiting import ended
 
 DATA = noise(5000)
 BLOB = Descriptor.of(DATA, "application/x")
@@ -139,7 +140,9 @@ def test_a_file_that_another_process_put_into_place_is_not_written_to(tmp_path: 
     with part.open("ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         waiting = threading.Thread(
-            target=receive, args=(BLOB, into, "there", lambda offset: (offset, [DATA[offset:]]), lambda _count: None)
+            daemon=True,
+            target=receive,
+            args=(BLOB, into, "there", lambda offset: (offset, [DATA[offset:]]), lambda _count: None),
         )
         waiting.start()
         time.sleep(0.1)
@@ -147,7 +150,7 @@ def test_a_file_that_another_process_put_into_place_is_not_written_to(tmp_path: 
         os.replace(part, into)
         into.write_bytes(b"damaged")
         moved = into.stat().st_ino
-    waiting.join()
+    ended(waiting)
     assert into.read_bytes() == DATA
     assert into.stat().st_ino != moved
     assert [path.name for path in tmp_path.iterdir()] == ["blob"]
@@ -180,8 +183,7 @@ def test_processes_that_write_at_once_lose_nothing(layout: Layout):
     writers = [context.Process(target=_put, args=(layout.root, number)) for number in range(20)]
     for writer in writers:
         writer.start()
-    for writer in writers:
-        writer.join()
+    ended(*writers)
     assert len(layout.tags()) == 20
 
 

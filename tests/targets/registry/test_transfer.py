@@ -28,6 +28,7 @@ from tests.targets.registry.faulty import Fault, Layer
 from tests.targets.registry.sample import ABOUT, parts
 from tests.targets.registry.server import Server
 from tests.test_faults import FAULTS, at_each_step, ids
+from tests.waiting import ended
 
 NUMBERS = itertools.count()
 FORK = multiprocessing.get_context("fork")
@@ -195,11 +196,13 @@ def killed(act: Callable[[], object], now: Callable[[], bool]) -> None:
 
     process = FORK.Process(target=child)
     process.start()
+    until = time.monotonic() + 60
     while process.is_alive() and not now():
+        assert time.monotonic() < until
         time.sleep(0.002)
     if process.is_alive() and process.pid:
         os.kill(process.pid, signal.SIGKILL)
-    process.join()
+    ended(process)
     assert process.exitcode == -signal.SIGKILL
 
 
@@ -246,7 +249,7 @@ def test_a_killed_pull_leaves_nothing_half_and_is_resumed(layer: Layer, name: st
             target=packages.pull, args=(layer.remote(name), reference, found.descriptor, X86, Killed(begun))
         )
         pull.start()
-        pull.join()
+        ended(pull)
         assert pull.exitcode == -signal.SIGKILL
         assert packages.kept() == []
         for path in blobs.glob("[!.]*"):
@@ -302,8 +305,7 @@ def test_twenty_processes_pull_at_once(layer: Layer, name: str, tmp_path: Path):
     children = [FORK.Process(target=pull) for _ in range(20)]
     for child in children:
         child.start()
-    for child in children:
-        child.join()
+    ended(*children)
     assert [child.exitcode for child in children] == [0] * 20
     # Each file came once: the others waited for it.
     contents = [package.contents(packages.layout, found, variant) for variant in found.variants[1:]]
