@@ -2,10 +2,10 @@
 
     python -m benchmarks.match [--models llama,bert,resnet,flax] [--ops 1000,5000,20000] [--rules 1,100,1000]
 
-The models are those of `benchmarks.exports`; a model whose frontend is not installed is left out. The rules are those
-of `benchmarks.rules`, then a rule for each pattern of `opsplice:nn` (`library`), and those of `opsplice_kernels`
-(`kernels`). `foreach_match` runs a transform spec with the same rules in this process. Times are the processor's. Rules
-are read and made ready beforehand on both sides.
+The models are those of `benchmarks.programs.exports`; a model whose frontend is not installed is left out. The rules
+are those of `benchmarks.programs.rules`, then a rule for each pattern of `opsplice:nn` (`library`), and those of
+`opsplice_kernels` (`kernels`). `foreach_match` runs a transform spec with the same rules in this process. Times are the
+processor's. Rules are read and made ready beforehand on both sides.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from iree.compiler import ir
 from iree.compiler.dialects.transform import interpreter
 
-from benchmarks import exports, rules
+from benchmarks.programs import exports, rules
 from opsplice.compiling import outcomes
 from opsplice.compiling.compilation import PHASE
 from opsplice.compiling.splice import graphs_of

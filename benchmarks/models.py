@@ -21,7 +21,7 @@ import onnxruntime
 
 import opsplice
 from benchmarks.calling import CPU
-from benchmarks.onnx_models import MODELS, Model
+from benchmarks.programs.onnx_models import MODELS, Model
 
 SPEC = "opsplice_kernels"
 

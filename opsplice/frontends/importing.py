@@ -54,7 +54,7 @@ class Format:
 
 
 ONNX = Format("ONNX", "opsplice.onnx.importing", "onnx")
-EXPORTED = Format("PyTorch", "opsplice.torch.pt2", "torch", largest=None)
+EXPORTED = Format("PyTorch", "opsplice.torch.importing.pt2", "torch", largest=None)
 FORMATS = {".onnx": ONNX, ".pt2": EXPORTED}
 
 

@@ -2,7 +2,7 @@
 
 from opsplice.reports.frontend_reports import GraphReport, TorchReport, report, reports, reset
 from opsplice.torch.backend import Options, backend
-from opsplice.torch.background import wait
+from opsplice.torch.calls.background import wait
 from opsplice.torch.explaining import explain
 from opsplice.torch.export import export
 

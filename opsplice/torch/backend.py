@@ -27,13 +27,13 @@ from opsplice.pipeline.flags import for_this_cpu
 from opsplice.reports.frontend_reports import GraphReport, log
 from opsplice.runtime.weights import Parameters
 from opsplice.spec_lang.syntax.spec_errors import did_you_mean
-from opsplice.torch.background import Later, unboxed
-from opsplice.torch.call import Call, compiled_call
-from opsplice.torch.decompositions import table
-from opsplice.torch.frozen import FrozenCall, frozen_inputs
-from opsplice.torch.importing import ImportedGraph, import_graph
+from opsplice.torch.calls.background import Later, unboxed
+from opsplice.torch.calls.call import Call, compiled_call
+from opsplice.torch.calls.frozen import FrozenCall, frozen_inputs
+from opsplice.torch.decompositions.table import table
+from opsplice.torch.importing.fx_graph import ImportedGraph, import_graph
+from opsplice.torch.importing.refusals import GraphError, UnsupportedError, check, uncompilable
 from opsplice.torch.progress import watching
-from opsplice.torch.refusals import GraphError, UnsupportedError, check, uncompilable
 
 # IREE computes f64 as f32 unless it is told not to, and then refuses the tensors that it is called with.
 FLAGS = ("--iree-input-demote-f64-to-f32=false",)

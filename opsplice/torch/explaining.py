@@ -16,10 +16,10 @@ from opsplice.errors import OpspliceError
 from opsplice.pipeline.flags import for_this_cpu
 from opsplice.reports.explanation import Explanation
 from opsplice.torch.backend import FLAGS
-from opsplice.torch.background import unboxed
-from opsplice.torch.decompositions import table
-from opsplice.torch.importing import import_graph
-from opsplice.torch.refusals import check
+from opsplice.torch.calls.background import unboxed
+from opsplice.torch.decompositions.table import table
+from opsplice.torch.importing.fx_graph import import_graph
+from opsplice.torch.importing.refusals import check
 
 
 def explain(

@@ -14,8 +14,8 @@ import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.spec_lang.syntax.spec_errors import did_you_mean
 from opsplice.torch.backend import FLAGS
-from opsplice.torch.decompositions import table
-from opsplice.torch.exported import import_programs
+from opsplice.torch.decompositions.table import table
+from opsplice.torch.importing.exported import import_programs
 
 
 def export(

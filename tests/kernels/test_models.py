@@ -14,8 +14,8 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
 import opsplice
-from benchmarks import onnx_models
 from benchmarks.calling import CPU
+from benchmarks.programs import onnx_models
 
 SPEC = Path(__file__).parents[2] / "kernels" / "opsplice_kernels" / "opsplice_kernels.splice"
 

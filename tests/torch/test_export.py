@@ -15,7 +15,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
 
 import torch
 
-from opsplice.torch.exported import LARGEST_LITERAL
+from opsplice.torch.importing.exported import LARGEST_LITERAL
 
 DTYPES = (
     torch.bfloat16,

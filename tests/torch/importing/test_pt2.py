@@ -20,7 +20,7 @@ import torch
 
 import opsplice
 from opsplice.frontends.importing import Request
-from opsplice.torch.pt2 import import_model
+from opsplice.torch.importing.pt2 import import_model
 from tests.command_line import opsplice as command
 
 

@@ -35,8 +35,8 @@ from opsplice.frontends.parameters import variable
 from opsplice.runtime.input_sizes import Size, Sizes
 from opsplice.runtime.value_text import ELEMENT_TYPES
 from opsplice.runtime.weights import Arrays
-from opsplice.torch.importing import prepare
-from opsplice.torch.parameters import array_of, torch_tensor
+from opsplice.torch.importing.fx_graph import prepare
+from opsplice.torch.importing.parameters import array_of, torch_tensor
 
 # Buffers and constants of so many bytes stand in the module, where the compiler computes with them. Parameters never
 # do: the model's next checkpoint may have others.

@@ -17,7 +17,7 @@ from torch.nn import Parameter
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.torch.call import compiled_call
+from opsplice.torch.calls.call import compiled_call
 from tests.waiting import in_threads
 
 MODEL = """
@@ -159,7 +159,7 @@ def test_other_threads_help_when_calls_take_long(program, monkeypatch):
     given = [torch.arange(3.0), torch.arange(4.0), 0]
     call = compiled_call(program, None)
     for long, wanted in ((3600, 1), (3600, 1), (0, 1), (0, 1), (3600, 1), (0, 1), (0, 1), (0, 2), (0, 2)):
-        monkeypatch.setattr("opsplice.torch.call.LONG", long)
+        monkeypatch.setattr("opsplice.torch.calls.call.LONG", long)
         assert call(given)[0].tolist() == [0, 2, 4]
         assert len(used) == wanted
     assert used == ["local-sync", "local-task"]

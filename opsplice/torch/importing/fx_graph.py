@@ -10,10 +10,10 @@ from typing import Any, Literal
 import torch
 from torch import fx
 
-from opsplice.torch.graph_edits import fill_empty, keep_sorts_apart, take_draws
-from opsplice.torch.lines import locate
-from opsplice.torch.parameters import freeze
-from opsplice.torch.refusals import unimportable
+from opsplice.torch.importing.graph_edits import fill_empty, keep_sorts_apart, take_draws
+from opsplice.torch.importing.lines import locate
+from opsplice.torch.importing.parameters import freeze
+from opsplice.torch.importing.refusals import unimportable
 
 
 @dataclass(frozen=True)

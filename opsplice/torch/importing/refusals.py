@@ -12,7 +12,7 @@ from torch._dynamo.exc import ShortenTraceback
 from opsplice.errors import OpspliceError
 from opsplice.pipeline.diagnostics import unlowered
 from opsplice.reports.render import short_location
-from opsplice.torch.lines import location_of
+from opsplice.torch.importing.lines import location_of
 
 _WAYS = (
     "write it with other ops, put it into a function with @torch.compiler.disable, or let PyTorch run such graphs: "

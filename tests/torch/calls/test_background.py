@@ -15,7 +15,7 @@ from torch import nn
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.torch import background
+from opsplice.torch.calls import background
 
 
 @pytest.fixture(autouse=True)

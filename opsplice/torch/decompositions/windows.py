@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from opsplice.torch.formulas import Tensors, aten
+from opsplice.torch.decompositions.formulas import Tensors, aten
 
 
 def max_pool(op: Callable[..., Tensors], dims: int) -> Callable[..., Tensors]:

@@ -14,7 +14,7 @@ from torch.nn import functional
 from torch.utils import checkpoint
 
 import opsplice
-from opsplice.torch import formulas
+from opsplice.torch.decompositions import formulas
 
 
 class Images(nn.Module):

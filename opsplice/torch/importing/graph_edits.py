@@ -22,8 +22,8 @@ from torch import fx
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from opsplice.torch.lines import location_of
-from opsplice.torch.refusals import UnsupportedError
+from opsplice.torch.importing.lines import location_of
+from opsplice.torch.importing.refusals import UnsupportedError
 
 aten = torch.ops.aten
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
-from opsplice.torch import formulas, windows
+from opsplice.torch.decompositions import formulas, windows
 
 aten = torch.ops.aten
 

@@ -7,7 +7,7 @@ alone does not rule them out.
 
 from __future__ import annotations
 
-from benchmarks.payload import HEADS, ROWS, WIDTH, Layer, tensor
+from benchmarks.programs.payload import HEADS, ROWS, WIDTH, Layer, tensor
 
 _UNARY = ("tanh", "sin", "cos", "log", "absf", "sqrt", "floor", "ceil", "erf", "exp2")
 _BINARY = ("mulf", "addf", "subf", "divf", "maximumf")

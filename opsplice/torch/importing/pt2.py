@@ -27,8 +27,8 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.runtime.weights import write_archive
 from opsplice.torch.backend import FLAGS
-from opsplice.torch.decompositions import table
-from opsplice.torch.exported import import_programs
+from opsplice.torch.decompositions.table import table
+from opsplice.torch.importing.exported import import_programs
 
 # Names of values, weights and types. They get into Python that PyTorch writes and compiles.
 _NAME = re.compile(r"[\w.:-]*", re.ASCII)

@@ -1,0 +1,1 @@
+"""What benchmarks run: programs, models and the rules that match in them."""

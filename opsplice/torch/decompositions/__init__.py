@@ -1,0 +1,1 @@
+"""PyTorch's ops in smaller ones that IREE takes."""

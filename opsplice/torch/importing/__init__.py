@@ -1,0 +1,1 @@
+"""Models of PyTorch as MLIR: graphs of torch.compile, exported programs and .pt2 files."""
