@@ -443,7 +443,7 @@ def _full_name(combiner: str) -> str:
     return op.full_name
 
 
-def _resolve(node: Node) -> Node | Constant:
+def _resolve(node: Node, *, as_written: bool = False) -> Node | Constant:
     """A literal number of the pattern, in the shape in which `canonical` asks for it."""
     if isinstance(node, Number) and node.high is None and isinstance(node.low, tree.Literal):
         return Constant(node.low.value, "")

@@ -20,10 +20,13 @@ from opsplice.matchers.terms.scalar_folding import FOLDED, fold
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce, Started, Term
 from opsplice.spec_lang.syntax import vocabulary
 
-Resolve = Callable[[Any], Any]
+# Follows a term through views to the op or constant that makes it: `as_written` or, else, in its one form.
+Resolve = Callable[..., Any]
 Bound = dict[str, Any]
 
 _MAX_FOLD = 6
+# How far down an operand is looked for that is no number.
+_MAX_WRITTEN = 16
 _SEVERAL = 2
 # What `through cast` looks through: other precisions of the same floats. Integers of other widths wrap round elsewhere.
 WIDTHS = frozenset({"arith.extf", "arith.truncf"})
@@ -108,6 +111,8 @@ def constant(term: object, resolve: Resolve) -> Constant | None:
 
 def _is_of_numbers(term: object, resolve: Resolve) -> bool:
     """Whether a term is arithmetic on numbers alone. Level by level, as most are not, and show it near the top."""
+    if not _may_be_of_numbers(term, resolve):
+        return False
     level: Iterable[Any] = (term,)
     for _ in range(_MAX_FOLD + 2):
         below: dict[Any, None] = {}
@@ -120,6 +125,27 @@ def _is_of_numbers(term: object, resolve: Resolve) -> bool:
             return True
         level = reversed(below)  # a second operand is more often a weight, or what is added to the first
     return False
+
+
+def _may_be_of_numbers(term: object, resolve: Resolve) -> bool:
+    """False where ops as they are written show that a term is none of numbers.
+
+    The one form of an op takes a look at its operands, theirs at theirs, and so on up the program. This does not.
+    """
+    level: Iterable[Any] = (term,)
+    for _ in range(_MAX_WRITTEN):
+        below: dict[Any, None] = {}
+        for each in level:
+            found = resolve(each, as_written=True)
+            if isinstance(found, Apply):
+                decides = _DECIDING.get(found.op)
+                below.update(dict.fromkeys(found.args if decides is None else (found.args[decides],)))
+            elif not isinstance(found, Constant):
+                return False
+        if not below:
+            return True
+        level = reversed(below)
+    return True
 
 
 def _folded(term: Any, resolve: Resolve) -> Constant | None:
@@ -325,6 +351,14 @@ def _targets(rules: dict[str, tuple[Rule, ...]]) -> dict[str, tuple[str, ...]]:
 _ONE, _READ, _IDLE = _rules(Form.ONE), _rules(Form.EITHER, Form.READ), _rules(Form.IDLE)
 # What each op may become, and what it may be read as besides: an index on the outermost op must look there too.
 BECOMES, READ_AS = _targets(_ONE), _targets(_READ)
+# Ops that are one of their operands, by the number of the operand that decides which one: `select(true, x, y)`.
+_DECIDING = {
+    name: number
+    for name, rules in _ONE.items()
+    for rule in rules
+    for number, arg in enumerate(rule.source.args)
+    if isinstance(arg, bool)
+}
 # Ops that may leave an operand as it is.
 NEUTRAL = frozenset(_IDLE)
 # Ops that are another one, whatever their operands are.

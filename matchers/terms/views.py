@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from iree.compiler import ir
 
@@ -54,6 +54,8 @@ from opsplice.spec_lang.syntax.vocabulary import identity
 
 # A program that nests deeper in ops with other forms than this keeps the form that it has.
 _MAX_LOOKS = 16
+_K = TypeVar("_K")
+_T = TypeVar("_T")
 # Values in order, as a dict: one that is added to another brings its hashes along.
 Reads = dict[ir.Value, None]
 
@@ -86,7 +88,9 @@ class Views:
     def __init__(self) -> None:
         self.reads: Reads = {}
         self.weights: dict[ir.Value, bool] = {}  # see `uses.is_weight`
-        self._steps: dict[Access, tuple[Step | None, Reads]] = {}
+        # Steps in their one form, and as they are written. The number of forms asked for tells where the two differ.
+        self._steps: dict[Access, tuple[Step | None, Reads, bool]] = {}
+        self._written: dict[Access, tuple[Step | None, Reads, bool]] = {}
         self._readings: dict[tuple[Apply | Reduce, str], tuple[tuple[Apply, ...], Reads]] = {}
         self._unchanged: dict[Apply, tuple[Term | None, Reads]] = {}
         self._wholes: dict[ir.Value, Access] = {}
@@ -99,7 +103,7 @@ class Views:
         self._structured: dict[ir.Operation, Structured | None] = {}
         self._elements: dict[ir.Value, str] = {}
         self._loops = 0
-        self._looking = 0
+        self._forms = self._looking = 0
 
     # ---- entry points ---------------------------------------------------------------------------------------------
 
@@ -148,21 +152,30 @@ class Views:
 
     def remembered(self, access: Access, how: Hashable, read: Callable[[], Any]) -> Any:
         """What one function reads below an access. how: what else that depends on, which no other function uses."""
-        known = self._below.get((access, how))
-        if known is None:
-            known = self._below[access, how] = self._noted(read, access.value)
-        self.reads.update(known[1])
-        return known[0]
+        return self._kept(self._below, (access, how), read, access.value)
 
     def expand(self, access: Access) -> Step | None:
         """One level down, or None if the value is opaque."""
         known = self._steps.get(access)
         if known is None:
-            known = self._steps[access] = self._noted(lambda: self._read(access), access.value)
+            forms = self._forms
+            step, reads = self._noted(lambda: self._read(access), access.value)
+            known = self._steps[access] = step, reads, self._forms > forms
+            if not known[2]:
+                self._written[access] = known
+        self._forms += known[2]
         self.reads.update(known[1])
         return known[0]
 
-    def _noted(self, read: Callable[[], Any], *first: ir.Value) -> tuple[Any, Reads]:
+    def _kept(self, table: dict[_K, tuple[_T, Reads]], key: _K, read: Callable[[], _T], *first: ir.Value) -> _T:
+        """What `read` gives, from a table where it is there; either way what was read for it counts as read."""
+        known = table.get(key)
+        if known is None:
+            known = table[key] = self._noted(read, *first)
+        self.reads.update(known[1])
+        return known[0]
+
+    def _noted(self, read: Callable[[], _T], *first: ir.Value) -> tuple[_T, Reads]:
         """What `read` gives, and the values that were read for it."""
         outer, self.reads = self.reads, dict.fromkeys(first)
         try:
@@ -172,24 +185,28 @@ class Views:
 
     def forget(self) -> None:
         """Drop what is memoised, to bound memory: terms that are held elsewhere stay good."""
-        self._steps.clear()
-        self._readings.clear()
-        self._unchanged.clear()
-        self._wholes.clear()
-        self._split.clear()
-        self._below.clear()
-        self._extents.clear()
-        self._inner.clear()
-        self._origins.clear()
-        self._structured.clear()
-        self._elements.clear()
-        self.reads.clear()
+        tables: tuple[dict[Any, Any], ...] = (
+            *(self._steps, self._written, self._readings, self._unchanged, self._wholes, self._split, self._below),
+            *(self._extents, self._inner, self._origins, self._structured, self._elements, self.reads),
+        )
+        for table in tables:
+            table.clear()
 
     def __len__(self) -> int:
         return len(self._steps)
 
-    def resolve(self, term: Term) -> Term:
-        """Follow accesses down to the op, constant or opaque value that makes the element."""
+    def resolve(self, term: Term, *, as_written: bool = False) -> Term:
+        """Follow accesses down to the op, constant or opaque value that makes the element.
+
+        as_written: ops do not take their one form, for which they look at their operands.
+        """
+        if as_written:
+            looking, self._looking = self._looking, _MAX_LOOKS
+            self._steps, self._written = self._written, self._steps
+            try:
+                return self.resolve(term)
+            finally:
+                self._looking, self._steps, self._written = looking, self._written, self._steps
         while isinstance(term, Access):
             step = self.expand(term)
             if step is None:
@@ -203,26 +220,15 @@ class Views:
             return (term,)
         if not isinstance(term, (Apply, Reduce)) or (isinstance(term, Reduce) and wanted != "arith.mulf"):
             return ()
-        key = (term, wanted)
-        known = self._readings.get(key)
-        if known is None:
-            if isinstance(term, Apply):
-                known = self._noted(lambda: readings(term, wanted, self.resolve))
-            else:
-                known = self._noted(lambda: hoisted(term, self.resolve))
-            self._readings[key] = known
-        self.reads.update(known[1])
-        return known[0]
+        if isinstance(term, Apply):
+            return self._kept(self._readings, (term, wanted), lambda: readings(term, wanted, self.resolve))
+        return self._kept(self._readings, (term, wanted), lambda: hoisted(term, self.resolve))
 
     def unchanged(self, term: Term) -> Term | None:
         """What a term is by another name: x of `addf(x, 0.0)` and the like. None for other terms."""
         if not isinstance(term, Apply) or term.op not in NEUTRAL:
             return None
-        known = self._unchanged.get(term)
-        if known is None:
-            known = self._unchanged[term] = self._noted(lambda: unchanged(term, self.resolve))
-        self.reads.update(known[1])
-        return known[0]
+        return self._kept(self._unchanged, term, lambda: unchanged(term, self.resolve))
 
     def constant(self, term: Term) -> Constant | None:
         """The number that a term is, arithmetic on numbers included; None if it is not known to be one."""
@@ -230,12 +236,8 @@ class Views:
 
     def extent(self, size: DimSize | ir.Value) -> Extent:
         """How large a dim is that is known at run time only, or a whole number that the program computes."""
-        known = self._extents.get(size)
-        if known is None:
-            read = extent_of_dim if isinstance(size, DimSize) else extent_of_number
-            known = self._extents[size] = self._noted(lambda: read(size, self.reads))
-        self.reads.update(known[1])
-        return known[0]
+        read = extent_of_dim if isinstance(size, DimSize) else extent_of_number
+        return self._kept(self._extents, size, lambda: read(size, self.reads))
 
     def inner(self, term: Term) -> ir.Value | None:
         """The scalar that a term was read from in the body of an op with several results; None for other terms."""
@@ -314,7 +316,10 @@ class Views:
 
     def canonical(self, term: Apply) -> Term:
         """The one form of a term, where there is one."""
-        if term.op not in BECOMES or self._looking >= _MAX_LOOKS:
+        if term.op not in BECOMES:
+            return term
+        self._forms += 1
+        if self._looking >= _MAX_LOOKS:
             return term
         self._looking += 1  # other forms look at their operands, and these at theirs
         try:

@@ -22,7 +22,7 @@ def chosen(select: ir.Operation) -> tuple[str, list[ir.Value]]:
     test = Apply(compared.name, tuple(sides[v] for v in compared.operands), attributes_of(compared), "i1")
     kind = element_type(select.results[0])
     made = canonical(
-        Apply(select.name, (test, *(sides[v] for v in list(select.operands)[1:])), (), kind), lambda term: term
+        Apply(select.name, (test, *(sides[v] for v in list(select.operands)[1:])), (), kind), lambda term, **_: term
     )
     found = isinstance(made, Apply) and made.op != select.name and len(sides) == 2
     return (made.op, list(sides)) if found else (select.name, [])

@@ -115,7 +115,7 @@ def known_as(row: Row, terms: Terms) -> tuple[Any, list[Any]]:
     left, right = shape(row.left), shape(row.right)
     term = terms.of(left)
 
-    def resolve(each: Any) -> Any:
+    def resolve(each: Any, **_: Any) -> Any:
         return each
 
     if row.form is Form.ONE:
@@ -345,7 +345,7 @@ _NAMES = set().union(*(ops_in(shape(row.left)) for row in ROWS if "reduce" not i
 _OPS = ["addf", "addf", "addf", "select", *sorted(name for name in _NAMES if vocabulary.OPS[name].result == "F")]
 
 
-def resolved(term: Any) -> Any:
+def resolved(term: Any, **_: Any) -> Any:
     return term
 
 

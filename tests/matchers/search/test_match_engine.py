@@ -207,6 +207,74 @@ def test_what_looks_the_same_is_searched_once(session, monkeypatch):
     assert counts[0] == counts[1] > 0
 
 
+RESIDUAL = """
+  %n{i} = arith.mulf %x{i}, {weight} : tensor<4xf32>
+  %a{i} = arith.addf %n{i}, %x{i} : tensor<4xf32>
+  %t{i} = arith.cmpf ogt, %a{i}, %zero : tensor<4xf32>
+  %x{next} = arith.select %t{i}, %a{i}, {other} : tensor<4xi1>, tensor<4xf32>
+  {user}
+"""
+RECTIFIED = """
+pattern block(x: tensor<n x f32>, w: tensor<n x f32>) { maximumf(addf(mulf(x, w), x), 0.0) }
+pattern alone(x: tensor<n x f32>, w: tensor<n x f32>) { maximumf(addf(only(mulf(x, w)), x), 0.0) }
+pattern chosen(x: tensor<n x f32>, y: tensor<n x f32>) { select(cmpf(x, 0.0) {predicate = ogt}, x, y) }
+"""
+
+
+def residual(odd, blocks, **differs):
+    """Blocks that each take what the last one gives; those of a number in `odd` differ from the others."""
+    plain = {"weight": "%w", "other": "%zero", "user": ""}
+    texts = []
+    for i in range(blocks):
+        parts = {name: text.format(i=i) for name, text in (plain | (differs if i in odd else {})).items()}
+        texts.append(RESIDUAL.format(i=i, next=i + 1, **parts))
+    return f"""
+    func.func @f(%x0: tensor<4xf32>, %w: tensor<4xf32>, %v: tensor<4xf32>) -> tensor<4xf32> {{
+      %zero = arith.constant dense<0.0> : tensor<4xf32>
+      %one = arith.constant dense<1.0> : tensor<4xf32>
+      {"".join(texts)}
+      return %x{blocks} : tensor<4xf32>
+    }}"""
+
+
+def test_a_block_that_is_repeated_is_searched_no_more_however_many_come_before_it(session, monkeypatch):
+    """What an op's one form is does not depend on ops further up than where its operands are seen to be no numbers."""
+    searches = []
+    run = Search.run
+    monkeypatch.setattr(Search, "run", lambda self, value, **k: searches.append(value) or run(self, value, **k))
+    counts = []
+    for blocks in (10, 20):
+        module = ir.Module.parse(residual((), blocks), context=session.context)
+        searches.clear()
+        found = engine.find(module, graphs_of(load_text(RECTIFIED)))
+        assert [match.pattern.name for match in found.matches] == ["block", "alone"] * blocks
+        counts.append(len(searches))
+    assert counts[0] == counts[1] > 0
+
+
+@pytest.mark.parametrize(
+    "differs",
+    [
+        {"weight": "%v"},
+        {"weight": "%zero"},
+        {"weight": "%x0"},
+        {"other": "%one"},
+        {"user": "util.optimization_barrier %n{i} : tensor<4xf32>"},
+    ],
+    ids=str,
+)
+def test_a_block_that_differs_a_little_from_those_around_it_is_found_as_what_it_is(session, differs):
+    odd = (9, 15, 16)
+    module = ir.Module.parse(residual(odd, 20, **differs), context=session.context)
+    found = check(module, graphs_of(load_text(RECTIFIED)))
+    blocks = [match for match in found.matches if match.pattern.name == "block"]
+    alone = [match for match in found.matches if match.pattern.name == "alone"]
+    assert (len(blocks), len(alone)) == (
+        17 if "other" in differs else 20,
+        20 - 3 * ("other" in differs or "user" in differs),
+    )
+
+
 SLICED = """
 func.func @f{i}(%x: tensor<6x4xf32>, %y: tensor<?x?xf32>, %at: index, %to: index, %n: index) -> tensor<4xf32> {{
   %c0 = arith.constant 0.0 : f32
