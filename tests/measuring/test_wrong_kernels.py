@@ -176,6 +176,34 @@ def test_weights_that_a_rule_asks_for_are_constants_alone_too(tmp_path: Path) ->
     assert "random: " in verdict.reason
 
 
+def test_weights_alone_are_of_the_form_that_a_pattern_asks_for(tmp_path: Path) -> None:
+    (tmp_path / "scale.c").write_text(
+        "#include <stddef.h>\nvoid scale(const float *x, const signed char *w, float *out, size_t m) {\n"
+        "  for (size_t i = 0; i < m; i++) out[i] = w[i] > 9 ? 0 : x[i] * w[i];\n}\n"
+    )
+    (tmp_path / "scale.splice").write_text(
+        'kernel scale(x: f32[m], w: i8[m]) -> f32[m] { cpu "scale.c" }\n'
+        "pattern p(x: tensor<m x f32>, w: tensor<m x i8>) where w is andi(_, 15) { mulf(x, sitofp(w) : f32) }\n"
+        "replace p where weight(w) with scale(x, w)\n"
+    )
+    program = """
+    func.func @main(%x: tensor<32xf32>) -> tensor<32xf32> {
+      %bytes = arith.constant dense<"0x NUMBERS"> : tensor<32xi8>
+      %e = tensor.empty() : tensor<32xi8>
+      %nibbles = linalg.map ins(%bytes : tensor<32xi8>) outs(%e : tensor<32xi8>) (%byte: i8, %was: i8) {
+        %mask = arith.constant 15 : i8
+        %nibble = arith.andi %byte, %mask : i8
+        linalg.yield %nibble : i8
+      }
+      %w = arith.sitofp %nibbles : tensor<32xi8> to tensor<32xf32>
+      %r = arith.mulf %x, %w : tensor<32xf32>
+      return %r : tensor<32xf32>
+    }""".replace(" NUMBERS", "1203" * 16)
+    (verdict,) = opsplice.verify(program, [tmp_path / "scale.splice"], trials=("random",)).verdicts
+    assert verdict.outcome == "failed", verdict  # by numbers that the program's own weights do not have
+    assert "random: " in verdict.reason
+
+
 def test_places_with_one_location_and_size_are_compared_with_themselves_and_weights_are_known(tmp_path: Path) -> None:
     (tmp_path / "scale.c").write_text(
         "#include <stddef.h>\nvoid scale(const float *x, const float *w, float *out, size_t m) {\n"

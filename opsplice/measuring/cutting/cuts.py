@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,10 @@ _FREE = ("arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "util.as
 _NUMBERS = ("arith.constant", "arith.index_cast")
 # How many numbers a function may hold.
 _MOST_WEIGHTS = 1 << 24
+# The ops that may make a weight of others, and how many numbers, such as shifts, are kept as they are.
+_MAKING, _MOST_KEPT = ("arith.", "linalg.", "tensor."), 16
+# The whole numbers of weights: those of four bits, with a sign and without, and some that are clamped to these.
+_WHOLE = (-8, 24)
 # What the functions are called, with a number.
 FUNCTION = "match_"
 
@@ -56,7 +60,8 @@ class CutError(Exception):
 class Piece:
     """What is cut out: the values that it starts from and makes, and the ops between. label: what makes it another
     computation than one with the same ops. match: where it is from, None for an op by itself. weights: the inputs that
-    a rule wants to be constants: they are in the function, with other numbers.
+    a rule wants to be constants: they are in the function, with other numbers. looked_into: those of them whose ops the
+    pattern has a condition on.
     """
 
     inputs: tuple[ir.Value, ...]
@@ -65,6 +70,7 @@ class Piece:
     label: str
     match: Match | None = None
     weights: frozenset[ir.Value] = frozenset()
+    looked_into: frozenset[ir.Value] = frozenset()
 
     @classmethod
     def of(cls, what: Action | Match | ir.Operation) -> Piece:
@@ -74,8 +80,9 @@ class Piece:
             return cls(_values(inputs), what.roots, frozenset(what.ops), what.pattern.name, what)
         if isinstance(what, (KernelCall, Insertion)):
             label = f"{what.rule.span} {what.rule.title}"
-            weights = _weights(what.match, what.rule)
-            alone = dataclasses.replace(cls.of(what.match), label=label, weights=weights)
+            weights = _inputs_asked(what.match, what.rule, _is_weight)
+            seen = weights & _inputs_asked(what.match, what.rule, _is_form)
+            alone = dataclasses.replace(cls.of(what.match), label=label, weights=weights, looked_into=seen)
             alone = dataclasses.replace(alone, inputs=tuple(v for v in alone.inputs if v not in weights))
             if isinstance(what, Insertion) or weights or not _is_direct(what):
                 return alone
@@ -101,11 +108,19 @@ def _is_direct(call: KernelCall) -> bool:
     return all(isinstance(value, ir.Value) for value in (*filter(None, given), *made))
 
 
-def _weights(match: Match, rule: tree.Rule) -> frozenset[ir.Value]:
-    """The inputs of a match that its rule or its pattern wants to be constants."""
-    asked = [part for part in tree.parts((rule.where, match.pattern.where)) if isinstance(part, tree.Predicate)]
-    bound = [match.inputs[part.value] for part in asked if part.name == "weight" and part.value in match.inputs]
-    return frozenset(each.value for each in bound if each.value is not None)
+def _inputs_asked(match: Match, rule: tree.Rule, is_asked: Callable[[Any], bool]) -> frozenset[ir.Value]:
+    """The inputs of a match of which its rule or its pattern asks something."""
+    asked = [part.value for part in tree.parts((rule.where, match.pattern.where)) if is_asked(part)]
+    bound = [match.inputs[name].value for name in asked if name in match.inputs]
+    return frozenset(value for value in bound if value is not None)
+
+
+def _is_weight(part: Any) -> bool:
+    return isinstance(part, tree.Predicate) and part.name == "weight"
+
+
+def _is_form(part: Any) -> bool:
+    return isinstance(part, tree.Is)
 
 
 def _weight(kind: ir.Type) -> ir.Value:
@@ -117,7 +132,7 @@ def _weight(kind: ir.Type) -> ir.Value:
         raise CutError("its weights are too large to be tried alone")
     generator = np.random.default_rng(elements(kind))
     whole = np.issubdtype(dtype, np.integer)
-    made = generator.integers(-8, 8, kind.shape) if whole else generator.normal(size=kind.shape)
+    made = generator.integers(*_WHOLE, kind.shape) if whole else generator.normal(size=kind.shape)
     numbers = ir.DenseElementsAttr.get(np.ascontiguousarray(made.astype(dtype)), type=kind)
     return emit.value("arith.constant", [], kind, value=numbers)
 
@@ -172,7 +187,10 @@ class _Cutter:
         members, roots = self.piece.members, self.piece.roots
         with ir.InsertionPoint(block):
             for weight in self.piece.weights:
-                self.copies[weight] = _weight(weight.type)
+                if weight in self.piece.looked_into:
+                    self._make(weight)
+                else:
+                    self.copies[weight] = _weight(weight.type)
             for root in roots:
                 self._copy(root, members)
             emit.op("func.return", [self.copies[root] for root in roots])
@@ -190,12 +208,20 @@ class _Cutter:
             self.beside, is_own = self.beside - 1, True
         if op is None or not is_own:
             raise CutError(f"it reads {value.type} from {op.name if op else 'an argument'}, which is not an input")
-        own = dict.fromkeys(ops_in(op))
-        for inner in own:
-            for operand in inner.operands:
-                maker = operand.owner.operation if not isinstance(operand.owner, ir.Block) else operand.owner.owner
-                if maker.operation not in own:
-                    self._copy(operand, members)
+        for operand in _read(op):
+            self._copy(operand, members)
+        emit.copy(op, self.copies)
+
+    def _make(self, weight: ir.Value) -> None:
+        """Copy the ops that make a weight, with other numbers where these are many. Recursion is as deep as the ops."""
+        if weight in self.copies:
+            return
+        op = defining_op(weight)
+        if op is None or not op.name.startswith(_MAKING) or (op.name == "arith.constant" and _is_large(weight.type)):
+            self.copies[weight] = _weight(weight.type)
+            return
+        for operand in _read(op):
+            self._make(operand)
         emit.copy(op, self.copies)
 
     def _size(self, value: ir.Value) -> ir.Value:
@@ -266,6 +292,19 @@ def _key(atom: Any) -> str:
 
 def _output(number: int) -> ir.Attribute:
     return ir.DictAttr.get({"iree.abi.output": ir.IntegerAttr.get(ir.IndexType.get(), number)})
+
+
+def _read(op: ir.Operation) -> Iterator[ir.Value]:
+    """The values that an op reads, those that its regions take from around it too."""
+    own = dict.fromkeys(ops_in(op))
+    for operand in (operand for inner in own for operand in inner.operands):
+        maker = operand.owner.owner if isinstance(operand.owner, ir.Block) else operand.owner
+        if maker.operation not in own:
+            yield operand
+
+
+def _is_large(kind: ir.Type) -> bool:
+    return isinstance(kind, ir.RankedTensorType) and elements(kind) > _MOST_KEPT
 
 
 def _is_small(op: ir.Operation) -> bool:
