@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import mmap
 import platform
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,9 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opsplice.targets.build import toolchains
 from tests.kernels import emulated
 
-SOURCES = Path(__file__).parents[2] / "kernels" / "opsplice_kernels"
+SOURCES = emulated.SOURCES
 BARE = ["-std=c17", "-O3", "-fPIC", "-ffreestanding", "-fno-stack-protector", "-fno-math-errno"]
 LEVELS = {
     "baseline": ([], ()),
@@ -42,7 +42,7 @@ of_bytes = pytest.mark.parametrize("kernel", [*VNNI], indirect=True)
 
 @pytest.fixture(scope="package", params=["baseline", "avx2", "avx512", *emulated.TARGETS])
 def kernel(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
 ) -> Iterator[Callable[[str, str], Function]]:
     """A function of a source file, of one level; its arrays are pointers, None is null, ints are sizes.
 
@@ -50,25 +50,22 @@ def kernel(
     """
     if request.param in emulated.TARGETS:
         with contextlib.ExitStack() as stack:
-            yield _elsewhere(request.param, tmp_path_factory, stack)
+            yield _elsewhere(request.param, stack)
         return
-    folder, built = tmp_path_factory.mktemp(request.param), {}
+    built: dict[str, ctypes.CDLL] = {}
 
     def load(source: str, name: str) -> Function:
         if source not in built:
-            # A library that is loaded once is not read again from a path of the same name.
-            output = folder / f"{source.replace('/', '-')}.so"
-            build(source, request.param, output)
-            built[source] = ctypes.CDLL(str(output))
+            built[source] = ctypes.CDLL(str(build(source, request.param)))
         function = getattr(built[source], name)
         return lambda *args: function(*map(_converted, args))
 
     yield load
 
 
-def build(source: str, level: str, output: Path) -> None:
-    """A shared library of a source file; skips what this machine cannot build or run."""
-    compiler = shutil.which("clang") or shutil.which("gcc")
+def build(source: str, level: str) -> Path:
+    """A shared library of a source file, built once; skips what this machine cannot build or run."""
+    compiler = toolchains.find("clang") or toolchains.find("gcc")
     if compiler is None:
         pytest.skip("there is no C compiler")
     flags, needed = LEVELS[level]
@@ -77,13 +74,15 @@ def build(source: str, level: str, output: Path) -> None:
         flags, needed = [*flags, flag], (*needed, feature)
     if missing := set(needed) - _features():
         pytest.skip(f"this CPU lacks {', '.join(sorted(missing))}")
-    command = [compiler, *BARE, *flags, "-Wall", "-Wextra", "-Werror", "-shared", "-nostdlib"]
-    subprocess.run([*command, str(SOURCES / source), "-o", str(output)], check=True)
+    words = [*BARE, *flags, "-Wall", "-Wextra", "-Werror", "-shared", "-nostdlib", str(SOURCES / source), "-o"]
+
+    def compile_(output: Path) -> None:
+        subprocess.run([*compiler.command, *words, str(output)], check=True)
+
+    return emulated.built(compile_, compiler.identity, *words)
 
 
-def _elsewhere(
-    arch: str, folders: pytest.TempPathFactory, stack: contextlib.ExitStack
-) -> Callable[[str, str], Function]:
+def _elsewhere(arch: str, stack: contextlib.ExitStack) -> Callable[[str, str], Function]:
     emulated.emulator(arch)
     running: dict[str, emulated.Emulated] = {}
 
@@ -91,7 +90,7 @@ def _elsewhere(
         if (arch, source) == ("riscv64", "quantised/quantise.c"):
             pytest.skip("QEMU 7.2 ends at one of its instructions: decode_save_opc")
         if source not in running:
-            running[source] = emulated.Emulated(SOURCES / source, arch, folders.mktemp(arch))
+            running[source] = emulated.Emulated(SOURCES / source, arch)
             stack.callback(running[source].close)
         return getattr(running[source], name)
 

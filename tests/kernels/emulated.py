@@ -7,6 +7,7 @@ import re
 import shutil
 import struct
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,9 @@ import pytest
 
 from opsplice.targets.artifacts.artifact import CpuTarget
 from opsplice.targets.build import linker, toolchains
+from opsplice.targets.registry import store
 
+SOURCES = Path(__file__).parents[2] / "kernels" / "opsplice_kernels"
 DRIVER = Path(__file__).with_name("emulated.c")
 TARGETS = {
     "aarch64": CpuTarget("aarch64", frozenset({"neon"})),
@@ -29,30 +32,16 @@ _NUMBER, _FLOAT, _ARRAY = 0, 1, 2
 class Emulated:
     """The functions of one source file, in a process of an emulator, which goes with this object."""
 
-    def __init__(self, source: Path, arch: str, folder: Path) -> None:
-        target = TARGETS[arch]
+    def __init__(self, source: Path, arch: str) -> None:
         self._names = re.findall(r"^void (opsplice_\w+)\(", source.read_text(), re.MULTILINE)
-        table = folder / "table.c"
         entries = "".join(f"void {name}(void);\n" for name in self._names)
         listed = ", ".join(f"{{{name}}}" for name in self._names)
-        table.write_text(f"{entries}const struct {{ void (*f)(void); }} functions[] = {{{listed}}};\n")
-        objects = []
-        for number, file in enumerate((source, DRIVER, table)):
-            objects.append(str(folder / f"{number}.o"))
-            compiler(arch).compile(file, Path(objects[-1]), target, "object", "c")
-        program = folder / "program"
-        linker.join([Path(each) for each in objects], [], ("_start",), folder / "all.o", target)
-        command = [
-            linker.embedded(),
-            "-flavor",
-            "gnu",
-            "-static",
-            "--no-relax",
-            str(folder / "all.o"),
-            "-o",
-            str(program),
-        ]
-        subprocess.run(command, check=True)
+        table = f"{entries}const struct {{ void (*f)(void); }} functions[] = {{{listed}}};\n"
+        identity = compiler(arch).identity
+        kept = built(lambda output: _link(source, table, arch, output), str(source), table, arch, identity)
+        self._folder = tempfile.TemporaryDirectory()
+        program = Path(shutil.copy(kept, self._folder.name))
+        program.chmod(0o700)  # nothing in the store may be run
         self._process = subprocess.Popen(
             [emulator(arch), "-cpu", CPUS[arch], str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -65,6 +54,7 @@ class Emulated:
         """End the emulator."""
         self._process.kill()
         self._process.communicate()
+        self._folder.cleanup()
 
     def _call(self, number: int, given: tuple[object, ...]) -> None:
         memory = [_memory(each) for each in given if isinstance(each, np.ndarray)]
@@ -76,6 +66,26 @@ class Emulated:
             assert len(data) == own.nbytes, f"the emulator ended with {self._process.wait()}"
             if data != own.tobytes():
                 own[...] = np.frombuffer(data, np.uint8)
+
+
+def built(build: Callable[[Path], None], *by: str) -> Path:
+    """A program that tests run, kept between runs: known by what it is built by, and all sources of kernels."""
+    sources = sorted(path for path in SOURCES.rglob("*.[ch]"))
+    key = store.key_of("kernels of tests", *by, DRIVER.read_bytes(), *(path.read_bytes() for path in sources))
+    return store.Store().get_or_build(key, ".so", build).path
+
+
+def _link(source: Path, table: str, arch: str, output: Path) -> None:
+    target = TARGETS[arch]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "table.c").write_text(table)
+        objects = [folder / f"{number}.o" for number in range(3)]
+        for file, compiled in zip((source, DRIVER, folder / "table.c"), objects, strict=True):
+            compiler(arch).compile(file, compiled, target, "object", "c")
+        linker.join(objects, [], ("_start",), folder / "all.o", target)
+        command = [linker.embedded(), "-flavor", "gnu", "-static", "--no-relax", folder / "all.o", "-o", output]
+        subprocess.run(command, check=True)
 
 
 def _memory(array: np.ndarray) -> np.ndarray:

@@ -92,10 +92,10 @@ assert (out == 64).all(), out
 """
 
 
-def test_a_process_that_may_not_use_amx(tmp_path):
+def test_a_process_that_may_not_use_amx():
     """Linux refuses its registers where a stack for signals is too small for them: other code multiplies then."""
-    build("quantised/linear.c", "amx", tmp_path / "linear.so")
-    subprocess.run([sys.executable, "-c", WITHOUT_PERMISSION, str(tmp_path / "linear.so")], check=True)
+    library = build("quantised/linear.c", "amx")
+    subprocess.run([sys.executable, "-c", WITHOUT_PERMISSION, str(library)], check=True)
 
 
 def packed_nibbles(w: np.ndarray) -> np.ndarray:
