@@ -12,7 +12,7 @@ from opsplice.matchers.explain.near_miss import Reason
 from opsplice.matchers.explain.places import place_of
 from opsplice.matchers.ir.op_names import short
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Asked, Graph, Input, Node, Number, Whole
+from opsplice.matchers.patterns.nodes import Asked, Graph, Input, Number, Wanted, Whole
 from opsplice.matchers.patterns.walk import heads, nodes_below, nodes_of
 from opsplice.matchers.search.failures import Kind, Why
 from opsplice.matchers.search.labels import unflattened
@@ -224,13 +224,11 @@ class _Reasoner:
         return f"write {found} if the kernel computes that, or {wanted}(...) | {found}(...) for either"
 
     def _is_wanted(self, term: Term) -> bool:
-        return _same_op(self.stop.node, term) or (
-            isinstance(self.stop.node, Whole) and isinstance(term, Access) and self._is_whole(term)
-        )
-
-    def _is_whole(self, term: Access) -> bool:
+        node = self.stop.node
+        if not (isinstance(node, Whole) and isinstance(term, Access)):
+            return _same_op(node, term)
         op = defining_op(term.value)
-        return op is not None and op.name == self.stop.node.op
+        return op is not None and op.name == node.op
 
     def _attribute(self) -> str:
         stop, term = self.stop, self.stop.term
@@ -249,7 +247,8 @@ class _Reasoner:
             return self._not_constant()
         value = constants.text(stop.term.value, stop.term.type)
         self.found = f"the constant {value}"
-        if stop.why is Why.RUN_TIME_CONSTANT and dim_conditions.numbers_in(stop.node.low):
+        of_dims = isinstance(stop.node, Number) and dim_conditions.numbers_in(stop.node.low)
+        if stop.why is Why.RUN_TIME_CONSTANT and of_dims:
             return "the dim is only known at run time, so no constant equals it"
         return f"write {value} if the kernel computes that, const(a..b) for a range, or an input for any number"
 
@@ -257,10 +256,11 @@ class _Reasoner:
 
     def _type(self) -> str:
         stop = self.stop
-        kind, found = self.parameters[stop.node.name].type if isinstance(stop.node, Input) else None, self.found
+        given = stop.node.name if isinstance(stop.node, Input) else ""
+        kind, found = self.parameters[given].type if given else None, self.found
         if kind is not None:
             name = kind.element.name
-            self.wanted = f"{stop.node.name} with {self.wanted}"
+            self.wanted = f"{given} with {self.wanted}"
         else:
             name = getattr(stop.node, "type", "") or getattr(stop.node, "element", "")
         own = _own_names(name)
@@ -269,7 +269,7 @@ class _Reasoner:
         if found == "f32" and (own == "f64" or choices == ("f64",)):
             self.found += f", which the compiler makes of f64, too, without {_KEEP_F64}"
         if isinstance(kind, tree.ScalarType) and "cast" in self.graph.through:
-            return f"write {stop.node.name}: {found}, which goes with tensors of other floats under `through cast`"
+            return f"write {given}: {found}, which goes with tensors of other floats under `through cast`"
         if choices is None:
             return f"write {found} in place of {own}, or for both a type variable, <T in {{{own}, {found}}}>"
         if name in stop.types:
@@ -331,6 +331,7 @@ class _Reasoner:
         stop = self.stop
         if stop.why is Why.REDUCED_AGAIN:
             return "let the pattern compute it twice too, by two names"
+        assert isinstance(stop.node, Reduce), "only reductions have dims that they reduce"
         has_begun = any(labels == stop.node.loops for labels, _ in stop.loops)
         if isinstance(stop.term, Reduce) and not has_begun:
             sizes = " x ".join(_size_text(loop) for loop in stop.term.loops)
@@ -341,6 +342,7 @@ class _Reasoner:
 
     def _same_value(self) -> str:
         stop = self.stop
+        assert isinstance(stop.node, Input), "only inputs are bound to values"
         name = stop.node.name
         before, now = stop.inputs.get(name), stop.binding
         self.wanted = f"{name} to be one value, {_bound(before)}" if before else self.wanted
@@ -380,7 +382,7 @@ class _Reasoner:
                 return "the contraction" if self._is_contraction(node) else short(node.op)
         return ""
 
-    def _is_contraction(self, node: Node) -> bool:
+    def _is_contraction(self, node: Wanted) -> bool:
         span = self.graph.spans.get(id(node))
         return span is not None and span.source.text.startswith("contract", span.start)
 
@@ -405,7 +407,7 @@ def condition_text(condition: Any, found: str, dims: Any) -> str:
     return found
 
 
-def _same_op(node: Node, term: Term | None) -> bool:
+def _same_op(node: Wanted, term: Term | None) -> bool:
     if isinstance(node, Apply):
         return isinstance(term, Apply) and term.op == node.op
     return isinstance(node, Reduce) and isinstance(term, Reduce) and term.combiner == node.combiner

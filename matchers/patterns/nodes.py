@@ -167,6 +167,10 @@ class Within:
     condition: Any
 
 
+# What a search can fail at: a node, or a condition of the pattern.
+Wanted = Node | Asked | Form | Within | tree.Condition
+
+
 @dataclass(frozen=True, eq=False)
 class Tie:
     """What a written type says: the sizes of `labels` are `size`, a dim's or a pack's name, or a number."""

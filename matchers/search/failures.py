@@ -11,6 +11,8 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.patterns.nodes import Wanted
+
 
 class Kind(StrEnum):
     """What kept a pattern from matching. The values are part of the JSON that `opsplice explain` prints."""
@@ -93,7 +95,7 @@ class Why(Enum):
 class Failure:
     """Where a path ended. held: how many ops of the pattern held on it, and how much was bound; at: a payload op."""
 
-    node: Any
+    node: Wanted | None
     why: Why
     operands: tuple[Any, ...]
     held: tuple[int, int]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opsplice.matchers.dims.size_bounds import bounds_of
+from opsplice.matchers.patterns.nodes import Wanted
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.spec_lang.dims.judge import Known
@@ -119,7 +120,7 @@ class NearMiss:
     span: tree.Span | None
     progress: float
     at: str = ""
-    node: Any = field(default=None, compare=False, repr=False)
+    node: Wanted | None = field(default=None, compare=False, repr=False)
     operands: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     graph: Any = field(default=None, compare=False, repr=False)
     value: Any = field(default=None, compare=False, repr=False)

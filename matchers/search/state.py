@@ -12,7 +12,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.patterns.nodes import Graph, Input, Label, Node, Number, Result, Window
+from opsplice.matchers.patterns.nodes import Graph, Input, Label, Node, Number, Result, Wanted, Window
 from opsplice.matchers.search.failures import Failure, Why
 from opsplice.matchers.search.labels import Sizes, aligned, nontrivial, pair, sizes_of, unflattened, window_sizes
 from opsplice.matchers.search.matches import Binding, Size
@@ -103,7 +103,7 @@ class State:
             table, key = self.trail.pop()
             del table[key]
 
-    def fail(self, node: Node, why: Why, *operands: Any) -> bool:
+    def fail(self, node: Wanted, why: Why, *operands: Any) -> bool:
         """Note why a part of the pattern does not hold; operands: as `Why` says."""
         held = (len(self.held), len(self.trail))
         if self.furthest is None or held > self.furthest.held:

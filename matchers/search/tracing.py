@@ -14,7 +14,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.dims.equal_sizes import Classes
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Graph, Input, Label, Node, Number
+from opsplice.matchers.patterns.nodes import Graph, Input, Label, Number, Wanted
 from opsplice.matchers.search.failures import Failure, Kind, Why
 from opsplice.matchers.search.matches import Binding, Match
 from opsplice.matchers.search.search import MAX_STEPS, Search
@@ -37,7 +37,7 @@ class Stop:
     loops: the loops of each reduction by the labels that the pattern has for them.
     """
 
-    node: Any
+    node: Wanted
     why: Why
     operands: tuple[Any, ...]
     at: Thing | None
@@ -103,11 +103,12 @@ class Tracer(Listener):
         self.state.place = self.views.maker(term) or self.state.place
 
     def failed(self, failure: Failure) -> None:
+        assert failure.node is not None, "a search that is given up tells no failure"
         self.stop = self._stop(failure.node, failure.why, failure.operands)
 
     # ---- notes ----------------------------------------------------------------------------------------------------
 
-    def _stop(self, node: Node, why: Why, operands: tuple[Any, ...] = ()) -> Stop:
+    def _stop(self, node: Wanted, why: Why, operands: tuple[Any, ...] = ()) -> Stop:
         state = self.state
         held, term = dict(state.held), state.term
         for (number, seen), place in state.numbers.items():
@@ -134,7 +135,7 @@ class Tracer(Listener):
             loops=tuple((node.loops, loops) for node, loops in state.reductions.items()),
         )
 
-    def _at(self, node: Node) -> Thing | None:
+    def _at(self, node: Wanted) -> Thing | None:
         state = self.state
         if state.value is not None:
             return state.value

@@ -148,11 +148,12 @@ def _may_be_of_numbers(term: object, resolve: Resolve) -> bool:
     return True
 
 
-def _folded(term: Any, resolve: Resolve) -> Constant | None:
+def _folded(term: object, resolve: Resolve) -> Constant | None:
     """The number that arithmetic on numbers comes to, None where that is not certain."""
     found = resolve(term)
     if isinstance(found, Constant):
         return found
+    assert isinstance(found, Apply), "only arithmetic on numbers is folded"
     args = [_folded(arg, resolve) for arg in found.args]
     known = [arg for arg in args if arg is not None]
     return fold(found, known) if len(known) == len(args) else None
