@@ -193,3 +193,15 @@ def _softmax(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequenc
 def softmax(scores: np.ndarray, axis: int) -> np.ndarray:
     powers = np.exp(scores - np.max(scores, axis=axis, keepdims=True))
     return np.asarray(powers / np.sum(powers, axis=axis, keepdims=True))
+
+
+@handles("iree_linalg_ext.scan")
+def _scan(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    """Sums, or what the body says, of all elements up to each along a dim: with it, or from a start and without it."""
+    array, _, start = operands
+    axis, with_itself = ir.IntegerAttr(op.attributes["dimension"]).value, ir.BoolAttr(op.attributes["inclusive"]).value
+    elements = list(np.moveaxis(array, axis, 0))
+    made = elements[:1] if with_itself else [start][: len(elements)]
+    for element in elements[1:] if with_itself else elements[:-1]:
+        made.append(machine.run_body(op, [made[-1], element])[0])
+    return [np.stack(made, axis), made[-1]] if made else [array, start]

@@ -141,6 +141,29 @@ def _array(numbers: np.random.Generator, kind: str) -> np.ndarray:
     return (numbers.uniform(-1, 1, shape) * (3 if element[0] == "i" else 1)).astype(ELEMENT_TYPES[element])
 
 
+SCANNED = """
+func.func @{name}(%x: tensor<2x3x2xi32>, %start: tensor<2x2xi32>) -> (tensor<2x3x2xi32>, tensor<2x2xi32>) {{
+  %empty = tensor.empty() : tensor<2x3x2xi32>
+  %r:2 = iree_linalg_ext.scan dimension(1) inclusive({name})
+      ins(%x : tensor<2x3x2xi32>) outs(%empty, %start : tensor<2x3x2xi32>, tensor<2x2xi32>) {{
+  ^bb0(%before: i32, %here: i32):
+    %less = arith.subi %before, %here : i32
+    iree_linalg_ext.yield %less : i32
+  }} -> tensor<2x3x2xi32>, tensor<2x2xi32>
+  return %r#0, %r#1 : tensor<2x3x2xi32>, tensor<2x2xi32>
+}}
+"""
+
+
+def test_scans_are_those_of_iree() -> None:
+    text = SCANNED.format(name="true") + SCANNED.format(name="false")
+    program, module = opsplice.compile(text), ir.Module.parse(text, context=Session().context)
+    x, start = np.arange(1, 13, dtype=np.int32).reshape(2, 3, 2) ** 2, np.full((2, 2), 1000, np.int32)
+    for name in ("true", "false"):
+        for ours, theirs in zip(evaluate(module, name, [x, start]), program.run(name, x, start), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
 TRANSPOSED = """
 func.func @f(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %zero = arith.constant 0.0 : f32
