@@ -182,6 +182,23 @@ def test_buffers_of_every_dtype() -> None:
             np.testing.assert_array_equal(np.float64(result), expected.double().numpy())
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_small_constants_of_halves_beside_other_numbers(dtype: torch.dtype) -> None:
+    """They go into a dispatch, such as the frequencies of rotary embeddings; IREE computes with them in f32."""
+
+    class Scaled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("scale", (torch.arange(8) + 1.5).to(dtype))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x * self.scale).float()
+
+    model, x = Scaled().eval(), torch.arange(8).to(dtype)
+    found = opsplice.torch.export(model, (x,)).run("main", x.float().numpy().astype(str(dtype).removeprefix("torch.")))
+    np.testing.assert_array_equal(found, model(x).numpy())
+
+
 def test_weights_of_four_bits_are_unpacked_in_the_program() -> None:
     """Numbers in ops on integers become no constants, which torch.export would not find."""
 

@@ -41,6 +41,7 @@ from opsplice.torch.importing.parameters import array_of, torch_tensor
 # Buffers and constants of so many bytes stand in the module, where the compiler computes with them. Parameters never
 # do: the model's next checkpoint may have others.
 LARGEST_LITERAL = 1024
+_WORD = 4
 
 
 def import_programs(programs: Mapping[str, ExportedProgram]) -> ModuleSource:
@@ -159,7 +160,9 @@ class _Weights(FxImporterHooks):
         if not isinstance(literal, torch.Tensor):
             return None
         self._kept.append(literal)
-        return self.load(gni, literal) if literal.nbytes > LARGEST_LITERAL else None
+        if literal.nbytes > LARGEST_LITERAL:
+            return self.load(gni, literal)
+        return _written(gni, literal) if literal.is_floating_point() and literal.itemsize < _WORD else None
 
     def load(self, gni: GraphNodeImporter, tensor: torch.Tensor) -> ir.Value:
         """The value of a tensor's variable, which is made if it is not there."""
@@ -216,6 +219,15 @@ class _NodeImporter(GraphNodeImporter):
 def _identity(tensor: torch.Tensor) -> tuple[Any, ...]:
     """What tells a tensor from others that are there: the memory, and how it reads it."""
     return (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+
+
+def _written(gni: GraphNodeImporter, tensor: torch.Tensor) -> ir.Value:
+    """A small tensor as a literal with its bits: IREE 3.13 does not widen to f32 those that the module keeps apart."""
+    element = TORCH_DTYPE_TO_MLIR_TYPE[tensor.dtype]()
+    bits = array_of(tensor, ELEMENT_TYPES[str(element)]).tobytes().hex()
+    value = ir.Attribute.parse(f'dense<"0x{bits}"> : {ir.RankedTensorType.get(tensor.shape, element)}')
+    kind = gni._cc.tensor_to_vtensor_type(tensor)
+    return ir.Operation.create("torch.vtensor.literal", [kind], attributes={"value": value}).result
 
 
 def _literal(array: np.ndarray, name: str, type_: ir.RankedTensorType) -> ir.Attribute:
