@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
 from iree.compiler import ir
 from iree.compiler.api import Session
 
+from opsplice.interpreter.elements import constant
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.terms.views import Views
-from opsplice.measuring.cutting.cuts import Cuts
+from opsplice.measuring.cutting.cuts import CutError, Cuts, _weight
 
 
 def test_room_for_a_result_may_be_a_view() -> None:
@@ -26,3 +29,19 @@ def test_room_for_a_result_may_be_a_view() -> None:
     cut, given = Cuts(context).add(product, Views())
     assert [str(value.type) for value in given] == ["tensor<2x4x8xf32>", "tensor<2x8x3xf32>"]
     assert cut.operations == 2 * 2 * 4 * 8 * 3
+
+
+@pytest.mark.parametrize("element", ["f64", "f32", "f16", "bf16", "f8E4M3FN", "i64", "i8"])
+def test_weights_of_every_type_of_whole_bytes_are_tried(element: str) -> None:
+    with Session().context, ir.Location.unknown():
+        module = ir.Module.create()
+        with ir.InsertionPoint(module.body):
+            made = _weight(ir.Type.parse(f"tensor<20x50x{element}>"))
+        numbers = constant(made.owner.attributes["value"], module.operation, {}).astype(np.float64)
+    assert numbers.shape == (20, 50)
+    assert 0.9 < np.std(numbers) < (20 if element[0] == "i" else 1.1)
+
+
+def test_weights_of_parts_of_bytes_are_not_tried() -> None:
+    with Session().context, ir.Location.unknown(), pytest.raises(CutError, match="weights of type tensor<4xi4>"):
+        _weight(ir.Type.parse("tensor<4xi4>"))

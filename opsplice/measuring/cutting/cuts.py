@@ -34,7 +34,7 @@ from opsplice.measuring.cutting.records import Cut, Part, SymbolicSize
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.plan.actions import Action, Buffer, Insertion, KernelCall, Scalar
 from opsplice.runtime.value_text import ELEMENT_TYPES
-from opsplice.spec_lang.syntax import tree
+from opsplice.spec_lang.syntax import tree, vocabulary
 
 # What no match accounts for and every function may have for itself.
 _FREE = ("arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "util.assume.int")
@@ -126,14 +126,15 @@ def _is_form(part: Any) -> bool:
 def _weight(kind: ir.Type) -> ir.Value:
     """A constant of a type, with the same numbers each time. Raises CutError where it cannot be written."""
     dtype = ELEMENT_TYPES.get(str(kind.element_type))
-    if not kind.has_static_shape or dtype is None or dtype.isbuiltin != 1 or dtype.kind == "b":
+    if not kind.has_static_shape or dtype is None or vocabulary.bits(str(kind.element_type)) != 8 * dtype.itemsize:
         raise CutError(f"it has weights of type {kind}")
     if elements(kind) > _MOST_WEIGHTS:
         raise CutError("its weights are too large to be tried alone")
     generator = np.random.default_rng(elements(kind))
     whole = np.issubdtype(dtype, np.integer)
     made = generator.integers(*_WHOLE, kind.shape) if whole else generator.normal(size=kind.shape)
-    numbers = ir.DenseElementsAttr.get(np.ascontiguousarray(made.astype(dtype)), type=kind)
+    bits = np.ascontiguousarray(made.astype(dtype)).view(f"u{dtype.itemsize}")
+    numbers = ir.DenseElementsAttr.get(bits, type=kind)
     return emit.value("arith.constant", [], kind, value=numbers)
 
 
