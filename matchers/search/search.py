@@ -294,10 +294,11 @@ class Search:
     def _options(self, node: Choice, term: Term) -> list[Any]:
         """The alternatives worth a try. At a root that is a view, only ops on whole tensors are."""
         options = [o for o in node.options if self.reader.may_hold(o, term)] or list(node.options)
-        first = set(heads(self.graph.results[0].node))
-        if self.is_view and term == self.state.roots.get(0) and not first.isdisjoint(heads(node)):
-            options = [o for o in options if any(isinstance(head, Whole) for head in heads(o))]
-        return options
+        if not self.is_view or term != self.state.roots.get(0):
+            return options
+        if set(heads(self.graph.results[0].node)).isdisjoint(heads(node)):
+            return options
+        return [o for o in options if any(isinstance(head, Whole) for head in heads(o))]
 
     def _choose(self, node: Choice, option: Any, term: Term) -> list[tuple[Any, Any]] | None:
         """Take an alternative, here and wherever the pattern uses what it is one of."""

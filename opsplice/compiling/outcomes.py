@@ -24,8 +24,8 @@ from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts.artifact import Artifact
 
 NEAREST = 3
-# Of so many rules that matched nothing a compile says where they came near, if others matched. Else, and in `match` and
-# `explain`, it is said of all.
+# Of so many rules of the user's that matched nothing a compile says where they came near, if others matched: libraries
+# have rules for many programs. Else, and in `match` and `explain`, it is said of all.
 MOST_NEAR = 8
 
 
@@ -45,10 +45,11 @@ def unmatched(spec: LoadedSpec, chosen: Plan) -> list[tree.Rule]:
 
 
 def looked_at(spec: LoadedSpec, chosen: Plan) -> frozenset[str]:
-    """The patterns of rules that nothing comes of; where others matched those of the first, and of the user's before
-    those of libraries."""
-    rules = sorted(unmatched(spec, chosen), key=lambda rule: bool(_library(spec, rule)))
-    return frozenset(rule.pattern for rule in (rules if len(rules) == len(spec.rules) else rules[:MOST_NEAR]))
+    """The patterns of rules that nothing comes of; where others matched those of the user's first ones."""
+    rules = unmatched(spec, chosen)
+    if len(rules) < len(spec.rules):
+        rules = [rule for rule in rules if not _library(spec, rule)][:MOST_NEAR]
+    return frozenset(rule.pattern for rule in rules)
 
 
 def report(

@@ -52,5 +52,13 @@ def test_near_misses_of_all_rules_are_looked_for_where_none_matches(context: Any
     assert looked(context, RULES) == [(True, 1)] * COUNT
 
 
+def test_near_misses_of_rules_of_libraries_are_looked_for_only_where_none_matches(
+    context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outcomes, "_library", lambda _spec, _rule: "some_library")
+    assert looked(context, MATCHING + RULES) == [(False, 0)] * COUNT
+    assert looked(context, RULES) == [(True, 1)] * COUNT
+
+
 def test_a_preview_looks_for_near_misses_of_all_rules(context: Any) -> None:
     assert looked(context, MATCHING + RULES, preview=True) == [(True, 1)] * COUNT
