@@ -41,6 +41,7 @@ from opsplice.torch.importing.parameters import array_of, torch_tensor
 # Buffers and constants of so many bytes stand in the module, where the compiler computes with them. Parameters never
 # do: the model's next checkpoint may have others.
 LARGEST_LITERAL = 1024
+# The bytes of an f32.
 _WORD = 4
 
 
