@@ -78,7 +78,7 @@ def _sources(value: ir.Value) -> Sequence[ir.Value] | None:
         return () if ir.StringAttr(op.attributes["name"]).value == "onnx.Constant" else None
     if not op.name.startswith(_COMPUTING) or op.name in _VARYING or has_effects(op):
         return None
-    return [read for read in read_by(op) if not _is_made_in(read, op)]
+    return list(taken_by(op))
 
 
 def _is_made_in(value: ir.Value, op: ir.Operation) -> bool:
@@ -107,6 +107,11 @@ def read_by(op: ir.Operation) -> Iterator[ir.Value]:
         for block in region:
             for each in block:
                 yield from read_by(each.operation)
+
+
+def taken_by(op: ir.Operation) -> Iterator[ir.Value]:
+    """The values that an op, or one inside it, takes from outside."""
+    return (read for read in read_by(op) if not _is_made_in(read, op))
 
 
 def is_used_by(value: ir.Value, ops: Collection[ir.Operation]) -> bool:

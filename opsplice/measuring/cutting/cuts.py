@@ -27,6 +27,7 @@ from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 from opsplice.matchers.dims.equal_sizes import Classes
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import defining_op
+from opsplice.matchers.search import uses
 from opsplice.matchers.search.matches import Match, flat
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
@@ -209,7 +210,7 @@ class _Cutter:
             self.beside, is_own = self.beside - 1, True
         if op is None or not is_own:
             raise CutError(f"it reads {value.type} from {op.name if op else 'an argument'}, which is not an input")
-        for operand in _read(op):
+        for operand in uses.taken_by(op):
             self._copy(operand, members)
         emit.copy(op, self.copies)
 
@@ -221,7 +222,7 @@ class _Cutter:
         if op is None or not op.name.startswith(_MAKING) or (op.name == "arith.constant" and _is_large(weight.type)):
             self.copies[weight] = _weight(weight.type)
             return
-        for operand in _read(op):
+        for operand in uses.taken_by(op):
             self._make(operand)
         emit.copy(op, self.copies)
 
@@ -293,15 +294,6 @@ def _key(atom: Any) -> str:
 
 def _output(number: int) -> ir.Attribute:
     return ir.DictAttr.get({"iree.abi.output": ir.IntegerAttr.get(ir.IndexType.get(), number)})
-
-
-def _read(op: ir.Operation) -> Iterator[ir.Value]:
-    """The values that an op reads, those that its regions take from around it too."""
-    own = dict.fromkeys(ops_in(op))
-    for operand in (operand for inner in own for operand in inner.operands):
-        maker = operand.owner.owner if isinstance(operand.owner, ir.Block) else operand.owner
-        if maker.operation not in own:
-            yield operand
 
 
 def _is_large(kind: ir.Type) -> bool:
