@@ -10,7 +10,7 @@ finite number as well as at minus infinity, which differs when all inputs are mi
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,42 +110,38 @@ def constant(term: object, resolve: Resolve) -> Constant | None:
 
 
 def _is_of_numbers(term: object, resolve: Resolve) -> bool:
-    """Whether a term is arithmetic on numbers alone. Level by level, as most are not, and show it near the top."""
-    if not _may_be_of_numbers(term, resolve):
+    """Whether a term is arithmetic on numbers alone.
+
+    The one form of an op takes a look at its operands, theirs at theirs, and so on up the program. So ops are asked as
+    they are written first, whose operands decide what they are.
+    """
+    written = functools.partial(resolve, as_written=True)
+    if _are_numbers(term, written, lambda op: op.args[_DECIDING.get(op.op, _ALL)], _MAX_WRITTEN) is False:
         return False
+    return bool(_are_numbers(term, resolve, lambda op: op.args if op.op in FOLDED else None, _MAX_FOLD + 2))
+
+
+def _are_numbers(
+    term: object, resolve: Resolve, operands: Callable[[Apply], Sequence[Any] | None], levels: int
+) -> bool | None:
+    """Whether all that a term is made of are numbers in the end, None if not within so many levels. Level by level, as
+    most are not, and show it near the top.
+
+    operands: those of an op that are asked further, None for an op that makes no number.
+    """
     level: Iterable[Any] = (term,)
-    for _ in range(_MAX_FOLD + 2):
+    for _ in range(levels):
         below: dict[Any, None] = {}
         for found in map(resolve, level):
-            if isinstance(found, Apply) and found.op in FOLDED:
-                below.update(dict.fromkeys(found.args))
+            further = operands(found) if isinstance(found, Apply) else None
+            if further is not None:
+                below.update(dict.fromkeys(further))
             elif not isinstance(found, Constant):
                 return False
         if not below:
             return True
         level = reversed(below)  # a second operand is more often a weight, or what is added to the first
-    return False
-
-
-def _may_be_of_numbers(term: object, resolve: Resolve) -> bool:
-    """False where ops as they are written show that a term is none of numbers.
-
-    The one form of an op takes a look at its operands, theirs at theirs, and so on up the program. This does not.
-    """
-    level: Iterable[Any] = (term,)
-    for _ in range(_MAX_WRITTEN):
-        below: dict[Any, None] = {}
-        for each in level:
-            found = resolve(each, as_written=True)
-            if isinstance(found, Apply):
-                decides = _DECIDING.get(found.op)
-                below.update(dict.fromkeys(found.args if decides is None else (found.args[decides],)))
-            elif not isinstance(found, Constant):
-                return False
-        if not below:
-            return True
-        level = reversed(below)
-    return True
+    return None
 
 
 def _folded(term: object, resolve: Resolve) -> Constant | None:
@@ -352,9 +348,10 @@ def _targets(rules: dict[str, tuple[Rule, ...]]) -> dict[str, tuple[str, ...]]:
 _ONE, _READ, _IDLE = _rules(Form.ONE), _rules(Form.EITHER, Form.READ), _rules(Form.IDLE)
 # What each op may become, and what it may be read as besides: an index on the outermost op must look there too.
 BECOMES, READ_AS = _targets(_ONE), _targets(_READ)
-# Ops that are one of their operands, by the number of the operand that decides which one: `select(true, x, y)`.
+_ALL = slice(None)
+# Ops that are one of their operands, by the operand that decides which one, as a slice: `select(true, x, y)`.
 _DECIDING = {
-    name: number
+    name: slice(number, number + 1)
     for name, rules in _ONE.items()
     for rule in rules
     for number, arg in enumerate(rule.source.args)
