@@ -11,7 +11,7 @@
 // f16 and bf16 are widened as they are read, and all is computed in f32.
 //
 // Grid: (b, ceildiv(m, 84)); a workgroup does up to 84 rows of one head, fewer at a time where they are long: IREE gives a
-// worker 128 KiB of stack, and this takes 106.
+// worker 128 KiB of stack, and this takes 106. Sums that fit the result are taken in it, else in a part of that stack.
 #include "../halves.h"
 #include "../tile.h"
 
@@ -169,15 +169,27 @@ typedef struct {
   size_t d, n, e, q_m, q_d, k_n, k_d, v_n, v_e, out_m, out_e;
 } operands;
 
+static size_t width_of(const operands *of) { return (of->e + PANEL - 1) / PANEL * PANEL; }
+
+// Whether sums of values are taken where the result is to be.
+static int sums_fit_result(const operands *of, int kind) {
+  return kind == F32 && of->out_e == 1 && of->e == width_of(of);
+}
+
 static void attend(const operands *of, const scoring *with, size_t start, size_t rows) {
   float panel[PANEL * DEPTH] __attribute__((aligned(64))), scores[SHARE * KEYS] __attribute__((aligned(64)));
-  float sums[SUMS] __attribute__((aligned(64))), wide[SUMS] __attribute__((aligned(64))), peaks[SHARE], shrink[SHARE];
+  float own_sums[SUMS] __attribute__((aligned(64))), wide[SUMS] __attribute__((aligned(64)));
+  float peaks[SHARE], shrink[SHARE];
   floats totals[SHARE];
-  size_t width = (of->e + PANEL - 1) / PANEL * PANEL;
-  for (size_t i = 0; i < rows; i++) totals[i] = splat(0.0f), peaks[i] = NEVER;
-  for (size_t i = 0; i < rows * width; i += LANES) store(sums + i, splat(0.0f));
-
   const int kind = with->kind;
+  size_t width = width_of(of);
+  float *sums = sums_fit_result(of, kind) ? (float *)of->out + start * of->out_m : own_sums;
+  size_t sums_m = sums == own_sums ? width : of->out_m;
+  for (size_t i = 0; i < rows; i++) {
+    totals[i] = splat(0.0f), peaks[i] = NEVER;
+    for (size_t c = 0; c < width; c += LANES) store(sums + i * sums_m + c, splat(0.0f));
+  }
+
   const float *q = element(kind, of->q, start * of->q_m);
   size_t q_m = of->q_m, q_d = of->q_d;
   int may_skip = (with->mask || with->keep || with->drop) && is_finite(kind, q, q_m, q_d, rows, of->d);
@@ -235,7 +247,7 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
       const void *values = element(kind, v, c * of->v_e);
       if (!is_in_place) pack(kind, values, of->v_e, of->v_n, least(PANEL, of->e - c), count, panel);
       product(scores + first * KEYS, KEYS, 1, is_in_place ? values : panel, is_in_place ? of->v_n : PANEL, PANEL, count,
-              shrink + first, sums + first * width + c, width, end - first);
+              shrink + first, sums + first * sums_m + c, sums_m, end - first);
     }
   }
 
@@ -246,7 +258,7 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
     float factor = is_low ? __builtin_nanf("") : 1.0f / total;
     if ((with->zeros && is_low) || (with->zeros == 2 && !is_number)) factor = 0.0f;
     for (size_t c = 0; c < of->e; c += LANES) {
-      floats value = load(sums + i * width + c) * factor;
+      floats value = load(sums + i * sums_m + c) * factor;
       size_t count = least(LANES, of->e - c);
       if (kind != F32) {
         uint16_t narrow[LANES];
@@ -260,8 +272,8 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
 
 INLINE void rows_of(const operands *of, const scoring *with, size_t m, size_t workgroup) {
   size_t groups = (m + SHARE - 1) / SHARE, at = workgroup * m / groups, end = (workgroup + 1) * m / groups;
-  size_t width = (of->e + PANEL - 1) / PANEL * PANEL;
-  size_t share = SUMS / (with->kind != F32 && of->d > width ? of->d : width);
+  size_t width = width_of(of);
+  size_t share = sums_fit_result(of, with->kind) ? SHARE : SUMS / (with->kind != F32 && of->d > width ? of->d : width);
   for (size_t rows; at < end; at += rows) {
     rows = least(share, end - at);
     attend(of, with, at, rows);
