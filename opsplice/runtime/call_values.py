@@ -118,6 +118,8 @@ def _described(value: Any) -> str:
 
 def fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
     """Whether a shape is one of those that are declared."""
+    if shape == wanted:
+        return True
     return len(shape) == len(wanted) and all(want in (None, dim) for dim, want in zip(shape, wanted, strict=True))
 
 

@@ -9,9 +9,9 @@ to its arrays meanwhile is seen.
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -136,14 +136,14 @@ class DirectCall:
 class Result:
     """A tensor that a function returned: `numpy.asarray` and all that read DLPack take it without a copy."""
 
-    __slots__ = ("_device", "_view", "dtype", "place", "shape")
+    __slots__ = ("_device", "_type_text", "_view", "dtype", "place", "shape")
 
     def __init__(self, device: HalDevice, view: HalBufferView) -> None:
         """place: the address of its elements."""
         self._device = device
         self._view = view
         self.shape = tuple(view.shape)
-        self.dtype = HalElementType.map_to_dtype(view.element_type)
+        self.dtype, self._type_text = _type_of(view.element_type)
         self.place = _address(self.__dlpack__())
 
     def __dlpack__(self, **_options: Any) -> Any:
@@ -154,8 +154,10 @@ class Result:
         return HOST
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = np.asarray(_Memory(self._view, self.place, self.shape, self.dtype)).view(self.dtype)
-        return np.array(array, dtype=dtype, copy=copy)
+        array = np.asarray(_Memory(self._view, self.place, self.shape, self._type_text))
+        if array.dtype != self.dtype:
+            array = array.view(self.dtype)
+        return array if dtype is None and not copy else np.array(array, dtype=dtype, copy=copy)
 
 
 def capsule_of(device: HalDevice, view: HalBufferView) -> Any:
@@ -172,38 +174,43 @@ def retyped(view: HalBufferView, element: HalElementType) -> HalBufferView:
     return HalBufferView(view.get_buffer(), view.shape, element)
 
 
-@dataclass(frozen=True)
 class _Memory:
-    """Memory as numpy takes it. owner: what holds it."""
+    """Memory as numpy takes it."""
 
-    owner: Any
-    place: int
-    shape: tuple[int, ...]
-    dtype: np.dtype
+    __slots__ = ("__array_interface__", "_owner")
 
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        known = self.dtype.str if self.dtype.isbuiltin == 1 else f"|V{self.dtype.itemsize}"
-        return {"version": 3, "shape": self.shape, "typestr": known, "data": (self.place, False)}
+    def __init__(self, owner: Any, place: int, shape: tuple[int, ...], type_text: str) -> None:
+        """owner: what holds it."""
+        self._owner = owner
+        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": type_text, "data": (place, False)}
+
+
+@functools.cache
+def _type_of(element: int) -> tuple[np.dtype, str]:
+    """numpy's type of elements of IREE's, and how its interface of arrays writes it, which knows no types of others."""
+    dtype = HalElementType.map_to_dtype(element)
+    return dtype, dtype.str if dtype.isbuiltin == 1 else f"|V{dtype.itemsize}"
 
 
 def _address(capsule: Any) -> int:
     """Where the elements of a DLPack tensor are: the first field of its structure, and the byte offset in the last."""
-    tensor = _pointer_of(capsule, b"dltensor")
-    start = ctypes.c_void_p.from_address(tensor).value or 0
-    return start + ctypes.c_uint64.from_address(tensor + _OFFSET).value
+    words = _Words.from_address(_pointer_of(capsule, b"dltensor"))
+    return words[0] + words[-1]
 
 
 # { void *data; DLDevice device; int32_t ndim; DLDataType dtype; int64_t *shape, *strides; uint64_t byte_offset; }
-_OFFSET = 8 + 8 + 4 + 4 + 8 + 8
+_Words = ctypes.c_uint64 * 6
 
 
 def _fits(view: HalBufferView, wanted: ValueType) -> bool:
     if wanted.dtype is None or wanted.shape is None:
         return True
-    return _alike(view.element_type, int(map_dtype_to_element_type(wanted.dtype))) and call_values.fits(
-        tuple(view.shape), wanted.shape
-    )
+    return _alike(view.element_type, _element_of(wanted.dtype)) and call_values.fits(tuple(view.shape), wanted.shape)
+
+
+@functools.cache
+def _element_of(dtype: np.dtype) -> int:
+    return int(map_dtype_to_element_type(dtype))
 
 
 def _alike(one: int, other: int) -> bool:
