@@ -30,7 +30,7 @@ from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.rewrites.approaches.approach import Approach
 from opsplice.rewrites.approaches.c_function_shim import scalar_value
 from opsplice.rewrites.approaches.dynamic_dispatch import is_binding, provided_name
-from opsplice.rewrites.approaches.static_function import Writer, dynamic_dims
+from opsplice.rewrites.approaches.static_function import Writer
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import result_type
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
@@ -44,7 +44,7 @@ NOTES = "__opsplice_commands"
 COMPILED = ".vmfb"
 
 _REFLECTION = "iree.reflection"
-_VIEW, _FENCE = "!hal.buffer_view", "!hal.fence"
+_FENCE = "!hal.fence"
 # Types that IREE's virtual machine does not have.
 _NO_SCALARS = ("f16", "bf16")
 
@@ -79,7 +79,7 @@ class CommandWriter(Writer):
         tensors = [self._shaped(v, a, sizes) for v, a in zip(self.operands(bound), bound, strict=True)]
         ready, done = self._fence(), self._fence()
         joined = emit.op("hal.tensor.barrier", [*tensors, ready], [t.type for t in tensors]).results
-        views = [_exported(tensor, dynamic_dims(tensor)) for tensor in joined]
+        views = list(map(emit.exported, joined))
         if is_compiled(call.kernel):
             rest = iter(views)
             given = [next(rest) if is_binding(a) else self._as_it_is(a, sizes) for a in call.arguments]
@@ -88,13 +88,9 @@ class CommandWriter(Writer):
             scalars = [self._scalar(a, sizes) for a in call.arguments if not is_binding(a)]
             counts = [_wide(emit.size(size)) for size in sizes.values()]
             operands = [*views, ready, done, *scalars, *counts]
-        name = self._declared(call, "util.func", [v.type for v in operands], [ir.Type.parse(_VIEW)] * len(call.outputs))
-        returned = emit.op(
-            "util.call",
-            operands,
-            [ir.Type.parse(_VIEW)] * len(call.outputs),
-            {"callee": ir.FlatSymbolRefAttr.get(name)},
-        ).results
+        made = [ir.Type.parse(emit.VIEW)] * len(call.outputs)
+        callee = ir.FlatSymbolRefAttr.get(self._declared(call, "util.func", [v.type for v in operands], made))
+        returned = emit.op("util.call", operands, made, {"callee": callee}).results
         return [self._result(view, done, o, sizes) for view, o in zip(returned, call.outputs, strict=True)]
 
     def _fence(self) -> ir.Value:
@@ -108,7 +104,8 @@ class CommandWriter(Writer):
         if isinstance(argument, Scalar):
             return value
         wanted = kernel_shape(argument.shape, sizes)
-        return _reshaped(value, dynamic_dims(value), wanted, ir.RankedTensorType(value.type).element_type)
+        kind = tensor_type(wanted, ir.RankedTensorType(value.type).element_type)
+        return emit.reshape(value, kind, [d for d in wanted if isinstance(d, ir.Value)])
 
     def _as_it_is(self, argument: Buffer | Scalar, sizes: Mapping[str, Any]) -> ir.Value:
         """A scalar of its own type."""
@@ -130,14 +127,11 @@ class CommandWriter(Writer):
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dims), 1, 0]),
         }
         tensor = emit.op("hal.tensor.import", [view, *dims, done], [kind], attributes).results[0]
-        return self._as_root(tensor, dims, output)
+        return self._as_root(tensor, output)
 
-    def _as_root(self, tensor: ir.Value, dims: Sequence[ir.Value], output: Output) -> ir.Value:
-        """A result as the tensor that it takes the place of. dims: its sizes that are known at run time only."""
-        root = result_type(output)
-        if tensor.type == root:
-            return tensor
-        return emit.reshape(tensor, dims, root, self.placer.axes(output.sizes))
+    def _as_root(self, tensor: ir.Value, output: Output) -> ir.Value:
+        """A result as the tensor that it takes the place of."""
+        return emit.reshape(tensor, result_type(output), self.placer.axes(output.sizes))
 
     def _declared(
         self,
@@ -291,20 +285,6 @@ def kernel_shape(dims: Sequence[tree.Dim], sizes: Mapping[str, Any]) -> list[int
 def tensor_type(shape: Sequence[int | ir.Value], element: ir.Type) -> ir.Type:
     dynamic = ir.ShapedType.get_dynamic_size()
     return ir.RankedTensorType.get([d if isinstance(d, int) else dynamic for d in shape], element)
-
-
-def _reshaped(
-    value: ir.Value, dims: Sequence[ir.Value], wanted: Sequence[int | ir.Value], element: ir.Type
-) -> ir.Value:
-    kind = tensor_type(wanted, element)
-    if value.type == kind:
-        return value
-    return emit.reshape(value, dims, kind, [d for d in wanted if isinstance(d, ir.Value)])
-
-
-def _exported(tensor: ir.Value, dims: Sequence[ir.Value]) -> ir.Value:
-    encoding = ir.TypeAttr.get(tensor.type)
-    return emit.value("hal.tensor.export", [tensor, *dims], ir.Type.parse(_VIEW), source_encoding=encoding)
 
 
 class Command(Approach):

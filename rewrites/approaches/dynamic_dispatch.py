@@ -31,9 +31,9 @@ from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.approaches import static_dispatch
 from opsplice.rewrites.approaches.approach import Approach
-from opsplice.rewrites.approaches.c_function_shim import Shim, scalar_value, stored
+from opsplice.rewrites.approaches.c_function_shim import scalar_value
 from opsplice.rewrites.approaches.static_dispatch import DispatchCall
-from opsplice.rewrites.approaches.static_function import Site, Writer, copy_name, dynamic_dims, objects
+from opsplice.rewrites.approaches.static_function import Site, Writer, copy_name, objects
 from opsplice.rewrites.ir import dispatch_words, emit
 from opsplice.rewrites.link.late_binding import PREFIX
 from opsplice.rewrites.plan import interface
@@ -56,7 +56,6 @@ class LateWriter(Writer):
         site = Site(
             executable=self._executable(call),
             operands=operands,
-            operand_dims=[dynamic_dims(v) for v in operands],
             workload=sizes,
             others=self.constants(call, sizes),
         )
@@ -211,58 +210,28 @@ def _copy_layout(call: KernelCall) -> ir.Attribute:
     return static_dispatch.layout_of(_constants(call), [*[False for a in call.arguments if is_binding(a)], True])
 
 
-@dataclasses.dataclass(frozen=True)
-class _Slot:
-    """A binding by its number; whether it is only read."""
-
-    number: int
-    read_only: bool
-
-
-class _LateShim(Shim):
+class _LateShim(static_dispatch.InterfaceShim):
     """The functions inside the executable, which take their arguments from the interface's bindings and constants."""
 
     def __init__(self, call: KernelCall, layout: ir.Attribute, written: frozenset[str]) -> None:
-        super().__init__(call)
-        self.layout = layout
-        self.written = written
+        super().__init__(call, layout)
+        self.bound = [a.name for a in self.passed if is_binding(a)]
+        self.read_only = {number for number, bound in enumerate(self.bound) if bound not in written}
 
     def open(self, name: str, results: int) -> tuple[ir.Operation, dict[str, Any], dict[str, ir.Value], list[Any]]:
         function = self.function(name, [], [])
-        with ir.InsertionPoint(function.regions[0].blocks.append()):
-            bound = [a.name for a in self.passed if is_binding(a)]
-            given: dict[str, Any] = {n: _Slot(i, n not in self.written) for i, n in enumerate(bound)}
-            fresh = [_Slot(len(bound) + i, False) for i in range(results)]
-            at = 0
-            for scalar in _pushed(self.call):
-                given[scalar.name] = dispatch_words.unpack(self.layout, at, scalar.element)
-                at += dispatch_words.count(scalar.element)
-            sizes = {}
-            for dim in self.call.dims:
-                sizes[dim] = dispatch_words.unpack(self.layout, at, "index")
-                at += dispatch_words.count("index")
-            return function, given, sizes, fresh
+        with ir.InsertionPoint(emit.block(function)):
+            given: dict[str, Any] = {bound: number for number, bound in enumerate(self.bound)}
+            given |= {scalar.name: self.take(scalar.element) for scalar in _pushed(self.call)}
+            sizes = {dim: self.take("index") for dim in self.call.dims}
+        return function, given, sizes, [len(self.bound) + number for number in range(results)]
 
     def _is_binding(self, value: Any) -> bool:
-        return isinstance(value, _Slot)
+        return isinstance(value, int)
 
-    def subspan(self, binding: Any, element: str, length: ir.Value) -> ir.Value:
-        kind = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], stored(element))
-        attributes = {
-            "layout": self.layout,
-            "binding": ir.IntegerAttr.get(self.index, binding.number),
-            "alignment": ir.IntegerAttr.get(self.index, 64),
-            "descriptor_flags": ir.IntegerAttr.get(
-                ir.IntegerType.get_signless(32), _INDIRECT | (_READ_ONLY if binding.read_only else 0)
-            ),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
-        }
-        return emit.op("hal.interface.binding.subspan", [emit.index(0), length], [kind], attributes).results[0]
-
-    def workgroup(self, dimension: int) -> ir.Value:
-        return emit.value(
-            "hal.interface.workgroup.id", [], self.index, dimension=ir.IntegerAttr.get(self.index, dimension)
-        )
+    def flags(self, binding: Any) -> dict[str, ir.Attribute]:
+        known = _INDIRECT | _READ_ONLY * (binding in self.read_only)
+        return {"descriptor_flags": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), known)}
 
 
 class ProvidedFunction(Approach):

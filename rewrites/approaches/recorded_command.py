@@ -30,10 +30,9 @@ from opsplice.rewrites.approaches.command import (
 )
 from opsplice.rewrites.approaches.dynamic_dispatch import is_binding
 from opsplice.rewrites.approaches.static_dispatch import copied
-from opsplice.rewrites.approaches.static_function import dynamic_dims
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import result_type
-from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
+from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
 
 # When IREE has formed the command buffers, and not yet decided how often each is recorded.
 PHASE = "stream"
@@ -76,9 +75,10 @@ class RecordedWriter(CommandWriter):
         shapes = [kernel_shape(output.shape, sizes) for output in call.outputs]
         elements = (ir.RankedTensorType(result_type(output)).element_type for output in call.outputs)
         kinds = list(map(tensor_type, shapes, elements))
-        tied = {"tied_operands": ir.ArrayAttr.get([_at(call, output) for output in call.outputs])}
+        places = call.tied([argument.name for argument in call.arguments])
+        tied = {"tied_operands": ir.ArrayAttr.get(list(map(emit.ordinal, places)))}
         name = self._declared(call, "flow.func", [value.type for value in given], kinds, tied)
-        given_dims = [dim for value in given for dim in dynamic_dims(value)]
+        given_dims = [dim for value in given for dim in emit.dynamic_dims(value)]
         made_dims = [[dim for dim in shape if isinstance(dim, ir.Value)] for shape in shapes]
         operands = [*given, *given_dims, *itertools.chain.from_iterable(made_dims)]
         segments = [len(given), len(given_dims), sum(map(len, made_dims))]
@@ -88,14 +88,7 @@ class RecordedWriter(CommandWriter):
             **tied,
         }
         made = emit.op("flow.call", operands, kinds, attributes).results
-        return list(map(self._as_root, made, made_dims, call.outputs))
-
-
-def _at(call: KernelCall, output: Output) -> ir.Attribute:
-    """Which operand a result is written over, -1 for none."""
-    names = [argument.name for argument in call.arguments]
-    number = -1 if output.alias is None else names.index(output.alias)
-    return emit.ordinal(number)
+        return list(map(self._as_root, made, call.outputs))
 
 
 class RecordedCommand(Command):

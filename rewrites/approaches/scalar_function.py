@@ -49,18 +49,14 @@ class Writer:
         kind = ir.RankedTensorType(result_type(output))
         dims = [self._size(output.sizes[axis]) for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]
         given = [self._operand(argument, kind, dims, call) for argument in call.arguments]
-        operands = [value for value in given if value is not None]
-        if not operands:
+        if all(value is None for value in given):
             # A number alone is one that varies, too.
             alone = call.arguments[0]
             assert isinstance(alone, Scalar), "a tensor is an operand"
             number = emit.constant(alone.number, ir.Type.parse(function.inputs[0]))
             given[0] = emit.value("tensor.from_elements", [number], ir.RankedTensorType.get([], number.type))
-        if not any(map(self.placer.varies, operands)):
-            first = next(i for i, value in enumerate(given) if value is not None)
-            held = given[first]
-            assert held is not None
-            given[first] = emit.value("util.optimization_barrier", [held], held.type)
+        operands = iter(self.placer.unfolded([value for value in given if value is not None]))
+        given = [None if value is None else next(operands) for value in given]
         empty = emit.value("tensor.empty", dims, kind)
         return [_loop(function, call.arguments, given, empty)]
 
@@ -111,9 +107,7 @@ def _shaped(value: ir.Value, kind: ir.RankedTensorType, dims: Sequence[ir.Value]
     unknown = ir.ShapedType.get_dynamic_size()
     if own.rank == kind.rank and all(a == b or unknown in (a, b) for a, b in zip(own.shape, kind.shape, strict=True)):
         return emit.value("tensor.cast", [value], kind)
-    axes = [axis for axis in range(own.rank) if own.is_dynamic_dim(axis)]
-    old = [emit.value("tensor.dim", [value, emit.index(axis)], ir.IndexType.get()) for axis in axes]
-    return emit.reshape(value, old, kind, dims)
+    return emit.reshape(value, kind, dims)
 
 
 def _loop(

@@ -77,30 +77,24 @@ class Writer:
         buffers = [a for a in call.arguments if isinstance(a, Buffer)]
         operands = [stride_words.left_out(a) if a.value is None else placer.given(a) for a in buffers]
         names = [a.name for a in buffers]
-        tied = [-1 if o.alias is None else names.index(o.alias) for o in call.outputs]
         for at in map(names.index, call.overwritten):
             operands[at] = copied(operands[at])
         if stride_words.packs(call):
             operands.append(stride_words.first_elements(call, placer))
-        operand_dims = [plain.dynamic_dims(v) for v in operands]
         sizes = {name: placer.size(size) for name, size in call.dims.items()}
         constants = [w for a in call.arguments if isinstance(a, Scalar) for w in self._words(a, sizes)]
         constants += [_word(size) for size in sizes.values()]
         constants += [_word(placer.amount(word.amount)) for word in stride_words.words(call)]
-        held = operands or constants
-        if held and not any(map(placer.varies, [*operands, *constants])):
-            # IREE would compute the result when it compiles, on a device that may not be there.
-            held[0] = emit.op("util.optimization_barrier", held[:1], [held[0].type]).results[0]
         workload = self.workload(list(sizes.values()))
         result_dims = [placer.axes(o.sizes) for o in call.outputs]
         return emit.dispatch(
             self.entries(prepared(call)),
             workload,
-            [*operands, *constants],
-            operand_dims,
+            placer.unfolded([*operands, *constants]),
+            list(map(emit.dynamic_dims, operands)),
             [result_type(o) for o in call.outputs],
             result_dims,
-            tied,
+            call.tied(names),
         )
 
     # ---- constants ------------------------------------------------------------------------------------------------
@@ -133,25 +127,23 @@ def copied(value: ir.Value) -> ir.Value:
     """
     kind = ir.RankedTensorType(value.type)
     bits = ir.IntegerType.get_signless(vocabulary.bits(str(kind.element_type)) or 64)
-    dims = plain.dynamic_dims(value)
-    number = _bitcast(value, bits, dims)
+    number = _bitcast(value, bits)
     zero = emit.op("util.optimization_barrier", [emit.constant(0, bits)], [bits]).results[0]
-    empty = emit.value("tensor.empty", dims, number.type)
+    empty = emit.value("tensor.empty", emit.dynamic_dims(value), number.type)
     result, body = emit.loop([number], [ir.AffineMap.get_identity(kind.rank)], empty)
     with ir.InsertionPoint(body):
         emit.op("linalg.yield", [emit.value("arith.addi", [body.arguments[0], zero], bits)])
-    return _bitcast(result, kind.element_type, dims)
+    return _bitcast(result, kind.element_type)
 
 
-def _bitcast(value: ir.Value, element: ir.Type, dims: Sequence[ir.Value]) -> ir.Value:
-    """The same bits as elements of another type of the same width. dims: the dynamic ones."""
+def _bitcast(value: ir.Value, element: ir.Type) -> ir.Value:
+    """The same bits as elements of another type of the same width."""
     kind = ir.RankedTensorType(value.type)
     if kind.element_type == element:
         return value
-    segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dims), len(dims)])}
-    wanted = ir.RankedTensorType.get(kind.shape, element)
-    made: ir.Value = emit.op("flow.tensor.bitcast", [value, *dims, *dims], [wanted], segments).results[0]
-    return made
+    dims, wanted = emit.dynamic_dims(value), ir.RankedTensorType.get(kind.shape, element)
+    segments = ir.DenseI32ArrayAttr.get([1, len(dims), len(dims)])
+    return emit.value("flow.tensor.bitcast", [value, *dims, *dims], wanted, operandSegmentSizes=segments)
 
 
 def _on_host(value: ir.Value, element: str) -> ir.Value:
@@ -159,7 +151,7 @@ def _on_host(value: ir.Value, element: str) -> ir.Value:
     if not isinstance(value.type, ir.RankedTensorType):
         return value
     if element in ("f16", "bf16"):
-        value = _bitcast(value, ir.IntegerType.get_signless(16), [])
+        value = _bitcast(value, ir.IntegerType.get_signless(16))
     return emit.value("tensor.extract", [value], value.type.element_type)
 
 
@@ -292,12 +284,43 @@ def _build_nothing(name: str) -> None:
         emit.op("func.return")
 
 
-class _Shim(c_function_shim.Shim):
-    """The function inside the variant of a CPU: bindings and words in, plain C arguments out."""
+class InterfaceShim(c_function_shim.Shim):
+    """A function of which the arguments come from an executable's interface: bindings by number, words in order."""
 
     def __init__(self, call: KernelCall, layout: ir.Attribute) -> None:
         super().__init__(call)
         self.layout = layout
+        self.words = 0  # that were taken
+
+    def take(self, element: str) -> ir.Value:
+        """The next scalar."""
+        found = dispatch_words.unpack(self.layout, self.words, element)
+        self.words += dispatch_words.count(element)
+        return found
+
+    def flags(self, _binding: Any) -> dict[str, ir.Attribute]:
+        """What is said of a binding besides."""
+        return {}
+
+    def subspan(self, binding: Any, element: str, length: ir.Value) -> ir.Value:
+        kind = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], c_function_shim.stored(element))
+        attributes = {
+            "layout": self.layout,
+            "binding": emit.ordinal(binding),
+            "alignment": emit.ordinal(64),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
+        } | self.flags(binding)
+        return emit.value("hal.interface.binding.subspan", [emit.index(0), length], kind, **attributes)
+
+    def workgroup(self, dimension: int) -> ir.Value:
+        return emit.value("hal.interface.workgroup.id", [], self.index, dimension=emit.ordinal(dimension))
+
+
+class _Shim(InterfaceShim):
+    """The function inside the variant of a CPU: bindings and words in, plain C arguments out."""
+
+    def __init__(self, call: KernelCall, layout: ir.Attribute) -> None:
+        super().__init__(call, layout)
         self.told: list[tuple[stride_words.Word, ir.Value]] = []
         self.sizes: dict[str, ir.Value] = {}
         self.table = 0
@@ -309,28 +332,17 @@ class _Shim(c_function_shim.Shim):
         buffers = [a for a in self.call.arguments if isinstance(a, Buffer)]
         with ir.InsertionPoint(block):
             given: dict[str, Any] = {a.name: number for number, a in enumerate(buffers)}
-            ordinal = 0
-            for argument in self.call.arguments:
-                if isinstance(argument, Scalar):
-                    given[argument.name] = dispatch_words.unpack(self.layout, ordinal, argument.element)
-                    ordinal += dispatch_words.count(argument.element)
-            dims = {}
-            for at, name_ in enumerate(self.call.dims):
-                dims[name_] = emit.value(
-                    "arith.index_castui", [dispatch_words.load(self.layout, ordinal + at)], self.index
-                )
-            self.sizes = sizes = c_function_shim.dim_values(
-                self.call, {n: dims[n] for n in c_function_shim.dynamic_names(self.call)}
-            )
-            words = stride_words.words(self.call)
-            self.told = [
-                (word, emit.value("arith.index_castui", [dispatch_words.load(self.layout, at)], self.index))
-                for at, word in enumerate(words, ordinal + len(self.call.dims))
-            ]
+            given |= {a.name: self.take(a.element) for a in self.call.arguments if isinstance(a, Scalar)}
+            self.sizes = c_function_shim.dim_values(self.call, {name: self._word() for name in self.call.dims})
+            self.told = [(word, self._word()) for word in stride_words.words(self.call)]
         self.table = len(buffers)
         first = len(buffers) + bool(stride_words.packs(self.call))
         fresh: list[Any] = list(range(first, first + results))
-        return function, given, sizes, fresh
+        return function, given, self.sizes, fresh
+
+    def _word(self) -> ir.Value:
+        """The next word, without a sign."""
+        return emit.value("arith.index_castui", [self.take("i32")], self.index)
 
     def moves(self) -> stride_words.ToldMoves:
         named = stride_words.packs(self.call)
@@ -349,23 +361,8 @@ class _Shim(c_function_shim.Shim):
             first.append(emit.value("arith.index_castui", [word], self.index))
         return stride_words.ToldMoves(self.call, self.told, first)
 
-    def subspan(self, binding: Any, element: str, length: ir.Value) -> ir.Value:
-        kind = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], c_function_shim.stored(element))
-        attributes = {
-            "layout": self.layout,
-            "binding": emit.ordinal(binding),
-            "alignment": emit.ordinal(64),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
-        }
-        made = emit.op("hal.interface.binding.subspan", [emit.index(0), length], [kind], attributes)
-        value: ir.Value = made.results[0]
-        return value
-
     def scalar(self, argument: Scalar, given: Mapping[str, Any], sizes: Mapping[str, ir.Value]) -> ir.Value:
         return given[argument.name]
-
-    def workgroup(self, dimension: int) -> ir.Value:
-        return emit.value("hal.interface.workgroup.id", [], self.index, dimension=emit.ordinal(dimension))
 
 
 class StaticDispatch(Approach):

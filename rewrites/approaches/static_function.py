@@ -67,7 +67,6 @@ class Writer:
         site = Site(
             executable=self._executable(call),
             operands=operands,
-            operand_dims=[dynamic_dims(v) for v in operands],
             workload=dynamic,
             others=[*dynamic, *amounts],
         )
@@ -75,18 +74,16 @@ class Writer:
 
     def operands(self, passed: Sequence[Buffer | Scalar]) -> list[ir.Value]:
         """The values of arguments as they are now, which IREE is kept from computing when it compiles."""
-        operands = [self.placer.given(a) for a in passed]
-        if operands and not any(map(self.placer.varies, operands)):
-            operands[0] = emit.op("util.optimization_barrier", operands[:1], [operands[0].type]).results[0]
-        return operands
+        return self.placer.unfolded([self.placer.given(a) for a in passed])
 
     def dispatch(self, call: KernelCall, names: Sequence[str], site: Site) -> Sequence[ir.Value]:
         """The results of a call, after copies of what it overwrites. names: the parameters of the site's operands."""
-        tied = [-1 if o.alias is None else names.index(o.alias) for o in call.outputs]
         copies = {at: site.emit_copy(at, names[at]) for at in map(names.index, call.overwritten)}
         operands = [copies.get(at, value) for at, value in enumerate(site.operands)]
         result_dims = [self.placer.axes(o.sizes) for o in call.outputs]
-        return site.emit(site.executable, operands, [result_type(o) for o in call.outputs], result_dims, tied)
+        return site.emit(
+            site.executable, operands, [result_type(o) for o in call.outputs], result_dims, call.tied(names)
+        )
 
     def _executable(self, call: KernelCall) -> str:
         key = signature(call)
@@ -99,19 +96,19 @@ class Writer:
 
 @dataclass(frozen=True)
 class Site:
-    """The place of a call: its executable and operands, the dynamic dims of each operand, what the workgroup counts are
-    made from, and what is passed after the operands."""
+    """The place of a call: its executable and operands, what the workgroup counts are made from, and what is passed
+    after the operands."""
 
     executable: str
     operands: Sequence[ir.Value]
-    operand_dims: Sequence[Sequence[ir.Value]]
     workload: Sequence[ir.Value]
     others: Sequence[ir.Value]
 
     def emit_copy(self, at: int, name: str) -> ir.Value:
         """A copy of an operand."""
         export = copy_name(self.executable, name)
-        return self.emit(export, self.operands, [self.operands[at].type], [self.operand_dims[at]], [-1])[0]
+        value = self.operands[at]
+        return self.emit(export, self.operands, [value.type], [emit.dynamic_dims(value)], [-1])[0]
 
     def emit(
         self,
@@ -126,7 +123,7 @@ class Site:
             [emit.symbol(self.executable, export)],
             self.workload,
             [*operands, *self.others],
-            self.operand_dims,
+            list(map(emit.dynamic_dims, self.operands)),
             results,
             result_dims,
             tied,
@@ -134,14 +131,6 @@ class Site:
 
 
 # ---- pieces of the call ------------------------------------------------------------------------------------------
-
-
-def dynamic_dims(value: ir.Value) -> list[ir.Value]:
-    """The sizes of a tensor's dims that are only known at run time."""
-    kind = value.type
-    if not isinstance(kind, ir.RankedTensorType):
-        return []
-    return [emit.dim(value, axis) for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]
 
 
 def copy_name(executable: str, parameter: str) -> str:

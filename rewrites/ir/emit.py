@@ -29,6 +29,9 @@ _DIALECTS = (
     "util",
 )
 
+# A buffer with a shape and a type of elements, outside of the program.
+VIEW = "!hal.buffer_view"
+
 
 def load_dialects(context: ir.Context) -> None:
     """Load what rewrites build, before they build it.
@@ -165,10 +168,27 @@ def dim(tensor: ir.Value, axis: int) -> ir.Value:
     return value("tensor.dim", [tensor, index(axis)], ir.IndexType.get())
 
 
-def reshape(tensor: ir.Value, dims: Sequence[ir.Value], kind: ir.Type, wanted: Sequence[ir.Value]) -> ir.Value:
-    """A tensor's elements in the dims of `kind`. dims, wanted: the dynamic sizes of the tensor and of `kind`."""
+def dynamic_dims(value: ir.Value) -> list[ir.Value]:
+    """The sizes of a tensor's dims that are only known at run time; of another value none."""
+    kind = value.type
+    if not isinstance(kind, ir.RankedTensorType):
+        return []
+    return [dim(value, axis) for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]
+
+
+def reshape(tensor: ir.Value, kind: ir.Type, wanted: Sequence[ir.Value]) -> ir.Value:
+    """A tensor's elements in the dims of `kind`, if these are others. wanted: the dynamic sizes of `kind`."""
+    if tensor.type == kind:
+        return tensor
+    dims = dynamic_dims(tensor)
     segments = ir.DenseI32ArrayAttr.get([1, len(dims), len(wanted)])
     return value("flow.tensor.reshape", [tensor, *dims, *wanted], kind, operandSegmentSizes=segments)
+
+
+def exported(tensor: ir.Value) -> ir.Value:
+    """A view of a tensor's buffer, as programs hand it out."""
+    encoding = ir.TypeAttr.get(tensor.type)
+    return value("hal.tensor.export", [tensor, *dynamic_dims(tensor)], ir.Type.parse(VIEW), source_encoding=encoding)
 
 
 def loop(inputs: Sequence[ir.Value], maps: Sequence[ir.AffineMap], empty: ir.Value) -> tuple[ir.Value, ir.Block]:

@@ -72,11 +72,17 @@ class Placer:
         layout = argument.copy if isinstance(argument, Buffer) else None
         return value if layout is None else dense_copy(value, layout, self.amount)
 
-    def varies(self, value: ir.Value) -> bool:
-        """Whether a value is made from an argument of its function or of a loop, and not from constants alone.
-
-        IREE computes what comes from constants when it compiles, on this machine, where a kernel may be unable to run.
+    def unfolded(self, operands: Sequence[ir.Value]) -> list[ir.Value]:
+        """Operands from which IREE computes nothing when it compiles, as it does what comes from constants alone: on
+        this machine, where a kernel may be unable to run.
         """
+        first, rest = list(operands[:1]), operands[1:]
+        if first and not any(map(self._varies, operands)):
+            first = [emit.value("util.optimization_barrier", first, first[0].type)]
+        return [*first, *rest]
+
+    def _varies(self, value: ir.Value) -> bool:
+        """Whether a value is made from an argument of its function or of a loop, and not from constants alone."""
         first = defining_op(value)
         seen: set[ir.Operation] = set()
         pending = [value]
@@ -155,9 +161,7 @@ class Placer:
             return emit.value("tensor.from_elements", [value], kind)
         if not has_other_axes(value.type, sizes):
             return emit.value("tensor.cast", [value], kind)
-        old = [emit.value("tensor.dim", [value, emit.index(i)], ir.IndexType.get()) for i in _dynamic(value.type)]
-        new = [self._index(sizes[i]) for i in _dynamic(kind)]
-        return emit.reshape(value, old, kind, new)
+        return emit.reshape(value, kind, [self._index(sizes[i]) for i in _dynamic(kind)])
 
     def _index(self, size: Size) -> ir.Value:
         return self.axis(size) if isinstance(size, DimSize) else emit.index(size)

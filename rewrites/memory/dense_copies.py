@@ -83,10 +83,8 @@ def _shaped(
 
 
 def _reshaped(value: ir.Value, sizes: list[Extent], amount: Callable[[Amount], ir.Value]) -> ir.Value:
-    kind = ir.RankedTensorType(value.type)
-    own = [emit.dim(value, axis) for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]
     dynamic, wanted = _shaped(sizes, value, amount)
-    return value if wanted == kind else emit.reshape(value, own, wanted, dynamic)
+    return emit.reshape(value, wanted, dynamic)
 
 
 def _cut(value: ir.Value, dims: list[Nested], amount: Callable[[Amount], ir.Value]) -> ir.Value:
@@ -110,8 +108,7 @@ def _cut(value: ir.Value, dims: list[Nested], amount: Callable[[Amount], ir.Valu
 def _gathered(value: ir.Value, layout: Layout, empty: ir.Value, amount: Callable[[Amount], ir.Value]) -> ir.Value:
     index, element = ir.IndexType.get(), ir.RankedTensorType(value.type).element_type
     kind = ir.RankedTensorType.get([ir.ShapedType.get_dynamic_size()], element)
-    own = [emit.dim(value, axis) for axis in range(value.type.rank) if value.type.is_dynamic_dim(axis)]
-    line = emit.reshape(value, own, kind, [amount(layout.count)])
+    line = emit.reshape(value, kind, [amount(layout.count)])
     strides = [amount(stride) for dim in layout.dims for _, stride in dim]
     at = amount(layout.offset)
     made, body = emit.loop([], [], empty)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -156,6 +156,10 @@ class KernelCall:
             for a in self.arguments
         )
         return dataclasses.replace(self, arguments=tuple(arguments))
+
+    def tied(self, names: Sequence[str]) -> list[int]:
+        """For each result which of these arguments it is written over, -1 for a fresh one."""
+        return [-1 if output.alias is None else names.index(output.alias) for output in self.outputs]
 
     @property
     def targets(self) -> tuple[ProgramTarget, ...]:

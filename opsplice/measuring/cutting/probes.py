@@ -19,7 +19,7 @@ def place(module: ir.Module, value: ir.Value, number: int) -> None:
     name = f"{PROBE}{number}"
     emit.load_dialects(module.context)
     with module.context, ir.Location.unknown():
-        kind = ir.Type.parse("!hal.buffer_view")
+        kind = ir.Type.parse(emit.VIEW)
         is_private, reference = emit.text("private"), ir.FlatSymbolRefAttr.get(name)
         with ir.InsertionPoint.at_block_begin(module.body):
             emit.op(
@@ -34,10 +34,7 @@ def place(module: ir.Module, value: ir.Value, number: int) -> None:
         with ir.InsertionPoint(module.body):
             _reader(f"{name}_read", reference, kind)
         with _after(value):
-            dims = [emit.dim(value, axis) for axis in range(value.type.rank) if value.type.is_dynamic_dim(axis)]
-            encoding = {"source_encoding": ir.TypeAttr.get(value.type)}
-            made = emit.op("hal.tensor.export", [value, *dims], [kind], encoding).results[0]
-            emit.op("util.global.store", [made], attributes={"global": reference})
+            emit.op("util.global.store", [emit.exported(value)], attributes={"global": reference})
 
 
 def _reader(name: str, reference: ir.Attribute, kind: ir.Type) -> None:

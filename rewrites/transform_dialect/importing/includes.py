@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import ops_in
+from opsplice.rewrites.ir import emit
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 
 INCLUDE = "transform.include"
@@ -75,14 +76,8 @@ class _Expander:
         values = dict(zip(block.arguments, op.operands, strict=True))
         *body, last = [each.operation for each in block.operations]
         for each in body:
-            copy = each.clone(ip=ir.InsertionPoint(op))
-            values.update(zip(each.results, copy.results, strict=True))
-            made = ops_in(copy)
-            self.count += len(made)
-            for inner in made:
-                for number, value in enumerate(inner.operands):
-                    if value in values:
-                        inner.operands[number] = values[value]
+            with ir.InsertionPoint(op):
+                self.count += len(ops_in(emit.copy(each, values)))
         for result, value in zip(op.results, last.operands, strict=True):
             result.replace_all_uses_with(values[value])
         op.erase()
