@@ -26,6 +26,11 @@ class Part:
     args: tuple[Part, ...] = ()
     labels: tuple[tuple[Label, ...], ...] = ()
 
+    @property
+    def summed(self) -> tuple[Loop, ...]:
+        """The loops of its labels that it has no axis for, in the order in which they are read."""
+        return tuple(dict.fromkeys(a for each in self.labels for a in loops_of(each) if a not in self.axes))
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Input(Part):

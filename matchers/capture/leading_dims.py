@@ -84,8 +84,7 @@ def _only_carried(captured: Captured, dims: tuple[Loop, ...]) -> bool:
 
 def _keeps(captured: Captured, part: Part, dims: tuple[Loop, ...]) -> bool:
     """Whether the axes that are summed over are others."""
-    summed = tuple(axis for each in part.labels for axis in loops_of(each) if axis not in part.axes)
-    return not set(_dims(captured, summed)) & set(dims)
+    return not set(_dims(captured, part.summed)) & set(dims)
 
 
 def _dims(captured: Captured, labels: tuple[Label, ...]) -> tuple[Label, ...]:

@@ -27,7 +27,6 @@ from opsplice.matchers.capture.expressions import (
     Part,
     Reduction,
     Stop,
-    loops_of,
     walk,
 )
 from opsplice.matchers.capture.opaque_ops import body_of, nameable, results_written, unreadable, written
@@ -208,13 +207,21 @@ class _Lifter:
             return self._access(term, frame)
         if isinstance(term, Constant):
             return self._number(term)
-        if isinstance(term, Apply):
-            return self._apply(term, frame)
-        if isinstance(term, Reduce):
-            return self._reduce(self.tensors.reduction(term), frame)
+        if isinstance(term, Started) and self._is_open(term.args[0]):
+            return self._open(term, frame)
+        if isinstance(term, (Apply, Reduce)):
+            own = self._own(term, frame)
+            if own != frame:
+                return _under(self._at(term, own), own, frame)
+            return self._apply(term, frame) if isinstance(term, Apply) else self._reduce(term, frame)
         if isinstance(term, DimSize):
             return self.terms.size(term, "index")
         raise CannotSayError("it uses an index as a number")
+
+    def _own(self, term: Term, frame: tuple[Loop, ...]) -> tuple[Loop, ...]:
+        """The axes of a frame that a term depends on."""
+        free = self.terms.axes(term)
+        return tuple(axis for axis in frame if axis in free)
 
     def _number(self, term: Constant) -> Number:
         if isinstance(term.value, float) and math.isnan(term.value):
@@ -242,8 +249,12 @@ class _Lifter:
         except CannotSayError as reason:
             if not can_start or value in self.cuts:
                 raise
-            self.cuts[value] = str(reason)
-            raise AgainError from reason
+            raise self._cut(value, reason) from reason
+
+    def _cut(self, value: ir.Value, reason: CannotSayError | str) -> AgainError:
+        """Make a value an input, which the slice is then lifted with from the beginning."""
+        self.cuts[value] = str(reason)
+        return AgainError()
 
     def _arranged(self, part: Part, access: Access, frame: tuple[Loop, ...]) -> Part:
         """A whole value read at the indices of an access, under the axes `frame`."""
@@ -259,12 +270,6 @@ class _Lifter:
         known = vocabulary.find(term.op)
         if known is None or known.full_name != term.op:
             raise CannotSayError(f"{term.op} is not an op of the language")
-        if isinstance(term, Started) and self._is_open(term.args[0]):
-            return self._open(term, frame)
-        free = self.terms.axes(term)
-        own = tuple(axis for axis in frame if axis in free)
-        if own != frame:
-            return _under(self._at(term, own), own, frame)
         # What a sum starts from is written behind it.
         given = reversed(term.args) if isinstance(term, Started) else term.args
         args = tuple(self._argument(arg, frame) for arg in given)
@@ -278,8 +283,7 @@ class _Lifter:
 
     def _open(self, term: Started, frame: tuple[Loop, ...]) -> Part:
         start, total = term.args
-        free = self.terms.axes(total)
-        own = tuple(axis for axis in frame if axis in free)
+        own = self._own(total, frame)
         made = self._at(total, own)
         if not isinstance(made, (Reduction, Contraction)):
             raise CannotSayError("a value added to something that is not a reduction")
@@ -287,17 +291,13 @@ class _Lifter:
 
     def _argument(self, arg: Term, frame: tuple[Loop, ...]) -> Part:
         """An operand: under the whole frame, or a scalar."""
-        needed = self.terms.axes(arg)
-        at = tuple(axis for axis in frame if axis in needed)
+        at = self._own(arg, frame)
         part = self._at(arg, at)
         is_scalar = not at and not (isinstance(part, Input) and not part.scalar)
         return part if is_scalar else _under(part, at, frame)
 
     def _reduce(self, term: Reduce, frame: tuple[Loop, ...]) -> Part:
-        free = self.terms.axes(term)
-        own = tuple(axis for axis in frame if axis in free)
-        if own != frame:
-            return _under(self._at(term, own), own, frame)
+        term = self.tensors.reduction(term)
         if not all(loop in self.terms.axes(term.body) for loop in term.loops):
             raise CannotSayError("it sums over a dim of none of its inputs")
         product = self._product(term, frame)
@@ -348,8 +348,7 @@ class _Lifter:
             try:
                 part = self._whole(access.value)
             except CannotSayError as reason:
-                self.cuts[access.value] = str(reason)
-                raise AgainError from reason
+                raise self._cut(access.value, reason) from reason
         for axis, label in zip(part.axes, (i for i in access.indices if i != UNIT), strict=True):
             if isinstance(label, Loop):
                 self.axes.join(axis, label)
@@ -362,8 +361,7 @@ class _Lifter:
         known = {self.axes.dim(a) for part in walk(results) if isinstance(part, Input) for a in part.axes}
         for number, value in self.sizes:
             if any(self.axes.dim(axis) not in known for axis in number.of):
-                self.cuts[value] = "it is the size of a dim that none of the inputs has"
-                raise AgainError
+                raise self._cut(value, "it is the size of a dim that none of the inputs has")
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------
@@ -387,10 +385,9 @@ def _size_of_sum(op: str, position: int, args: tuple[Part, ...]) -> Part:
         (total,) = total.args
     if not isinstance(number, Number) or not isinstance(total, Reduction) or total.combiner != "arith.addf":
         return number
-    loops = tuple(axis for axis in loops_of(total.labels[0]) if axis not in total.axes)
-    count = math.prod(loop.size or 0 for loop in loops)
+    count = math.prod(loop.size or 0 for loop in total.summed)
     if count < _LEAST_MEAN or (op == "arith.divf" and position == 0):
         return number
     wanted = count if op == "arith.divf" else 1 / count
     is_size = constants.same(wanted, number.value, number.element)
-    return dataclasses.replace(number, of=loops) if is_size else number
+    return dataclasses.replace(number, of=total.summed) if is_size else number

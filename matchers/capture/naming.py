@@ -190,7 +190,7 @@ def _dims(captured: Captured, taken: set[str]) -> dict[Loop, str]:
                 if dim(axis) in known or dim(axis) in made:
                     give(axis, (name,))
         elif isinstance(part, Contraction):
-            for axis in dict.fromkeys(a for labels in part.labels for a in loops_of(labels) if a not in part.axes):
+            for axis in part.summed:
                 if dim(axis) not in made and dim(axis) in known:
                     give(axis, "k")
     widest = max((*captured.results, *captured.inputs), key=lambda part: len(part.axes))

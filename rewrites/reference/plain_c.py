@@ -22,7 +22,6 @@ from opsplice.matchers.capture.expressions import (
     Opaque,
     Part,
     Reduction,
-    loops_of,
     walk,
 )
 from opsplice.matchers.capture.naming import Names, free_name
@@ -244,8 +243,7 @@ class _Function:
         total = self._fresh(part)
         self.scopes[-1].lines.append(f"{c.type_of(element)} {total} = {c.literal(start, element)};")
         indices = dict(zip(part.axes, at, strict=True))
-        loops = list(dict.fromkeys(a for labels in part.labels for a in loops_of(labels) if a not in indices))
-        for loop in loops:
+        for loop in part.summed:
             indices[loop] = self._open()
         product = ""
         for arg, labels, widen in zip(part.args, part.labels, widened, strict=True):
@@ -256,7 +254,7 @@ class _Function:
             product = value if not product else c.apply(times, [product, value], [element] * 2, element, {}, self.needs)
         combined = c.apply(combiner, [total, product], [element, element], element, {}, self.needs)
         self.scopes[-1].lines.append(f"{total} = {combined};")
-        for loop in reversed(loops):
+        for loop in reversed(part.summed):
             self._close(loop)
         return total
 

@@ -29,7 +29,7 @@ from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, SpirvTarget
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
 from opsplice.targets.backends.backend import MLIR, Backend
-from opsplice.targets.build import compiler_flags, shaders, spirv_val
+from opsplice.targets.build import compiler_flags, programs, shaders, spirv_val
 from opsplice.targets.formats.entries import Entry
 from opsplice.targets.formats.spirv import spirv_binary, spirv_reader
 from opsplice.targets.registry.store import Store, key_of
@@ -131,7 +131,7 @@ def _version(version: tuple[int, int]) -> str:
 
 def _key(request: ArtifactRequest, target: SpirvTarget, validator: str | None, *parts: bytes | str) -> str:
     capabilities = "any" if target.capabilities is None else ",".join(sorted(target.capabilities))
-    checked_by = shaders.identity_of([validator]) if validator else ""
+    checked_by = programs.identity_of([validator]) if validator else ""
     wanted = (_version(target.version), capabilities, "\0".join(request.symbols))
     # Errors and notes are by the file's name.
     return key_of(_BUILDER, request.path.name, *wanted, checked_by, *parts)

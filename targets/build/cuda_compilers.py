@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any, Literal
 
 from opsplice.errors import MissingToolError, OpspliceError
 from opsplice.targets.artifacts.artifact import CudaTarget
-from opsplice.targets.build import toolchains
+from opsplice.targets.build import programs, toolchains
 
 # Stands in for NVIDIA's headers where clang builds.
 HEADERS = Path(__file__).resolve().with_name("cuda_include")
@@ -38,30 +37,17 @@ HOW_TO_GET = {
     "zig": toolchains.HOW_TO_GET["zig"],
 }
 
+# How NVIDIA's programs say which they are.
+RELEASE = r"(?<=release )\d+\.\d+"
+
 _WORKER = Path(__file__).with_name("cuda_worker.py")
 
 # LLVM's smallest PTX version for each capability ("PTX ISA", release notes), which the oldest driver that knows the
 # GPU reads. clang itself would choose by an SDK that it finds, or one that is too small.
 _SMALLEST_PTX = {
-    60: 50,
-    61: 50,
-    62: 50,
-    70: 60,
-    72: 61,
-    75: 63,
-    80: 70,
-    86: 71,
-    87: 74,
-    88: 90,
-    89: 78,
-    90: 78,
-    100: 86,
-    101: 86,
-    103: 88,
-    110: 90,
-    120: 87,
-    121: 88,
-}
+    60: 50, 61: 50, 62: 50, 70: 60, 72: 61, 75: 63, 80: 70, 86: 71, 87: 74, 88: 90, 89: 78, 90: 78, 100: 86, 101: 86,
+    103: 88, 110: 90, 120: 87, 121: 88,
+}  # fmt: skip
 
 Family = Literal["nvcc", "nvrtc", "clang"]
 
@@ -85,12 +71,9 @@ class CudaCompiler:
 
     @property
     def identity(self) -> str:
-        """Changes whenever the compiler may have changed: its release, command, size and time of its program, and the
-        text that is put before each source."""
-        program = os.path.realpath(self.command[0])
-        status = os.stat(program)
+        """Changes whenever the compiler may have changed, or the text that is put before each source."""
         before = _HEADER.read_text(encoding="utf-8") if self.family == "clang" else ""
-        return "\0".join([self.release, *self.command, program, str(status.st_size), str(status.st_mtime_ns), before])
+        return programs.identity_of(self.command, self.release, before)
 
     def version(self) -> str:
         """Its name and version, such as `nvcc 13.0` or `zig (clang 22.1.8)`."""
@@ -142,9 +125,9 @@ class CudaCompiler:
         listed = output.with_name(f"{output.name}.d")
         selection = _nvcc_flags(target) if self.family == "nvcc" else _clang_flags(target)
         files = ["-MMD", "-MF", str(listed), str(text), "-o", str(output)]
-        done = toolchains.run_program([*self.command, *selection, *flags, *files])
+        done = programs.run_program([*self.command, *selection, *flags, *files])
         if done.returncode != 0:
-            raise self._failed(source, toolchains.shown(done.stderr + done.stdout, done.returncode))
+            raise self._failed(source, programs.shown(done.stderr + done.stdout, done.returncode))
         if not listed.is_file():
             return frozenset()
         included = toolchains.read_dependencies(listed, source.parent)
@@ -166,7 +149,7 @@ class CudaCompiler:
             },
         )
         if "error" in answer:
-            raise self._failed(source, toolchains.shown(answer["error"], 1))
+            raise self._failed(source, programs.shown(answer["error"], 1))
         paths = ((source.parent / name).resolve() for name in answer["included"])
         # Headers inside of the library have names, but no files.
         return frozenset({source.resolve(), *(path for path in paths if path.is_file())})
@@ -278,7 +261,7 @@ def _from_path(chosen: str) -> CudaCompiler:
             hint=f"give {', '.join(NAMES)} or a compiler's path, or unset {ENVIRONMENT_VARIABLE}",
         )
     name = Path(path).name
-    said = toolchains.output_of((path, "--version"))
+    said = programs.output_of((path, "--version"))
     compiler = _nvcc(path) if "nvcc" in said.lower() else _clang(name, (path,)) if "clang" in said else None
     if compiler is None:
         raise OpspliceError(
@@ -289,9 +272,9 @@ def _from_path(chosen: str) -> CudaCompiler:
 
 
 def _nvcc(path: str) -> CudaCompiler:
-    release = re.search(r"release (\d+\.\d+)", toolchains.output_of((path, "--version")))
-    listed = toolchains.output_of((path, "--list-gpu-arch"))
-    return CudaCompiler("nvcc", "nvcc", (path,), release[1] if release else "(unknown version)", _capabilities(listed))
+    release = programs.release_in(programs.output_of((path, "--version")), RELEASE)
+    listed = programs.output_of((path, "--list-gpu-arch"))
+    return CudaCompiler("nvcc", "nvcc", (path,), release, _capabilities(listed))
 
 
 def _clang(name: str, command: tuple[str, ...]) -> CudaCompiler | None:
@@ -299,13 +282,12 @@ def _clang(name: str, command: tuple[str, ...]) -> CudaCompiler | None:
         listed = _nvptx_cpus(command)
     except OpspliceError:
         return None  # a clang without this target is a good compiler for others
-    release = re.search(r"\d+\.\d+(\.\d+)?", listed)
-    return CudaCompiler(name, "clang", command, release[0] if release else "(unknown version)", _capabilities(listed))
+    return CudaCompiler(name, "clang", command, programs.release_in(listed), _capabilities(listed))
 
 
 def _nvptx_cpus(command: tuple[str, ...]) -> str:
     """clang's version and the GPUs that it knows, which it writes as diagnostics."""
-    return toolchains.output_of((*command, "--target=nvptx64-nvidia-cuda", "--print-supported-cpus"), diagnostics=True)
+    return programs.output_of((*command, "--target=nvptx64-nvidia-cuda", "--print-supported-cpus"), diagnostics=True)
 
 
 def _capabilities(listed: str) -> frozenset[int]:
@@ -336,8 +318,7 @@ def _ask(
     what: str = "NVRTC",
     hint: str = "pip install --force-reinstall nvidia-cuda-nvrtc cuda-bindings",
 ) -> dict[str, Any]:
-    # -P keeps this folder off the child's import path: its module names are not meant for the top level.
-    done = toolchains.run_program([sys.executable, "-P", str(_WORKER)], text=json.dumps(job))
+    done = programs.run_worker(_WORKER, job)
     if done.returncode == 0:
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer

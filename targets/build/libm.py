@@ -14,7 +14,7 @@ from pathlib import Path
 
 from opsplice.errors import MissingToolError, OpspliceError
 from opsplice.targets.artifacts import temporary_folders
-from opsplice.targets.build import llvm, toolchains
+from opsplice.targets.build import llvm, programs
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of the key. Raise it when the same sources come to be another library.
@@ -85,10 +85,10 @@ def _build(output: Path) -> None:
 
 
 def _run(command: list[str]) -> None:
-    done = toolchains.run_program(command)
+    done = programs.run_program(command)
     if done.returncode != 0:
         raise OpspliceError(
             "zig does not build the mathematics of C",
             hint="pip install 'ziglang==0.17.0', with which this was tried",
-            details=toolchains.shown(done.stderr, done.returncode),
+            details=programs.shown(done.stderr, done.returncode),
         )

@@ -15,7 +15,7 @@ from pathlib import Path
 from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts import temporary_folders
 from opsplice.targets.artifacts.artifact import CpuTarget
-from opsplice.targets.build import llvm, toolchains
+from opsplice.targets.build import llvm, programs
 
 # What objects may call without bringing it along.
 SUPPORT = frozenset({"memcpy", "memmove", "memset", "memcmp", "bcmp", "__stack_chk_fail"})
@@ -122,7 +122,7 @@ def join(
         roots = ["--gc-sections", *(f"--undefined={symbol}" for symbol in symbols)] if symbols else []
         files = [*map(str, objects), "--start-group", *map(str, archives), "--end-group", f"{name}/support.o"]
         command = [embedded(), "-flavor", "gnu", "-r", *roots, "-o", str(made), *files]
-        done = toolchains.run_program(command)
+        done = programs.run_program(command)
         if done.returncode != 0:
             raise OpspliceError("the objects of a kernel do not go together", details=done.stderr.strip())
         output.write_bytes(made.read_bytes())

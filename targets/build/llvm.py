@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,7 +18,7 @@ from typing import Any
 from opsplice.errors import MissingToolError, OpspliceError
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import CpuTarget, CudaTarget, Form, RocmTarget
-from opsplice.targets.build import toolchains
+from opsplice.targets.build import programs
 from opsplice.targets.formats.elf import ObjectFile
 
 _WORKER = Path(__file__).with_name("llvm_worker.py")
@@ -201,16 +199,11 @@ def _check_magic(source: Path, name: str) -> None:
 def known_features(arch: archs.Arch) -> frozenset[str]:
     """The features of an architecture's CPUs by LLVM's names; empty where LLVM cannot be asked."""
     job = {"do": "features", "triple": archs.llvm_triple(arch)}
-    return frozenset(_FEATURE.findall(_worked(job).stderr.partition("Available features")[2]))
-
-
-def _worked(job: dict[str, Any]) -> subprocess.CompletedProcess[str]:
-    # -P keeps this folder off the child's import path: its module names are not meant for the top level.
-    return toolchains.run_program([sys.executable, "-P", str(_WORKER)], text=json.dumps(job))
+    return frozenset(_FEATURE.findall(programs.run_worker(_WORKER, job).stderr.partition("Available features")[2]))
 
 
 def _run(job: dict[str, Any], name: str) -> dict[str, Any]:
-    done = _worked(job)
+    done = programs.run_worker(_WORKER, job)
     if (unknown := _UNKNOWN_CPU.search(done.stderr)) is not None:
         # LLVM goes on without it, with code for no processor in particular.
         raise OpspliceError(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.build import cuda_compilers, toolchains
+from opsplice.targets.build import cuda_compilers, programs
 
 HOW_TO_GET = "pip install nvidia-cuda-nvcc, or install NVIDIA's CUDA toolkit, so that ptxas is on the PATH"
 
@@ -32,14 +32,13 @@ class Assembler:
 
     @property
     def identity(self) -> str:
-        """Changes whenever it may have changed: size and time of its program."""
-        status = os.stat(self.path)
-        return f"{os.path.realpath(self.path)}\0{status.st_size}\0{status.st_mtime_ns}"
+        """Changes whenever it may have changed."""
+        return programs.identity_of([str(self.path)])
 
     def version(self) -> str:
         """Its name and version, such as `ptxas 13.0`. Runs it once per process."""
-        found = re.search(r"release (\d+\.\d+)", toolchains.output_of((str(self.path), "--version")))
-        return f"ptxas {found[1] if found else '(unknown version)'}"
+        said = programs.output_of((str(self.path), "--version"))
+        return f"ptxas {programs.release_in(said, cuda_compilers.RELEASE)}"
 
 
 def find() -> Assembler | None:
@@ -62,8 +61,8 @@ def check(assembler: Assembler | None, module: Path, name: str, target: str) -> 
     product = module.with_name("assembled.cubin")
     command = [str(assembler.path), f"-arch={target}", str(module), "-o", str(product)]
     try:
-        done = toolchains.run_program(command, seconds=_LONGEST_SECONDS)
-    except toolchains.TimeLimitError:
+        done = programs.run_program(command, seconds=_LONGEST_SECONDS)
+    except programs.TimeLimitError:
         return (f"{name} was not assembled: ptxas did not end in {_LONGEST_SECONDS:.0f} seconds",)
     finally:
         product.unlink(missing_ok=True)
@@ -75,5 +74,5 @@ def check(assembler: Assembler | None, module: Path, name: str, target: str) -> 
     if _UNKNOWN_GPU.search(said):
         return (f"{name} was not assembled: {assembler.version()} does not know {target}",)
     # ptxas names the file that it was given, which is the store's.
-    details = toolchains.shown(said.replace(str(module), name), done.returncode)
+    details = programs.shown(said.replace(str(module), name), done.returncode)
     raise OpspliceError(f"ptxas refuses {name} for {target}", details=details)

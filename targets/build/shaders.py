@@ -20,7 +20,8 @@ from typing import Literal
 
 from opsplice.errors import MissingToolError, OpspliceError
 from opsplice.targets.artifacts.artifact import SpirvTarget
-from opsplice.targets.build.toolchains import read_dependencies, run_program, shown
+from opsplice.targets.build import programs
+from opsplice.targets.build.toolchains import read_dependencies
 
 Language = Literal["GLSL", "Slang", "WGSL"]
 
@@ -54,16 +55,15 @@ class ShaderCompiler:
 
     @property
     def identity(self) -> str:
-        """Changes whenever the compiler may have changed: its command, and sizes and times of the files in it."""
-        return identity_of(self.command)
+        """Changes whenever the compiler may have changed."""
+        return programs.identity_of(self.command)
 
     def version(self) -> str:
         """Its name and version, such as `glslang 11:12.0.0`. Runs it."""
-        done = run_program([*self.command, "-v" if self.name == "slangc" else "--version"])
-        said = f"{done.stdout}\n{done.stderr}"
+        done = programs.run_program([*self.command, "-v" if self.name == "slangc" else "--version"])
         # glslang tells the versions of all that it speaks; its own comes first.
-        found = re.search(r"(?:\d+:)?\d+\.\d+[\w.-]*", said)
-        return f"{self.name} {found.group() if found else '(unknown version)'}"
+        release = programs.release_in(f"{done.stdout}\n{done.stderr}", r"(?:\d+:)?\d+\.\d+[\w.-]*")
+        return f"{self.name} {release}"
 
     def compile(self, source: Path, output: Path, target: SpirvTarget, flags: Sequence[str] = ()) -> frozenset[Path]:
         """Compiles one source file into `output`; returns the files it included, with the source.
@@ -72,7 +72,7 @@ class ShaderCompiler:
         Raises OpspliceError with the compiler's own lines as details.
         """
         dependencies = output.with_name(f"{output.name}.d")
-        done = run_program(self._command_line(source, output, dependencies, target, flags))
+        done = programs.run_program(self._command_line(source, output, dependencies, target, flags))
         if done.returncode != 0:
             raise self._failed(f"{done.stdout}\n{done.stderr}", source, done.returncode)
         if not output.is_file():
@@ -130,15 +130,10 @@ class ShaderCompiler:
     def _failed(self, said: str, source: Path, status: int) -> OpspliceError:
         lines = "\n".join(line for line in said.splitlines() if line.strip())
         return OpspliceError(
-            f"{self.name} cannot compile {source.name}", hint=_hint(said, self.name), details=shown(lines, status)
+            f"{self.name} cannot compile {source.name}",
+            hint=_hint(said, self.name),
+            details=programs.shown(lines, status),
         )
-
-
-def identity_of(command: Sequence[str]) -> str:
-    """What changes when the program behind a command changes: paths, sizes and times of it and the files it is told."""
-    files = [os.path.realpath(command[0]), *(word for word in command[1:] if os.path.exists(word))]
-    stats = [os.stat(file) for file in files]
-    return "\0".join([*command, *files, *(f"{s.st_size} {s.st_mtime_ns}" for s in stats)])
 
 
 def slang_names(text: str) -> frozenset[str]:

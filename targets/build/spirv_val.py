@@ -11,7 +11,7 @@ from pathlib import Path
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import SpirvTarget
-from opsplice.targets.build.toolchains import run_program
+from opsplice.targets.build import programs
 from opsplice.targets.formats.spirv import spirv_reader
 
 HOW_TO_GET = "apt-get install spirv-tools"
@@ -28,8 +28,8 @@ def find() -> str | None:
 
 def version(program: str) -> str:
     """`spirv-val v2023.1`. Runs it."""
-    found = re.search(r"\bv?\d{4}\.\d+", run_program([program, "--version"]).stdout)
-    return f"spirv-val {found.group() if found else '(unknown version)'}"
+    release = programs.release_in(programs.run_program([program, "--version"]).stdout, r"\bv?\d{4}\.\d+")
+    return f"spirv-val {release}"
 
 
 def validate(program: str | None, path: Path, name: str, target: SpirvTarget | None) -> tuple[str, ...]:
@@ -43,13 +43,13 @@ def validate(program: str | None, path: Path, name: str, target: SpirvTarget | N
     copy = path.with_name(f"{path.name}.val")
     copy.write_bytes(spirv_reader.without_sources(path.read_bytes(), name))
     command = [program, "--target-env", _environment(target)]
-    done = run_program([*command, str(copy)])
+    done = programs.run_program([*command, str(copy)])
     notes: tuple[str, ...] = ()
     said = (done.stdout + done.stderr).strip()
     if done.returncode != 0 and _TOO_OLD.search(said):
         notes = (f"{name} was not validated: {version(program)} does not know what it uses ({said})",)
     elif done.returncode != 0:
-        if run_program([*command, "--scalar-block-layout", str(copy)]).returncode != 0:
+        if programs.run_program([*command, "--scalar-block-layout", str(copy)]).returncode != 0:
             raise OpspliceError(
                 f"{name} is not valid SPIR-V for {_environment(target)}",
                 hint="drivers may hang or crash on it: correct the shader, or what made the module",

@@ -7,15 +7,11 @@ environment variable OPSPLICE_CC overrides that. It must not know the store, nor
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib.util
 import os
 import re
 import shlex
 import shutil
-import signal
-import subprocess
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +21,7 @@ from opsplice.errors import MissingToolError, OpspliceError
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts import temporary_folders
 from opsplice.targets.artifacts.artifact import CpuTarget, Form
+from opsplice.targets.build import programs
 from opsplice.targets.formats import prototypes
 
 Language = Literal["c", "c++", "assembler-with-cpp"]
@@ -33,8 +30,6 @@ Language = Literal["c", "c++", "assembler-with-cpp"]
 HEADERS = Path(__file__).with_name("include")
 
 ENVIRONMENT_VARIABLE = "OPSPLICE_CC"
-TIME_LIMIT_VARIABLE = "OPSPLICE_BUILD_TIMEOUT"
-_SECONDS = 600
 
 # In order of preference.
 NAMES = ("clang", "zig", "gcc")
@@ -61,18 +56,11 @@ _ARCH_FLAGS: dict[archs.Arch, list[str]] = {
 
 FORM_NAMES: dict[Form, str] = {"object": "objects", "bitcode": "bitcode", "ptx": "PTX", "hsaco": "code objects"}
 
-_MOST_LINES = 40
-_WIDEST = 400
-
 _LACKS_TYPE = re.compile(r"(_Float16|__bf16) is not supported on this target|unknown type name .(_Float16|__bf16)\b")
 _LACKS_OPENMP = re.compile(r"'?omp\.h'?(?:: No such file| file not found)")
 OPENMP = "apt-get install libomp-dev for clang, or gcc; zig has no OpenMP"
 
 Made = TypeVar("Made")
-
-
-class TimeLimitError(OpspliceError):
-    """A compiler did not end in time."""
 
 
 class UnfitError(OpspliceError):
@@ -103,18 +91,13 @@ class Toolchain:
 
     @property
     def identity(self) -> str:
-        """Changes whenever the compiler may have changed: its command, and size and time of its program.
-
-        The version would say less (distributions patch without changing it) and cost a process on each compile.
-        """
-        program = os.path.realpath(self.command[0])
-        status = os.stat(program)
-        return "\0".join([*self.command, self.banner, program, str(status.st_size), str(status.st_mtime_ns)])
+        """Changes whenever the compiler may have changed."""
+        return programs.identity_of(self.command, self.banner)
 
     def version(self) -> str:
         """Its name and version, such as `clang 14.0.6` or `zig (clang 22.1.8)`. Runs it once per process."""
-        found = re.search(r"\d+\.\d+(\.\d+)?", output_of((*self.command, "--version")).partition("\n")[0])
-        release = f"{self.family} {found.group() if found else '(unknown version)'}"
+        said = programs.output_of((*self.command, "--version")).partition("\n")[0]
+        release = f"{self.family} {programs.release_in(said)}"
         return release if self.name == self.family else f"{self.name} ({release})"
 
     def compile(
@@ -177,7 +160,8 @@ class Toolchain:
             return [w for f in sorted(target.features) for w in ("-Xclang", "-target-feature", "-Xclang", f"+{f}")]
         if target.arch != "x86_64":
             return []
-        known = set(re.findall(r"^\s+(-m[\w.-]+)\s", output_of((*self.command, "-Q", "--help=target")), re.MULTILINE))
+        said = programs.output_of((*self.command, "-Q", "--help=target"))
+        known = set(re.findall(r"^\s+(-m[\w.-]+)\s", said, re.MULTILINE))
         return [f"-m{name}" for name in sorted(target.features) if f"-m{name}" in known]
 
 
@@ -194,9 +178,9 @@ def types_of(toolchain: Toolchain, command: Sequence[str], source: Path) -> Mapp
             words = ["-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", "-o", str(listing)]
         else:
             words = ["-S", "-O0", "-o", str(listing.with_suffix(".s")), f"-fdump-go-spec={listing}"]
-        done = run_program([*command, *words])
+        done = programs.run_program([*command, *words])
         if done.returncode != 0:
-            details = shown(done.stderr, done.returncode)
+            details = programs.shown(done.stderr, done.returncode)
             raise OpspliceError(f"{toolchain.name} cannot list the functions of {source.name}", details=details)
         text = listing.read_text(encoding="utf-8", errors="replace")
     return prototypes.of_ir(text) if toolchain.family == "clang" else prototypes.of_go(text)
@@ -204,24 +188,15 @@ def types_of(toolchain: Toolchain, command: Sequence[str], source: Path) -> Mapp
 
 def run_compiler(toolchain: Toolchain, command: Sequence[str], source: Path, *, hosted: bool = False) -> None:
     """Runs a compiler; raises OpspliceError with its lines when it fails. hosted: it has the system's headers."""
-    done = run_program(command)
+    done = programs.run_program(command)
     if done.returncode != 0:
         lacks = _LACKS_TYPE.search(done.stderr) or _LACKS_OPENMP.search(done.stderr)
         kind = UnfitError if lacks else OpspliceError
         raise kind(
             f"{toolchain.name} cannot compile {source.name}",
             hint=_hint(done.stderr, toolchain, hosted),
-            details=shown(done.stderr, done.returncode),
+            details=programs.shown(done.stderr, done.returncode),
         )
-
-
-def shown(said: str, status: int) -> str:
-    """What a compiler said when it failed, with an end; `status` where it said nothing."""
-    lines = said.splitlines() or [f"it ended with status {status} and said nothing"]
-    lines = [line if len(line) <= _WIDEST else f"{line[:_WIDEST]} ..." for line in lines]
-    if len(lines) > _MOST_LINES:
-        lines = [*lines[:_MOST_LINES], f"... ({len(lines) - _MOST_LINES} more lines)"]
-    return "\n".join(lines)
 
 
 def find(name: str) -> Toolchain | None:
@@ -330,93 +305,13 @@ def _from_command(line: str, name: str | None = None) -> Toolchain:
             hint=f"give clang, zig, gcc or a compiler's path, or unset {ENVIRONMENT_VARIABLE}",
         )
     command = (os.path.abspath(path), *words[1:])
-    said = output_of((*command, "--version"))
+    said = programs.output_of((*command, "--version"))
     if "clang" in said:
         return Toolchain(name or Path(path).name, "clang", command, archs.ARCHS, said)
     if "Free Software Foundation" in said:
-        arch = archs.of_triple(output_of((*command, "-dumpmachine")).strip())
+        arch = archs.of_triple(programs.output_of((*command, "-dumpmachine")).strip())
         return Toolchain(name or Path(path).name, "gcc", command, (arch,) if arch else (), said)
     raise OpspliceError(f"'{line}' is neither clang nor gcc", hint=f"set {ENVIRONMENT_VARIABLE} to one of them")
-
-
-@functools.cache
-def output_of(command: tuple[str, ...], *, diagnostics: bool = False) -> str:
-    """What a compiler says about itself, asked once per process. diagnostics: also what it writes as those."""
-    done = run_program(command)
-    if done.returncode != 0:
-        raise OpspliceError(f"{shlex.join(command)} failed", hint="install it again", details=done.stderr.strip())
-    return done.stdout + done.stderr if diagnostics else done.stdout
-
-
-def run_program(
-    command: Sequence[str], *, text: str = "", seconds: float | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Runs a compiler in a folder of its own, which goes with all that it leaves there.
-
-    text: for its stdin. seconds: the longest that it may take; None for what the user allows.
-    Raises OpspliceError when it cannot be started, TimeLimitError when it does not end in time; it is ended then.
-    """
-    longest = time_limit() if seconds is None else seconds
-    with temporary_folders.folder() as folder:
-        try:
-            process = subprocess.Popen(
-                command,
-                cwd=folder,
-                env={**_environment(), "TMPDIR": folder},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-            )
-        except OSError as error:
-            raise OpspliceError(f"cannot run {command[0]}: {error.strerror}", hint="install it again") from error
-        try:
-            out, err = process.communicate(text, timeout=longest)
-        except subprocess.TimeoutExpired:
-            raise TimeLimitError(
-                f"{Path(command[0]).name} has not ended in {longest:g} seconds, and was stopped",
-                hint=f"allow it more time: --build-timeout=SECONDS, or {TIME_LIMIT_VARIABLE}",
-                details=shlex.join(command),
-            ) from None
-        finally:
-            if process.poll() is None:
-                _end(process)
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
-
-
-def time_limit() -> float:
-    """The seconds that a compiler may take. Raises OpspliceError when the environment says something else."""
-    chosen = os.environ.get(TIME_LIMIT_VARIABLE, "").strip()
-    try:
-        seconds = float(chosen or _SECONDS)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < threading.TIMEOUT_MAX:
-        raise OpspliceError(f"{TIME_LIMIT_VARIABLE} is not a number of seconds: {chosen}", hint="such as 600")
-    return seconds
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """End a process and those that it has started: GCC and nvcc are but drivers of others."""
-    pending, family = [process.pid], []
-    while pending:
-        family.append(pending.pop())
-        # Stopped, it starts no more while its children are listed.
-        with contextlib.suppress(OSError):
-            os.kill(family[-1], signal.SIGSTOP)
-            pending += map(int, Path(f"/proc/{family[-1]}/task/{family[-1]}/children").read_text().split())
-    for pid in family:
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
-    process.communicate()
-
-
-def _environment() -> dict[str, str]:
-    """Messages in English, and none of the variables that add folders or flags to a compiler's behind our back."""
-    hidden = {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LANGUAGE", "DEPENDENCIES_OUTPUT"}
-    hidden |= {"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"}
-    return {name: value for name, value in os.environ.items() if name not in hidden} | {"LC_ALL": "C"}
 
 
 def read_dependencies(path: Path, folder: Path) -> frozenset[Path]:

@@ -18,7 +18,7 @@ from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts import source_inputs, temporary_folders
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
-from opsplice.targets.build import bf16_helpers, compiler_flags, linker, toolchains
+from opsplice.targets.build import bf16_helpers, compiler_flags, linker, programs, toolchains
 from opsplice.targets.formats import elf, fatelf, llvm_types
 from opsplice.targets.plugins import plugin_source
 from opsplice.targets.plugins.plugin_source import Function
@@ -241,7 +241,7 @@ def _link_words(path: Path) -> list[str]:
 
 
 def _link(command: Sequence[str]) -> None:
-    done = toolchains.run_program(command)
+    done = programs.run_program(command)
     if done.returncode == 0:
         return
     said = done.stderr.strip()

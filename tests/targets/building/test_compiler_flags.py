@@ -15,7 +15,7 @@ from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
-from opsplice.targets.build import toolchains
+from opsplice.targets.build import programs, toolchains
 from opsplice.targets.build.compiler_flags import checked
 from opsplice.targets.plugins import plugin_build
 from opsplice.targets.registry.store import Store
@@ -176,7 +176,7 @@ def test_a_compiler_that_does_not_end_is_stopped_with_those_that_it_started(slow
     monkeypatch.setenv("OPSPLICE_BUILD_TIMEOUT", "1.5")
     begun = time.monotonic()
     with pytest.raises(OpspliceError, match=r"slow has not ended in 1\.5 seconds") as error:
-        toolchains.run_program([str(slow)])
+        programs.run_program([str(slow)])
     assert time.monotonic() - begun < 30
     assert "--build-timeout" in error.value.hint
     for pid in (slow.parent / "pids").read_text().split():
@@ -192,7 +192,7 @@ def test_an_interrupt_ends_a_compiler_too(slow):
     signal.setitimer(signal.ITIMER_REAL, 1.5)
     try:
         with pytest.raises(KeyboardInterrupt):
-            toolchains.run_program([str(slow)])
+            programs.run_program([str(slow)])
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -203,7 +203,7 @@ def test_an_interrupt_ends_a_compiler_too(slow):
 @pytest.mark.parametrize("seconds", ["soon", "0", "-1", "nan", "inf"])
 def test_a_time_limit_is_a_number_of_seconds(seconds):
     with pytest.raises(OpspliceError, match="is not a number of seconds"):
-        under({"OPSPLICE_BUILD_TIMEOUT": seconds}, toolchains.time_limit)
+        under({"OPSPLICE_BUILD_TIMEOUT": seconds}, programs.time_limit)
 
 
 def test_the_time_limit_is_an_option(tmp_path, monkeypatch, capsys):

@@ -8,7 +8,7 @@ import pytest
 from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import CpuTarget
-from opsplice.targets.build import toolchains
+from opsplice.targets.build import programs, toolchains
 from opsplice.targets.formats import elf
 from tests.environment import under
 
@@ -156,7 +156,7 @@ def test_identity_of_a_wrapper_changes_with_what_it_starts(tmp_path, monkeypatch
     wrapper = fake(tmp_path, "wrapper", "unused")
     identities = set()
     for release in ("clang version 1", "clang version 2"):
-        monkeypatch.setattr(toolchains, "output_of", lambda command, said=release: said)
+        monkeypatch.setattr(programs, "output_of", lambda command, said=release: said)
         (found,) = under({"OPSPLICE_CC": f"{wrapper} clang"}, toolchains.find_all)
         identities.add(found.identity)
     assert len(identities) == 2
