@@ -33,6 +33,12 @@ summary { cursor: pointer; color: var(--faint); }
 """
 
 
+def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table of cells of plain text."""
+    cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>{cells}</table>"
+
+
 def document(title: str, sections: Iterable[str]) -> str:
     """A page that needs no other file."""
     body = "\n".join([f"<h1>{escape(title)}</h1>", *sections])

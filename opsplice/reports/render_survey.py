@@ -9,7 +9,7 @@ from opsplice.commands.shared.answer import aligned
 from opsplice.errors import counted
 from opsplice.measuring.timing.repeated_sequences import Part, Repeated
 from opsplice.measuring.timing.survey_model import Item, Survey
-from opsplice.reports.page import document
+from opsplice.reports.page import document, table
 from opsplice.reports.render import brief, brief_location, style
 from opsplice.reports.render_bench import time_text
 
@@ -135,9 +135,7 @@ def survey_page(title: str, found: Survey) -> str:
 def survey_html(found: Survey) -> str:
     """What a notebook shows."""
     rows = [row for parts in found.layers.values() for part in parts for row in _rows(part, found, 0)]
-    cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    heads = "".join(f"<th>{head}</th>" for head in _HEADS)
-    return f"<p><b>{escape(heading(found))}</b></p><table><tr>{heads}</tr>{cells}</table>"
+    return f"<p><b>{escape(heading(found))}</b></p>{table(_HEADS, rows)}"
 
 
 def layers_html(found: Survey) -> Iterator[str]:

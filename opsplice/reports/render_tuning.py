@@ -9,6 +9,7 @@ from opsplice.commands.shared.answer import aligned
 from opsplice.errors import counted
 from opsplice.measuring.tuning.records import UNMEASURED, Candidate, Choice, Record
 from opsplice.measuring.tuning.tuning import Tuning
+from opsplice.reports.page import table
 from opsplice.reports.render import brief, brief_location, style
 from opsplice.reports.render_bench import time_text
 
@@ -61,6 +62,4 @@ def _told(choice: Choice, candidate: Candidate, record: Record | None) -> tuple[
 def tuning_html(found: Tuning) -> str:
     """What a notebook shows."""
     rows = [row for choice in found.choices for row in _rows(choice)]
-    cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    heads = "".join(f"<th>{head}</th>" for head in _HEADS)
-    return f"<p><b>{escape(heading(found))}</b></p><table><tr>{heads}</tr>{cells}</table>"
+    return f"<p><b>{escape(heading(found))}</b></p>{table(_HEADS, rows)}"

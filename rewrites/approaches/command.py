@@ -26,13 +26,13 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.rewrites.approaches.approach import Approach
 from opsplice.rewrites.approaches.c_function_shim import scalar_value
 from opsplice.rewrites.approaches.dynamic_dispatch import is_binding, provided_name
 from opsplice.rewrites.approaches.static_function import Writer
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import result_type
+from opsplice.rewrites.ir.symbols import defined, symbols
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.build.python_files import module_of
@@ -157,7 +157,7 @@ class CommandWriter(Writer):
             )
         module, signature = self.placer.module, _signature(call)
         name = self._free_name(call, f"{next(iter(modules))}.{provided_name(call)}", signature)
-        if all(symbol_of(top.operation) != name for top in module.body.operations):
+        if name not in symbols(module):
             more = {"nosideeffects": ir.UnitAttr.get()} if more is None else more
             attributes = emit.named(name, function_type=emit.type_of(given, made), **more)
             emit.op(what, attributes=attributes, regions=1, at=ir.InsertionPoint.at_block_begin(module.body))
@@ -212,20 +212,16 @@ def _types(signature: dict[str, Any]) -> Any:
     return arguments, [(o["element"], len(o["shape"])) for o in signature["outputs"]]
 
 
-def _noted(module: ir.Module) -> ir.Operation | None:
-    return next((top.operation for top in module.body.operations if symbol_of(top.operation) == NOTES), None)
-
-
 def _notes(module: ir.Module) -> dict[str, str]:
     """What is noted, by name."""
-    found = _noted(module)
+    found = defined(module.operation).get(NOTES)
     if found is None or _REFLECTION not in found.attributes:
         return {}
     return {entry.name: ir.StringAttr(entry.attr).value for entry in ir.DictAttr(found.attributes[_REFLECTION])}
 
 
 def _note(module: ir.Module, name: str, signature: dict[str, Any]) -> None:
-    found = _noted(module)
+    found = defined(module.operation).get(NOTES)
     if found is None:
         with ir.InsertionPoint(module.body):
             attributes = emit.named(NOTES, "public", function_type=emit.type_of([]))

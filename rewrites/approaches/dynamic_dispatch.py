@@ -27,7 +27,6 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.approaches import static_dispatch
 from opsplice.rewrites.approaches.approach import Approach
@@ -35,6 +34,7 @@ from opsplice.rewrites.approaches.c_function_shim import scalar_value
 from opsplice.rewrites.approaches.static_dispatch import DispatchCall
 from opsplice.rewrites.approaches.static_function import Site, Writer, copy_name, objects
 from opsplice.rewrites.ir import dispatch_words, emit
+from opsplice.rewrites.ir.symbols import defined
 from opsplice.rewrites.link.late_binding import PREFIX
 from opsplice.rewrites.plan import interface
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
@@ -72,7 +72,7 @@ class LateWriter(Writer):
         name = PREFIX + provided_name(call)
         interface = _interface_text(call)
         if name not in self.executables:
-            known = _find(self.placer.module, name)
+            known = defined(self.placer.module.operation).get(name)
             if known is None:
                 self.build(name, call, interface)
                 self.executables[name] = interface
@@ -99,7 +99,7 @@ class LateDispatches(static_dispatch.Writer):
 
     def entries(self, call: DispatchCall) -> tuple[ir.Attribute, ...]:
         name, interface = PREFIX + call.symbol, _interface_text(call)
-        known = _find(self.placer.module, name)
+        known = defined(self.placer.module.operation).get(name)
         if known is None:
             return static_dispatch.build(
                 self.placer.module, name, static_dispatch.prepared(_late(call)), {_INTERFACE: emit.text(interface)}
@@ -135,13 +135,6 @@ def provided_name(call: KernelCall) -> str:
 def _pushed(call: KernelCall) -> list[Scalar]:
     """The scalars that are passed by value."""
     return [a for a in call.arguments if isinstance(a, Scalar) and not is_binding(a)]
-
-
-def _find(module: ir.Module, name: str) -> ir.Operation | None:
-    for top in module.body.operations:
-        if top.operation.name in ("hal.executable.source", "hal.executable") and symbol_of(top.operation) == name:
-            return top.operation
-    return None
 
 
 def _known_interface(executable: ir.Operation) -> str:

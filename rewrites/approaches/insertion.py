@@ -22,10 +22,9 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.matchers.search.matches import Binding, Match, Size, flat
 from opsplice.rewrites.approaches.annotation import SETTERS
-from opsplice.rewrites.ir import emit, raw_symbols
+from opsplice.rewrites.ir import emit, raw_symbols, symbols
 from opsplice.rewrites.ir.placing import Placer, builtin_type, has_other_axes, has_other_dims, result_type
 from opsplice.rewrites.ir.raw_symbols import Block, Helpers
 from opsplice.rewrites.memory.dense_copies import dense_copy
@@ -104,7 +103,7 @@ class Calls:
         top = match.roots[0].owner.operation
         while top.parent is not None:
             top = top.parent.operation
-        self._tops = {symbol_of(op.operation): op.operation for op in top.regions[0].blocks[0].operations}
+        self._tops = symbols.defined(top)
         self._marks = raw_symbols.marks(self._tops.values())
         with top.context, ir.Location.unknown():
             self._blocks = raw_symbols.read(self._codes)

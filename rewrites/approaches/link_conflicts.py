@@ -19,6 +19,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import read_file
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.rewrites.approaches import dynamic_function
+from opsplice.rewrites.ir import emit
 from opsplice.rewrites.plan import c_types
 from opsplice.rewrites.plan.actions import KernelCall
 from opsplice.targets.formats import elf
@@ -152,8 +153,8 @@ def _linked_in(module: ir.Module) -> Iterator[_Linked]:
         found = _OBJECT.findall(str(op.attributes["hal.executable.objects"]))
         for symbol in _imports(op):
             for target, path, data in found:
-                unescaped = Path(path.replace('\\"', '"').replace("\\\\", "\\"))
-                caller = f"executable {ir.StringAttr(op.attributes['sym_name']).value}"
+                unescaped = Path(emit.unescaped(path))
+                caller = f"executable {symbol_of(op)}"
                 file = unescaped.with_name(f"{_digest(data)}{unescaped.suffix}") if data else unescaped
                 yield _Linked(target, file, symbol, caller, str(unescaped))
 

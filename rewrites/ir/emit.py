@@ -136,6 +136,11 @@ def escaped(path: object) -> str:
     return str(path).replace("\\", "\\\\").replace('"', '\\"')
 
 
+def unescaped(text: str) -> str:
+    """A path from what MLIR's strings have."""
+    return text.replace('\\"', '"').replace("\\\\", "\\")
+
+
 def index(number: int) -> ir.Value:
     """A constant of type index."""
     kind = ir.IndexType.get()

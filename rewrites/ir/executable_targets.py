@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.targets.artifacts import arch as archs
 
 _START = "#hal.executable.target<"
@@ -101,11 +102,8 @@ def targets_of(module: ir.Module) -> tuple[ProgramTarget, ...]:
 
 def device_globals(module: ir.Module) -> tuple[str, ...]:
     """The names of the globals that hold the program's devices; none before devices are assigned (phase `abi`)."""
-    return tuple(
-        ir.StringAttr(op.attributes["sym_name"]).value
-        for op in _globals(module)
-        if str(ir.TypeAttr(op.attributes["type"]).value) == "!hal.device"
-    )
+    types = {symbol_of(op): ir.TypeAttr(op.attributes["type"]).value for op in _globals(module)}
+    return tuple(name for name, kind in types.items() if str(kind) == "!hal.device")
 
 
 def _globals(module: ir.Module) -> Iterator[ir.Operation]:

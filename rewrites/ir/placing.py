@@ -9,12 +9,13 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.ir.effects import has_effects
-from opsplice.matchers.ir.op_names import ops_in, symbol_of
+from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import defining_op, element_type, is_builtin, shape_of
 from opsplice.matchers.search.matches import Match, Size, flat
 from opsplice.matchers.terms.address import Amount
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.ir import emit
+from opsplice.rewrites.ir.symbols import symbols
 from opsplice.rewrites.memory.dense_copies import dense_copy
 from opsplice.rewrites.plan import workgroups
 from opsplice.rewrites.plan.actions import Buffer, Output, Scalar, SumSize
@@ -26,7 +27,7 @@ class Placer:
 
     def __init__(self, module: ir.Module) -> None:
         self.module = module
-        self._symbols = _symbols(module)
+        self._symbols = dict.fromkeys(symbols(module), 0)  # each with the number of the last one that was made from it
         self._replaced: dict[ir.Value, ir.Value] = {}
         self._dead: dict[ir.Operation, None] = {}
         self._varying: set[ir.Operation] = set()
@@ -272,8 +273,3 @@ def _differ(own: Sequence[int | None], wanted: Sequence[Size]) -> bool:
 
 def _dynamic(kind: ir.RankedTensorType) -> list[int]:
     return [axis for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]
-
-
-def _symbols(module: ir.Module) -> dict[str, int]:
-    """The module's symbols, each with the number of the last one that was made from it."""
-    return {name: 0 for op in module.body.operations if (name := symbol_of(op.operation))}

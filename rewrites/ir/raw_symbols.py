@@ -44,7 +44,7 @@ class Block:
     @cached_property
     def names(self) -> Mapping[str, str]:
         text = str(self.module)
-        named = filter(None, (symbol_of(op.operation) for op in self.module.body.operations))
+        named = symbols.defined(self.module.operation)
         return {name: hashlib.sha256(f"{name}\n{text}".encode()).hexdigest()[:16] for name in named}
 
 
@@ -122,7 +122,7 @@ def put_into(
         names[block], inner[block] = {}, {}
         taken = {*block.names}  # the marks are of what is written
         convert(block.module, phase)
-        there = {symbol_of(op.operation): op.operation for op in module.body.operations}
+        there = symbols.defined(module.operation)
         marked = marks(there.values())
         entries = {entry for op in there.values() for entry in symbols.exports_of(op)}
         taken |= there.keys()

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from iree.compiler import ir
 
+from opsplice.matchers.ir.op_names import symbol_of
+
 _REFLECTION = "iree.reflection"
 _ASYNC = "$async"
 
@@ -42,6 +44,6 @@ def add_notes(function: ir.Operation, notes: Mapping[str, str]) -> None:
 def add_to_first(module: ir.Module, notes: Mapping[str, str]) -> None:
     """Add notes on the program as a whole to the first function that it exports; a program without one exports none."""
     functions = list(public_functions(module))
-    named = [f for f in functions if not ir.StringAttr(f.attributes["sym_name"]).value.endswith(_ASYNC)]
+    named = [f for f in functions if not symbol_of(f).endswith(_ASYNC)]
     for function in (named or functions)[:1]:
         add_notes(function, notes)

@@ -35,9 +35,15 @@ class Brought:
         self.digests.update({name: known.get(name, "") for name in names})
 
 
+def defined(module: ir.Operation) -> dict[str, ir.Operation]:
+    """The ops at the top of a module that have symbols, by these."""
+    tops = (op.operation for op in module.regions[0].blocks[0].operations)
+    return {name: op for op in tops if (name := symbol_of(op))}
+
+
 def symbols(module: ir.Module) -> set[str]:
     """The symbols at the top of a module."""
-    return {name for op in module.body.operations if (name := symbol_of(op.operation))}
+    return set(defined(module.operation))
 
 
 def digest(op: ir.Operation) -> str:

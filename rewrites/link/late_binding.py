@@ -32,6 +32,7 @@ from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir import executables as hal
 from opsplice.rewrites.ir.executable_targets import parse_target
+from opsplice.rewrites.ir.symbols import defined, symbols
 from opsplice.rewrites.link import metal_link
 from opsplice.targets.formats import metal_executable
 from opsplice.targets.link import function_link
@@ -210,7 +211,7 @@ class Binder:
     def _make(self, old: str, name: str) -> str:
         """A global like the one that holds an executable, with an initializer like that one's."""
         new = f"{old}_provided_{name}"
-        holder, initializer = self._global(old), self._initializer(old)
+        holder, initializer = defined(self.module.operation)[old], self._initializer(old)
         with ir.InsertionPoint(initializer):
             copy = holder.clone().operation
             copy.attributes["sym_name"] = emit.text(new)
@@ -267,7 +268,7 @@ class Binder:
         initializer = self._initializer(old)
         held = {_target(op)[0] for op in ops_in(initializer, _CREATE)}
         initializer.erase()
-        self._global(old).erase()
+        defined(self.module.operation)[old].erase()
         self.drop_binaries(held)
 
     def drop_binaries(self, executables: set[str]) -> None:
@@ -280,13 +281,6 @@ class Binder:
             unused = [binary for binary in binaries if (name, symbol_of(binary)) not in used]
             for gone in [executable] if len(unused) == len(binaries) else unused:
                 gone.erase()
-
-    def _global(self, name: str) -> ir.Operation:
-        return next(
-            top.operation
-            for top in self.module.body.operations
-            if top.operation.name == "util.global" and symbol_of(top.operation) == name
-        )
 
     def _initializer(self, name: str) -> ir.Operation:
         """The initializer of a global, which must be of that one alone."""
@@ -352,7 +346,7 @@ def _formats(module: ir.Module) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _declare(module: ir.Module, name: str, inputs: Sequence[str], result: str) -> None:
-    if not any(symbol_of(top.operation) == name for top in module.body.operations):
+    if name not in symbols(module):
         _function(module, name, inputs, result)
 
 

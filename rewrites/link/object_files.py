@@ -10,6 +10,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.rewrites.approaches import dynamic_function
+from opsplice.rewrites.ir import emit
 from opsplice.targets.artifacts.artifact import Artifact
 from opsplice.targets.formats import llvm_types
 
@@ -63,9 +64,9 @@ def _resolved(text: str, resolve: Callable[[str, str], Path | None]) -> str:
 
     def path(match: re.Match[str]) -> str:
         start = max((t for t in targets if t < match.start()), default=0)
-        found = resolve(match[2].replace('\\"', '"').replace("\\\\", "\\"), text[start : match.start()])
+        found = resolve(emit.unescaped(match[2]), text[start : match.start()])
         if found is None:
             return match[0]
-        return match[1] + '"' + str(found).replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return f'{match[1]}"{emit.escaped(found)}"'
 
     return _PATH.sub(path, text)

@@ -20,6 +20,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, device_globals
+from opsplice.rewrites.ir.symbols import symbols
 
 _IMPORT_FUNCS, _BINDINGS = 16, 32
 _BINDING = "#hal.pipeline.binding<storage_buffer, Indirect>"
@@ -32,7 +33,7 @@ def lacks(module: ir.Module, symbol: str, targets: Sequence[ProgramTarget], form
     targets: all of the program's; formats: of those that import the function. On others the answer is no.
     """
     name = f"opsplice_lacks_{symbol}"
-    if not any(symbol_of(top.operation) == name for top in module.body.operations):
+    if name not in symbols(module):
         at = ir.InsertionPoint.at_block_begin(module.body)
         for op in ir.Module.parse(_text(module, name, symbol, targets, formats)).body.operations:
             if symbol_of(op.operation).startswith(name):  # not the device, which is only named

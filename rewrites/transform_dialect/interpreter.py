@@ -96,7 +96,7 @@ def apply(module: ir.Module, path: Path, resolve: ObjectResolver, brought: Broug
     entry = _entry(spec, path, _ENTRY)
     brought = Brought() if brought is None else brought
     names = {new: old for old, new in _keep_apart(spec, module, brought).items()}
-    digests = {symbol_of(op): symbols.digest(op) for op in _own(spec)}
+    digests = {name: symbols.digest(op) for name, op in _own(spec).items()}
     idle = all(op.name in _IDLE for op in ops_in(entry))
     others = any(_is_silent(op) for op in ops_in(spec.operation))
     pairs = transform_pairs.instrument(spec, module)
@@ -170,8 +170,8 @@ def _place(location: ir.Location) -> str:
 
 def _entry(spec: ir.Module, path: Path, *names: str) -> ir.Operation:
     """The first sequence of some names that has a body."""
-    found = {symbol_of(op.operation): op.operation for op in spec.body.operations if op.operation.name == _SEQUENCE}
-    entries = {name: op for name, op in found.items() if len(op.regions[0].blocks)}
+    found = symbols.defined(spec.operation).items()
+    entries = {name: op for name, op in found if op.name == _SEQUENCE and len(op.regions[0].blocks)}
     for name in names:
         if name in entries:
             return entries[name]
@@ -188,10 +188,9 @@ def _is_silent(op: ir.Operation) -> bool:
     return op.name not in _TOLD_OF and not op.name.startswith(_READING)
 
 
-def _own(spec: ir.Module) -> list[ir.Operation]:
+def _own(spec: ir.Module) -> dict[str, ir.Operation]:
     """The functions and executables that a spec has for programs."""
-    tops = (op.operation for op in spec.body.operations)
-    return [op for op in tops if symbol_of(op) and op.name != _SEQUENCE]
+    return {name: op for name, op in symbols.defined(spec.operation).items() if op.name != _SEQUENCE}
 
 
 def _keep_apart(spec: ir.Module, module: ir.Module, brought: Brought) -> symbols.Names:
@@ -199,7 +198,7 @@ def _keep_apart(spec: ir.Module, module: ir.Module, brought: Brought) -> symbols
 
     Returns the new names.
     """
-    own = {symbol_of(op): op for op in _own(spec)}
+    own = _own(spec)
     there = symbols.symbols(module)
     taken = {name for name in own if name in there and name in brought.digests}
     apart = {name for name in taken if brought.digests[name] != symbols.digest(own[name])}

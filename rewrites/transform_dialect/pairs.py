@@ -17,6 +17,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import FUNCTIONS, function_around, location_text, ops_in, symbol_of
 from opsplice.rewrites.approaches.static_function import COPY
+from opsplice.rewrites.ir.symbols import defined
 from opsplice.rewrites.transform_dialect.export.sequences import RULE
 
 CALLS = ("transform.util.cast_and_call", "transform.func.cast_and_call")
@@ -57,7 +58,7 @@ def instrument(spec: ir.Module, module: ir.Module) -> list[Pair]:
 
     Where an op may lie in the body of another, none is put in: a body with a mark in it would be another one.
     """
-    sequences = {symbol_of(op.operation): op.operation for op in spec.body.operations if symbol_of(op.operation)}
+    sequences = defined(spec.operation)
     found: list[Pair] = []
     inner = functools.cache(lambda: _inner_names(module))
     with spec.context, ir.Location.unknown():

@@ -12,6 +12,7 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.files import read_file
 from opsplice.matchers.ir.op_names import ops_in
+from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.symbols import EXECUTABLES
 from opsplice.rewrites.link.object_files import FILES
 
@@ -31,12 +32,12 @@ def place(module: ir.Module, carrier: Carrier, folder: Path) -> dict[str, bytes]
         return copies
 
     def entry(match: re.Match[str]) -> str:
-        path = Path(match[1].replace('\\"', '"').replace("\\\\", "\\"))
+        path = Path(emit.unescaped(match[1]))
         if carrier == "bytes":
             return _bytes_entry(path)
         name = str(folder / path.name)
         copies[name] = read_file(path)
-        return f'#hal.executable.object<{{path = "{name}"}}>'
+        return str(emit.object_file(name))
 
     for op, name in _linking(module):
         op.attributes[name] = ir.Attribute.parse(_OBJECT.sub(entry, str(op.attributes[name])))

@@ -18,7 +18,6 @@ from iree.compiler.passmanager import PassManager
 
 from opsplice.matchers.explain.failure_words import sentence
 from opsplice.matchers.find import engine
-from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.matchers.search.matches import Match, Size
 from opsplice.matchers.terms.terms import DimSize
@@ -28,7 +27,7 @@ from opsplice.rewrites.approaches import pattern_insertion as template
 from opsplice.rewrites.approaches.annotation import attribute_of
 from opsplice.rewrites.ir import emit, raw_symbols
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
-from opsplice.rewrites.ir.symbols import reached
+from opsplice.rewrites.ir.symbols import defined, reached
 from opsplice.rewrites.plan.actions import Action, KernelCall
 from opsplice.rewrites.plan.planner import Planner, Resolver
 from opsplice.rewrites.spelling import dim_bounds
@@ -395,7 +394,7 @@ def _symbols(module: ir.Module) -> _Symbols:
     same: dict[str, str] = {}
     calls: dict[str, str] = {}
     imports: dict[str, tuple[str, ...]] = {}
-    tops = {symbol_of(top.operation): top.operation for top in module.body.operations}
+    tops = defined(module.operation)
     for name, op in tops.items():
         raw_symbols.forget(op)
         text = op.get_asm(use_local_scope=True)

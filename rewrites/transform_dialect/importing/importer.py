@@ -19,6 +19,7 @@ from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
+from opsplice.rewrites.ir.symbols import defined
 from opsplice.rewrites.transform_dialect import interpreter
 from opsplice.rewrites.transform_dialect.importing import includes, insertions, kernel_declarations
 from opsplice.rewrites.transform_dialect.importing.by_name import named_template
@@ -76,8 +77,7 @@ def import_spec(module: ir.Module) -> Imported:
 
 class _Importer:
     def __init__(self, module: ir.Module) -> None:
-        tops = [op.operation for op in module.body.operations]
-        self.symbols = {symbol_of(op): op for op in tops if symbol_of(op)}
+        self.symbols = defined(module.operation)
         includes.expand(self.symbols)
         self.left_out: dict[str, None] = {}
         self.runs: list[str] = []
@@ -87,7 +87,7 @@ class _Importer:
         self.patterns: dict[str, str] = {}
         self.pairs: list[Pair] = []
         self.stage = 0  # which op of the entry that changes the program
-        self.setters = Counter(str(each.attributes["name"]) for op in tops for each in ops_in(op, "transform.annotate"))
+        self.setters = Counter(str(each.attributes["name"]) for each in ops_in(module.operation, "transform.annotate"))
         self.read_before: set[ir.Operation] = set()  # annotations that are part of the rules of others
 
     def read(self) -> Imported:

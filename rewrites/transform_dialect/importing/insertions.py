@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from iree.compiler import ir
 
+from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.rewrites.ir.symbols import reached
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 from opsplice.rewrites.transform_dialect.importing.template import Draft, Input
@@ -63,7 +64,7 @@ def call_text(
             name = f"%{each.name}"
         names.append(name)
     call = "func.call" if function.name == "func.func" else "util.call"
-    symbol = ir.StringAttr(function.attributes["sym_name"]).value
+    symbol = symbol_of(function)
     types = ", ".join(map(str, kind.inputs))
     lines.append(f"%r = {call} @{symbol}({', '.join(names)}) : ({types}) -> {kind.results[0]}")
     lines.append(f"yield %r : {kind.results[0]}")

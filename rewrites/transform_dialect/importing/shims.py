@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 
 _OBJECT = re.compile(
@@ -75,12 +75,12 @@ class _Reader:
         if self.executable is None or self.executable.name != "stream.executable":
             raise UnreadableError(self.dispatch, f"there is no stream.executable @{names[0]}")
         exports = ops_in(self.executable, "stream.executable.export")
-        self.export = next(op for op in exports if ir.StringAttr(op.attributes["sym_name"]).value == names[-1])
+        self.export = next(op for op in exports if symbol_of(op) == names[-1])
         if len(exports) != 1:
             raise UnreadableError(self.executable, "an executable with several exports, such as for results in place")
         wanted = ir.FlatSymbolRefAttr(self.export.attributes["function_ref"]).value
         shims = ops_in(self.executable, "func.func")
-        self.shim = next(op for op in shims if ir.StringAttr(op.attributes["sym_name"]).value == wanted)
+        self.shim = next(op for op in shims if symbol_of(op) == wanted)
         segments = list(ir.DenseI32ArrayAttr(self.dispatch.attributes["operandSegmentSizes"]))
         operands = list(self.dispatch.operands)
         self.workload = operands[: segments[0]]
