@@ -183,7 +183,7 @@ class _Reader:
             if shape is None or shape.name != "tensor.from_elements":
                 return None
             return self.number(shape.operands[axis], depth)
-        if name.startswith("linalg.") or name == "iree_linalg_ext.attention":
+        if name.startswith(("linalg.", "iree_linalg_ext.a")):  # attention and arg_compare
             start = operands[len(operands) - len(op.results) + ir.OpResult(value).result_number]
             return self.dim(start, axis, depth) if start.type == value.type else None
         if name.startswith(("arith.", "math.")) and isinstance(operands[len(operands) - 1].type, ir.RankedTensorType):

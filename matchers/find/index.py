@@ -13,12 +13,14 @@ from opsplice.matchers.ir.tensor_values import defining_op, is_structured, shape
 from opsplice.matchers.patterns.nodes import Graph, Node, Whole
 from opsplice.matchers.patterns.walk import heads
 from opsplice.matchers.terms.canonical import BECOMES, READ_AS, WIDTHS, names_of
+from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, POSITION, of_generic
+from opsplice.matchers.terms.ops.structured_ops import Structured
 from opsplice.matchers.terms.terms import Apply, Reduce
 
 # Ops whose regions are other programs, or scalar code that belongs to the op itself.
 OPAQUE_REGIONS = ("linalg.", "iree_linalg_ext.", "flow.dispatch", "flow.executable", "stream.executable", "hal.")
 # The scalar op that a tensor op without a body of its own ends with.
-_ENDS_WITH = {"linalg.softmax": "arith.divf", "iree_linalg_ext.attention": "arith.addf"}
+_ENDS_WITH = {"linalg.softmax": "arith.divf", "iree_linalg_ext.attention": "arith.addf", ARG_COMPARE: POSITION}
 # The op that makes several dims of one.
 SPLIT = "tensor.expand_shape"
 
@@ -105,6 +107,9 @@ def _body_op(op: ir.Operation, number: int) -> str | None:
         return _ENDS_WITH[op.name]
     if not is_structured(op):
         return None
+    structured = Structured.of(op) if number and len(op.results) > 1 else None
+    if structured is not None and of_generic(structured) is not None:
+        return POSITION
     body = op.regions[0].blocks[0].operations
     inner = defining_op(body[len(body) - 1].operands[number])
     return None if inner is None else inner.name

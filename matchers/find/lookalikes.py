@@ -45,12 +45,13 @@ from opsplice.matchers.patterns.nodes import (
 from opsplice.matchers.search import uses
 from opsplice.matchers.terms.attributes import ROUNDING
 from opsplice.matchers.terms.ops.constant_ops import FRONTEND_CONSTANTS
+from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # Structured ops whose name does not say what their body computes.
-_OPEN_BODIES = frozenset({"linalg.generic", "linalg.map", "linalg.reduce", "iree_linalg_ext.attention"})
+_OPEN_BODIES = frozenset({"linalg.generic", "linalg.map", "linalg.reduce", "iree_linalg_ext.attention", ARG_COMPARE})
 # Ops whose own attributes nobody reads but a pattern that names them; an import says which argument it is of.
 _BARE = frozenset(op.full_name for op in vocabulary.OPS.values() if not op.predicates) - ROUNDING | {
     "hal.tensor.import",
@@ -210,7 +211,10 @@ class Recall:
     # ---- places ---------------------------------------------------------------------------------------------------
 
     def _pick(self, top: ir.Operation) -> list[ir.Value]:
-        """The results of wanted ops in an op. Of several results only the first is judged: such an op is wanted."""
+        """The results of wanted ops in an op. Of several results only the first is judged: such an op is wanted.
+
+        Others that nothing uses are no places: many frontends find the place of each maximum that they compute.
+        """
         found: list[ir.Value] = []
 
         def visit(op: ir.Operation) -> ir.WalkResult:
@@ -219,7 +223,7 @@ class Recall:
                 results = op.results
                 count = len(results)
                 if count and (traits & WANTED or (traits & ENDING and (count > 1 or self._ends_wanted(op)))):
-                    found.extend(results)
+                    found.extend(each for each in results if not each.result_number or uses.count_of(each))
             return ir.WalkResult.SKIP if traits & CLOSED else ir.WalkResult.ADVANCE
 
         top.walk(visit, ir.WalkOrder.PRE_ORDER)

@@ -38,6 +38,7 @@ from opsplice.matchers.patterns.nodes import (
 from opsplice.matchers.patterns.scopes import Maker, Scope, asked_values, is_rearranged, renamed, scoped, type_of
 from opsplice.matchers.terms.attributes import attribute_text
 from opsplice.matchers.terms.canonical import canonical, combiner
+from opsplice.matchers.terms.ops.index_reductions import POSITION
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce
 from opsplice.spec_lang.checking import walks
 from opsplice.spec_lang.dims import dim_conditions
@@ -267,7 +268,9 @@ class _Builder:
         body = self._lower(expr.arg, bound[0], scope)
         if isinstance(expr, tree.Rearrange):
             return body
-        return self._node(("reduce", new), lambda: Reduce(combiner(_full_name(expr.combiner)), new, body))
+        made = self._node(("reduce", new), lambda: Reduce(combiner(expr.combiner), new, body))
+        places = expr.combiner in vocabulary.POSITIONS
+        return self._apply(POSITION, (made,), (), scope.element(expr.type)) if places else made
 
     def _choice(self, expr: tree.Expr, scope: Scope, makers: Sequence[Callable[[], Node]]) -> Node:
         number = self.choices.setdefault((id(expr), id(scope)), len(self.choices))
@@ -435,12 +438,6 @@ def _attributes(op: vocabulary.Op, expr: tree.Call) -> tuple[tuple[str, str], ..
             value = str(op.predicates.index(value))  # the IR keeps a predicate as a number
         found.append((attribute.name, value))
     return tuple(found)
-
-
-def _full_name(combiner: str) -> str:
-    op = vocabulary.find(combiner)
-    assert op is not None, "the checker lets only known combiners pass"
-    return op.full_name
 
 
 def _resolve(node: Node, *, as_written: bool = False) -> Node | Constant:

@@ -91,8 +91,10 @@ def names_of(name: str) -> tuple[str, ...]:
 
 
 def combiner(name: str) -> str:
-    """The one name of an op that a reduction combines with."""
-    return _RENAMED.get(name, name)
+    """The one name of what a reduction combines with, an op's full or short name, or a word of its own."""
+    op = vocabulary.find(name)
+    full = name if op is None else op.full_name
+    return _RENAMED.get(full, full)
 
 
 def turned(term: Apply, predicate: str) -> Apply | None:

@@ -22,17 +22,17 @@ from opsplice.matchers.terms.canonical import (
     BECOMES,
     NEUTRAL,
     canonical,
-    combiner,
     constant,
     hoisted,
     readings,
     unchanged,
 )
-from opsplice.matchers.terms.ops.combiners import chosen, is_neutral
+from opsplice.matchers.terms.loop_bodies import Body
 from opsplice.matchers.terms.ops.composite_ops import attention, softmax
 from opsplice.matchers.terms.ops.constant_ops import FRONTEND_CONSTANTS, constant_of
+from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, compared
 from opsplice.matchers.terms.ops.reshape_ops import regrouped, reshaped
-from opsplice.matchers.terms.ops.structured_ops import Scalar, Structured, attributes_of, loops_of_output
+from opsplice.matchers.terms.ops.structured_ops import Structured, attributes_of, loops_of_output
 from opsplice.matchers.terms.terms import (
     UNIT,
     Access,
@@ -44,13 +44,11 @@ from opsplice.matchers.terms.terms import (
     LoopIndex,
     Part,
     Reduce,
-    Started,
     Term,
     flatten,
     mentions,
     replaced,
 )
-from opsplice.spec_lang.syntax.vocabulary import identity
 
 # A program that nests deeper in ops with other forms than this keeps the form that it has.
 _MAX_LOOKS = 16
@@ -291,6 +289,9 @@ class Views:
         if name == "iree_linalg_ext.attention":
             made = attention(op, access.indices, self._fresh)
             return None if made is None else Step(made, op)
+        if name == ARG_COMPARE:
+            made = compared(op, value.result_number, access.indices, self._fresh, self.resolve)
+            return None if made is None else Step(made, op)
         if name in ("tensor.expand_shape", "tensor.collapse_shape"):
             return Step(regrouped(op, access.indices, self.extent), op)
         if name == "tensor.reshape":
@@ -341,10 +342,10 @@ class Views:
         if loops is None:
             return None
         reduction = self._reduction_loops(structured, loops)
-        body = _Body(self, structured, loops)
+        body = Body(self, structured, loops)
         if len(structured.yielded) > 1:
             self._inner.update((term, made) for made, term in body.terms.items() if isinstance(term, Apply))
-        term = self._reduced(body, number, reduction) if reduction else body.read(structured.yielded[number])
+        term = body.reduced(number, reduction) if reduction else body.read(structured.yielded[number])
         return None if term is None else Step(term, op)
 
     def structured(self, op: ir.Operation) -> Structured | None:
@@ -363,80 +364,6 @@ class Views:
             if isinstance(index, Loop):
                 fresh.append(index)
         return tuple(fresh)
-
-    def _reduced(self, body: _Body, number: int, reduction: tuple[Loop, ...]) -> Term | None:
-        """`combine(accumulator, contribution)` as a Reduce, joined with an initial value that is not the identity."""
-        structured = body.structured
-        combine = structured.yielded_op(number)
-        if combine is None or not rounds_to_nearest(combine):
-            return None
-        op, operands = chosen(combine) if combine.name == "arith.select" else (combine.name, list(combine.operands))
-        accumulator = structured.accumulator(number)
-        sides = [v for v in operands if v != accumulator]
-        if len(operands) != 2 or len(sides) != 1:
-            return None
-        kind = element_type(combine.results[0])
-        neutral = identity(op, kind)
-        contribution = body.read(sides[0])
-        if neutral is None or contribution is None:
-            return None
-        name = combiner(op)
-        total = Reduce(name, reduction, contribution)
-        start = structured.operands[structured.inputs + number].at(body.loops)
-        known = self.resolve(start)
-        if isinstance(known, Constant) and is_neutral(name, known, neutral):
-            return total
-        return Started(name, (start, total), (), kind)
-
-
-class _Body:
-    """The body of a structured op, read with its loops set to indices."""
-
-    def __init__(self, views: Views, structured: Structured, loops: dict[int, Index]) -> None:
-        self.views = views
-        self.structured = structured
-        self.loops = loops
-        self.terms: dict[ir.Value, Term | None] = {}
-        for each in structured.scalars:  # in order, so that what the body shares is one term
-            self._read_op(each)
-
-    def read(self, value: ir.Value) -> Term | None:
-        """The term of a scalar of the body, or of one captured from outside; None if that cannot be told."""
-        if value in self.terms:
-            return self.terms[value]
-        number = self.structured.arguments.get(value)
-        if number is not None:
-            return self._argument(number)
-        return None if value in self.structured.inside else Access(value, ())
-
-    def _read_op(self, op: Scalar) -> None:
-        args: list[Term | None] = []
-        if op.name == "arith.constant":
-            self.terms[op.results[0]] = constant_of(op.op)
-        elif op.name == "linalg.index":
-            self.terms[op.results[0]] = LoopIndex(self.loops[ir.IntegerAttr(op.op.attributes["dim"]).value])
-        elif op.name.startswith(("arith.", "math.")):
-            args = [self.read(v) for v in op.operands]
-            if None not in args and op.rounds_to_nearest:
-                known = tuple(a for a in args if a is not None)
-                for number, value in enumerate(op.results):
-                    which = (("result", str(number)),) if len(op.results) > 1 else ()
-                    term = Apply(op.name, known, op.attributes + which, op.types[number])
-                    self.terms[value] = self.views.canonical(term)
-        for number, value in enumerate(op.results):
-            made = self.terms.get(value)
-            if made is not None:
-                self.views.note(made, op.op, number, tuple(a for a in args if a is not None))
-
-    def _argument(self, number: int) -> Term | None:
-        if number >= self.structured.inputs and not self._visited_once(number):
-            return None  # a running value: neither what it starts from nor what it ends at
-        return self.structured.operands[number].at(self.loops)
-
-    def _visited_once(self, number: int) -> bool:
-        """Whether the loops come to each element of an operand only once."""
-        fixed = {each for each in self.structured.operands[number].map if isinstance(each, int)}
-        return all(index == UNIT or dim in fixed for dim, index in self.loops.items())
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------

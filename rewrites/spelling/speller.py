@@ -305,6 +305,8 @@ class Speller:
         (value,) = self._with_loops([value], [labels], result, expr.arg.span)
         if len(labels) == len(result):
             return moved(value, tuple(result.index(la) for la in labels), tuple(size_of(sizes, la) for la in result))
+        if expr.combiner in vocabulary.POSITIONS:
+            raise GapError.at(expr.span, f"`reduce {expr.combiner}`", "frontends write its body in many ways")
         combiner = vocabulary.find(expr.combiner)
         assert combiner is not None, "the checker lets only known combiners pass"
         neutral = vocabulary.identity(expr.combiner, value.element)

@@ -231,7 +231,6 @@ def _check_nibbles(parameter: tree.Parameter, kernel: tree.Kernel, report: Repor
 
 def _check_kernel_results(kernel: tree.Kernel, dims: dict[str, Dim], report: Report) -> None:
     parameters = {p.name: p for p in kernel.parameters}
-    elements = {p.type.element.name for p in kernel.parameters}
     names = set(parameters)
     aliased: set[str] = set()
     for result in kernel.results:
@@ -245,11 +244,8 @@ def _check_kernel_results(kernel: tree.Kernel, dims: dict[str, Dim], report: Rep
             report(error(result.span, f"{result.name} is declared twice", advice))
         names.add(result.name)
         _check_kernel_type(result.type, kernel, report)
-        element = result.type.element
-        if not check_element(element, kernel.type_variables, report):
+        if not check_element(result.type.element, kernel.type_variables, report):
             continue
-        if any(v.name == element.name for v in kernel.type_variables) and element.name not in elements:
-            report(error(element.span, f"no parameter says what {element} is"))
         for dim in result.type.dims:
             if dim.pack is not None and dim.pack not in dims:
                 advice = did_you_mean(dim.pack, dims) or "a result's packs are those of the kernel's buffers"

@@ -169,6 +169,9 @@ class _Calls:
         if open_:
             self.report(error(open_[0].span, f"no argument of {kernel.name} says how large {open_[0]} is"))
             return None
+        if not binding.elements_of(written.element.name):
+            self.report(error(arg.span, f"no argument of {kernel.name} says what {written.element} is"))
+            return None
         return binding.apply(written)
 
     def _computed(self, rule: tree.Rule, arg: tree.Computed) -> Type | None:

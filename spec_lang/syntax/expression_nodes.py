@@ -106,9 +106,9 @@ class ExpressionNodes(ConditionNodes):
         return self._nest(tree.Contract(self._span(word, type_ or close), subscripts, args, type_), *args)
 
     def reduce(self, parts: list[Any]) -> tree.Reduce:
-        word, combiner, subscripts, _, arg, _, close = parts
-        span = self._span(word, close)
-        return self._nest(tree.Reduce(span, str(combiner), self._span(combiner, combiner), subscripts, arg), arg)
+        word, combiner, subscripts, _, arg, _, close, type_ = parts
+        span, name = self._span(word, type_ or close), self._span(combiner, combiner)
+        return self._nest(tree.Reduce(span, str(combiner), name, subscripts, arg, type_), arg)
 
     def rearrange(self, parts: list[Any]) -> tree.Rearrange:
         word, subscripts, _, arg, _, close = parts

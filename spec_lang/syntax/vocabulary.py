@@ -204,6 +204,8 @@ _IDENTITIES: dict[str, float | Callable[[str], int]] = {
     "maxui": 0, "minui": -1, "andi": -1, "ori": 0, "xori": 0,
 }  # fmt: skip
 COMBINERS = tuple(_IDENTITIES)
+# Reductions that tell where the first of the largest, or the smallest, elements is.
+POSITIONS = ("argmax", "argmin")
 
 
 def identity(combiner: str, element: str) -> int | float | None:

@@ -360,7 +360,6 @@ def test_warnings():
         ('k(x: i4, y: i8[n]) -> i8[n] { cpu "k.c" }', "i4 is for dense buffers, of two numbers a byte; take it as i8"),
         ('k(x: i4[n]) -> i8[n] { cpu "k.c" as provided }', "`as provided` takes a buffer of i4; take it as i8"),
         ('k(x: i4[n]) -> i8[n] { cpu "k.py" as command }', "`as command` takes a buffer of i4; take it as i8"),
-        ('k<T>(x: f32[n]) -> T[n] { cpu "k.c" }', "no parameter says what T is"),
         ('k(n: i32, x: f32[n]) -> x { cpu "k.c" }', "dim n has the name of something else"),
         ('k(x: f32[...n, ...m]) -> x { cpu "k.c" }', "one pack at most"),
         ('k(x: f32[n]) -> x { symbol "k_{T}" cpu "k.c" }', "the symbol of k has an unknown {T}"),

@@ -82,9 +82,13 @@ def check_labels(subscripts: tree.Subscripts, what: str) -> None:
         raise Misfit(subscripts.span, f"label {new} is in no operand", f"{what} adds no dims; see broadcast")
 
 
-def relabelled(expr: tree.Reduce | tree.Rearrange, binding: Binding, value: Type) -> Type | None:
+def relabelled(
+    expr: tree.Reduce | tree.Rearrange, binding: Binding, value: Type, element: ScalarType | None = None
+) -> Type | None:
+    """The type that a value has under the labels of the result, with elements of its own or others."""
     dims = binding.apply_dims(labelled_dims(expr.subscripts.result, expr.subscripts.span))
-    return None if dims is None else TensorType(expr.span, dims, ScalarType(expr.span, value.element.name))
+    name = (element or value.element).name
+    return None if dims is None else TensorType(expr.span, dims, ScalarType(expr.span, name))
 
 
 def labelled_dims(labels: tuple[str | tree.Window, ...], span: Span) -> tuple[Dim, ...]:

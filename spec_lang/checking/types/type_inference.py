@@ -334,21 +334,39 @@ class _Inference:
 
     def reduce(self, expr: tree.Reduce) -> Type | None:
         value = self.value(expr.arg)
+        self.check_type(expr.type)
         op = vocabulary.find(expr.combiner)
-        if op is None or op.name not in vocabulary.COMBINERS:
-            near = did_you_mean(expr.combiner, vocabulary.COMBINERS)
-            advice = near or f"the ops that can are {' '.join(vocabulary.COMBINERS)}"
+        places = expr.combiner in vocabulary.POSITIONS
+        if not places and (op is None or op.name not in vocabulary.COMBINERS):
+            known = (*vocabulary.COMBINERS, *vocabulary.POSITIONS)
+            near = did_you_mean(expr.combiner, known)
+            advice = near or f"the ops that can are {' '.join(known)}"
             raise Misfit(expr.combiner_span, f"{expr.combiner} cannot reduce", advice)
         binding = bind_labels(expr.subscripts, (expr.arg,), [value], self.dims)
         check_labels(expr.subscripts, "reduce")
         if set(expr.subscripts.operands[0]) == set(expr.subscripts.result):
             raise Misfit(expr.subscripts.span, "no label is left out, so nothing is reduced")
+        index = self._index_type(expr) if places else None
         if not isinstance(value, TensorType):
             return None
-        element = value.element.name
-        found = f"{show(expr.arg)} is {value}"
-        check_kind(expr.arg.span, expr.combiner, op, op.operands[0], element, found, self.variables)
-        return relabelled(expr, binding, value)
+        if op is not None:
+            found = f"{show(expr.arg)} is {value}"
+            check_kind(expr.arg.span, expr.combiner, op, op.operands[0], value.element.name, found, self.variables)
+        made = relabelled(expr, binding, value, index)
+        return None if made is None else self._ascribed(expr.type, made)
+
+    def _index_type(self, expr: tree.Reduce) -> ScalarType:
+        """The type of the places that an index reduction tells, which is written behind it."""
+        reduced = set(expr.subscripts.operands[0]) - set(expr.subscripts.result)
+        if len(reduced) != 1 or any(isinstance(label, tree.Window) or label.startswith("...") for label in reduced):
+            raise Misfit(expr.subscripts.span, f"{expr.combiner} tells a place along one dim", "leave out one label")
+        if expr.type is None:
+            advice = f"write it behind: reduce {expr.combiner}[...](x) : i32, or a type variable's name"
+            raise Misfit(expr.span, f"{expr.combiner} needs the type of the places that it tells", advice)
+        possible = possible_elements(expr.type.element.name, self.variables)
+        if possible is not None and not all(map(vocabulary.is_integer, possible)):
+            raise Misfit(expr.type.span, f"places are integers, and {expr.type.element.name} may be something else")
+        return expr.type.element
 
     def rearrange(self, expr: tree.Rearrange) -> Type | None:
         value = self.value(expr.arg)

@@ -185,13 +185,17 @@ class Contract:
 
 @dataclass(frozen=True)
 class Reduce:
-    """`reduce addf[mn -> m](x)`: combine over the labels that the result lacks."""
+    """`reduce addf[mn -> m](x)`: combine over the labels that the result lacks.
+
+    type: of `reduce argmax[mn -> m](x) : i32`, which tells places and not elements.
+    """
 
     span: Span
     combiner: str
     combiner_span: Span
     subscripts: Subscripts
     arg: Expr
+    type: Type | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from opsplice.matchers.ir.op_names import function_around
 from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.search.matches import Match, NearMiss
 from opsplice.matchers.search.search import Search
+from opsplice.matchers.search.uses import count_of
 from opsplice.matchers.terms.views import Views
 
 
@@ -22,7 +23,7 @@ def find(module: ir.Module, graphs: Sequence[Graph]) -> list[Match]:
     for op in _ops(module):
         function = function_around(op)
         is_split = op.name == SPLIT
-        for value in op.results:
+        for value in _values(op):
             views = Views()
             for graph in index.starting_at_split(op) if is_split else graphs:
                 match = Search(views, graph, function).run(value, at_view=is_split)
@@ -38,7 +39,7 @@ def near_misses(module: ir.Module, graphs: Sequence[Graph], most: int) -> list[N
     for op in _ops(module):
         function = function_around(op)
         is_split = op.name == SPLIT
-        for value in op.results:
+        for value in _values(op):
             views = Views()
             for graph in index.starting_at_split(op) if is_split else index.starting_at(ends_of(value)):
                 search = Search(views, graph, function)
@@ -46,6 +47,11 @@ def near_misses(module: ir.Module, graphs: Sequence[Graph], most: int) -> list[N
                     found[graph.pattern.name].append(search.near_miss(value))
     nearest = (sorted(misses, key=lambda miss: -miss.progress)[:most] for misses in found.values())
     return [miss for misses in nearest for miss in misses]
+
+
+def _values(op: ir.Operation) -> list[ir.Value]:
+    """The results of an op at which patterns are found: not those of several, behind the first, that nothing uses."""
+    return [value for value in op.results if not value.result_number or count_of(value)]
 
 
 def facts(match: Match) -> dict[str, Any]:

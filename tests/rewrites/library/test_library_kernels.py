@@ -245,7 +245,7 @@ void largest(const float *x, int32_t *at, size_t m, size_t n) {
 @pytest.mark.parametrize("function", ["argmax_jax", "argmax_torch", "argmax_onnx"])
 def test_the_index_of_the_largest_element_of_each_row(tmp_path: Path, function: str):
     (tmp_path / "k.c").write_text(ARGMAX_C)
-    kernel = 'import "opsplice:nn" kernel largest(x: f32[m, n]) -> i32[m] { cpu "k.c" }'
+    kernel = 'import "opsplice:nn" kernel largest(x: f32[...m, n]) -> i32[...m] { cpu "k.c" }'
     (tmp_path / "k.splice").write_text(f"{kernel} replace argmax with largest(x)")
     program = opsplice.compile(LAYERS / f"{function}.mlir", specs=[tmp_path / "k.splice"])
     assert [r.pattern for r in program.report.replacements] == ["argmax"]
