@@ -25,7 +25,7 @@ from opsplice.matchers.find.index import SPLIT, Index, ends_of
 from opsplice.matchers.find.lookalikes import Recall, Traits
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Graph, Whole
-from opsplice.matchers.patterns.walk import heads
+from opsplice.matchers.patterns.walk import endings
 from opsplice.matchers.search.failures import Kind
 from opsplice.matchers.search.matches import Match, NearMiss
 from opsplice.matchers.search.search import MAX_STEPS, Search
@@ -291,11 +291,6 @@ def _told_once(attempts: Iterable[Attempt]) -> list[Attempt]:
         if key not in told or attempt.progress >= told[key].progress:
             told[key] = attempt
     return list(told.values())
-
-
-def endings(graph: Graph) -> list[Any]:
-    """The nodes that a pattern may end with: those that make its first result."""
-    return heads(graph.results[0].node)
 
 
 def ending_text(graph: Graph) -> str:

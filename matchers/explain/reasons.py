@@ -13,7 +13,7 @@ from opsplice.matchers.explain.places import place_of
 from opsplice.matchers.ir.op_names import short
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Asked, Graph, Input, Number, Wanted, Whole
-from opsplice.matchers.patterns.walk import heads, nodes_below, nodes_of
+from opsplice.matchers.patterns.walk import endings, nodes_below, nodes_of
 from opsplice.matchers.search.failures import Kind, Why
 from opsplice.matchers.search.labels import unflattened
 from opsplice.matchers.search.matches import Binding
@@ -151,7 +151,7 @@ class _Reasoner:
             return self._not_constant()
         if self._is_contraction(stop.node):
             self.wanted = "a contraction"
-        if any(stop.node is head for head in heads(self.graph.results[0].node)):
+        if any(stop.node is head for head in endings(self.graph)):
             self.wanted += ", which the pattern ends with"
         ways = (self._other_side, self._other_spelling, self._between, self._lacking, self._opaque, self._either)
         return next(filter(None, (way() for way in ways)), "")

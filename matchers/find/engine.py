@@ -20,7 +20,7 @@ from opsplice.matchers.find.lookalikes import Recall, Traits
 from opsplice.matchers.find.prefilter import Sieve
 from opsplice.matchers.find.relocation import Template
 from opsplice.matchers.find.size_variants import LEAST_MEMBERS, family_key, sort
-from opsplice.matchers.ir.op_names import function_around, location_text
+from opsplice.matchers.ir.op_names import function_around
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Asked, Form, Graph
 from opsplice.matchers.search.matches import Found, Match, NearMiss
@@ -102,10 +102,6 @@ class _Place:
     @cached_property
     def function(self) -> str:
         return function_around(self.value.owner.operation)
-
-    @cached_property
-    def location(self) -> str:
-        return location_text(self.value.owner.operation)
 
     @cached_property
     def makers(self) -> dict[ir.Operation, int]:
@@ -303,14 +299,7 @@ class Finder:
             if miss.op not in first.makers:
                 return self._missed(place, miss.graph)
             op = defining_op(place.around[first.makers[miss.op]])
-        return replace(
-            miss,
-            function=place.function,
-            location=place.location,
-            at="" if op is None else location_text(op),
-            value=place.value,
-            op=op,
-        )
+        return replace(miss, function=place.function, value=place.value, op=op)
 
 
 class _Nearest:

@@ -11,7 +11,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import defining_op, is_structured, shape_of
 from opsplice.matchers.patterns.nodes import Graph, Node, Whole
-from opsplice.matchers.patterns.walk import heads
+from opsplice.matchers.patterns.walk import endings
 from opsplice.matchers.terms.canonical import BECOMES, READ_AS, WIDTHS, names_of
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, POSITION, of_generic
 from opsplice.matchers.terms.ops.structured_ops import Structured
@@ -86,7 +86,7 @@ class Index:
 
 def _outermost(graph: Graph) -> tuple[str | None, ...]:
     """The names of the ops that a graph's first result may end with; None among them if it may be any."""
-    return tuple(dict.fromkeys(map(_name, heads(graph.results[0].node))))
+    return tuple(dict.fromkeys(map(_name, endings(graph))))
 
 
 def _name(node: Node) -> str | None:

@@ -59,7 +59,7 @@ class Sieve:
         """
         fitting: list[tuple[int, Graph]] = []
         near: list[tuple[int, Graph]] = []
-        term = views.whole(value)
+        term = views.root(value)
         pending = [self._first]
         while pending:
             levels = pending.pop()

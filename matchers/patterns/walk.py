@@ -18,6 +18,7 @@ _JUDGED = (Apply, Reduce, Whole, Number, Input)
 
 
 _OF_GRAPHS: WeakKeyDictionary[Graph, tuple[Any, ...]] = WeakKeyDictionary()
+_ENDINGS: WeakKeyDictionary[Graph, tuple[Any, ...]] = WeakKeyDictionary()
 
 
 def nodes_of(graph: Graph) -> tuple[Any, ...]:
@@ -92,3 +93,10 @@ def heads(node: Node) -> list[Any]:
     children = [] if is_judged(node) else children_of(node)
     children = children[:1] if isinstance(node, Setting) else children
     return [head for child in children for head in heads(child)] or [node]
+
+
+def endings(graph: Graph) -> tuple[Any, ...]:
+    """The nodes that a pattern may end with: those that make its first result."""
+    if graph not in _ENDINGS:
+        _ENDINGS[graph] = tuple(heads(graph.results[0].node))
+    return _ENDINGS[graph]

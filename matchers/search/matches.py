@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opsplice.matchers.dims.size_bounds import bounds_of
+from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.patterns.nodes import Wanted
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.terms.terms import DimSize
@@ -107,7 +108,6 @@ class NearMiss:
     """A place where a pattern began to match and failed.
 
     why, node, operands: what the pattern asks for and what is there, as in `Failure`; span: that part of the pattern;
-    at: the location of the op that was looked at last, "" if unknown;
     progress: which part of the pattern's ops held before it failed, up to 1.
     graph, value: the compiled pattern and the payload value that it was tried at, for `explain`; op: the one that
     was looked at last.
@@ -115,16 +115,23 @@ class NearMiss:
 
     pattern: str
     function: str
-    location: str
     why: Why
     span: tree.Span | None
     progress: float
-    at: str = ""
-    node: Wanted | None = field(default=None, compare=False, repr=False)
-    operands: tuple[Any, ...] = field(default=(), compare=False, repr=False)
-    graph: Any = field(default=None, compare=False, repr=False)
-    value: Any = field(default=None, compare=False, repr=False)
-    op: Any = field(default=None, compare=False, repr=False)
+    value: Any = field(repr=False)
+    op: Any = field(repr=False)
+    node: Wanted | None = field(compare=False, repr=False)
+    operands: tuple[Any, ...] = field(compare=False, repr=False)
+    graph: Any = field(compare=False, repr=False)
+
+    @property
+    def location(self) -> str:
+        return location_text(self.value.owner.operation)
+
+    @property
+    def at(self) -> str:
+        """The location of the op that was looked at last, "" if there is none."""
+        return "" if self.op is None else location_text(self.op)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def groupings(views: Views, graph: Graph, value: ir.Value) -> Iterator[Access]:
 
     There are none for a result of any rank, nor for a convolution, which has its dims in every tensor.
     """
-    whole, labels = views.whole(value), graph.results[0].labels
+    whole, labels = views.root(value), graph.results[0].labels
     if graph.factors or any(label.pack for label in labels):
         return iter(())
     most = min(_MOST_TERMS, _TERMS_OF_OP * graph.size)
@@ -36,7 +36,7 @@ def groupings(views: Views, graph: Graph, value: ir.Value) -> Iterator[Access]:
 
 def finest(views: Views, value: ir.Value) -> Access | None:
     """The access to a value with several loops for each dim that the program splits below, None if there is none."""
-    whole = access = views.whole(value)
+    whole = access = views.root(value)
     for loop, sizes in views.remembered(whole, _MOST_TERMS, lambda: tuple(_splits(views, whole))):
         if loop in access.indices:
             access = views.split(access, loop, sizes)

@@ -34,7 +34,7 @@ class Roots:
         if result.element and not self.state.bind_type(result.node, result.element, self.views.element_type(value)):
             return None
         form = self.state.attempt if number == 0 else Attempt()
-        access = form.root or self.views.whole(value)
+        access = form.root or (self.views.root(value) if number == 0 else self.views.whole(value))
         self.state.set(self.state.roots, number, access)
         indices = tuple(ungrouped(access.indices))
         indices = indices if form.order is None else tuple(indices[axis] for axis in form.order)

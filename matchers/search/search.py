@@ -17,7 +17,6 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.patterns.nodes import (
     Accumulated,
     Anything,
@@ -32,7 +31,7 @@ from opsplice.matchers.patterns.nodes import (
     Setting,
     Whole,
 )
-from opsplice.matchers.patterns.walk import heads, nodes_of
+from opsplice.matchers.patterns.walk import endings, heads, nodes_of
 from opsplice.matchers.search.failures import Failure, Kind, Why
 from opsplice.matchers.search.inputs import Inputs
 from opsplice.matchers.search.labels import ones_first
@@ -113,15 +112,14 @@ class Search:
 
         at_view: the value may be a view of what the pattern makes. as_it_is: it has the rank of the pattern's result.
         """
-        first = self.graph.results[0]
         goals: Goals = None
         for number in range(len(self.graph.results) - 1, 0, -1):
             goals = ((_Root(number), None), goals)
         try:
             if not (at_view or self.graph.rearranged):
-                step = self.views.expand(self.views.whole(value))
+                step = self.views.expand(self.views.root(value))
                 self.is_view = step is None or isinstance(step.term, Access)
-                if self.is_view and not any(isinstance(head, Whole) for head in heads(first.node)):
+                if self.is_view and not any(isinstance(head, Whole) for head in endings(self.graph)):
                     return None  # a view of something: a match, if there is one, is where that something is made
             for attempt in self._attempts(value, at_view, as_it_is):
                 self.state.undo(0)
@@ -151,19 +149,25 @@ class Search:
         if not self.is_view and self._may_have_ones_first(value):
             yield Attempt(ones_first=True)
         if self.graph.reordered and not is_plain:
-            labels, split = self.graph.results[0].labels, finest(self.views, value)
-            for root in (None, split) if split is not None and any(label.pack for label in labels) else (None,):
-                access = root or self.views.whole(value)
-                for order in orders(labels, tuple(ungrouped(access.indices))):
+            for root in self._split_roots(value):
+                indices = tuple(ungrouped((root or self.views.root(value)).indices))
+                for order in orders(self.graph.results[0].labels, indices):
                     if self._failed_at_dims():
                         yield Attempt(root=root, by_address=True, order=order)
+
+    def _split_roots(self, value: ir.Value) -> Iterator[Access | None]:
+        """A result as it is (None) and with the dims that the program splits below, where a pack may have these."""
+        yield None
+        has_pack = any(label.pack for label in self.graph.results[0].labels)
+        if has_pack and self._failed_at_dims() and (split := finest(self.views, value)) is not None:
+            yield split
 
     def _may_have_ones_first(self, value: ir.Value) -> bool:
         """Whether a match failed at its dims, and the result has one of size one behind others.
 
         The pattern reduces dims of its result, and contracts none: only then their places say nothing.
         """
-        indices = self.views.whole(value).indices
+        indices = self.views.root(value).indices
         if not self._failed_at_dims() or ones_first(indices) == indices:
             return False
         nodes = nodes_of(self.graph)
@@ -196,16 +200,14 @@ class Search:
         return NearMiss(
             pattern=graph.pattern.name,
             function=self.function,
-            location=location_text(value.owner.operation),
             why=failure.why,
             span=span or graph.spans.get(id(failure.node)),
             progress=_progress(graph, failure),
-            at="" if failure.at is None else location_text(failure.at),
+            value=value,
+            op=failure.at,
             node=failure.node,
             operands=failure.operands,
             graph=graph,
-            value=value,
-            op=failure.at,
         )
 
     def _solve(self, goals: Goals, depth: int = 0, end: Callable[[], bool] | None = None) -> bool:
@@ -296,7 +298,7 @@ class Search:
         options = [o for o in node.options if self.reader.may_hold(o, term)] or list(node.options)
         if not self.is_view or term != self.state.roots.get(0):
             return options
-        if set(heads(self.graph.results[0].node)).isdisjoint(heads(node)):
+        if set(endings(self.graph)).isdisjoint(heads(node)):
             return options
         return [o for o in options if any(isinstance(head, Whole) for head in heads(o))]
 
@@ -323,9 +325,7 @@ class Search:
 
 
 def _progress(graph: Graph, failure: Failure) -> float:
-    if failure.kind not in (Kind.START, Kind.REGION) and any(
-        failure.node is head for head in heads(graph.results[0].node)
-    ):
+    if failure.kind not in (Kind.START, Kind.REGION) and any(failure.node is head for head in endings(graph)):
         return 0.0
     if failure.kind is Kind.OP and failure.held[0] < 2:
         return 0.0  # many an op is like the outermost one of a pattern, and that says nothing

@@ -9,6 +9,7 @@ under any loop order, elementwise ops on tensors, broadcasts, transposes and res
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -92,6 +93,8 @@ class Views:
         self._readings: dict[tuple[Apply | Reduce, str], tuple[tuple[Apply, ...], Reads]] = {}
         self._unchanged: dict[Apply, tuple[Term | None, Reads]] = {}
         self._wholes: dict[ir.Value, Access] = {}
+        self._roots: dict[ir.Value, Access] = {}
+        self._root_loops: dict[tuple[int, int], Index] = {}
         self._below: dict[tuple[Access, Hashable], tuple[Any, Reads]] = {}
         self._split: dict[tuple[Access, Loop, tuple[int, ...]], Access] = {}
         self._finer: dict[tuple[Reduce, Loop, tuple[int, ...]], Reduce | None] = {}
@@ -110,6 +113,17 @@ class Views:
         if value not in self._wholes:
             self._wholes[value] = Access(value, tuple(self._fresh(size) for size in shape_of(value) or ()))
         return self._wholes[value]
+
+    def root(self, value: ir.Value) -> Access:
+        """The access to the result that a search starts at. Sizes that are numbers have the same loops at every root,
+        axis by axis, so that what one search reads is known to those for other results that are made of it."""
+        if value not in self._roots:
+            shape = shape_of(value) or ()
+            self._roots[value] = Access(value, tuple(itertools.starmap(self._of_root, enumerate(shape))))
+        return self._roots[value]
+
+    def _of_root(self, axis: int, size: int | None) -> Index:
+        return self._fresh(size) if size is None else self._root_loops.setdefault((axis, size), self._fresh(size))
 
     def split(self, access: Access, index: Loop, sizes: tuple[int, ...]) -> Access:
         """An access with loops of `sizes` in place of one of its loops."""
@@ -184,8 +198,8 @@ class Views:
     def forget(self) -> None:
         """Drop what is memoised, to bound memory: terms that are held elsewhere stay good."""
         tables: tuple[dict[Any, Any], ...] = (
-            *(self._steps, self._written, self._readings, self._unchanged, self._wholes, self._split, self._below),
-            *(self._extents, self._inner, self._origins, self._structured, self._elements, self.reads),
+            *(self._steps, self._written, self._readings, self._unchanged, self._wholes, self._roots, self._split),
+            *(self._below, self._extents, self._inner, self._origins, self._structured, self._elements, self.reads),
         )
         for table in tables:
             table.clear()

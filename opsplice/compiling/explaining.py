@@ -15,7 +15,7 @@ from opsplice.compiling.spec_files import Spec, TransformSpec
 from opsplice.compiling.splice import Splicer
 from opsplice.errors import OpspliceError
 from opsplice.frontends.source import UNNAMED, ModuleSource
-from opsplice.matchers.explain.diagnosis import Explainer, covers, ending_text, endings
+from opsplice.matchers.explain.diagnosis import Explainer, covers, ending_text
 from opsplice.matchers.explain.near_miss import Attempt, Place
 from opsplice.matchers.explain.places import place_of, remembering
 from opsplice.matchers.explain.pointing import ops_at, parse_place
@@ -23,6 +23,7 @@ from opsplice.matchers.find import engine
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.matchers.patterns.nodes import Graph
+from opsplice.matchers.patterns.walk import endings
 from opsplice.matchers.search.matches import Match
 from opsplice.reports.explanation import Explanation, PatternExplanation
 from opsplice.spec_lang.loading.libraries import OWN

@@ -551,7 +551,7 @@ found = engine.find(module, graphs)
 for m in found.matches:
     print(m.pattern.name, m.function, m.location, dict(m.dims), [o.name for o in m.ops], sorted(m.inputs))
 for m in found.near_misses:
-    print(m, words(m))
+    print(m, m.location, m.at, words(m))
 """
 
 

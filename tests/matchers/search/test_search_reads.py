@@ -1,0 +1,47 @@
+"""What a search reads of a program: each op once for all results, and no more than the pattern can reach."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from iree.compiler import ir
+
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.search.search import Search
+from opsplice.matchers.terms.views import Views
+from opsplice.spec_lang.loading.loader import load_text
+
+
+def chain(session, kind, count=20):
+    """The results of exponentials, one of the other."""
+    ops = "\n".join(f"%x{i + 1} = math.exp %x{i} : {kind}" for i in range(count))
+    text = f"func.func @f(%x0: {kind}) -> {kind} {{\n {ops}\n return %x{count} : {kind} }}"
+    module = ir.Module.parse(text, context=session.context)
+    *made, _ = module.body.operations[0].regions[0].blocks[0].operations
+    return module, [op.results[0] for op in made]
+
+
+def test_an_op_is_read_once_for_all_results_that_are_made_of_it(session):
+    _module, values = chain(session, "tensor<4x8xf32>")
+    views = Views()
+    for value in values:
+        views.resolve(views.resolve(views.root(value)).args[0])
+    assert len(views) == len(values) + 1  # and the argument
+
+
+def test_sizes_known_at_run_time_are_those_of_one_value_alone(session):
+    _module, (first, second) = chain(session, "tensor<4x?xf32>", 2)
+    views = Views()
+    (same, own), (same_too, other) = views.root(first).indices, views.root(second).indices
+    assert same == same_too
+    assert own != other
+
+
+def test_a_pattern_of_another_rank_reads_the_last_op_alone(session):
+    _module, values = chain(session, "tensor<4x8xf32>")
+    spec = load_text("pattern p(x: tensor<a x f32>) { exp(x) }")
+    (graph,) = (g for p in spec.patterns.values() for g in compile_pattern(p, spec.patterns, spec.types))
+    views = Views()
+    search = Search(views, dataclasses.replace(graph, strided=frozenset("x"), reordered=True), "f")
+    assert search.run(values[-1]) is None
+    assert len(views) == 1
