@@ -1,7 +1,9 @@
-"""Kernels of `kernels/` for GPUs in programs, on Mesa's Vulkan for the CPU, against the interpreter."""
+"""Kernels of `kernels/` for GPUs in programs: those for Vulkan on Mesa's for the CPU, those for CUDA emulated."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,11 @@ import pytest
 
 import opsplice
 from opsplice.runtime.loaded_program import LoadedProgram, load_program
-from opsplice.targets.build import shaders
+from opsplice.targets.artifacts.artifact import ArtifactRequest, CudaTarget
+from opsplice.targets.backends import cuda
+from opsplice.targets.build import cuda_compilers, shaders
+from opsplice.targets.registry.store import Store
+from tests.kernels import emulated_cuda
 from tests.plain import Plain
 
 SPEC = Path(__file__).parents[2] / "kernels" / "opsplice_kernels" / "gpu.splice"
@@ -70,27 +76,44 @@ func.func @masked(%q: tensor<2x3x8xf32>, %k: tensor<2x8x70xf32>, %v: tensor<2x70
 """
 
 
-@pytest.fixture(autouse=True)
-def compiler(vulkan: None) -> None:
+# The same for as many queries as fill more than one tile.
+TILED = RAGGED[RAGGED.index("func.func @attention") :]
+for old, new in (("2x3x", "2x40x"), ("3x70xi1", "40x70xi1"), ("@attention", "@tiled"), ("@masked", "@tiled_masked")):
+    TILED = TILED.replace(old, new)
+TILED = TILED.replace("FILL", "0xFF800000")
+
+Splice = Callable[[str | Path, int], LoadedProgram]
+
+
+def splicing(spec: Path, target: str, device: str) -> Splice:
+    """What compiles a model, which has so many kernels, and compares each function with the compiler's own code."""
+
+    def compared(model: str | Path, count: int) -> LoadedProgram:
+        compiled = opsplice.compile(model, [spec], targets=[target])
+        assert len(compiled.report.replacements) == count
+        program, plain = load_program(compiled.vmfb, device), Plain(model)
+        for function in sorted({each.function for each in compiled.report.replacements}):
+            inputs = [random(kind, number) for number, kind in enumerate(program.functions[function].inputs)]
+            (found,), wanted = program.call(function, *inputs), plain.run(function, *inputs)
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5 * np.abs(wanted).max(), err_msg=function)
+        return program
+
+    return compared
+
+
+@pytest.fixture
+def emulated(tmp_path: Path) -> Splice:
+    return splicing(emulated_cuda.spec(tmp_path), "cpu", "local-sync")
+
+
+@pytest.fixture(params=["vulkan", "cuda"])
+def splice(request: pytest.FixtureRequest) -> Splice:
+    if request.param == "cuda":
+        return request.getfixturevalue("emulated")
+    request.getfixturevalue("vulkan")
     if shaders.find("glslang") is None:
         pytest.skip(f"glslang is not installed ({shaders.HOW_TO_GET['glslang']})")
-
-
-def spliced(model: str | Path, count: int) -> tuple[set[str], LoadedProgram]:
-    """The functions with kernels, and the program."""
-    program = opsplice.compile(model, [SPEC], targets=["vulkan:llvmpipe"])
-    assert len(program.report.replacements) == count
-    return {each.function for each in program.report.replacements}, load_program(program.vmfb, "vulkan")
-
-
-def compared(model: str | Path, count: int) -> LoadedProgram:
-    functions, program = spliced(model, count)
-    plain = Plain(model)
-    for function in sorted(functions):
-        inputs = [random(kind, number) for number, kind in enumerate(program.functions[function].inputs)]
-        (found,), wanted = program.call(function, *inputs), plain.run(function, *inputs)
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5 * np.abs(wanted).max(), err_msg=function)
-    return program
+    return splicing(SPEC, "vulkan:llvmpipe", "vulkan")
 
 
 def random(kind: Any, number: int) -> np.ndarray:
@@ -100,13 +123,13 @@ def random(kind: Any, number: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_any_layout(name: str) -> None:
-    compared(PROGRAMS / f"{name}.mlir", FILES[name])
+def test_any_layout(splice: Splice, name: str) -> None:
+    splice(PROGRAMS / f"{name}.mlir", FILES[name])
 
 
-def test_any_size_and_special_values() -> None:
+def test_any_size_and_special_values(splice: Splice) -> None:
     low = RAGGED.replace("FILL", "-1.0e9")
-    program = compared(low, 4)
+    program = splice(low + TILED, 6)
     q, k, v = (np.ones(shape, np.float32) for shape in ((2, 3, 8), (2, 8, 70), (2, 70, 5)))
     v[:, :35] = 3
     keep = np.ones((3, 70), bool)
@@ -120,6 +143,19 @@ def test_any_size_and_special_values() -> None:
     at = np.arange(200)
     wanted = [np.where(at == 2, 0, 1 / 199), at == 130, at == 0, np.full(200, 1 / 200)]
     np.testing.assert_allclose(found[1:], wanted, rtol=1e-6, atol=1e-30)
+
+    # Keys that a mask leaves out for all queries of a tile. What is behind it is seen where it is no number.
+    q, k, v = (np.ones(shape, np.float32) for shape in ((2, 40, 8), (2, 8, 70), (2, 70, 5)))
+    keep = np.tri(40, 70, dtype=bool)
+    keep[5] = False
+    (found,) = program.call("tiled_masked", q, k, v, keep)
+    wanted = np.ones((2, 40, 5))
+    wanted[:, 5] = np.nan
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    v[0, 69, 3] = np.inf
+    (found,) = program.call("tiled_masked", q, k, v, keep)
+    wanted[0, :, 3] = np.nan
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
 NIBBLES = """
@@ -161,11 +197,35 @@ func.func @NAME(%x: tensor<3x2x6xf32>) -> tensor<3x5xf32> {
 """
 
 
-def test_weights_of_four_bits() -> None:
+@pytest.mark.parametrize("width", [6, 16])
+def test_weights_of_four_bits(splice: Splice, width: int) -> None:
     generator = np.random.default_rng(1)
-    words, zero = generator.integers(-128, 128, (5, 2, 6)), generator.integers(0, 16, (5, 2))
+    words, zero = generator.integers(-128, 128, (5, 2, width)), generator.integers(0, 16, (5, 2))
     text = NIBBLES.replace("WORDS", str(words.tolist())).replace("ZERO", str(zero.tolist()))
     eight, own = (
         text.replace("NAME", name).replace("SUBTRAHEND", by) for name, by in (("eight", "%eight"), ("own", "%z"))
     )
-    compared(eight + own, 2)
+    splice((eight + own).replace("2x6x", f"2x{width}x"), 2)
+
+
+@pytest.mark.parametrize(
+    "change", [("__syncthreads();\n  own = combine", "own = combine"), ("x[i * x_n] - peak) / sum", "peak) / sum")]
+)
+def test_a_kernel_that_is_wrong(tmp_path: Path, change: tuple[str, str]) -> None:
+    """Without a barrier numbers are wrong, as they may be on a GPU."""
+    model = RAGGED[: RAGGED.index("func.func @linear")]
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        splicing(emulated_cuda.spec(tmp_path, change), "cpu", "local-sync")(model, 1)
+
+
+CLAUSES = re.findall(r"^kernel (\w+)\(.*?  cuda \"([^\n]*)\"\n}", SPEC.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(("kernel", "source"), CLAUSES)
+def test_each_kernel_for_cuda_is_built(kernel: str, source: str) -> None:
+    """Compiled and, where ptxas is, assembled for a GPU; none of them was run."""
+    if cuda_compilers.find("nvcc") is None and cuda_compilers.find("nvrtc") is None:
+        pytest.skip(f"neither nvcc nor NVRTC is here ({cuda_compilers.HOW_TO_GET['nvrtc']})")
+    request = ArtifactRequest(SPEC.parent / source, (kernel,))
+    artifact = cuda.resolve(request, CudaTarget(80), Store())
+    assert f".entry {kernel}(" in artifact.path.read_text()

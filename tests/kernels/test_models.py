@@ -16,6 +16,7 @@ from onnx.reference.op_run import OpRun
 import opsplice
 from benchmarks.calling import CPU
 from benchmarks.programs import onnx_models
+from tests.kernels import emulated_cuda
 
 SPEC = Path(__file__).parents[2] / "kernels" / "opsplice_kernels" / "opsplice_kernels.splice"
 
@@ -122,15 +123,24 @@ class MatMulNBits(OpRun):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_numbers(name, tmp_path):
+    compared(*MODELS[name], SPEC, [CPU], tmp_path)
+
+
+@pytest.mark.parametrize("name", ["int8", "signed bytes"])
+def test_bytes_by_kernels_for_cuda(name, tmp_path):
     make, wanted = MODELS[name]
-    model, file = make(), tmp_path / "model.onnx"
+    compared(make, {"byte_row": wanted["byte_linear"]}, emulated_cuda.spec(tmp_path), [], tmp_path)
+
+
+def compared(make, wanted, spec, flags, folder):
+    model, file = make(), folder / "model.onnx"
     file.write_bytes(model.proto.SerializeToString())
-    program = opsplice.compile(file, [SPEC], [CPU])
+    program = opsplice.compile(file, [spec], flags)
     found = [each.kernel for each in program.report.replacements if not each.lost]
     assert {kernel: found.count(kernel) for kernel in found} == wanted, program.report
     exact = onnx_models.as_type(model, np.float32)
     (reference,) = ReferenceEvaluator(exact.proto, new_ops=[MatMulNBits]).run(None, exact.inputs)
-    got = program.run("main", *model.inputs.values())
+    got = program.run("main", *model.inputs.values(), device="local-sync")
     limit = 1e-4 if got.dtype == np.float32 else 8e-3
     np.testing.assert_allclose(got, reference, rtol=limit, atol=limit)
 

@@ -19,7 +19,7 @@ float zero_of(uint block) { return 8; }
 layout(push_constant) uniform Words { uint m, b, j, n, has_bias; };
 
 void main() {
-  uint row = gl_WorkGroupID.x, column = gl_WorkGroupID.y, k = b * j;
+  uint column = gl_WorkGroupID.x, row = gl_WorkGroupID.y, k = b * j;
   float sum = 0;
   for (uint at = thread() * 2; at < k; at += THREADS * 2) {
     uint pair = uint(w[(column * k + at) / 2]), block = column * b + at / j;

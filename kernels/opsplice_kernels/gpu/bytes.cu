@@ -1,0 +1,24 @@
+// A number of a product of bytes by a workgroup, four bytes of a row and of a column at a time.
+#include "group.cuh"
+
+// The bytes of x are unsigned unless `is_signed`. Unsigned ones are taken as signed ones 128 lower.
+extern "C" __global__ void byte_row(const int *x, const int *w, const int *sums, const float *rows,
+                                    const float *columns, const float *bias, float *out, int zero, float scale,
+                                    int is_signed, unsigned m, unsigned k, unsigned n, unsigned has_rows,
+                                    unsigned has_columns, unsigned has_bias) {
+  __shared__ int parts[THREADS / WARP];
+  unsigned column = blockIdx.x, row = blockIdx.y, flip = is_signed ? 0 : 0x80808080;
+  x += (size_t)row * (k / 4), w += (size_t)column * (k / 4);
+  int sum = 0;
+  for (unsigned at = threadIdx.x; at < k / 4; at += THREADS) sum = __dp4a((int)(x[at] ^ flip), w[at], sum);
+  for (unsigned step = WARP / 2; step; step /= 2) sum += __shfl_xor_sync(ALL, sum, step);
+  if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP] = sum;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  int above = is_signed ? -(int)(signed char)zero : 128 - (int)(unsigned char)zero;
+  float value = (float)(parts[0] + parts[1] + above * sums[column]);
+  if (has_rows) value *= rows[row];
+  if (has_columns) value *= columns[column];
+  value *= scale;
+  out[(size_t)row * n + column] = value + (has_bias ? bias[column] : 0.0f);
+}
