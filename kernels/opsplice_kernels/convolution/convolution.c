@@ -10,10 +10,13 @@
 // A 1x1 convolution of few channels and many places is a product with vectors of places instead, which leaves nothing to
 // transpose.
 //
-// Grid: (p, ceildiv(oh, 8), n); a workgroup does a panel of 32 channels by 8 rows.
+// While a panel of weights is multiplied the next one is fetched, a few lines for each channel, and so are the places that
+// a tile writes.
+//
+// Grid: (p, ceildiv(oh, 16), n); a workgroup does a panel of 32 channels by 16 rows.
 #include "../tile.h"
 
-enum { HEIGHT = 8, LENGTH = 448, DEPTH = 64, PLACES = (ROWS + LANES - 1) / LANES * LANES, AHEAD = 8 * PANEL };
+enum { HEIGHT = 16, LENGTH = 448, LINE = 16, DEPTH = 64, PLACES = (ROWS + LANES - 1) / LANES * LANES, AHEAD = 8 * PANEL };
 // Of copies: the longest piece of a row with all taps, and floats in all. A kernel has at most 2 * TAPS taps, so that these do.
 enum { SPAN = 64, TAPS = 128, PIECES = SPAN * TAPS };
 // Of products: channels at most, places at least, and what a tile of them has: vectors of places, and channels.
@@ -25,47 +28,63 @@ typedef struct {
   size_t activation, c, h, width, kh, kw, columns;  // columns: channels of this panel
   size_t sh, sw, dh, dw, top, left;
   size_t x_c, x_h, x_w, rest_c, rest_y, rest_z, out_c, out_y, out_z;
+  // The next panel, as far as it was not fetched, and how many lines of it each channel of a tile fetches.
+  const float *next, *last;
+  size_t lines;
 } layer;
 
-// Sums of places, TILE channels each, to the output: `wide` places of each of a few rows.
-static __attribute__((noinline)) void put(const layer *of, float sums[PLACES][TILE], size_t places, size_t wide,
-                                          size_t y, size_t z, size_t channel) {
-  const float *rest = of->rest ? of->rest + y * of->rest_y + z * of->rest_z : 0;
-  float *out = of->out + y * of->out_y + z * of->out_z;
+// Sums of `high` <= 2 rows of `wide` places, TILE channels each, to the output.
+static __attribute__((noinline)) void put(const layer *of, float sums[PLACES][TILE], size_t high, size_t wide, size_t y,
+                                          size_t z, size_t channel) {
+  const float *rest = of->rest ? of->rest + y * of->rest_y + z * of->rest_z + channel * of->rest_c : 0;
+  float *out = of->out + y * of->out_y + z * of->out_z + channel * of->out_c;
+  const size_t columns = of->columns - channel, places = high * wide, which = of->activation;
   if (of->out_c == 1 && (!rest || of->rest_c == 1)) {
-    for (size_t p = 0; p < places; p++)
-      for (size_t v = 0; v < TILE && channel + v < of->columns; v += LANES) {
-        size_t y = p / wide, z = p % wide, c = channel + v, count = of->columns - c;
+    for (size_t p = 0; p < places; p++) {
+      const size_t r = p >= wide;
+      const float *more = rest + r * of->rest_y + (p - r * wide) * of->rest_z;
+      float *to = out + r * of->out_y + (p - r * wide) * of->out_z;
+      UNROLL for (size_t v = 0; v < TILE; v += LANES) if (v < columns) {
         floats value = load(sums[p] + v);
-        if (rest) value += load_up_to(rest + y * of->rest_y + z * of->rest_z + c, count, 0.0f);
-        store_up_to(out + y * of->out_y + z * of->out_z + c, activated(of->activation, value), count);
+        if (rest) value += load_up_to(more + v, columns - v, 0.0f);
+        store_up_to(to + v, activated(which, value), columns - v);
       }
+    }
     return;
   }
-  int is_row = places == wide && of->out_z == 1 && (!rest || of->rest_z == 1);
-  for (size_t v = 0; v < TILE && channel + v < of->columns; v += LANES)
+  const int is_row = of->out_z == 1 && (high == 1 || of->out_y == wide) &&
+                     (!rest || (of->rest_z == 1 && (high == 1 || of->rest_y == wide)));
+  const floats lowest = splat(which == NOTHING ? -__builtin_inff() : 0.0f);
+  const floats highest = splat(which == RELU6 ? 6.0f : __builtin_inff());
+  for (size_t v = 0; v < TILE && v < columns; v += LANES)
     for (size_t start = 0; start < places; start += LANES) {
+      const float *more = rest + v * of->rest_c;
+      float *to = out + v * of->out_c;
+      const size_t count = least(LANES, places - start), lanes = columns - v;
       floats turned[LANES];
       UNROLL for (int i = 0; i < LANES; i++) turned[i] = load(sums[start + i] + v);
       transpose(turned);
+      if (is_row && (which == NOTHING || which == RELU || which == RELU6)) {
+        UNROLL for (size_t l = 0; l < LANES; l++) if (l < lanes) {
+          floats value = turned[l];
+          if (rest) value += load_up_to(more + l * of->rest_c + start, count, 0.0f);
+          store_up_to(to + l * of->out_c + start, smaller(highest, larger(lowest, value)), count);
+        }
+        continue;
+      }
       float kept[LANES][LANES] __attribute__((aligned(64)));
       UNROLL for (int l = 0; l < LANES; l++) store(kept[l], turned[l]);
-      size_t count = least(LANES, places - start), lanes = least(LANES, of->columns - channel - v);
-      for (size_t l = 0; l < lanes; l++) {
-        const float *more = rest ? rest + (channel + v + l) * of->rest_c : 0;
-        float *to = out + (channel + v + l) * of->out_c;
-        floats value = load(kept[l]);
-        if (is_row) {
-          if (rest) value += load_up_to(more + start, count, 0.0f);
-          store_up_to(to + start, activated(of->activation, value), count);
-          continue;
-        }
+      for (size_t l = 0; l < LANES && l < lanes; l++, more += of->rest_c, to += of->out_c) {
         if (rest)
-          for (size_t i = 0; i < count; i++)
-            kept[l][i] += more[(start + i) / wide * of->rest_y + (start + i) % wide * of->rest_z];
-        store(kept[l], activated(of->activation, load(kept[l])));
-        for (size_t i = 0; i < count; i++)
-          to[(start + i) / wide * of->out_y + (start + i) % wide * of->out_z] = kept[l][i];
+          for (size_t i = 0; i < count; i++) {
+            const size_t r = start + i >= wide;
+            kept[l][i] += more[r * of->rest_y + (start + i - r * wide) * of->rest_z];
+          }
+        store(kept[l], activated(which, load(kept[l])));
+        for (size_t i = 0; i < count; i++) {
+          const size_t r = start + i >= wide;
+          to[r * of->out_y + (start + i - r * wide) * of->out_z] = kept[l][i];
+        }
       }
     }
 }
@@ -78,16 +97,19 @@ typedef struct {
 
 // sums += what `channels` channels add, of the rows `from` to `to` of the filter. is_cut: the first and the last place of a
 // row may lie outside of the image, the first one's first tap at `first`; the others do not.
-INLINE void add_taps(const layer *of, const inputs in, const int is_cut, const int high, const int wide,
+INLINE void add_taps(layer *of, const inputs in, const int is_cut, const int high, const int wide,
                      floats sums[ROWS][VECTORS], const float *w, size_t channels, size_t from, size_t to,
                      ptrdiff_t first) {
   static const float zero = 0.0f;
   const ptrdiff_t across = (ptrdiff_t)((wide - 1) * of->sw);
   const size_t skipped = (of->kh - (to - from)) * of->kw * PANEL;
   const float *plane = in.x + from * in.i;
+  const float *next = of->next;
+  const size_t lines = next < of->last ? of->lines : 0;
   w += from * of->kw * PANEL;
   for (size_t c = 0; c < channels; c++, plane += in.c, w += skipped) {
     const float *row = plane;
+    for (size_t l = 0; l < lines; l++, next += LINE) __builtin_prefetch(next, 0, 2);
     for (size_t i = from; i < to; i++, row += in.i) {
       const float *x = row;
       ptrdiff_t at = first;
@@ -106,6 +128,7 @@ INLINE void add_taps(const layer *of, const inputs in, const int is_cut, const i
       }
     }
   }
+  of->next = next;
 }
 
 // What `channels` channels of a tile read: of `rows` rows of the image, `apart` from each other, `count` elements from
@@ -135,8 +158,21 @@ static __attribute__((noinline)) void gather(const layer *of, const float *plane
     }
 }
 
-// step: how far inputs of neighbouring places lie apart where that is known, else 0.
-INLINE void tile(const layer *of, const int step, const int high, const int wide, size_t y, size_t z, size_t channel) {
+// Fetches what the end of a tile's rows lies in, for each channel: the tile in front had the rest.
+INLINE void fetch_ends(const layer *of, const int high, const int wide, size_t y, size_t z, size_t channel) {
+  if (of->out_z != 1) return;
+  const size_t end = least(channel + TILE, of->columns), last = z + (size_t)wide - 1;
+  for (size_t c = channel; c < end; c++)
+    for (size_t r = y; r < y + (size_t)high; r++) {
+      __builtin_prefetch(of->out + c * of->out_c + r * of->out_y + last, 1);
+      if (of->rest) __builtin_prefetch(of->rest + c * of->rest_c + r * of->rest_y + last * of->rest_z);
+    }
+}
+
+// step: how far inputs of neighbouring places lie apart where that is known, else 0. is_point: of one tap, all inside.
+INLINE void tile(layer *of, const int is_point, const int step, const int high, const int wide, size_t y, size_t z,
+                 size_t channel) {
+  fetch_ends(of, high, wide, y, z, channel);
   floats sums[ROWS][VECTORS];
   UNROLL for (int v = 0; v < VECTORS; v++) {
     size_t c = channel + v * LANES;
@@ -149,7 +185,11 @@ INLINE void tile(const layer *of, const int step, const int high, const int wide
   const float *w = of->w + channel;
   const ptrdiff_t room = (ptrdiff_t)of->width - first - (ptrdiff_t)span, one = (ptrdiff_t)of->sw;
   const int is_whole = first >= 0 && room >= 0;
-  if ((is_whole || (step && wide > 1 && first + one >= 0 && room + one >= 0)) &&
+  if (is_point) {
+    const float *next = of->next < of->last ? of->next : 0, *x = of->x + above * (ptrdiff_t)of->x_h + first * (ptrdiff_t)of->x_w;
+    multiply_fetching(wide, sums, x, step ? (size_t)step : of->sw * of->x_w, of->x_c, w, PANEL, of->c, AHEAD, next, LINE);
+    if (next) of->next += of->c * LINE;
+  } else if ((is_whole || (step && wide > 1 && first + one >= 0 && room + one >= 0)) &&
       (high == 1 || (above >= 0 && below < rows))) {
     size_t from = 0, to = of->kh;
     while (from < to && above + (ptrdiff_t)(from * of->dh) < 0) from++;
@@ -174,40 +214,39 @@ INLINE void tile(const layer *of, const int step, const int high, const int wide
   float kept[PLACES][TILE] __attribute__((aligned(64)));
   UNROLL for (int p = 0; p < high * wide; p++) UNROLL for (int v = 0; v < VECTORS; v++)
     store(kept[p] + v * LANES, sums[p][v]);
-  put(of, kept, high * wide, wide, y, z, channel);
+  put(of, kept, high, wide, y, z, channel);
 }
 
-INLINE void row_of(const layer *of, const int step, size_t y, size_t z, size_t end, size_t channel) {
-  size_t span = of->kh * of->kw > TAPS ? SPAN / 2 : SPAN, most = least(ROWS, (span - 1) / of->sw + 1);
+INLINE void row_of(layer *of, const int is_point, const int step, size_t y, size_t z, size_t end, size_t channel) {
+  size_t span = of->kh * of->kw > TAPS ? SPAN / 2 : SPAN, most = is_point ? ROWS : least(ROWS, (span - 1) / of->sw + 1);
   for (size_t left = end - z; left > 0;) {
     size_t places = left / ((left + most - 1) / most);
-#define ROW_TILE(p) tile(of, step, 1, p, y, z, channel)
+#define ROW_TILE(p) tile(of, is_point, step, 1, p, y, z, channel)
     FOR_ROWS(places, ROW_TILE)
     z += places, left -= places;
   }
 }
 
-static void rows_by_1(const layer *of, size_t y, size_t z, size_t end, size_t channel) {
-  row_of(of, 1, y, z, end, channel);
-}
+#define ROW_BY(name, is_point, step) \
+  static void name(layer *of, size_t y, size_t z, size_t end, size_t channel) { \
+    row_of(of, is_point, step, y, z, end, channel); \
+  }
+ROW_BY(row_by_1, 0, 1)
+ROW_BY(row_by_2, 0, 2)
+ROW_BY(row_by_any, 0, 0)
+ROW_BY(points_by_1, 1, 1)
+ROW_BY(points_by_any, 1, 0)
 
-static void rows_by_2(const layer *of, size_t y, size_t z, size_t end, size_t channel) {
-  row_of(of, 2, y, z, end, channel);
-}
-
-static void rows_by_any(const layer *of, size_t y, size_t z, size_t end, size_t channel) {
-  row_of(of, 0, y, z, end, channel);
-}
-
-static void row(const layer *of, size_t y, size_t z, size_t end, size_t channel) {
+static void row(layer *of, int is_point, size_t y, size_t z, size_t end, size_t channel) {
   size_t step = of->x_w == 1 ? of->sw : 0;
-  (step == 1 ? rows_by_1 : step == 2 ? rows_by_2 : rows_by_any)(of, y, z, end, channel);
+  if (is_point) (step == 1 ? points_by_1 : points_by_any)(of, y, z, end, channel);
+  else (step == 1 ? row_by_1 : step == 2 ? row_by_2 : row_by_any)(of, y, z, end, channel);
 }
 
 #if LANES == 16
-static void two_rows_of_7(const layer *of, size_t y, size_t channel) {
-  if (of->x_w == 1 && of->sw == 1) tile(of, 1, 2, 7, y, 0, channel);
-  else tile(of, 0, 2, 7, y, 0, channel);
+static void two_rows_of_7(layer *of, size_t y, size_t channel) {
+  if (of->x_w == 1 && of->sw == 1) tile(of, 0, 1, 2, 7, y, 0, channel);
+  else tile(of, 0, 0, 2, 7, y, 0, channel);
 }
 #endif
 
@@ -254,8 +293,10 @@ static void products(const layer *of, size_t q, size_t end) {
 
 // Rows `y` to `end` of `oh` rows of `ow` places.
 static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
-  // Rows end where the next ones begin, as in a 1x1 convolution: they are one.
-  int is_flat = of.kh == 1 && of.kw == 1 && of.top == 0 && of.left == 0 && ow * of.sw == of.width &&
+  const int is_point = of.kh == 1 && of.kw == 1 && of.top == 0 && of.left == 0 && (oh - 1) * of.sh < of.h &&
+                       (ow - 1) * of.sw < of.width;
+  // Rows end where the next ones begin: they are one.
+  int is_flat = is_point && ow * of.sw == of.width &&
                 of.sh * of.x_h == ow * of.sw * of.x_w && of.out_y == ow * of.out_z &&
                 (!of.rest || of.rest_y == ow * of.rest_z);
   if (is_flat) {
@@ -267,7 +308,7 @@ static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
   }
   for (size_t channel = 0; channel < of.columns; channel += TILE) {
     if (is_flat) {
-      row(&of, 0, y * ow, end * ow, channel);
+      row(&of, is_point, 0, y * ow, end * ow, channel);
       continue;
     }
     size_t at = y;
@@ -275,7 +316,7 @@ static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
     if (ow == 7 && of.dh == 1 && of.sh <= 2 && (of.kh + of.sh) * of.kw <= TAPS && 6 * of.sw < SPAN)
       for (; at + 2 <= end; at += 2) two_rows_of_7(&of, at, channel);
 #endif
-    for (; at < end; at++) row(&of, at, 0, ow, channel);
+    for (; at < end; at++) row(&of, is_point, at, 0, ow, channel);
   }
 }
 
@@ -285,19 +326,22 @@ void opsplice_convolution(const float *x, const float *w, const float *bias, con
                           size_t ow, size_t x_n, size_t x_c, size_t x_h, size_t x_w, size_t rest_n, size_t rest_c,
                           size_t rest_h, size_t rest_w, size_t out_n, size_t out_c, size_t out_h, size_t out_w,
                           size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) {
-  (void)n, (void)p;
-  size_t first = workgroup_x * PANEL, y = workgroup_y * HEIGHT;
+  (void)n;
+  const size_t first = workgroup_x * PANEL, y = workgroup_y * HEIGHT, end = least(oh, y + HEIGHT), taps = c * kh * kw;
+  const size_t tiles = ((end - y) * ow + ROWS - 1) / ROWS * (PANEL / TILE);
+  const float *panel = w + workgroup_x * taps * PANEL, *next = panel + taps * PANEL;
   layer of = {
       x + workgroup_z * x_n,
-      w + workgroup_x * c * kh * kw * PANEL,
+      panel,
       bias ? bias + first : 0,
       rest ? rest + workgroup_z * rest_n + first * rest_c : 0,
       out + workgroup_z * out_n + first * out_c,
       activation, c, h, width, kh, kw, least(PANEL, o - first),
       sh, sw, dh, dw, top, left,
       x_c, x_h, x_w, rest_c, rest_h, rest_w, out_c, out_h, out_w,
+      next, workgroup_x + 1 < p ? next + taps * PANEL : next, (kh * kw * PANEL / LINE + tiles - 1) / tiles,
   };
-  convolve(of, oh, ow, y, least(oh, y + HEIGHT));
+  convolve(of, oh, ow, y, end);
 }
 
 // Packs a panel of a filter [o, c, kh, kw], times factor[o]. Grid: (ceildiv(o, 32)).
@@ -319,7 +363,7 @@ void opsplice_pack_filter(const float *f, float *out, size_t o, size_t c, size_t
   opsplice_scale_filter(f, 0, out, o, c, kh, kw, workgroup_x);
 }
 
-// In groups of channels, each with a filter of its own. Grid: (p, ceildiv(oh, 8), n * g).
+// In groups of channels, each with a filter of its own. Grid: (p, ceildiv(oh, 16), n * g).
 void opsplice_convolution_groups(const float *x, const float *w, const float *bias, const float *rest,
                                  size_t activation, size_t sh, size_t sw, size_t dh, size_t dw, size_t top,
                                  size_t left, float *out, size_t n, size_t g, size_t c, size_t h, size_t width,
