@@ -89,12 +89,15 @@ INLINE lanes lanes_between(ptrdiff_t low, ptrdiff_t high) {
   uint32_t begin = low <= 0 ? 0xffff : low >= LANES ? 0 : 0xffffu << low;
   return (lanes)(begin & (high >= LANES ? 0xffff : high <= 0 ? 0 : (1u << high) - 1));
 }
+// Those where `mask` is all ones.
+INLINE lanes lanes_where(ints mask) { return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask); }
 // What is there, and `rest` in other lanes, whose memory is not touched.
 INLINE floats load_lanes(const float *from, lanes there, float rest) {
   return (floats)_mm512_mask_loadu_ps((__m512)splat(rest), there, from);
 }
 #else
 typedef ints lanes;
+INLINE lanes lanes_where(ints mask) { return mask; }
 INLINE lanes lanes_between(ptrdiff_t low, ptrdiff_t high) {
   int32_t begin = low <= 0 ? 0 : low >= LANES ? LANES : (int32_t)low;
   int32_t end = high >= LANES ? LANES : high <= 0 ? 0 : (int32_t)high;
