@@ -166,8 +166,11 @@ def as_type(model: Model, kind: Any) -> Model:
     return Model(onnx.shape_inference.infer_shapes(proto), inputs)
 
 
-def quantised(model: Model, fixed: bool = False) -> Model:
-    """The same with products of bytes, as onnxruntime quantises it: dynamically, or with fixed scales everywhere."""
+def quantised(model: Model, fixed: bool = False, **form: Any) -> Model:
+    """The same with products of bytes, as onnxruntime quantises it: dynamically, or with fixed scales everywhere.
+
+    form: what its quantiser takes besides, such as `per_channel`.
+    """
     from onnxruntime import quantization
 
     samples = iter([model.inputs])
@@ -179,9 +182,9 @@ def quantised(model: Model, fixed: bool = False) -> Model:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "model.onnx"
         if fixed:
-            quantization.quantize_static(model.proto, file, Samples())
+            quantization.quantize_static(model.proto, file, Samples(), **form)
         else:
-            quantization.quantize_dynamic(model.proto, file)
+            quantization.quantize_dynamic(model.proto, file, **form)
         return Model(onnx.load(file), model.inputs)
 
 

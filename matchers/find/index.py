@@ -19,8 +19,14 @@ from opsplice.matchers.terms.terms import Apply, Reduce
 
 # Ops whose regions are other programs, or scalar code that belongs to the op itself.
 OPAQUE_REGIONS = ("linalg.", "iree_linalg_ext.", "flow.dispatch", "flow.executable", "stream.executable", "hal.")
-# The scalar op that a tensor op without a body of its own ends with.
-_ENDS_WITH = {"linalg.softmax": "arith.divf", "iree_linalg_ext.attention": "arith.addf", ARG_COMPARE: POSITION}
+# The scalar ops that a tensor op without a body of its own may end with.
+_ENDS_WITH = {
+    "linalg.softmax": ("arith.divf",),
+    "iree_linalg_ext.attention": ("arith.addf",),
+    "iree_linalg_ext.dequantize_affine": ("arith.mulf",),
+    "iree_linalg_ext.quantize_affine": ("arith.fptosi", "arith.fptoui"),
+    ARG_COMPARE: (POSITION,),
+}
 # The op that makes several dims of one.
 SPLIT = "tensor.expand_shape"
 
@@ -79,7 +85,8 @@ class Index:
 
     def _named(self, name: str) -> list[Graph]:
         """The graphs whose outermost op has the name, or a name that canonical spelling makes of it."""
-        names = dict.fromkeys((*names_of(name), *names_of(_ENDS_WITH.get(name, name))))
+        ends = (name, *_ENDS_WITH.get(name, ()))
+        names = dict.fromkeys(spelling for each in ends for spelling in names_of(each))
         found = [graph for each in names for graph in self._by_name.get(each, [])]
         return found + self._cast if name in WIDTHS else found
 
@@ -104,7 +111,7 @@ def _rank(graph: Graph) -> int | None:
 def _body_op(op: ir.Operation, number: int) -> str | None:
     """The op whose result a structured op yields; for one without a body, the op that it ends with."""
     if op.name in _ENDS_WITH:
-        return _ENDS_WITH[op.name]
+        return _ENDS_WITH[op.name][0]
     if not is_structured(op):
         return None
     structured = Structured.of(op) if number and len(op.results) > 1 else None

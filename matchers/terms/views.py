@@ -29,7 +29,7 @@ from opsplice.matchers.terms.canonical import (
     unchanged,
 )
 from opsplice.matchers.terms.loop_bodies import Body
-from opsplice.matchers.terms.ops.composite_ops import attention, softmax
+from opsplice.matchers.terms.ops.composite_ops import attention, dequantized, quantized, softmax
 from opsplice.matchers.terms.ops.constant_ops import FRONTEND_CONSTANTS, constant_of
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, compared
 from opsplice.matchers.terms.ops.reshape_ops import regrouped, reshaped
@@ -305,6 +305,9 @@ class Views:
             return None if made is None else Step(made, op)
         if name == ARG_COMPARE:
             made = compared(op, value.result_number, access.indices, self._fresh, self.resolve)
+            return None if made is None else Step(made, op)
+        if name in ("iree_linalg_ext.quantize_affine", "iree_linalg_ext.dequantize_affine"):
+            made = (quantized if name.endswith(".quantize_affine") else dequantized)(op, access.indices)
             return None if made is None else Step(made, op)
         if name in ("tensor.expand_shape", "tensor.collapse_shape"):
             return Step(regrouped(op, access.indices, self.extent), op)

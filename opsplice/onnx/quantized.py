@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import ml_dtypes
@@ -11,7 +12,6 @@ from onnx import TensorProto, helper
 
 from opsplice.onnx.node_writer import NodeWriter, attribute, input_name, wrongly_computed
 
-_INT32 = TensorProto.INT32
 _EIGHT_BIT_FLOATS = (
     TensorProto.FLOAT8E4M3FN,
     TensorProto.FLOAT8E4M3FNUZ,
@@ -25,18 +25,6 @@ WIDENED = {
     np.dtype(ml_dtypes.uint2): np.uint8,
     np.dtype(ml_dtypes.uint4): np.uint8,
 }
-
-
-def qlinear_matmul(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Exact sums of integers, scaled: IREE's own are wrong for batches of matrices."""
-    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.input
-    shapes = on.shape(a), on.shape(b)
-    if None in shapes or all(len(shape or ()) == 2 for shape in shapes) or on.shape(a_scale) not in ([], [1]):
-        return None
-    integers = [on.put("Sub", on.cast(x, _INT32), on.cast(zero, _INT32)) for x, zero in ((a, a_zero), (b, b_zero))]
-    total = on.put("Cast", on.put("MatMul", *integers), to=TensorProto.FLOAT)
-    scales = [on.cast(scale, TensorProto.FLOAT) for scale in (a_scale, b_scale, y_scale)]
-    return on.put("QuantizeLinear", on.put("Mul", total, on.put("Mul", *scales[:2])), scales[2], y_zero)
 
 
 def dequantize(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -132,11 +120,68 @@ def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
     return np.stack(parts, axis=-1).reshape(*packed.shape[:-1], -1)
 
 
-def on_dequantized(kind: str) -> Callable[[NodeWriter, onnx.NodeProto], str]:
-    """An operator on dequantised numbers."""
+def on_dequantized(kind: str, inputs: int = 1, axis: int = 0) -> Callable[[NodeWriter, onnx.NodeProto], str]:
+    """An operator on dequantised numbers, whose result is quantised. axis: that of scales, if an input has several."""
 
     def rule(on: NodeWriter, node: onnx.NodeProto) -> str:
-        inputs = [on.put("DequantizeLinear", *filter(None, node.input[at : at + 3])) for at in (0, 3)]
-        return on.put("QuantizeLinear", on.put(kind, *inputs), *filter(None, node.input[6:8]))
+        form = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+        y = on.put(kind, *(_dequantised(on, node, 3 * number, axis) for number in range(inputs)), **form)
+        return _quantised(on, node, y, 3 * inputs)
 
     return rule
+
+
+def qlinear_conv(on: NodeWriter, node: onnx.NodeProto) -> str:
+    """IREE adds the bias, which is an integer, without its scale."""
+    form = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    operands = [_dequantised(on, node, 0, 0), _dequantised(on, node, 3, 0)]
+    if bias := input_name(node, 8):
+        operands.append(_scaled(on, bias, node.input[1], node.input[4]))
+    return _quantised(on, node, on.put("Conv", *operands, **form), 6)
+
+
+def qgemm(on: NodeWriter, node: onnx.NodeProto) -> str:
+    """onnxruntime's product of quantised matrices, whose sums start at integers."""
+    form = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    operands = [_dequantised(on, node, 0, 0), _dequantised(on, node, 3, 0 if form.get("transB") else 1)]
+    if bias := input_name(node, 6):
+        alpha = on.give(np.array(form.get("alpha", 1.0), np.float32))
+        operands.append(_scaled(on, bias, node.input[1], node.input[4], alpha))
+    return _quantised(on, node, on.put("Gemm", *operands, **form), 7)
+
+
+def qlinear_concat(on: NodeWriter, node: onnx.NodeProto) -> str:
+    """onnxruntime's, with the result's scale before the inputs."""
+    parts = [_dequantised(on, node, at, 0) for at in range(2, len(node.input), 3)]
+    return _quantised(on, node, on.put("Concat", *parts, axis=attribute(node, "axis", 0)), 0)
+
+
+def qlinear_global_average_pool(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """onnxruntime's, with the channels in front."""
+    if attribute(node, "channels_last", 0):
+        return None
+    return _quantised(on, node, on.put("GlobalAveragePool", _dequantised(on, node, 0, 0)), 3)
+
+
+def _dequantised(on: NodeWriter, node: onnx.NodeProto, at: int, axis: int) -> str:
+    """The numbers that an operand stands for, behind which are its scale and its zero point, which may be left out."""
+    beside = [_single(on, name) for number in (1, 2) if (name := input_name(node, at + number))]
+    return on.put("DequantizeLinear", node.input[at], *beside, axis=axis)
+
+
+def _quantised(on: NodeWriter, node: onnx.NodeProto, y: str, at: int) -> str:
+    """By the scale and the zero point that are operands from `at` on; as it is without a scale."""
+    beside = [_single(on, name) for number in (0, 1) if (name := input_name(node, at + number))]
+    return on.put("QuantizeLinear", y, *beside) if beside else y
+
+
+def _scaled(on: NodeWriter, integers: str, *scales: str) -> str:
+    """Integers of 32 bits times all scales."""
+    product = on.put("Cast", integers, to=TensorProto.FLOAT)
+    factor = functools.reduce(lambda one, other: on.put("Mul", one, other), (_single(on, each) for each in scales))
+    return on.put("Mul", product, factor)
+
+
+def _single(on: NodeWriter, name: str) -> str:
+    """A scale or a zero point: one for the whole tensor as a scalar, as ONNX's own operators want it."""
+    return on.put("Reshape", name, on.give(np.array([], np.int64))) if on.shape(name) == [1] else name

@@ -164,6 +164,38 @@ def test_scans_are_those_of_iree() -> None:
             np.testing.assert_array_equal(ours, theirs)
 
 
+INTEGERS_AND_SCALES = """
+func.func @quantized(%x: tensor<4x6xf32>, %s: tensor<6xf32>, %z: tensor<6xi64>) -> tensor<4x6xi8> {{
+  %e = tensor.empty() : tensor<4x6xi8>
+  %r = iree_linalg_ext.quantize_affine <indexing_maps = [{all}, {last}, {last}, {all}], quant_min = 0,
+    quant_max = 255, storage_unsigned> ins(%x, %s, %z : tensor<4x6xf32>, tensor<6xf32>, tensor<6xi64>)
+    outs(%e : tensor<4x6xi8>) -> tensor<4x6xi8>
+  return %r : tensor<4x6xi8>
+}}
+func.func @numbers(%x: tensor<4x6xi8>, %s: f32, %z: tensor<6xi64>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {{
+  %e = tensor.empty() : tensor<4x6xf32>
+  %r = iree_linalg_ext.dequantize_affine <indexing_maps = [{all}, {none}, {last}, {all}], quant_min = 0,
+    quant_max = 255, input_unsigned> ins(%x, %s, %z : tensor<4x6xi8>, f32, tensor<6xi64>)
+    outs(%e : tensor<4x6xf32>) -> tensor<4x6xf32>
+  %t = iree_linalg_ext.dequantize_affine <indexing_maps = [{all}, {none}, {all}], quant_min = -128, quant_max = 127>
+    ins(%x, %s : tensor<4x6xi8>, f32) outs(%e : tensor<4x6xf32>) -> tensor<4x6xf32>
+  return %r, %t : tensor<4x6xf32>, tensor<4x6xf32>
+}}
+""".format(all="affine_map<(i, j) -> (i, j)>", last="affine_map<(i, j) -> (j)>", none="affine_map<(i, j) -> ()>")
+
+
+def test_quantising_is_that_of_iree() -> None:
+    program = opsplice.compile(INTEGERS_AND_SCALES)
+    module = ir.Module.parse(INTEGERS_AND_SCALES, context=Session().context)
+    x = np.array([*range(-12, 8), 1e9, -1e9, 0.25, 500], np.float32).reshape(4, 6) / 2
+    scale, zero = np.array([1, 0.5, 2, 0.3, 0.1, 0.01], np.float32), np.array([0, 128, 255, 3, 7, 9])
+    (bytes_,) = evaluate(module, "quantized", [x, scale, zero])
+    np.testing.assert_array_equal(bytes_, program.run("quantized", x, scale, zero))
+    given = (bytes_, np.float32(0.3), zero)
+    for ours, theirs in zip(evaluate(module, "numbers", list(given)), program.run("numbers", *given), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 TRANSPOSED = """
 func.func @f(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %zero = arith.constant 0.0 : f32

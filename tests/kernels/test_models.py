@@ -75,6 +75,15 @@ def fixed_bytes() -> onnx_models.Model:
     return graph.model(graph.op("Concat", *results, axis=0))
 
 
+def quantised_gemms() -> onnx_models.Model:
+    """With a bias and a scale for each column, as onnxruntime's quantiser writes them."""
+    graph = onnx_models.Graph()
+    x = graph.input(9, 64)
+    x = graph.op("Relu", graph.op("Gemm", x, graph.weight(64, 40), graph.weight(40, size=0.1)))
+    x = graph.op("Gemm", x, graph.weight(20, 40), graph.weight(20, size=0.1), transB=1)
+    return onnx_models.quantised(graph.model(x), fixed=True, per_channel=True)
+
+
 def halves(m: int, past: int) -> onnx_models.Model:
     return onnx_models.as_type(onnx_models.llama_layer(m, past, 64, 2, 96), np.float16)
 
@@ -92,6 +101,7 @@ MODELS = {
     "activated": (activated, {"linear_packed": 4}),
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),
     "bytes with fixed scales": (fixed_bytes, {"byte_linear_requantised": 3, "byte_linear_fixed": 3}),
+    "bytes with scales for columns": (quantised_gemms, {"byte_linear_requantised": 2}),
     "int8 bert": (
         lambda: onnx_models.quantised(onnx_models.bert_layer(9, 64, 2)),
         {"attention_rows": 1, "layernorm_rows": 2, "gelu_all": 1, "quantise_bytes": 4, "byte_linear": 6},

@@ -58,15 +58,17 @@ def test_byte_linear_with_fixed_scales(kernel, guarded, m, k, n, signed):
     w, zero, middle = random.integers(-128, 128, (k, n)).astype(np.int8), (-7 if signed else 201), (3 if signed else -9)
     panels, sums = packed(w), guarded(w.sum(0, dtype=np.int32))
     exact = (x.astype(int) - zero) @ w.astype(int)
+    columns, bias = guarded(2.0 ** random.integers(-1, 2, n).astype(np.float32)), random.integers(-99, 99, n)
+    exact, bias = exact * columns + bias, guarded((bias / 8).astype(np.float32))
     out, result, x = guarded(np.full((m, n), np.nan, np.float32)), guarded(np.zeros((m, n), other)), guarded(x)
     # A step of a power of two, so that sums lie half way between bytes.
     step = 2.0 ** np.round(np.log2(np.abs(exact).max() / 200))
     for place in np.ndindex(len(panels), -(-m // 252)):
-        sizes, point = (m, k, len(panels), k // 4, n, *place), ctypes.c_int64(zero)
-        given = (x, panels, sums, 0.5, 0.25, point, ctypes.c_int32(signed))
+        sizes, form = (m, k, len(panels), k // 4, n, *place), (ctypes.c_int32(zero), ctypes.c_int32(signed))
+        given = (x, panels, sums, columns, bias, 0.5, 0.25, *form)
         kernel("quantised/linear.c", "opsplice_byte_linear_fixed")(*given, out, *sizes)
         kernel("quantised/linear.c", "opsplice_byte_linear_requantised")(
-            *(*given, step / 8, ctypes.c_int64(middle), ctypes.c_int32(not signed), result, *sizes)
+            *(*given, step / 8, float(middle), ctypes.c_int32(not signed), result, *sizes)
         )
     np.testing.assert_array_equal(out, exact * 0.125)
     np.testing.assert_array_equal(result, np.clip(np.round(exact / step) + middle, low, high))

@@ -93,6 +93,32 @@ def test_operators_on_quantised_numbers():
     check(model, {**feed, "x": floats(3, 6)}, steps=1)
 
 
+def test_operators_of_onnxruntime_on_quantised_numbers():
+    """With biases that are integers, scales for each channel, and scales with one element, as its quantiser writes."""
+    constants = {
+        "s": scale(0.02), "z": np.uint8(113), "s1": np.array([0.02], np.float32), "ys": scale(0.1), "yz": np.uint8(118),
+        "k": integers(np.int8, 4, 3, 3, 3), "ks": abs(floats(4)) * 0.02, "kz": np.zeros(4, np.int8),
+        "kb": integers(np.int32, 4) // 2**20, "b": integers(np.int8, 36, 5), "bs": abs(floats(5)) * 0.02,
+        "bz": np.zeros(5, np.int8), "bb": integers(np.int32, 5) // 2**20, "flat": np.array([1, 36]),
+        "bt": integers(np.int8, 5, 5), "ws": scale(0.03), "wz": np.int8(0),
+    }  # fmt: skip
+    own = {"domain": "com.microsoft"}
+    nodes = [
+        node("QLinearConv", "i s z k ks kz ys yz kb", "c", pads=[1, 1, 1, 1]),
+        node("QLinearConcat", "ys yz c ys yz c s z", "cc", axis=2, **own),
+        node("QLinearSigmoid", "c ys yz s z", "cs", **own),
+        node("QLinearLeakyRelu", "c ys yz s z", "cr", alpha=0.1, **own),
+        node("QLinearGlobalAveragePool", "c ys yz s z", "p", channels_last=0, **own),
+        node("Reshape", "c flat", "f"),
+        node("QGemm", "f s1 z b bs bz bb ys yz", "g", alpha=0.5, **own),
+        node("QGemm", "g ys yz bt ws wz bb", "h", transB=1, **own),
+    ]  # fmt: skip
+    outputs = {"c": (U8, [1, 4, 3, 3]), "cc": (U8, [1, 4, 6, 3]), "cs": (U8, [1, 4, 3, 3]), "cr": (U8, [1, 4, 3, 3])}
+    outputs |= {"p": (U8, [1, 4, 1, 1]), "g": (U8, [1, 5]), "h": [1, 5]}
+    model = make_model(nodes, {"i": (U8, [1, 3, 3, 3])}, outputs, constants, domains=CONTRIB)
+    check(model, {"i": integers(np.uint8, 1, 3, 3, 3)}, 1e-3, steps=1)
+
+
 def test_scales_for_blocks_and_integers_of_16_bits():
     constants = {
         "w4": integers(np.int8, 32, 6) // 16, "s4": abs(floats(2, 6)), "z4": integers(np.int8, 2, 6) // 16,

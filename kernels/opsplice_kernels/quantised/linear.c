@@ -140,20 +140,22 @@ void opsplice_byte_linear(const uint8_t *x, const int8_t *w, const int32_t *sums
   byte_linear(&of, x, w, sums, is_signed ? zero : (uint8_t)zero, is_signed, workgroup_x, workgroup_y);
 }
 
-void opsplice_byte_linear_fixed(const uint8_t *x, const int8_t *w, const int32_t *sums, float x_scale, float w_scale,
-                                int64_t zero, int32_t is_signed, float *out, size_t m, size_t k, size_t p, size_t k4,
-                                size_t n, size_t workgroup_x, size_t workgroup_y) {
+void opsplice_byte_linear_fixed(const uint8_t *x, const int8_t *w, const int32_t *sums, const float *columns,
+                                const float *bias, float x_scale, float w_scale, int32_t zero, int32_t is_signed,
+                                float *out, size_t m, size_t k, size_t p, size_t k4, size_t n, size_t workgroup_x,
+                                size_t workgroup_y) {
   (void)p;
-  product of = {.scale = x_scale * w_scale, .m = m, .k = k, .k4 = k4, .n = n, .out = out};
-  byte_linear(&of, x, w, sums, (int32_t)zero, is_signed, workgroup_x, workgroup_y);
+  product of = {.columns = columns, .bias = bias, .scale = x_scale * w_scale, .m = m, .k = k, .k4 = k4, .n = n, .out = out};
+  byte_linear(&of, x, w, sums, zero, is_signed, workgroup_x, workgroup_y);
 }
 
-void opsplice_byte_linear_requantised(const uint8_t *x, const int8_t *w, const int32_t *sums, float x_scale,
-                                      float w_scale, int64_t zero, int32_t is_signed, float step, int64_t middle,
-                                      int32_t is_out_signed, uint8_t *bytes, size_t m, size_t k, size_t p, size_t k4,
-                                      size_t n, size_t workgroup_x, size_t workgroup_y) {
+void opsplice_byte_linear_requantised(const uint8_t *x, const int8_t *w, const int32_t *sums, const float *columns,
+                                      const float *bias, float x_scale, float w_scale, int32_t zero,
+                                      int32_t is_signed, float step, float middle, int32_t is_out_signed, uint8_t *bytes,
+                                      size_t m, size_t k, size_t p, size_t k4, size_t n, size_t workgroup_x,
+                                      size_t workgroup_y) {
   (void)p;
-  product of = {.scale = x_scale * w_scale, .m = m, .k = k, .k4 = k4, .n = n, .bytes = bytes, .step = step,
-                .middle = (float)middle, .low = is_out_signed ? -128.0f : 0.0f};
-  byte_linear(&of, x, w, sums, (int32_t)zero, is_signed, workgroup_x, workgroup_y);
+  product of = {.columns = columns, .bias = bias, .scale = x_scale * w_scale, .m = m, .k = k, .k4 = k4, .n = n, .bytes = bytes,
+                .step = step, .middle = middle, .low = is_out_signed ? -128.0f : 0.0f};
+  byte_linear(&of, x, w, sums, zero, is_signed, workgroup_x, workgroup_y);
 }

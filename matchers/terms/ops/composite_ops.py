@@ -1,4 +1,4 @@
-"""Ops that stand for several: softmax and attention, as terms."""
+"""Ops that stand for several: softmax, attention, and numbers made integers and back, as terms."""
 
 from __future__ import annotations
 
@@ -95,3 +95,54 @@ def attention(op: ir.Operation, indices: tuple[Index, ...], fresh: Callable[[int
     product = Apply("arith.mulf", (weight, element(2, {**loops, along: index})), (), kind)
     total = Reduce("arith.addf", (index,), product) if isinstance(index, Loop) else product
     return total if made == kind else Apply("arith.truncf", (total,), (), made)
+
+
+def dequantized(op: ir.Operation, indices: tuple[Index, ...]) -> Term | None:
+    """`mulf(sitofp(subi(x, zero)), scale)` in i32, which holds integers of 16 bits; no `subi` without zero point."""
+    made = _integer_beside(op, indices, op.operands[0], "input_unsigned")
+    if made is None:
+        return None
+    (x, scale, *zero), is_unsigned, bits = made
+    number: Term = x
+    if bits < 32:
+        number = Apply("arith.extui" if is_unsigned else "arith.extsi", (x,), (), "i32")
+    elif is_unsigned or zero:
+        return None
+    if zero:
+        number = Apply("arith.subi", (number, Apply("arith.trunci", (zero[0],), (), "i32")), (), "i32")
+    kind = element_type(op.results[0])
+    return Apply("arith.mulf", (Apply("arith.sitofp", (number,), (), kind), scale), (), kind)
+
+
+def quantized(op: ir.Operation, indices: tuple[Index, ...]) -> Term | None:
+    """`fptosi(clamp(addf(roundeven(divf(x, scale)), zero)))`; without zero point no `addf`."""
+    made = _integer_beside(op, indices, op.results[0], "storage_unsigned")
+    if made is None:
+        return None
+    (x, scale, *zero), is_unsigned, _ = made
+    kind = element_type(op.operands[0])
+    value: Term = Apply("math.roundeven", (Apply("arith.divf", (x, scale), (), kind),), (), kind)
+    if zero:
+        value = Apply("arith.addf", (value, Apply("arith.sitofp", (zero[0],), (), kind)), (), kind)
+    for name, limit in (("maximumf", "quant_min"), ("minimumf", "quant_max")):
+        bound = Constant(float(ir.IntegerAttr(op.attributes[limit]).value), kind)
+        value = Apply(f"arith.{name}", (value, bound), (), kind)
+    return Apply("arith.fptoui" if is_unsigned else "arith.fptosi", (value,), (), element_type(op.results[0]))
+
+
+def _integer_beside(
+    op: ir.Operation, indices: tuple[Index, ...], integers: ir.Value, unsigned: str
+) -> tuple[tuple[Access, ...], bool, int] | None:
+    """What such an op reads: numbers, scales, and zero points if any; whether its integers are unsigned; their bits."""
+    maps = [ir.AffineMapAttr(m).value for m in ir.ArrayAttr(op.attributes["indexing_maps"])]
+    bits = vocabulary.bits(element_type(integers))
+    if len(maps) not in (3, 4) or len(maps) != len(op.operands) or bits not in (8, 16, 32):
+        return None
+    floats = {element_type(v) for v in (op.operands[0], op.operands[1], op.results[0])} - {element_type(integers)}
+    if len(floats) != 1 or any(element_type(v) != "i64" for v in list(op.operands)[2:-1]):
+        return None
+    operands = tuple(map(Operand.of, op.operands, maps))
+    loops = loops_of_output(operands[-1].map, indices)
+    if loops is None:
+        return None
+    return tuple(each.at(loops) for each in operands[:-1]), unsigned in op.attributes, bits

@@ -358,6 +358,39 @@ def test_softmax_over_another_axis_is_another_computation(find):
     assert find(payload, SOFTMAX).count == 0
 
 
+BYTES = """pattern p(x: tensor<m x n x i8>, scale: tensor<n x f32>, zero: i32 = 0) {
+  wide = extui(x) : i32
+  mulf(sitofp(wide | subi(wide, zero)) : f32, broadcast[n -> m n](scale))
+}"""
+ROUNDED = """pattern p(x: tensor<m x n x f32>, scale: f32, zero: f32 = 0.0) {
+  whole = roundeven(divf(x, scale))
+  fptoui(minimumf(maximumf(whole | addf(whole, zero), 0.0), 255.0)) : i8
+}"""
+AFFINE = """
+  func.func @f(%x: tensor<4x8x{taken}>, %s: {scale}) -> tensor<4x8x{made}> {{
+    %z = arith.constant 7 : i64
+    %e = tensor.empty() : tensor<4x8x{made}>
+    %r = iree_linalg_ext.{op}_affine <indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> {at}>,
+      {zero}affine_map<(i, j) -> (i, j)>], quant_min = {limits}> ins(%x, %s{given} : tensor<4x8x{taken}>, {scale}{kind})
+      outs(%e : tensor<4x8x{made}>) -> tensor<4x8x{made}>
+    return %r : tensor<4x8x{made}>
+  }}"""
+WITH_ZERO = {"zero": "affine_map<(i, j) -> ()>, ", "given": ", %z", "kind": ", i64"}
+WITHOUT_ZERO = {"zero": "", "given": "", "kind": ""}
+TO_FLOATS = {"op": "dequantize", "taken": "i8", "made": "f32", "scale": "tensor<8xf32>", "at": "(j)"}
+TO_BYTES = {"op": "quantize", "taken": "f32", "made": "i8", "scale": "f32", "at": "()"}
+
+
+@pytest.mark.parametrize(("zero", "number"), [(WITH_ZERO, 7), (WITHOUT_ZERO, 0)])
+def test_quantising_ops_are_their_formulas(find, zero, number):
+    unsigned = AFFINE.format(**TO_FLOATS, **zero, limits="0, quant_max = 255, input_unsigned")
+    assert find(unsigned, BYTES).inputs.get("zero", 0) == number
+    assert find(AFFINE.format(**TO_FLOATS, **zero, limits="-128, quant_max = 127"), BYTES).count == 0
+    unsigned = AFFINE.format(**TO_BYTES, **zero, limits="0, quant_max = 255, storage_unsigned")
+    assert find(unsigned, ROUNDED).count == 1
+    assert find(AFFINE.format(**TO_BYTES, **zero, limits="-128, quant_max = 127"), ROUNDED).count == 0
+
+
 # ---- broadcasts and units --------------------------------------------------------------------------------------------
 
 SHIFT = "pattern p(x: tensor<m x n x f32>, b: tensor<n x f32>) { addf(x, broadcast[n -> m n](b)) }"
