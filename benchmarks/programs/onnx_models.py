@@ -336,6 +336,8 @@ MODELS: dict[str, Callable[[], Model]] = {
     "conv 7x7 stride 2 3 to 64 at 224": lambda: conv(3, 224, 64, 7, 2),
     "conv 3x3 512 at 7": lambda: conv(512, 7, 512, 3),
     "conv 1x1 96 to 576 at 14": lambda: conv(96, 14, 576, 1),
+    "int8 conv 3x3 64 at 56": lambda: quantised(conv(64, 56, 64, 3), fixed=True, per_channel=True),
+    "int8 conv 1x1 96 to 576 at 14": lambda: quantised(conv(96, 14, 576, 1), fixed=True, per_channel=True),
     "depthwise 3x3 144 at 56": lambda: conv(144, 56, 144, 3, 1, 144),
     "depthwise 3x3 stride 2 96 at 112": lambda: conv(96, 112, 96, 3, 2, 96),
     "BERT layer, 128 rows": bert_layer,
@@ -346,5 +348,7 @@ MODELS: dict[str, Callable[[], Model]] = {
     "f16 llama layer, prefill of 128": lambda: as_type(llama_layer(128, 0), np.float16),
     "f16 llama layer, decode behind 512": lambda: as_type(llama_layer(1, 512), np.float16),
     "ResNet-18 at 224": resnet18,
+    "int8 ResNet-18, fixed scales": lambda: quantised(resnet18(), fixed=True),
+    "int8 ResNet-18, scales for channels": lambda: quantised(resnet18(), fixed=True, per_channel=True),
     "MobileNetV2 at 224": mobilenet_v2,
 }

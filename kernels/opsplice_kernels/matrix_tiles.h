@@ -41,15 +41,17 @@ static inline int begin_matrices(void) {
 static inline void end_matrices(void) { _tile_release(); }
 
 // sums[i * PANEL + c] = start[c] + the products of `bytes` of x's row i, from `first` on for i < 16 and from `second` on for
-// the others, with w, as [bytes / 4][PANEL][4 bytes]. Words of sums and start are i32 or f32, as `kind` says.
+// the others, with w, as [bytes / 4][PANEL][4 bytes]; in `runs`, each of which is `apart` bytes behind the one before in x,
+// and next to it in w. Words of sums and start are i32 or f32, as `kind` says.
 INLINE void multiply_matrices(const int kind, const void *first, const void *second, size_t row_bytes, const void *w,
-                              size_t bytes, const void *start, void *sums) {
+                              size_t bytes, size_t runs, size_t apart, const void *start, void *sums) {
   const char *above = first, *below = second, *weights = w;
   _tile_loadd(0, start, 0);
   _tile_loadd(1, (const char *)start + MATRIX_BYTES, 0);
   _tile_loadd(2, start, 0);
   _tile_loadd(3, (const char *)start + MATRIX_BYTES, 0);
 #define MATRIX_STEPS(multiply) \
+  for (size_t run = 0; run < runs; run++, above += apart, below += apart) \
   for (size_t i = 0; i < bytes; i += MATRIX_BYTES, weights += MATRIX_ROWS * 4 * PANEL) { \
     _tile_loadd(4, above + i, row_bytes); \
     _tile_loadd(6, weights, 4 * PANEL); \

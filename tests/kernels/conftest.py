@@ -27,7 +27,8 @@ LEVELS = {
         ("avx512f", "fma", "amx_tile", "amx_int8", "amx_bf16"),
     ),
 }
-# What products of bytes need besides, as the compiler and as Linux calls it.
+PRODUCTS_OF_BYTES = ("quantised/linear.c", "quantised/convolution.c")
+# What these need besides, as the compiler and as Linux calls it.
 VNNI = {
     "avx2": ("-mavxvnni", "avx_vnni"),
     "avx512": ("-mavx512vnni", "avx512_vnni"),
@@ -69,7 +70,7 @@ def build(source: str, level: str) -> Path:
     if compiler is None:
         pytest.skip("there is no C compiler")
     flags, needed = LEVELS[level]
-    if source == "quantised/linear.c":
+    if source in PRODUCTS_OF_BYTES:
         flag, feature = VNNI[level]
         flags, needed = [*flags, flag], (*needed, feature)
     if missing := set(needed) - _features():

@@ -84,6 +84,17 @@ def quantised_gemms() -> onnx_models.Model:
     return onnx_models.quantised(graph.model(x), fixed=True, per_channel=True)
 
 
+def quantised_convs(per_channel: bool) -> onnx_models.Model:
+    """Some of bytes with bytes behind, and one whose numbers are f32."""
+    graph = onnx_models.Graph()
+    x = graph.op("Relu", graph.conv(graph.input(2, 3, 20, 18), 3, 40, 3, 2))
+    x = graph.conv(graph.op("Relu", graph.conv(x, 40, 64, 1)), 64, 20, 3)
+    model = onnx_models.quantised(graph.model(x), fixed=True, per_channel=per_channel)
+    del model.proto.graph.node[-2:]  # the last numbers are not quantised
+    model.proto.graph.output[0].name = model.proto.graph.node[-1].output[0]
+    return model
+
+
 def halves(m: int, past: int) -> onnx_models.Model:
     return onnx_models.as_type(onnx_models.llama_layer(m, past, 64, 2, 96), np.float16)
 
@@ -102,6 +113,14 @@ MODELS = {
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),
     "bytes with fixed scales": (fixed_bytes, {"byte_linear_requantised": 3, "byte_linear_fixed": 3}),
     "bytes with scales for columns": (quantised_gemms, {"byte_linear_requantised": 2}),
+    "convolutions of bytes": (
+        lambda: quantised_convs(False),
+        {"byte_convolution_requantised": 2, "byte_convolution": 1},
+    ),
+    "convolutions of bytes with scales for channels": (
+        lambda: quantised_convs(True),
+        {"byte_convolution_requantised": 2, "byte_convolution": 1},
+    ),
     "int8 bert": (
         lambda: onnx_models.quantised(onnx_models.bert_layer(9, 64, 2)),
         {"attention_rows": 1, "layernorm_rows": 2, "gelu_all": 1, "quantise_bytes": 4, "byte_linear": 6},

@@ -100,6 +100,81 @@ def test_a_process_that_may_not_use_amx():
     subprocess.run([sys.executable, "-c", WITHOUT_PERMISSION, str(library)], check=True)
 
 
+def packed_filter(f: np.ndarray) -> np.ndarray:
+    o, c, kh, kw = f.shape
+    panels, words = -(-o // 32), -(-c // 4)
+    wide = np.zeros((panels * 32, words * 4, kh, kw), np.int8)
+    wide[:o, :c] = f
+    return wide.reshape(panels, 32, words, 4, kh, kw).transpose(0, 4, 5, 2, 1, 3).copy()
+
+
+def convolved(x: np.ndarray, f: np.ndarray, strides, dilations, before, size) -> np.ndarray:
+    """Exact sums of integers, of an image [n, c, h, w] with zeros around it."""
+    out = np.zeros((len(x), len(f), *size), int)
+    reach = [s * (n - 1) + 1 for s, n in zip(strides, size, strict=True)]
+    for i, j in np.ndindex(f.shape[2:]):
+        at = [tap * step for tap, step in zip((i, j), dilations, strict=True)]
+        ends = [a + r for a, r in zip(at, reach, strict=True)]
+        wide = np.zeros(
+            (*x.shape[:2], *(max(e, b + n) for e, b, n in zip(ends, before, x.shape[2:], strict=True))), int
+        )
+        wide[:, :, before[0] : before[0] + x.shape[2], before[1] : before[1] + x.shape[3]] = x
+        part = wide[:, :, at[0] : ends[0] : strides[0], at[1] : ends[1] : strides[1]]
+        out += np.einsum("nchw,oc->nohw", part, f[:, :, i, j].astype(int))
+    return out
+
+
+# The shape of x, channels and filter, strides, dilations, zeros before and behind.
+CONVOLUTIONS = [
+    ((1, 3, 11, 9), (5, 7, 3), (2, 2), (1, 1), (3, 1, 2, 1)),
+    ((2, 20, 9, 35), (33, 3, 3), (1, 1), (2, 3), (2, 3, 1, 4)),
+    ((1, 64, 7, 7), (40, 3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+    ((1, 128, 33, 20), (33, 1, 3), (2, 1), (1, 1), (0, 1, 0, 0)),
+    ((1, 68, 5, 13), (260, 1, 1), (1, 1), (1, 1), (0, 0, 0, 0)),
+    ((1, 256, 12, 40), (33, 3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),  # more than is copied at once
+    ((1, 1024, 3, 9), (8, 3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+]
+
+
+@of_bytes
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize(("shape", "filters", "strides", "dilations", "around"), CONVOLUTIONS)
+def test_byte_convolution(kernel, guarded, shape, filters, strides, dilations, around, signed):
+    """To f32, and to bytes of the other kind; what is outside of the image is the zero point."""
+    random, (n, c), (o, kh, kw) = np.random.default_rng(0), shape[:2], filters
+    kind, other = (np.int8, np.uint8) if signed else (np.uint8, np.int8)
+    x, zero, middle = (
+        random.integers(0, 256, shape, np.uint8).view(kind),
+        (-7 if signed else 201),
+        (3 if signed else -9),
+    )
+    f = random.integers(-128, 128, (o, c, kh, kw)).astype(np.int8)
+    sizes = zip(shape[2:], (kh, kw), strides, dilations, around[:2], around[2:], strict=True)
+    size = [(full + a + b - d * (taps - 1) - 1) // s + 1 for full, taps, s, d, a, b in sizes]
+    exact = convolved(x.astype(int) - zero, f, strides, dilations, around[:2], size)
+    columns, bias = 2.0 ** random.integers(-1, 2, o).astype(np.float32), random.integers(-99, 99, o)
+    exact = exact * columns[:, None, None] + bias[:, None, None]
+    out, result = guarded(np.full(exact.shape, np.nan, np.float32)), guarded(np.zeros(exact.shape, other))
+    step = 2.0 ** np.round(np.log2(np.abs(exact).max() / 200))
+    words = packed_filter(f)
+    given = [
+        *map(guarded, (x, words, f.sum((1, 2, 3), dtype=np.int32), columns, (bias / 8).astype(np.float32))),
+        0.5,
+        0.25,
+    ]
+    given += [ctypes.c_int32(zero), ctypes.c_int32(signed)]
+    form, dims = (*strides, *dilations, *around[:2]), (*shape, len(words), kh, kw, -(-c // 4), o, *size)
+    rounding = (step / 8, float(middle), ctypes.c_int32(not signed))
+    for place in np.ndindex(-(-len(words) // 8), -(-size[0] // 8), n):
+        kernel("quantised/convolution.c", "opsplice_byte_convolution")(*given, *form, out, *dims, *place)
+        kernel("quantised/convolution.c", "opsplice_byte_convolution_requantised")(
+            *(*given, *rounding, *form, result, *dims, *place)
+        )
+    np.testing.assert_array_equal(out, exact * 0.125)
+    limits = np.iinfo(other)
+    np.testing.assert_array_equal(result, np.clip(np.round(exact / step) + middle, limits.min, limits.max))
+
+
 def packed_nibbles(w: np.ndarray) -> np.ndarray:
     n, blocks, block = w.shape
     panels = -(-n // 32)

@@ -75,7 +75,7 @@ static void half_matrices(const epilogue *by, const uint16_t *x, size_t k, const
   for (size_t i = 0; i < rows; i += 2 * MATRIX_ROWS) {
     // The last ones again, where fewer are left.
     size_t first = row + least(i, rows - MATRIX_ROWS), second = row + least(i + MATRIX_ROWS, rows - MATRIX_ROWS);
-    multiply_matrices(BF16_BY_BF16, x + first * k, x + second * k, 2 * k, w, 2 * k, start, sums);
+    multiply_matrices(BF16_BY_BF16, x + first * k, x + second * k, 2 * k, w, 2 * k, 1, 0, start, sums);
     finish(BF16, by, sums, out, first, MATRIX_ROWS);
     finish(BF16, by, sums + MATRIX_ROWS * PANEL, out, second, MATRIX_ROWS);
   }

@@ -4,27 +4,13 @@
 // sums[n] the sum over k of w. rows, columns and bias may be null. k is a multiple of 4. Or back to bytes, as QuantizeLinear
 // of ONNX: out[m, n] = round(that / step) + middle within the numbers of a byte.
 //
-// The tile is that of f32, but each step multiplies four bytes of k at once, which needs VNNI. With AMX, 16 rows and more
-// of a k that 64 divides are multiplied in its registers where the system gives them.
+// With AMX, 16 rows and more of a k that 64 divides are multiplied in its registers where the system gives them.
 //
 // Grid: (p, ceildiv(m, 252)); a workgroup does a panel of 32 columns by 252 rows.
+#include "../byte_tile.h"
 #include "../matrix_tiles.h"
-#include "../tile.h"
 
 enum { SHARE = 252 };
-
-typedef uint8_t bytes_anywhere __attribute__((vector_size(LANES), aligned(1), may_alias));
-
-// sum + the products of four unsigned bytes with four signed ones, in each lane.
-#if LANES == 16
-INLINE ints dot(ints sum, ints bytes, ints weights) {
-  return (ints)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)bytes, (__m512i)weights);
-}
-#elif LANES == 8
-INLINE ints dot(ints sum, ints bytes, ints weights) {
-  return (ints)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)bytes, (__m256i)weights);
-}
-#endif
 
 typedef struct {
   const float *rows, *columns, *bias;
@@ -32,21 +18,12 @@ typedef struct {
   size_t m, k, k4, n;
   float *out;
   uint8_t *bytes;  // instead of `out`
-  float step, middle, low;
+  rounding by;
 } product;
 
-INLINE ints load_whole(const void *from) { return *(const ints_anywhere *)from; }
-
 INLINE void finish(const product *of, floats value, size_t at, size_t count) {
-  if (of->out) {
-    store_up_to(of->out + at, value, count);
-    return;
-  }
-  value = smaller(splat(1024.0f), larger(splat(-1024.0f), value / of->step));
-  value = (value + 12582912.0f) - 12582912.0f + of->middle;  // to the nearest, to the even one of two
-  ints whole = __builtin_convertvector(smaller(splat(of->low + 255.0f), larger(splat(of->low), value)), ints);
-  if (count >= LANES) *(bytes_anywhere *)(of->bytes + at) = __builtin_convertvector(whole, bytes_anywhere);
-  else UNROLL for (size_t l = 0; l < LANES; l++) if (l < count) of->bytes[at + l] = (uint8_t)whole[l];
+  if (of->out) store_up_to(of->out + at, value, count);
+  else store_as_bytes(of->bytes + at, value, of->by, count);
 }
 
 // The sums of `rows` rows, `step` vectors apart, from one column on.
@@ -67,19 +44,7 @@ INLINE void byte_tile(const int rows, const int is_signed, const product *of, co
   ints sums[ROWS][VECTORS];
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++)
     sums[p][v] = load_whole(start + v * LANES);
-  for (size_t i = 0; i < of->k; i += 4, w += 4 * PANEL) {
-    ints weights[VECTORS];
-    __builtin_prefetch(later, 0, 2);
-    later += step;
-    UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load_whole(w + 4 * v * LANES);
-    UNROLL for (int p = 0; p < rows; p++) {
-      int32_t word;
-      __builtin_memcpy(&word, x + (size_t)p * of->k + i, 4);
-      ints bytes = word - (ints){0};
-      if (is_signed) bytes ^= (int32_t)0x80808080;  // signed + 128
-      UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] = dot(sums[p][v], bytes, weights[v]);
-    }
-  }
+  multiply_bytes(rows, is_signed, sums, x, of->k, w, of->k, later, step);
   UNROLL for (int v = 0; v < VECTORS; v++) scale_back(rows, of, &sums[0][v], VECTORS, row, column + v * LANES);
 }
 
@@ -91,8 +56,8 @@ static void byte_matrices(const product *of, const uint8_t *x, const int8_t *w, 
     // The last ones again, where fewer are left.
     size_t first = row + least(i, rows - MATRIX_ROWS), second = row + least(i + MATRIX_ROWS, rows - MATRIX_ROWS);
     const uint8_t *above = x + first * of->k, *below = x + second * of->k;
-    if (is_signed) multiply_matrices(S8_BY_S8, above, below, of->k, w, of->k, start, sums);
-    else multiply_matrices(U8_BY_S8, above, below, of->k, w, of->k, start, sums);
+    if (is_signed) multiply_matrices(S8_BY_S8, above, below, of->k, w, of->k, 1, 0, start, sums);
+    else multiply_matrices(U8_BY_S8, above, below, of->k, w, of->k, 1, 0, start, sums);
     UNROLL for (int v = 0; v < PANEL / LANES; v++) {
       scale_back(MATRIX_ROWS, of, &sums[0][v], PANEL / LANES, first, column + v * LANES);
       scale_back(MATRIX_ROWS, of, &sums[MATRIX_ROWS][v], PANEL / LANES, second, column + v * LANES);
@@ -156,6 +121,6 @@ void opsplice_byte_linear_requantised(const uint8_t *x, const int8_t *w, const i
                                       size_t workgroup_y) {
   (void)p;
   product of = {.columns = columns, .bias = bias, .scale = x_scale * w_scale, .m = m, .k = k, .k4 = k4, .n = n, .bytes = bytes,
-                .step = step, .middle = middle, .low = is_out_signed ? -128.0f : 0.0f};
+                .by = {step, middle, is_out_signed ? -128.0f : 0.0f}};
   byte_linear(&of, x, w, sums, zero, is_signed, workgroup_x, workgroup_y);
 }

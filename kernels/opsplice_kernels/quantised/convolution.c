@@ -1,0 +1,276 @@
+// Convolutions of bytes that stand for numbers, in NCHW, with any filter, stride, dilation and padding:
+//   out[n, o, y, z] = scale * columns[o] * (the sum of (x[n, c, sh y + dh i - top, sw z + dw j - left] - zero)
+//                     * w[o, c, i, j]) + bias[o],
+// where x is `zero` outside of the image, w is [o / 32][kh][kw][c / 4][32][4], the last panel and the last four channels
+// filled up with zeros, and sums[o] the sum of all w of o. columns and bias may be null. Or the same as bytes again.
+//
+// A workgroup does 8 rows by 8 panels of 32 channels, strip by strip: it copies the piece of the image that a strip needs,
+// with its zeros around, channels last, so that four of them are a word and a stride is only an address. Signed bytes
+// become unsigned ones, greater by 128. Sums are transposed at the end, as the image has its channels first. AMX multiplies
+// 16 places and more, where 64 divides the bytes of a row of the filter and the system gives its registers.
+//
+// Grid: (ceildiv(p, 8), ceildiv(oh, 8), n).
+#include "../byte_tile.h"
+#include "../matrix_tiles.h"
+
+enum { HEIGHT = 8, PANELS = 8, ROOM = 64 * 1024, BLOCK = 16, PLACES = 64 };
+
+typedef uint8_t block __attribute__((vector_size(BLOCK)));
+typedef uint8_t block_anywhere __attribute__((vector_size(BLOCK), aligned(1), may_alias));
+
+typedef struct {
+  const uint8_t *x, *end;  // an image, and where all images end
+  const int8_t *w;
+  const int32_t *sums;
+  const float *columns, *bias;
+  float *out;
+  uint8_t *bytes;  // instead of `out`
+  rounding by;
+  float scale;
+  int32_t zero, flip;  // flip: what makes bytes unsigned
+  int has_matrices;
+  size_t c, h, width, kh, kw, c4, o, oh, ow, sh, sw, dh, dw, top, left;
+} layer;
+
+// A piece of the image, channels last: `rows` by `wide` places of `of->c4` words.
+typedef struct {
+  uint8_t *bytes;
+  ptrdiff_t top, left;  // where it begins in the image, which may lie outside
+  size_t rows, wide;
+} piece;
+
+#define EACH_OF_BLOCK(F) \
+  F(0), F(1), F(2), F(3), F(4), F(5), F(6), F(7)
+#define LOW_BYTES(i) i, BLOCK + i
+#define HIGH_BYTES(i) BLOCK / 2 + i, BLOCK + BLOCK / 2 + i
+INLINE void transpose_block(block rows[BLOCK]) {
+  UNROLL for (int round = 0; round < 4; round++) {
+    block next[BLOCK];
+    UNROLL for (int i = 0; i < BLOCK / 2; i++) {
+      next[2 * i] = __builtin_shufflevector(rows[i], rows[i + BLOCK / 2], EACH_OF_BLOCK(LOW_BYTES));
+      next[2 * i + 1] = __builtin_shufflevector(rows[i], rows[i + BLOCK / 2], EACH_OF_BLOCK(HIGH_BYTES));
+    }
+    UNROLL for (int i = 0; i < BLOCK; i++) rows[i] = next[i];
+  }
+}
+
+// The first `count` of BLOCK bytes, those behind them if they are there.
+INLINE block load_block(const uint8_t *from, size_t count, const uint8_t *end) {
+  if (from + BLOCK <= end) return *(const block_anywhere *)from;
+  block value = {0};
+  for (size_t i = 0; i < count; i++) value[i] = from[i];
+  return value;
+}
+
+// `count` places of a row of the image from x on, channels last.
+static void turn(const layer *of, const uint8_t *x, size_t count, uint8_t *to) {
+  const size_t plane = of->h * of->width, pixel = 4 * of->c4;
+  const block flip = (uint8_t)of->flip - (block){0};
+  for (size_t c = 0; c < of->c; c += BLOCK)
+    for (size_t z = 0; z < count; z += BLOCK) {
+      const size_t places = least(BLOCK, count - z), channels = least(BLOCK, of->c - c), room = pixel - c;
+      block rows[BLOCK];
+      UNROLL for (size_t i = 0; i < BLOCK; i++)
+        rows[i] = i < channels ? load_block(x + (c + i) * plane + z, places, of->end) ^ flip : (block){0};
+      transpose_block(rows);
+      uint8_t *at = to + z * pixel + c;
+      if (room >= BLOCK && places == BLOCK) {
+        UNROLL for (size_t i = 0; i < BLOCK; i++) *(block_anywhere *)(at + i * pixel) = rows[i];
+        continue;
+      }
+      block kept[BLOCK];
+      UNROLL for (int i = 0; i < BLOCK; i++) kept[i] = rows[i];
+      for (size_t i = 0; i < places; i++, at += pixel) {
+        if (room >= BLOCK) *(block_anywhere *)at = kept[i];
+        else
+          for (size_t word = 0; word < room; word += 4) __builtin_memcpy(at + word, (uint8_t *)&kept[i] + word, 4);
+      }
+    }
+}
+
+static void fill(uint8_t *to, size_t count, uint8_t value) {
+  for (size_t i = 0; i < count; i++) to[i] = value;
+}
+
+static void copy(const layer *of, const piece *at) {
+  const size_t pixel = 4 * of->c4, pitch = at->wide * pixel;
+  const uint8_t zero = (uint8_t)(of->zero ^ of->flip);
+  const size_t before = at->left < 0 ? least(at->wide, (size_t)-at->left) : 0;
+  const ptrdiff_t there = (ptrdiff_t)of->width - at->left;
+  const size_t until = there < (ptrdiff_t)before ? before : least(at->wide, (size_t)there);
+  uint8_t *to = at->bytes;
+  for (size_t i = 0; i < at->rows; i++, to += pitch) {
+    const ptrdiff_t y = at->top + (ptrdiff_t)i;
+    if (y < 0 || y >= (ptrdiff_t)of->h) {
+      fill(to, pitch, zero);
+      continue;
+    }
+    fill(to, before * pixel, zero);
+    fill(to + until * pixel, pitch - until * pixel, zero);
+    const uint8_t *from = of->x + (size_t)y * of->width + (size_t)(at->left + (ptrdiff_t)before);
+    if (until > before) turn(of, from, until - before, to + before * pixel);
+  }
+}
+
+INLINE void place_tile(const int rows, const layer *of, const uint8_t *x, size_t pitch, const int8_t *w,
+                       const int32_t *start, float *to) {
+  ints sums[ROWS][VECTORS];
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++)
+    sums[p][v] = load_whole(start + v * LANES);
+  const size_t pixel = 4 * of->c4, taps = of->dw == 1 ? 1 : of->kw, run = of->dw == 1 ? of->kw * pixel : pixel;
+  for (size_t i = 0; i < of->kh; i++, x += of->dh * pitch)
+    for (size_t j = 0; j < taps; j++, w += run * PANEL)
+      multiply_bytes(rows, 0, sums, x + j * of->dw * pixel, of->sw * pixel, w, run, 0, 0);
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++)
+    store(to + (size_t)p * PANEL + v * LANES, __builtin_convertvector(sums[p][v], floats));
+}
+
+// Sums of `places` places of a row, PANEL channels each, to the output at y and z.
+static __attribute__((noinline)) void put(const layer *of, float sums[][PANEL], size_t places, size_t channel,
+                                          size_t y, size_t z) {
+  for (size_t v = 0; v < PANEL && channel + v < of->o; v += LANES) {
+    const size_t lanes = least(LANES, of->o - channel - v);
+    floats scale = splat(of->scale), bias = splat(0.0f);
+    if (of->columns) scale *= load_up_to(of->columns + channel + v, lanes, 0.0f);
+    if (of->bias) bias = load_up_to(of->bias + channel + v, lanes, 0.0f);
+    for (size_t p = 0; p < places; p += LANES) {
+      floats turned[LANES], kept[LANES];
+      UNROLL for (int i = 0; i < LANES; i++) turned[i] = load(sums[p + i] + v) * scale + bias;
+      transpose(turned);
+      UNROLL for (int i = 0; i < LANES; i++) kept[i] = turned[i];
+      for (size_t l = 0; l < lanes; l++) {
+        const size_t at = ((channel + v + l) * of->oh + y) * of->ow + z + p, count = least(LANES, places - p);
+        if (of->out) store_up_to(of->out + at, kept[l], count);
+        else store_as_bytes(of->bytes + at, kept[l], of->by, count);
+      }
+    }
+  }
+}
+
+#ifdef HAS_MATRICES_OF_BYTES
+// PLACES places at most, and MATRIX_ROWS at least.
+static void place_matrices(const layer *of, const uint8_t *x, size_t pitch, const int8_t *w, const int32_t *start,
+                           size_t places, float to[][PANEL]) {
+  const size_t step = of->sw * 4 * of->c4, run = of->kw * 4 * of->c4;
+  ints sums[2 * MATRIX_ROWS][PANEL / LANES];
+  for (size_t i = 0; i < places; i += 2 * MATRIX_ROWS) {
+    // The last ones again, where fewer are left.
+    size_t at[] = {least(i, places - MATRIX_ROWS), least(i + MATRIX_ROWS, places - MATRIX_ROWS)};
+    multiply_matrices(U8_BY_S8, x + at[0] * step, x + at[1] * step, step, w, run, of->kh, of->dh * pitch, start, sums);
+    for (size_t p = 0; p < 2 * MATRIX_ROWS; p++) UNROLL for (size_t v = 0; v < PANEL / LANES; v++)
+      store(to[at[p / MATRIX_ROWS] + p % MATRIX_ROWS] + v * LANES, __builtin_convertvector(sums[p][v], floats));
+  }
+}
+#endif
+
+// Sums of `count` places of the output, whose inputs begin at x.
+static void sum_up(const layer *of, const uint8_t *x, size_t pitch, const int8_t *w, const int32_t *start, size_t count,
+                   float sums[][PANEL]) {
+#ifdef HAS_MATRICES_OF_BYTES
+  if (of->has_matrices && count >= MATRIX_ROWS) {
+    place_matrices(of, x, pitch, w, start, count, sums);
+    return;
+  }
+#endif
+  for (size_t p = 0, tile; p < count; p += tile) {
+    size_t left = count - p;
+    tile = left / ((left + ROWS - 1) / ROWS);
+    for (size_t c = 0; c < PANEL; c += TILE) {
+#define PLACE_TILE(n) place_tile(n, of, x + p * of->sw * 4 * of->c4, pitch, w + 4 * c, start + c, sums[p] + c)
+      FOR_ROWS(tile, PLACE_TILE)
+    }
+  }
+}
+
+// `rows` rows of `wide` places of the output, from y and z on, of the piece that was copied for them.
+static void panel_of(const layer *of, const piece *at, size_t panel, size_t y, size_t rows, size_t z, size_t wide) {
+  const size_t channel = panel * PANEL, pixel = 4 * of->c4, pitch = at->wide * pixel;
+  const int8_t *w = of->w + channel * of->kh * of->kw * pixel;
+  int32_t start[PANEL];
+  for (size_t c = 0; c < PANEL; c++)
+    start[c] = channel + c < of->o ? -(of->zero + (of->flip ? 128 : 0)) * of->sums[channel + c] : 0;
+  float sums[PLACES + LANES][PANEL] __attribute__((aligned(64)));
+  // With a stride of one all rows are one line, in which some places lie between two rows and are left out.
+  const size_t lines = of->sh == 1 && of->sw == 1 ? 1 : rows, each = rows / lines;
+  const size_t count = (each - 1) * at->wide + wide;
+  for (size_t line = 0; line < lines; line++)
+    for (size_t p = 0; p < count; p += PLACES) {
+      const size_t places = least(PLACES, count - p);
+      sum_up(of, at->bytes + line * of->sh * pitch + p * of->sw * pixel, pitch, w, start, places, sums);
+      for (size_t r = p / at->wide; r < each && r * at->wide < p + places; r++) {
+        const size_t begin = r * at->wide < p ? p : r * at->wide, end = least(p + places, r * at->wide + wide);
+        if (begin < end) put(of, sums + (begin - p), end - begin, channel, y + line + r, z + begin - r * at->wide);
+      }
+    }
+}
+
+// How many bytes of the image `high` rows of `wide` places take.
+static size_t room_for(const layer *of, size_t high, size_t wide) {
+  return ((high - 1) * of->sh + (of->kh - 1) * of->dh + 1) * ((wide - 1) * of->sw + (of->kw - 1) * of->dw + 1) * 4 *
+         of->c4;
+}
+
+// Rows `y` to `end` of the panels from `panel` to `panels`.
+static void convolve(layer of, size_t panel, size_t panels, size_t y, size_t end) {
+  uint8_t copied[ROOM] __attribute__((aligned(64)));
+  size_t z = 0, edge = of.ow;
+  // Rows of a 1x1 convolution end where the next ones begin: they are one.
+  if (of.kh == 1 && of.kw == 1 && of.sh == 1 && of.sw == 1 && of.oh == of.h && of.ow == of.width) {
+    z = y * of.ow, edge = end * of.ow, y = 0, end = 1;
+    of.width *= of.h, of.ow *= of.oh, of.h = of.oh = 1;
+  }
+  size_t high = end - y, wide = edge - z;
+  while (high > 1 && room_for(&of, high, wide) > ROOM) high = (high + 1) / 2;
+  while (wide > 1 && room_for(&of, high, wide) > ROOM) wide = (wide + 1) / 2;
+  for (; y < end; y += high)
+    for (size_t q = z; q < edge; q += wide) {
+      const size_t rows = least(high, end - y), places = least(wide, edge - q);
+      piece at = {copied, (ptrdiff_t)(y * of.sh - of.top), (ptrdiff_t)(q * of.sw - of.left),
+                  (rows - 1) * of.sh + (of.kh - 1) * of.dh + 1, (places - 1) * of.sw + (of.kw - 1) * of.dw + 1};
+      copy(&of, &at);
+      for (size_t p = panel; p < panels; p++) panel_of(&of, &at, p, y, rows, q, places);
+    }
+}
+
+static void byte_convolution(layer of, float x_scale, float w_scale, int32_t is_signed, size_t n, size_t p, size_t y,
+                             size_t workgroup_x, size_t workgroup_z) {
+  const size_t image = of.c * of.h * of.width, result = of.o * of.oh * of.ow, panel = workgroup_x * PANELS;
+  of.end = of.x + n * image, of.x += workgroup_z * image;
+  if (of.out) of.out += workgroup_z * result;
+  else of.bytes += workgroup_z * result;
+  of.scale = x_scale * w_scale, of.flip = is_signed ? 0x80 : 0;
+#ifdef HAS_MATRICES_OF_BYTES
+  of.has_matrices = of.dw == 1 && of.kw * of.c4 * 4 % MATRIX_BYTES == 0 && begin_matrices();
+#endif
+  convolve(of, panel, least(p, panel + PANELS), y, least(of.oh, y + HEIGHT));
+#ifdef HAS_MATRICES_OF_BYTES
+  if (of.has_matrices) end_matrices();
+#endif
+}
+
+void opsplice_byte_convolution(const uint8_t *x, const int8_t *w, const int32_t *sums, const float *columns,
+                               const float *bias, float x_scale, float w_scale, int32_t zero, int32_t is_signed,
+                               size_t sh, size_t sw, size_t dh, size_t dw, size_t top, size_t left, float *out,
+                               size_t n, size_t c, size_t h, size_t width, size_t p, size_t kh, size_t kw, size_t c4,
+                               size_t o, size_t oh, size_t ow, size_t workgroup_x, size_t workgroup_y,
+                               size_t workgroup_z) {
+  layer of = {.x = x, .w = w, .sums = sums, .columns = columns, .bias = bias, .out = out, .zero = zero, .c = c, .h = h,
+              .width = width, .kh = kh, .kw = kw, .c4 = c4, .o = o, .oh = oh, .ow = ow, .sh = sh, .sw = sw, .dh = dh,
+              .dw = dw, .top = top, .left = left};
+  byte_convolution(of, x_scale, w_scale, is_signed, n, p, workgroup_y * HEIGHT, workgroup_x, workgroup_z);
+}
+
+void opsplice_byte_convolution_requantised(const uint8_t *x, const int8_t *w, const int32_t *sums,
+                                           const float *columns, const float *bias, float x_scale, float w_scale,
+                                           int32_t zero, int32_t is_signed, float step, float middle,
+                                           int32_t is_out_signed, size_t sh, size_t sw, size_t dh, size_t dw,
+                                           size_t top, size_t left, uint8_t *bytes, size_t n, size_t c, size_t h,
+                                           size_t width, size_t p, size_t kh, size_t kw, size_t c4, size_t o,
+                                           size_t oh, size_t ow, size_t workgroup_x, size_t workgroup_y,
+                                           size_t workgroup_z) {
+  layer of = {.x = x, .w = w, .sums = sums, .columns = columns, .bias = bias, .bytes = bytes,
+              .by = {step, middle, is_out_signed ? -128.0f : 0.0f}, .zero = zero, .c = c, .h = h, .width = width,
+              .kh = kh, .kw = kw, .c4 = c4, .o = o, .oh = oh, .ow = ow, .sh = sh, .sw = sw, .dh = dh, .dw = dw,
+              .top = top, .left = left};
+  byte_convolution(of, x_scale, w_scale, is_signed, n, p, workgroup_y * HEIGHT, workgroup_x, workgroup_z);
+}
