@@ -1,14 +1,18 @@
-"""Functions that Numba compiles, as kernels for CPUs: arrays in, arrays filled, no Python left.
+"""Functions that Numba compiles, as kernels for CPUs and CUDA: arrays in, arrays filled, no Python left.
 
-Numba's own compiler makes LLVM IR of the function and of one around it, which is called as C functions are and makes
-arrays of what it gets. All that is for Python is taken off. A function that fails ends the program, as a crash does.
+For CPUs Numba's own compiler makes LLVM IR of the function and of one around it, which is called as C functions are
+and makes arrays of what it gets. All that is for Python is taken off. A function that fails ends the program, as a
+crash does. For CUDA Numba makes PTX of an entry that takes what a dispatch is passed, makes arrays of that and calls
+the function. Neither a GPU nor a driver is needed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 from opsplice.errors import OpspliceError
 from opsplice.generating import Code, Request
@@ -17,6 +21,8 @@ _TYPES = {"f32": "float32", "f64": "float64", "i8": "int8", "i16": "int16", "i32
 _BUFFERS = {**_TYPES, "i1": "boolean"}
 # As IREE passes them: in 32 bits if they are narrower, and sizes are as wide as addresses.
 _SCALARS = {**_TYPES, "i1": "int32", "i8": "int32", "i16": "int32", "index": "intp"}
+# As a dispatch gets them: dims are i32.
+_WORDS = {"f32": "float32", "i1": "int32", "i8": "int32", "i16": "int32", "i32": "int32"}
 _LETTERS = {"float32": "float", "float64": "double", "int32": "i32", "int64": "i64", "intp": "i64"}
 # Counts references of arrays that own memory, of which there are none.
 _COUNTING = re.compile(r"^define [^@]*@(NRT_(?:inc|dec)ref)\(.*?^}$", re.MULTILINE | re.DOTALL)
@@ -26,23 +32,26 @@ _FOR_PYTHON = ("NRT_", "Py", "numba_", "_Py")
 def compiled(function: Callable[..., Any], request: Request, **options: Any) -> Code:
     """A function as the code for a request: what a generator returns.
 
-    function: plain, or with Numba's `jit` or `njit`, whose options it keeps. It gets an array for each buffer and a
-    number for each scalar, in the order of the kernel's parameters, then an array to fill for each result, then the
+    function: plain, or with Numba's `jit` or `njit`, for CUDA `cuda.jit`. It gets an array for each buffer and a number
+    for each scalar, in the order of the kernel's parameters, then an array to fill for each result; on CPUs then the
     workgroup's number for each dim of the grid. A pack is one dim.
-    options: of `numba.njit`, such as `fastmath=True`.
+    options: of `numba.njit` or `cuda.jit`, such as `fastmath=True`. For CPUs those of the decorator hold, too.
 
-    Raises OpspliceError for another target than a CPU, for buffers that are strided or of a type that Numba lacks, and
-    for a function that needs Python or allocates memory; Numba's own errors pass through.
+    Raises OpspliceError for another target, for buffers that are strided or of a type that Numba lacks, for a function
+    that needs Python or allocates memory, and for CUDA where Numba does not find NVIDIA's compiler; Numba's own errors
+    pass through.
     """
     import numba
 
-    if request.target != "cpu":
-        raise OpspliceError(f"Numba's functions become kernels for cpu, and this is for {request.target}")
+    if request.target not in ("cpu", "cuda"):
+        raise OpspliceError(f"Numba's functions become kernels for cpu and cuda, and this is for {request.target}")
     if request.layout:
         raise OpspliceError(
             "Numba's arrays are dense, and this kernel has strided or optional buffers",
             hint="say `copied` of them, or write the kernel in C",
         )
+    if request.target == "cuda":
+        return _for_cuda(function, request, options)
     parts = list(_parameters(request))
     own = {name: value for name, value in getattr(function, "targetoptions", {}).items() if name != "nopython"}
     kernel = numba.njit(getattr(function, "py_func", function), **{"error_model": "numpy", **own, **options})
@@ -64,13 +73,16 @@ def _parameters(request: Request) -> Iterator[tuple[str, str, str]]:
             raise OpspliceError(f"Numba has no {element} on a CPU", hint="write the kernel in C")
         if shape is None:
             yield name, types[element], name
-            continue
-        sizes = "".join(f"{_size(dim, request)}, " for dim in shape)
-        yield name, f"{types[element]}*", f"carray({name}, ({sizes}))"
+        else:
+            yield name, f"{types[element]}*", f"carray({name}, {_sizes(shape, request)})"
     for dim in request.dims:
         yield f"dim_{dim}", "intp", ""
     for number in range(len(request.grid)):
         yield f"workgroup{number}", "intp", f"workgroup{number}"
+
+
+def _sizes(shape: Sequence[str], request: Request) -> str:
+    return f"({''.join(f'{_size(dim, request)}, ' for dim in shape)})"
 
 
 def _size(dim: str, request: Request) -> str:
@@ -125,3 +137,71 @@ declare void @llvm.trap()
             hint="write loops over elements: np.empty, sums of arrays, x[i] = row and x.max() take memory or raise",
         )
     return str(module)
+
+
+# ---- CUDA ----------------------------------------------------------------------------------------------------------
+
+
+def _for_cuda(function: Callable[..., Any], request: Request, options: Mapping[str, Any]) -> Code:
+    from numba import cuda, types
+    from numba.cuda import dispatcher
+    from numba.cuda.cudadrv.error import NvvmSupportError
+
+    for name, element in (*request.buffers, *request.words):
+        if element not in (_BUFFERS if (name, element) in request.buffers else _WORDS):
+            raise OpspliceError(
+                f"Numba's kernels for cuda take no {element}: {name}",
+                hint="pass scalars as i32 or f32, and write kernels of other buffers in CUDA C",
+            )
+    buffers = [f"buffer_{name}" for name, _ in request.buffers]
+    words = [f"dim_{name}" for name, _ in request.words]  # scalars come first
+    left, scalars = iter(buffers), iter(words)
+    passed = [
+        next(scalars) if shape is None else f"array_at({next(left)}, {_sizes(shape, request)})"
+        for shape in request.shapes
+    ]
+    kinds = [types.CPointer(getattr(types, _BUFFERS[element])) for _, element in request.buffers]
+    kinds += [getattr(types, _WORDS[element]) for _, element in request.words]
+    device = cuda.jit(getattr(function, "py_func", function), device=True, **options)
+    scope = {"kernel": device, "array_at": _array_at()}
+    exec(f"def entry({', '.join([*buffers, *words])}):\n    kernel({', '.join(passed)})\n", scope)
+    major, minor = divmod(int(re.sub(r"\D", "", request.arch)), 10)
+    # Numba asks the driver which GPU functions that are called are for, although it is told.
+    gpu = SimpleNamespace(compute_capability=(major, minor))
+    try:
+        with mock.patch.object(dispatcher, "get_current_device", return_value=gpu):
+            text, _ = cuda.compile_ptx(scope["entry"], types.void(*kinds), cc=(major, minor), **options)
+    except NvvmSupportError as error:
+        raise OpspliceError(
+            f"Numba finds no NVVM, which makes PTX: {error}", hint="install NVIDIA's CUDA toolkit, and set CUDA_HOME"
+        ) from None
+    (name,) = re.findall(r"\.entry (\w+)\(", text)
+    return Code(re.sub(rf"\b{name}\b", request.name, text), ".ptx")
+
+
+def _array_at() -> Any:
+    """What makes a dense array of a pointer and sizes in Numba's code. `carray` is for CPUs only."""
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+    from numba.np import arrayobj
+
+    def array_at(context: Any, pointer: Any, shape: Any) -> Any:
+        kind = types.Array(pointer.dtype, len(shape), "C")
+
+        def made(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+            pointer, sizes = given
+            array = context.make_array(kind)(context, builder)
+            told = zip(cgutils.unpack_tuple(builder, sizes), signature.args[1].types, strict=True)
+            dims = [context.cast(builder, size, of, types.intp) for size, of in told]
+            item = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+            strides = [item]
+            for dim in reversed(dims[1:]):
+                strides.insert(0, builder.mul(strides[0], dim))
+            data = builder.bitcast(pointer, array.data.type)
+            arrayobj.populate_array(array, data=data, shape=dims, strides=strides, itemsize=item, meminfo=None)
+            return array._getvalue()
+
+        return kind(pointer, shape), made
+
+    return intrinsic(array_at)

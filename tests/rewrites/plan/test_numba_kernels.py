@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -120,7 +123,9 @@ def loops(x, number, out, row):
     ("function", "changes", "message"),
     [
         (allocates, {}, "the function needs NRT_.* from Python's runtime, which a kernel does not have"),
-        (loops, {"target": "cuda"}, "become kernels for cpu, and this is for cuda"),
+        (loops, {"target": "rocm"}, "become kernels for cpu and cuda, and this is for rocm"),
+        (loops, {"target": "cuda", "words": (("t", "i64"), ("t", "i64"))}, "kernels for cuda take no i64: t"),
+        (loops, {"target": "cuda", "buffers": (("x", "f16"),)}, "kernels for cuda take no f16: x"),
         (
             loops,
             {"layout": {"stride(x, n)": 1}},
@@ -133,3 +138,80 @@ def loops(x, number, out, row):
 def test_what_is_refused(function, changes, message):
     with pytest.raises(OpspliceError, match=message):
         numba_code.compiled(function, dataclasses.replace(REQUEST, **changes))
+
+
+CUDA_SPEC = """
+kernel softmax(x: f32[...m, n], scale: f32) -> f32[...m, n] {
+  grid (m)
+  workgroup (64)
+  cuda "generate.py" as generated
+}
+""" + SPEC[SPEC.index("pattern softmaxes") : SPEC.index("kernel add")]
+CUDA_KERNEL = """
+import math
+
+from numba import cuda, float32
+
+
+@cuda.jit(device=True)
+def combined(parts, own, largest):
+    at = cuda.threadIdx.x
+    cuda.syncthreads()
+    parts[at] = own
+    half = 32
+    while half:
+        cuda.syncthreads()
+        if at < half:
+            own, other = parts[at], parts[at + half]
+            parts[at] = own + other if not largest else own if own > other else other
+        half //= 2
+    cuda.syncthreads()
+    return parts[0]
+
+
+@cuda.jit
+def softmax(x, scale, out):
+    parts = cuda.shared.array(64, float32)
+    row, peak, total = cuda.blockIdx.x, -math.inf, 0.0
+    for i in range(cuda.threadIdx.x, x.shape[1], 64):
+        peak = x[row, i] * scale if x[row, i] * scale > peak else peak
+    peak = combined(parts, peak, True)
+    for i in range(cuda.threadIdx.x, x.shape[1], 64):
+        out[row, i] = math.exp(x[row, i] * scale - peak)
+        total += out[row, i]
+    total = combined(parts, total, False)
+    for i in range(cuda.threadIdx.x, x.shape[1], 64):
+        out[row, i] /= total
+"""
+GENERATE = """
+from kernel import softmax
+
+from opsplice.generating import numba_code
+
+
+def generate(request):
+    return numba_code.compiled(softmax, request)
+"""
+
+
+def test_what_numba_makes_for_cuda_is_in_a_program(tmp_path):
+    """It is assembled, and its numbers are those of Numba's simulator; nothing here runs the code itself."""
+    from numba.cuda.cudadrv import nvvm
+
+    if not nvvm.is_available():
+        pytest.skip("Numba finds no NVVM: install NVIDIA's CUDA toolkit")
+    spec = write_spec(tmp_path, CUDA_SPEC, {"kernel.py": CUDA_KERNEL, "generate.py": GENERATE})
+    program = opsplice.compile(MODEL, [spec], targets=["cuda:sm_80"])
+    assert [r.kernel for r in program.report.replacements] == ["softmax"]
+    (entry,) = re.findall(rb"\.entry (softmax_\w+)\(([^)]*)\)", program.vmfb)
+    assert re.findall(rb"\.param \.(\w+)", entry[1]) == [b"u64", b"u64", b"f32", b"u32", b"u32"]
+    script = """if True:
+        import numpy as np
+        from kernel import softmax
+        x, out = np.random.default_rng(0).standard_normal((3, 100), np.float32), np.empty((3, 100), np.float32)
+        softmax[3, 64](x, 2.5, out)
+        e = np.exp(x.astype(float) * 2.5)
+        np.testing.assert_allclose(out, e / e.sum(axis=1, keepdims=True), rtol=1e-5)
+    """
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, check=True)
