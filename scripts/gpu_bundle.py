@@ -9,6 +9,7 @@ are left out, and the ones whose kernels are LLVM IR remain. `--target cpu` buil
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import re
 import shutil
@@ -24,11 +25,13 @@ import numpy as np
 
 import opsplice
 from benchmarks import kernels
+from benchmarks.kernels import layers
 from opsplice.errors import OpspliceError
 from scripts import gpu_check
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "samples"
+LIBRARY = ROOT / "kernels" / "opsplice_kernels"
 OUTPUT = ROOT / "build" / "gpu-bundle.tar.gz"
 MOST_BYTES = 60_000_000
 PACKAGES = ("iree-base-runtime", "numpy", "ml_dtypes")
@@ -47,7 +50,11 @@ class Call:
 
 @dataclass(frozen=True)
 class Case:
-    """A program with a kernel and without. own: what the program computes without, where that is something else."""
+    """A program with a kernel and without.
+
+    own: what the program computes without, where that is something else. torch: what PyTorch's is called in
+    `gpu_check`, empty if it has none.
+    """
 
     name: str
     model: str
@@ -83,7 +90,22 @@ def _softmax(x: np.ndarray) -> np.ndarray:
     return e / e.sum(axis=1, keepdims=True)
 
 
-def cases(large: int) -> list[Case]:
+def _layernorm(x: np.ndarray, gain: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    off = x - x.mean(axis=1, keepdims=True)
+    return off / np.sqrt((off**2).mean(axis=1, keepdims=True) + 1e-5) * gain + bias
+
+
+def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    scores = np.exp(q @ k)
+    return scores / scores.sum(axis=2, keepdims=True) @ v
+
+
+def _nibbles(x: np.ndarray, n: int) -> np.ndarray:
+    words, scale = layers.nibble_weights(n, x[0].size)
+    return np.einsum("mbj,nbj->mn", x, (words - 8.0) * scale[..., None], optimize=True)
+
+
+def cases(large: int, target: str) -> list[Case]:
     """All of them. large: the size of what is timed."""
 
     def rows(*shapes: tuple[int, ...]) -> Call:
@@ -112,6 +134,24 @@ def cases(large: int) -> list[Case]:
         call = Call(((m, n),)) if m == 33 else rows((m, n))
         name, spec = f"softmax_{m}x{n}", kernels.HERE / "softmax.splice"
         found.append(Case(name, kernels.softmax(m, n), spec, (call,), _softmax, "softmax"))
+    return [*found, *_of_the_library(large, LIBRARY / ("opsplice_kernels.splice" if target == "cpu" else "gpu.splice"))]
+
+
+def _of_the_library(large: int, spec: Path) -> list[Case]:
+    """Layers with the kernels that come with opsplice."""
+    found = []
+    for m, n in ((33, 1000), (large, large)):
+        call = Call(((m, n), (n,), (n,)), timed=m != 33, step=max(1, m // 64))
+        model = layers.layernorm(m, n)
+        found.append(Case(f"layernorm_{m}x{n}", model, spec, (call,), _layernorm, "layernorm"))
+    for heads, m, n in ((3, 40, 70), (16, large // 4, large // 4), (32, 1, large)):
+        call = Call(((heads, m, 64), (heads, 64, n), (heads, n, 64)), timed=heads != 3)
+        name, model = f"attention_{heads}x{m}x{n}", layers.attention(heads, m, n, 64)
+        found.append(Case(name, model, spec, (call,), _attention, "attention"))
+    for m, n, k in ((3, 40, 96), (1, large // 2, large // 2)):
+        call = Call(((m, k // layers.BLOCK, layers.BLOCK),), timed=m == 1)
+        name, compute = f"nibbles_{m}x{n}x{k}", functools.partial(_nibbles, n=n)
+        found.append(Case(name, layers.nibbles(m, n, k), spec, (call,), compute, "", tolerance=1e-4))
     return found
 
 
@@ -126,7 +166,7 @@ def build(folder: Path, target: str, large: int) -> list[str]:
     shutil.copy(gpu_check.__file__, folder / "check.py")
     flags = ["--iree-llvmcpu-target-cpu=host"] if target == "cpu" else []
     described, left_out = [], []
-    for case in cases(large):
+    for case in cases(large, target):
         try:
             program = opsplice.compile(case.model, [case.spec], flags, targets=[target])
         except OpspliceError as error:

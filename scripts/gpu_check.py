@@ -113,7 +113,7 @@ def _call(
             wrong += 1
             continue
         runs[side] = lambda function=function: function(*on_device)
-    if call["timed"] and torch is not None:
+    if call["timed"] and torch is not None and case["torch"]:
         runs["torch"] = _torch_call(torch, case["torch"], arrays)
     times = _times(runs, rounds if call["timed"] else 0)
     cells = [f"{times[side] * 1e6:12.1f} us" if side in times else f"{'-':>15}" for side in ("kernel", "own", "torch")]
@@ -187,6 +187,8 @@ def _torch_call(torch: Any, what: str, arrays: Sequence[Any]) -> Callable[[], ob
         "quick_gelu": lambda x, w: _quick_gelu(torch, x @ w) + x,
         "matmul": lambda a, b: a @ b,
         "softmax": lambda x: torch.softmax(x, 1),
+        "layernorm": lambda x, gain, bias: torch.nn.functional.layer_norm(x, gain.shape, gain, bias),
+        "attention": lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k.mT, v, scale=1.0),
     }
     on_gpu = [torch.from_numpy(array).cuda() for array in arrays]
 

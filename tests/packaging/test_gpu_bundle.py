@@ -42,9 +42,9 @@ def test_the_numbers_on_the_cpu(for_the_cpu: Path, device: str) -> None:
     assert lines[0].startswith(device)
     assert lines[-1] == "all numbers are right"
     cases = json.loads((for_the_cpu / "programs.json").read_text())["cases"]
-    assert len(cases) == 7
+    assert len(cases) == 14
     assert sum(" right " in line for line in lines) == sum(len(case["calls"]) for case in cases)
-    assert sum(" us " in line for line in lines) == 5
+    assert sum(" us " in line for line in lines) == 9
 
 
 def test_wrong_numbers(for_the_cpu: Path) -> None:
@@ -70,6 +70,9 @@ def test_for_cuda(tmp_path: Path) -> None:
     bundle = built(tmp_path, "cuda:sm_80")
     cases = {case["name"] for case in json.loads((bundle / "programs.json").read_text())["cases"]}
     assert {"scale_bias_ir", "quick_gelu"} <= cases  # whatever compilers of CUDA C there are
+    if "layernorm_33x1000" in cases:  # with nvcc or NVRTC
+        for name, kernel in (("attention_32x1x128", "attention_row"), ("attention_16x32x32", "attention_tile")):
+            assert f".entry {kernel}(".encode() in (bundle / f"programs/{name}.kernel.vmfb").read_bytes()
     assert b".entry scale_bias(" in (bundle / "programs/scale_bias_ir.kernel.vmfb").read_bytes()
     done = python(bundle / "check.py", "--rounds=2")
     if done.returncode == 2:
