@@ -43,6 +43,8 @@ from opsplice.rewrites.plan import interface, workgroups
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
 from opsplice.spec_lang.syntax import tree, vocabulary
 
+_ENTRY = "opsplice.entry"
+
 
 @dataclass(frozen=True, eq=False)
 class DispatchCall(KernelCall):
@@ -234,9 +236,13 @@ def _variant(name: str, target: str, path: Path | None = None) -> ir.Block:
 
 
 def _export(name: str, layout: ir.Attribute, call: KernelCall, external: External | None = None) -> None:
-    if external is None or external.on_cpu:
+    if external is None:
         return export(name, layout, call, call.kernel.grid)
-    more = {"workgroup_size": ir.ArrayAttr.get(list(map(emit.ordinal, external.workgroup)))}
+    # IREE makes one of executables that differ in nothing but names, such as those for two entries of one file.
+    entry = {_ENTRY: emit.text(external.entry)}
+    if external.on_cpu:
+        return export(name, layout, call, call.kernel.grid, **entry)
+    more = entry | {"workgroup_size": ir.ArrayAttr.get(list(map(emit.ordinal, external.workgroup)))}
     if external.shared:
         more["workgroup_local_memory"] = emit.ordinal(external.shared)
     return export(name, layout, call, call.kernel.grid, most=workgroups.MOST, **more)

@@ -141,6 +141,39 @@ def test_a_dispatch_of_static_dims(compiled):
     check(program, CPUS)
 
 
+TWO = """
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> result: array<f32>;
+@compute @workgroup_size(64) fn more(@builtin(global_invocation_id) at: vec3<u32>) { result[at.x] = x[at.x] + 1.0; }
+@compute @workgroup_size(64) fn thrice(@builtin(global_invocation_id) at: vec3<u32>) { result[at.x] = x[at.x] * 3.0; }
+"""
+TWO_KERNELS = """
+kernel more(x: f32[64]) -> f32[64] { grid (1) vulkan "two.wgsl" }
+kernel thrice(x: f32[64]) -> f32[64] { grid (1) vulkan "two.wgsl" }
+pattern p(x: tensor<64 x f32>) { negf(x) }
+pattern q(x: tensor<64 x f32>) { absf(x) }
+replace p with more(x)
+replace q with thrice(x)
+"""
+
+
+def test_two_entries_of_one_file(tmp_path, vulkan):
+    """They differ in nothing but their names."""
+    if shaders.find("naga") is None:
+        pytest.skip(f"naga is not installed ({shaders.HOW_TO_GET['naga']})")
+    spec = write_spec(tmp_path, TWO_KERNELS, {"two.wgsl": TWO})
+    model = """
+    func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
+      %0 = math.absf %x : tensor<64xf32>
+      %1 = arith.negf %0 : tensor<64xf32>
+      return %1 : tensor<64xf32>
+    }"""
+    program = opsplice.compile(model, [spec], targets=["vulkan:llvmpipe"])
+    assert [each.kernel for each in program.report.replacements] == ["thrice", "more"]
+    x = np.arange(64, dtype=np.float32)
+    np.testing.assert_array_equal(program.run("main", x, device="vulkan"), x * 3 + 1)
+
+
 @pytest.mark.cell("static dispatch", "SPIR-V", "runs")
 def test_a_shader(compiled, vulkan):
     program = compiled('spirv "shader.comp"', "vulkan:llvmpipe")
