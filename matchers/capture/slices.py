@@ -18,6 +18,7 @@ from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op, shape_of
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Index, Reduce, Term
 from opsplice.matchers.terms.views import Views, is_view
+from opsplice.reaching import reachable
 
 _CASTS = frozenset(f"arith.{n}" for n in ("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp"))
 RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
@@ -272,15 +273,11 @@ class _Selection:
 
 def above(ops: Iterable[ir.Operation], stop: frozenset[ir.Value] = frozenset()) -> set[ir.Operation]:
     """The ops that lead to some, these included, without those that only values of `stop` need."""
-    found: set[ir.Operation] = set()
-    pending = list(ops)
-    while pending:
-        op = pending.pop()
-        if op in found:
-            continue
-        found.add(op)
-        pending += [made for v in _read(op) if v not in stop and (made := defining_op(v)) is not None]
-    return found
+
+    def makers(op: ir.Operation) -> list[ir.Operation]:
+        return [made for v in _read(op) if v not in stop and (made := defining_op(v)) is not None]
+
+    return set(reachable(ops, makers))
 
 
 def _nontrivial(indices: tuple[Index, ...]) -> tuple[Index, ...]:

@@ -330,14 +330,19 @@ class Tensor:
         sizes = self._part_sizes(parts[0])
         if index in form or sizes is None or any(part.sizes != parts[0].sizes for part in parts):
             return None
-        found: list[tuple[Extent, Amount]] = []
-        for position, own in enumerate(sizes):
-            stride = form.pop(Part(index, position, parts[0].sizes), NONE)
-            if found and found[-1][1] == Amount.of(own) * stride:
-                found[-1] = (found[-1][0] * own, stride)
-            else:
-                found.append((own, stride))
-        return tuple(found)
+        strides = [form.pop(Part(index, position, parts[0].sizes), NONE) for position in range(len(sizes))]
+        return merged(zip(sizes, strides, strict=True))
+
+
+def merged(runs: Iterable[tuple[Extent, Amount]]) -> Runs:
+    """Neighbours that lie one behind the other as one."""
+    found: list[tuple[Extent, Amount]] = []
+    for size, stride in runs:
+        if found and found[-1][1] == Amount.of(size) * stride:
+            found[-1] = (found[-1][0] * size, stride)
+        else:
+            found.append((size, stride))
+    return tuple(found)
 
 
 def _told(dims: Iterable[Runs | None]) -> tuple[Runs, ...]:

@@ -23,6 +23,7 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.search.matches import Binding, Match, Size, flat
+from opsplice.reaching import reachable
 from opsplice.rewrites.approaches.annotation import SETTERS
 from opsplice.rewrites.ir import emit, raw_symbols, symbols
 from opsplice.rewrites.ir.placing import Placer, builtin_type, has_other_axes, has_other_dims, result_type
@@ -83,14 +84,8 @@ class Calls:
     def recurses(self, match: Match, code: tree.Code) -> bool:
         """Whether a rule's MLIR, in the place of a match, would be called by what it calls."""
         self._read(match)
-        pending = self._named(code)
-        reached: set[str] = set()
-        while pending:
-            name = pending.pop()
-            if name not in reached:
-                reached.add(name)
-                pending |= self._called_by(name) | self._planned.get(name, set())
-        return match.function in reached
+        called = reachable(self._named(code), lambda name: self._called_by(name) | self._planned.get(name, set()))
+        return match.function in called
 
     def add(self, match: Match, code: tree.Code) -> None:
         """Note the calls of a rule's MLIR in the place of a match."""

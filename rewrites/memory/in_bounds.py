@@ -10,11 +10,12 @@ Indices that come from loops alone are right as they are. Rules apply before, so
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import ops_in
+from opsplice.reaching import reachable
 from opsplice.rewrites.ir import emit
 
 _SCATTER = "iree_linalg_ext.scatter"
@@ -44,16 +45,12 @@ def _clamp(op: ir.Operation) -> None:
 
 def _is_data(index: ir.Value) -> bool:
     """Whether an index depends on what a tensor holds: these are integers of other types first."""
-    pending, seen = [index], set()
-    while pending:
-        value = pending.pop()
-        if value in seen or not isinstance(value.type, ir.IndexType) or not isinstance(value, ir.OpResult):
-            continue
-        seen.add(value)
-        if value.owner.name in _TO_INDEX:
-            return True
-        pending += value.owner.operands
-    return False
+
+    def made(values: Iterable[ir.Value]) -> list[ir.Value]:
+        return [v for v in values if isinstance(v.type, ir.IndexType) and isinstance(v, ir.OpResult)]
+
+    values = reachable(made([index]), lambda value: made(value.owner.operands))
+    return any(value.owner.name in _TO_INDEX for value in values)
 
 
 def _loop_around(op: ir.Operation) -> ir.Operation:

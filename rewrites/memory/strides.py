@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -180,19 +180,8 @@ def _grouped(layout: Layout, own: Sequence[Sequence[Extent]], wanted: Sequence[S
         for size in others if len(mine) == len(others) else (None,) * len(mine):
             each = next(rest)
             runs += ((size, each[0][1]),) if size is not None and len(each) == 1 else each
-        dims.append(_merged(runs))
+        dims.append(address.merged(runs))
     return dataclasses.replace(layout, dims=tuple(dims))
-
-
-def _merged(runs: Iterable[tuple[Extent, Amount]]) -> Runs:
-    """Neighbours that lie one behind the other as one."""
-    found: list[tuple[Extent, Amount]] = []
-    for size, stride in runs:
-        if found and found[-1][1] == Amount.of(size) * stride:
-            found[-1] = (found[-1][0] * size, stride)
-        else:
-            found.append((size, stride))
-    return tuple(found)
 
 
 def _fits(call: KernelCall, buffer: Buffer | Output, layout: Layout | None) -> bool:

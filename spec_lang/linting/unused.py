@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from opsplice.reaching import reachable
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.spec_errors import Diagnostic, warning
@@ -49,14 +50,8 @@ def unused_imports(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Dia
 
 def _reached(import_: tree.Import, spec: LoadedSpec, by_path: Mapping[Path, tree.Spec]) -> list[tree.Spec]:
     """What is imported, with all that it imports."""
-    found: dict[Path, tree.Spec] = {}
-    pending = [import_]
-    while pending:
-        at = spec.targets[pending.pop()]
-        if at not in found:
-            found[at] = by_path[at]
-            pending += by_path[at].imports
-    return list(found.values())
+    paths = reachable([spec.targets[import_]], lambda at: [spec.targets[each] for each in by_path[at].imports])
+    return [by_path[path] for path in paths]
 
 
 def unused_variables(file: tree.Spec) -> Iterator[Diagnostic]:

@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from opsplice.reaching import reachable
 from opsplice.spec_lang.checking.op_parameters import renaming, with_callees
 from opsplice.spec_lang.checking.walks import expressions
 from opsplice.spec_lang.syntax import tree, vocabulary
@@ -58,13 +59,13 @@ class _Names:
 
     def _brought(self, number: int) -> set[tuple[str, str]]:
         """The names that importing a file of a library brings, each with the library."""
-        library, pending, reached = self.files[number].library, [number], set[int]()
-        while pending:
-            at = pending.pop()
-            if at not in reached and self.files[at].library == library:
-                reached.add(at)
-                pending += self.files[at].imports
-        return {(library, item.name) for each in reached for item in _declarations(self.files[each].spec)}
+        library = self.files[number].library
+
+        def imported(at: int) -> list[int]:
+            return [each for each in self.files[at].imports if self.files[each].library == library]
+
+        files = reachable([number], imported)
+        return {(library, item.name) for each in files for item in _declarations(self.files[each].spec)}
 
     def settled(self, file: File) -> tree.Spec:
         known = len(self.errors)

@@ -50,6 +50,15 @@ class SpirvTarget:
     version: tuple[int, int] = (1, 3)
     capabilities: frozenset[str] | None = None
 
+    @property
+    def vulkan(self) -> str:
+        """The first Vulkan that takes this version of SPIR-V, among those that compilers know as environments."""
+        if self.version < (1, 1):
+            return "vulkan1.0"
+        if self.version < (1, 4):
+            return "vulkan1.1"
+        return "vulkan1.2" if self.version < (1, 6) else "vulkan1.3"
+
 
 @dataclass(frozen=True)
 class CudaTarget:

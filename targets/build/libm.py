@@ -6,7 +6,6 @@ module once, which names no CPU; what a kernel calls of it becomes part of the k
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from functools import cache
 from importlib import metadata
@@ -67,9 +66,8 @@ def _zig_version() -> str:
 
 
 def _build(output: Path) -> None:
-    spec = importlib.util.find_spec("ziglang")
-    assert spec is not None, "its version is known"
-    zig = Path(str(spec.origin)).parent
+    zig = programs.package_folder("ziglang")
+    assert zig is not None, "its version is known"
     musl, headers = zig / "lib" / "libc" / "musl", zig / "lib" / "libc" / "include"
     own = [musl / "src" / "internal", musl / "src" / "include", musl / "arch" / "x86_64", musl / "arch" / "generic"]
     includes = [f"-I{folder}" for folder in (*own, headers / "generic-musl", headers / "x86_64-linux-musl")]

@@ -7,7 +7,6 @@ know what the code computes.
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -141,11 +140,9 @@ def _check_archive(path: Path) -> None:
 
 def embedded() -> str:
     """LLVM's linker: the one in the wheel of IREE's compiler, else the system's."""
-    spec = importlib.util.find_spec("iree.compiler")
-    if spec is not None and spec.origin is not None:
-        inside = Path(spec.origin).parent / "_mlir_libs" / "iree-lld"
-        if inside.is_file():
-            return str(inside)
+    compiler = programs.package_folder("iree.compiler")
+    if compiler is not None and (inside := compiler / "_mlir_libs" / "iree-lld").is_file():
+        return str(inside)
     for name in ("iree-lld", "lld"):
         if (found := shutil.which(name)) is not None:
             return found

@@ -8,6 +8,7 @@ opsplice, so that it starts fast.
 import json
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 from llvmlite import binding
@@ -82,8 +83,7 @@ def _compile(job: dict[str, Any]) -> dict[str, Any]:
         "assembly": lambda: machine.emit_assembly(module).encode("utf-8", "surrogateescape"),
         "bitcode": module.as_bitcode,
     }
-    with open(job["output"], "wb") as file:
-        file.write(emit[job["form"]]())
+    Path(job["output"]).write_bytes(emit[job["form"]]())
     return _found(module, made_for)
 
 
@@ -92,22 +92,19 @@ def _assemble(job: dict[str, Any]) -> dict[str, Any]:
         module = _read(job["source"])
     except RuntimeError as error:
         return {"error": str(error)}
-    with open(job["output"], "wb") as file:
-        file.write(module.as_bitcode())
+    Path(job["output"]).write_bytes(module.as_bitcode())
     return _found(module, module.triple)
 
 
 def _read(source: str) -> Any:
     """IR text as a module. Raises RuntimeError if it is wrong."""
-    with open(source, encoding="utf-8", errors="replace") as file:
-        module = binding.parse_assembly(_without_cpu(file.read()))
+    module = binding.parse_assembly(_without_cpu(Path(source).read_text(encoding="utf-8", errors="replace")))
     module.verify()
     return module
 
 
 def _import(job: dict[str, Any]) -> dict[str, Any]:
-    with open(job["source"], "rb") as file:
-        data = file.read()
+    data = Path(job["source"]).read_bytes()
     try:
         module = binding.parse_bitcode(data)
         module.verify()
@@ -115,16 +112,14 @@ def _import(job: dict[str, Any]) -> dict[str, Any]:
         return {"unreadable": str(error)}
     if job["output"]:
         neutral = binding.parse_assembly(_SOURCE.sub("", _without_cpu(str(module))))
-        with open(job["output"], "wb") as file:
-            file.write(neutral.as_bitcode())
+        Path(job["output"]).write_bytes(neutral.as_bitcode())
     return _found(module, module.triple)
 
 
 def _library(job: dict[str, Any]) -> dict[str, Any]:
     module = binding.parse_assembly("")
     for source in job["sources"]:
-        with open(source, encoding="utf-8") as file:
-            text = _TARGET.sub("", _SOURCE.sub("", _without_cpu(file.read())))
+        text = _TARGET.sub("", _SOURCE.sub("", _without_cpu(Path(source).read_text(encoding="utf-8"))))
         # A name that only stands for a function becomes the function's own, so that the function can be dropped.
         for alias, function in _ALIAS.findall(text):
             if alias in job["names"]:
@@ -134,24 +129,20 @@ def _library(job: dict[str, Any]) -> dict[str, Any]:
                 )
         module.link_in(binding.parse_assembly(_ALIAS.sub("", text)))
     _keep(module, job["names"])
-    with open(job["output"], "wb") as file:
-        file.write(module.as_bitcode())
+    Path(job["output"]).write_bytes(module.as_bitcode())
     return {}
 
 
 def _link(job: dict[str, Any]) -> dict[str, Any]:
-    with open(job["source"], "rb") as file:
-        text = str(binding.parse_bitcode(file.read()))
+    text = str(binding.parse_bitcode(Path(job["source"]).read_bytes()))
     module = binding.parse_assembly(_called_by_name(text, job["names"]))
     own = [value.name for value in (*module.functions, *module.global_variables) if not value.is_declaration]
-    with open(job["library"], "rb") as file:
-        library = binding.parse_bitcode(file.read())
+    library = binding.parse_bitcode(Path(job["library"]).read_bytes())
     made_for = module.triple
     library.triple, library.data_layout = module.triple, module.data_layout
     module.link_in(library)
     _keep(module, own)
-    with open(job["output"], "wb") as file:
-        file.write(module.as_bitcode())
+    Path(job["output"]).write_bytes(module.as_bitcode())
     return _found(module, made_for)
 
 

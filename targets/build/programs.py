@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import json
 import os
 import re
@@ -42,6 +43,12 @@ def identity_of(command: Sequence[str], *more: str) -> str:
     files = [os.path.realpath(command[0]), *(word for word in command[1:] if os.path.exists(word))]
     stats = map(os.stat, files)
     return "\0".join([*more, *command, *files, *(f"{s.st_size} {s.st_mtime_ns}" for s in stats)])
+
+
+def package_folder(name: str) -> Path | None:
+    """The folder of an installed package of Python's, which may bring programs; it is not imported."""
+    spec = importlib.util.find_spec(name)
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
 def release_in(said: str, form: str = r"\d+\.\d+(?:\.\d+)?") -> str:

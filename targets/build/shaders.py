@@ -7,7 +7,6 @@ what a shader is a kernel of.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
@@ -97,7 +96,7 @@ class ShaderCompiler:
         major, minor = min(target.version, _NEWEST)
         beside = f"-I{source.parent}"
         if self.name == "glslang":
-            environment = ["--target-env", _vulkan(target.version), "--target-env", f"spirv{major}.{minor}"]
+            environment = ["--target-env", target.vulkan, "--target-env", f"spirv{major}.{minor}"]
             options = [
                 "-V",
                 "--quiet",
@@ -109,7 +108,7 @@ class ShaderCompiler:
                 str(dependencies),
             ]
         elif self.name == "glslc":
-            environment = [f"--target-env={_vulkan(target.version)}", f"--target-spv=spv{major}.{minor}"]
+            environment = [f"--target-env={target.vulkan}", f"--target-spv=spv{major}.{minor}"]
             options = [
                 "-fshader-stage=compute",
                 *environment,
@@ -166,15 +165,6 @@ def choose(language: Language, source: str, instead: str = ".spv") -> ShaderComp
     )
 
 
-def _vulkan(version: tuple[int, int]) -> str:
-    """The first Vulkan that takes this version of SPIR-V, among those that compilers know as environments."""
-    if version < (1, 1):
-        return "vulkan1.0"
-    if version < (1, 4):
-        return "vulkan1.1"
-    return "vulkan1.2" if version < (1, 6) else "vulkan1.3"
-
-
 def _on_path(name: str, *programs: str) -> ShaderCompiler | None:
     path = next(filter(None, map(shutil.which, programs or (name,))), None)
     return None if path is None else ShaderCompiler(name, (path,))
@@ -184,11 +174,9 @@ def _find_slangc() -> ShaderCompiler | None:
     if (found := _on_path("slangc")) is not None:
         return found
     # Looked up, not imported: importing it needs torch.
-    spec = importlib.util.find_spec("slangtorch")
-    if spec is None or spec.origin is None:
-        return None
-    path = Path(spec.origin).parent / "bin" / "slangc"
-    return ShaderCompiler("slangc", (str(path),)) if os.access(path, os.X_OK) else None
+    wheel = programs.package_folder("slangtorch")
+    path = wheel and wheel / "bin" / "slangc"
+    return ShaderCompiler("slangc", (str(path),)) if path and os.access(path, os.X_OK) else None
 
 
 def _find_naga() -> ShaderCompiler | None:

@@ -63,11 +63,4 @@ def validate(program: str | None, path: Path, name: str, target: SpirvTarget | N
 def _environment(asked: SpirvTarget | None) -> str:
     if asked is None:
         return "spv1.6"
-    target = asked.version
-    if target < (1, 1):
-        return "vulkan1.0"
-    if target < (1, 4):
-        return "vulkan1.1"
-    if target < (1, 5):
-        return "vulkan1.1spv1.4"
-    return "vulkan1.2" if target < (1, 6) else "vulkan1.3"
+    return "vulkan1.1spv1.4" if (1, 4) <= asked.version < (1, 5) else asked.vulkan

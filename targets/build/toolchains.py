@@ -7,7 +7,6 @@ environment variable OPSPLICE_CC overrides that. It must not know the store, nor
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import re
 import shlex
@@ -270,10 +269,9 @@ def _find_clang() -> Toolchain | None:
 
 
 def _find_zig() -> Toolchain | None:
-    spec = importlib.util.find_spec("ziglang")
-    if spec is None or spec.origin is None:
+    folder = programs.package_folder("ziglang")
+    if folder is None:
         return None
-    folder = Path(spec.origin).parent
     # `zig clang` is clang itself; `zig cc` would take zig's own names of CPUs and targets. It needs to be told where
     # its headers are, which `zig cc` would do.
     command = (str(folder / "zig"), "clang", "-isystem", str(folder / "lib" / "include"))

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from opsplice.errors import OpspliceError
+from opsplice.reaching import reachable
 from opsplice.targets.formats.spirv import spirv_reader
 from opsplice.targets.formats.spirv.spirv_reader import IGNORED, Instruction, Op
 from opsplice.targets.link.function_choice import choose
@@ -296,14 +297,8 @@ def _with_called(library: _Module, wanted: Sequence[int]) -> list[_Function]:
 def _needed(library: _Module, functions: Sequence[_Function]) -> set[int]:
     """The ids of what functions use that is declared outside of them, and what that uses in turn."""
     declared = dict(library.declared())
-    pending = [at for function in functions for each in function.instructions for at in _ids_in(_BODY, each)]
-    needed: set[int] = set()
-    while pending:
-        at = pending.pop()
-        if at in declared and at not in needed:
-            needed.add(at)
-            pending += _ids_in(_DECLARED, declared[at])
-    return needed
+    used = [at for function in functions for each in function.instructions for at in _ids_in(_BODY, each)]
+    return declared.keys() & set(reachable(used, lambda at: _ids_in(_DECLARED, declared[at]) if at in declared else ()))
 
 
 def _unfit(library: _Module, opcode: int) -> OpspliceError:

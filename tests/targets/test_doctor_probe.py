@@ -9,7 +9,7 @@ import pytest
 from opsplice.errors import OpspliceError
 from opsplice.targets import doctor
 from opsplice.targets.artifacts import arch as archs
-from opsplice.targets.build import cuda_compilers, ptxas, shaders, spirv_val, toolchains
+from opsplice.targets.build import cuda_compilers, programs, ptxas, shaders, spirv_val, toolchains
 from opsplice.targets.registry.store import Store
 from tests.environment import under
 
@@ -160,7 +160,7 @@ def test_shader_compilers_are_judged_by_what_they_build(checks):
 
 
 def test_shader_compilers_that_are_not_there_are_told(store, monkeypatch):
-    monkeypatch.setattr(shaders.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(programs, "package_folder", lambda name: None)
     checks = probed(store, {"PATH": ""})
     remedies = {name: checks[f"{name} kernels for Vulkan"].how_to_get for name in shaders.COMPILERS}
     assert remedies == {

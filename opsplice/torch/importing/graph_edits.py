@@ -22,6 +22,7 @@ from torch import fx
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+from opsplice.reaching import reachable
 from opsplice.torch.importing.lines import location_of
 from opsplice.torch.importing.refusals import UnsupportedError
 
@@ -183,14 +184,7 @@ def _draws(node: fx.Node) -> bool:
 
 
 def _needed(nodes: Iterable[fx.Node]) -> _Nodes:
-    found: _Nodes = {}
-    pending = list(nodes)
-    while pending:
-        node = pending.pop()
-        if node not in found:
-            found[node] = None
-            pending += node.all_input_nodes
-    return found
+    return dict.fromkeys(reachable(nodes, lambda node: node.all_input_nodes))
 
 
 def _check(node: fx.Node) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from opsplice.errors import OpspliceError
+from opsplice.reaching import reachable
 from opsplice.targets.formats.spirv.spirv_reader import Declarations, Instruction, Op, damaged, functions
 
 # Where the pointer is that an instruction derives its result from, its result being a pointer too.
@@ -18,20 +19,8 @@ _CHAINS = {60: 2, 65: 2, 66: 2, 67: 2, 70: 2, 83: 2, 124: 2, 4419: 3, 4420: 3, 4
 # Where the pointer is that an instruction reads or only asks about: loads, array lengths, matrix loads.
 _READS = {61: 2, 63: 1, 64: 1, 68: 2, 227: 2, 4425: 3, 4457: 2, 5359: 2}
 # Where the pointer is that an instruction writes through: stores, copies, atomics, matrix stores.
-_WRITES = {
-    62: 0,
-    63: 0,
-    64: 0,
-    228: 0,
-    318: 2,
-    319: 0,
-    4458: 0,
-    5360: 0,
-    5614: 2,
-    5615: 2,
-    6035: 2,
-    **dict.fromkeys(range(229, 243), 2),
-}
+_WRITES = dict.fromkeys((62, 63, 64, 228, 319, 4458, 5360), 0)
+_WRITES |= dict.fromkeys((*range(229, 243), 318, 5614, 5615, 6035), 2)
 # GLSL.std.450's functions that write their second result through a pointer: Modf, Frexp.
 _GLSL = "GLSL.std.450"
 _GLSL_WRITES = (35, 51)
@@ -155,19 +144,13 @@ class Accesses:
         return Access(self._roots(touched, sources) | written, written, unclear)
 
     def _reached(self, entry: int) -> dict[int, _Function]:
-        seen, waiting = {entry}, [entry]
-        found: dict[int, _Function] = {}
-        while waiting:
-            target = waiting.pop()
-            function = self._functions.get(target)
-            if function is None:
+        def called(target: int) -> list[int]:
+            if target not in self._functions:
                 raise damaged(self._name, "it lacks a function that an entry point needs")
-            found[target] = function
-            for _, called, _ in function.calls:
-                if called not in seen:
-                    seen.add(called)
-                    waiting.append(called)
-        return found
+            return [each for _, each, _ in self._functions[target].calls]
+
+        reached = list(reachable([entry], called))  # all of them, before any is taken: one may be missing
+        return {target: self._functions[target] for target in reached}
 
     def _sources(self, reached: dict[int, _Function]) -> dict[int, list[int]]:
         sources: dict[int, list[int]] = {}
@@ -183,11 +166,4 @@ class Accesses:
         return sources
 
     def _roots(self, pointers: Iterable[int], sources: dict[int, list[int]]) -> frozenset[int]:
-        seen = set(pointers)
-        waiting = list(seen)
-        while waiting:
-            for source in sources.get(waiting.pop(), ()):
-                if source not in seen:
-                    seen.add(source)
-                    waiting.append(source)
-        return frozenset(seen & self._globals.keys())
+        return frozenset(self._globals.keys() & set(reachable(pointers, lambda at: sources.get(at, []))))

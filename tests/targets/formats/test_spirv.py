@@ -13,7 +13,7 @@ import pytest
 from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget, SpirvTarget
 from opsplice.targets.backends import cpu, spirv
-from opsplice.targets.build import shaders, spirv_val
+from opsplice.targets.build import programs, shaders, spirv_val
 from opsplice.targets.formats.spirv.spirv_binary import offered, reflect
 from opsplice.targets.registry.store import Store
 from tests.environment import under
@@ -233,7 +233,7 @@ def test_modules_are_built_for_the_targets_version(comp, slang, store, only, ver
     ],
 )
 def test_without_a_compiler_the_remedy_is_named(tmp_path, store, monkeypatch, suffix, language, names, remedy):
-    monkeypatch.setattr(shaders.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(programs, "package_folder", lambda name: None)
     source = tmp_path / f"k{suffix}"
     source.write_text("")
     with pytest.raises(OpspliceError) as caught:
