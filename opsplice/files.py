@@ -39,6 +39,14 @@ def read_file(path: Path, largest: int = LARGEST) -> bytes:
         raise _unreadable(path, error) from None
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that is too long, or holds NUL, is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def is_installed(file: str) -> bool:
     """Whether a Python file is a part of an installed package, of Python or of opsplice, and not the user's own."""
     return any(sign in file for sign in _INSTALLED) or file.startswith(_HERE)

@@ -14,7 +14,7 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.explain.pointing import Lines, NamedOp, Ops, Place, parse_place
-from opsplice.matchers.ir.op_names import location_text
+from opsplice.matchers.ir.op_names import around, location_text
 from opsplice.matchers.ir.tensor_values import defining_op, shape_of
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Index, Reduce, Term
 from opsplice.matchers.terms.views import Views, is_view
@@ -302,11 +302,5 @@ def _within(value: ir.Value, op: ir.Operation) -> bool:
 
 def _users(op: ir.Operation, block: ir.Block) -> list[ir.Operation]:
     """The ops of the block that use a result, in their regions or themselves."""
-    found = []
-    for value in op.results:
-        for use in value.uses:
-            user = use.owner.operation
-            while user.block != block and user.parent is not None:
-                user = user.parent.operation
-            found.append(user)
-    return found
+    users = [use.owner.operation for value in op.results for use in value.uses]
+    return [next(holder for holder in around(user) if holder.block == block) for user in users]

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from iree.compiler import ir
 
 from opsplice.matchers.explain.near_miss import Place
-from opsplice.matchers.ir.op_names import function_around, location_of, symbol_of
+from opsplice.matchers.ir.op_names import around, function_around, location_of, symbol_of
 from opsplice.matchers.ir.tensor_values import defining_op
 
 _WIDTH = 200
@@ -57,12 +57,8 @@ def as_known(function: str) -> str:
 
 def outermost(op: ir.Operation) -> ir.Operation:
     """The structured op whose body an op stands in, or the op itself."""
-    at, holder = op, op
-    while at.parent is not None:
-        at = at.parent.operation
-        if at.name.startswith(_BODIES):
-            holder = at
-    return holder
+    holders = [op, *(holder for holder in around(op) if holder.name.startswith(_BODIES))]
+    return holders[-1]
 
 
 def _argument(value: ir.BlockArgument, text: bool) -> Place:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from iree.compiler import ir
 
@@ -25,12 +26,16 @@ def symbol_of(op: ir.Operation) -> str:
 
 def function_around(op: ir.Operation) -> str:
     """The name of the function that an op stands in, "" for none."""
-    holder = op
-    while holder.parent is not None:
-        holder = holder.parent.operation
-        if holder.name.endswith(FUNCTIONS):
-            return symbol_of(holder)
-    return ""
+    _, *holders = around(op)
+    return next((symbol_of(holder) for holder in holders if holder.name.endswith(FUNCTIONS)), "")
+
+
+def around(op: ir.Operation) -> Iterator[ir.Operation]:
+    """An op and those that it stands in, the innermost first."""
+    yield op
+    while op.parent is not None:
+        op = op.parent.operation
+        yield op
 
 
 def ops_in(root: ir.Operation, *names: str) -> list[ir.Operation]:

@@ -8,7 +8,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.ir.effects import has_effects
-from opsplice.matchers.ir.op_names import symbol_of
+from opsplice.matchers.ir.op_names import around, symbol_of
 from opsplice.matchers.search.matches import Match
 from opsplice.matchers.terms import contraction_kinds
 from opsplice.matchers.terms.terms import Access, Constant
@@ -83,7 +83,7 @@ def _sources(value: ir.Value) -> Sequence[ir.Value] | None:
 
 def _is_made_in(value: ir.Value, op: ir.Operation) -> bool:
     owner = value.owner
-    return _is_within(owner.owner.operation if isinstance(owner, ir.Block) else owner.operation, [op])
+    return op in around(owner.owner.operation if isinstance(owner, ir.Block) else owner.operation)
 
 
 def count_of(value: ir.Value) -> int:
@@ -95,7 +95,7 @@ def user_outside(value: ir.Value, ops: Collection[ir.Operation]) -> ir.Operation
     """An op that uses a value and is not among `ops` nor inside one, or None. Asking for a size is no use."""
     for use in value.uses:
         user = use.owner.operation
-        if user.name not in _SIZE_OPS and not _is_within(user, ops):
+        if user.name not in _SIZE_OPS and not any(holder in ops for holder in around(user)):
             return user
     return None
 
@@ -177,28 +177,13 @@ def holds_at(op: ir.Operation, condition: tree.Predicate) -> bool:
         return condition.value not in op.attributes
     if condition.name == "contracts":
         return contraction_kinds.holds(op, condition.value)
-    parent = op.parent
-    while parent is not None:
-        if parent.operation.name == condition.value:
-            return True
-        parent = parent.operation.parent
-    return False
-
-
-def _is_within(op: ir.Operation, ops: Collection[ir.Operation]) -> bool:
-    at: ir.Operation | None = op
-    while at is not None:
-        if at in ops:
-            return True
-        at = None if at.parent is None else at.parent.operation
-    return False
+    _, *holders = around(op)
+    return any(holder.name == condition.value for holder in holders)
 
 
 def _is_mutable(load: ir.Operation) -> bool:
     name = ir.FlatSymbolRefAttr(load.attributes["global"]).value
-    top = load
-    while top.parent is not None:
-        top = top.parent.operation
+    *_, top = around(load)
     for op in top.regions[0].blocks[0].operations:
         held = op.operation
         if symbol_of(held) == name:

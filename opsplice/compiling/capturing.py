@@ -25,7 +25,7 @@ from opsplice.matchers.capture.shared_parts import shared
 from opsplice.matchers.capture.slices import RESHAPES, Slice, above, select
 from opsplice.matchers.explain.pointing import Ops
 from opsplice.matchers.find import engine
-from opsplice.matchers.ir.op_names import location_text, symbol_of
+from opsplice.matchers.ir.op_names import FUNCTIONS, around, location_text, symbol_of
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.matchers.patterns.nodes import Graph
@@ -294,6 +294,4 @@ def _shown(ops: Ops, value: ir.Value) -> str:
 
 
 def _function_of(op: ir.Operation) -> ir.Operation:
-    while op.parent is not None and not op.name.endswith((".func", ".initializer")):
-        op = op.parent.operation
-    return op
+    return next(each for each in around(op) if each.parent is None or each.name.endswith(FUNCTIONS))

@@ -22,6 +22,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
+from opsplice.matchers.ir.op_names import around
 from opsplice.matchers.search.matches import Binding, Match, Size, flat
 from opsplice.reaching import reachable
 from opsplice.rewrites.approaches.annotation import SETTERS
@@ -95,9 +96,7 @@ class Calls:
     def _read(self, match: Match) -> None:
         if self._tops:
             return
-        top = match.roots[0].owner.operation
-        while top.parent is not None:
-            top = top.parent.operation
+        *_, top = around(match.roots[0].owner.operation)
         self._tops = symbols.defined(top)
         self._marks = raw_symbols.marks(self._tops.values())
         with top.context, ir.Location.unknown():

@@ -24,7 +24,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import ops_in, symbol_of
+from opsplice.matchers.ir.op_names import around, ops_in, symbol_of
 from opsplice.matchers.search.matches import Binding, Match
 from opsplice.matchers.terms.address import Layout
 from opsplice.matchers.terms.terms import DimSize
@@ -212,15 +212,8 @@ def _used_by(op: ir.Operation) -> list[Any]:
 
 def _users_inside(value: Any, ops: Sequence[Any]) -> list[ir.Operation]:
     """The users of a value that are among these ops, or in their regions."""
-    members = set(ops)
-    found = []
-    for use in value.uses:
-        op = use.owner.operation
-        while op is not None and op not in members:
-            op = op.parent.operation if op.parent is not None else None
-        if op is not None:
-            found.append(use.owner.operation)
-    return found
+    users, members = [use.owner.operation for use in value.uses], set(ops)
+    return [user for user in users if not members.isdisjoint(around(user))]
 
 
 def _sized(value: ir.Value, sizes: Sequence[ir.Value]) -> ir.Value:

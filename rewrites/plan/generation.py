@@ -20,6 +20,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from opsplice.errors import OpspliceError
+from opsplice.files import is_file
 from opsplice.matchers.search.matches import Size
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.memory import stride_words
@@ -184,7 +185,7 @@ class Generators:
         entry = self._store.get_or_build(key_of(_WRITER, data), code.suffix, write)
         # What it includes stands beside the generator, not in the store.
         included = source_inputs.quoted_names(str(code.text)) if code.suffix in _WITH_INCLUDES else ()
-        beside = any(_is_file(path.parent / name) for name in included)
+        beside = any(is_file(path.parent / name) for name in included)
         return Generated(entry.path, (f"-I{path.parent}",) if beside else (), code.shared)
 
 
@@ -259,13 +260,6 @@ def _failed(what: str, path: Path, error: BaseException) -> OpspliceError:
         lines = [f"{f.filename}:{f.lineno}: in {f.name}: {f.line}" for f in frames[start:][-_MOST_FRAMES:]]
     kind = type(error).__name__
     return OpspliceError(f"{what}: {f'{kind}: {said}' if said else kind}", details="\n".join(lines))
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a name that is too long, or holds NUL
-        return False
 
 
 def check_agree(kernel: tree.Kernel, clauses: Sequence[tuple[ProgramTarget, tree.ArtifactClause]]) -> None:

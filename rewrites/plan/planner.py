@@ -14,6 +14,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
+from opsplice.matchers.ir.op_names import around
 from opsplice.matchers.ir.tensor_values import element_type
 from opsplice.matchers.search.matches import Match
 from opsplice.matchers.terms.views import Views
@@ -387,12 +388,7 @@ def _is_before(op: ir.Operation, anchor: ir.Operation) -> bool:
 
 def _ancestor_in(block: ir.Block, op: ir.Operation) -> ir.Operation | None:
     """The op of a block that is `op` or holds it; None if `op` is not below that block."""
-    at: ir.Operation | None = op
-    while at is not None and at.parent is not None:
-        if at.block == block:
-            return at
-        at = at.parent.operation
-    return None
+    return next((at for at in around(op) if at.parent is not None and at.block == block), None)
 
 
 def _check_passed(match: Match, rule: tree.Rule) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from opsplice.files import is_file
 from opsplice.reaching import reachable
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
@@ -95,12 +96,5 @@ def missing_files(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Diag
         kernel = spec.kernels.get(name)
         for clause in kernel.artifacts if kernel is not None else ():
             # A plugin's code need not be here, where the program is compiled.
-            if not clause.is_plugin and not _is_file(clause.file):
+            if not clause.is_plugin and not is_file(clause.file):
                 yield warning(clause.path_span, f"there is no file {clause.file}", code="missing-file")
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a name that is too long, or holds NUL
-        return False
