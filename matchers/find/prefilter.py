@@ -1,56 +1,77 @@
 """Which of many graphs can hold at a place, by the ops near the root alone.
 
-Each graph has an outline: its ops down to some depth, without indices, types, sizes or names. Graphs with the same
-outline are judged together, and an outline is only looked at where the one a level less deep fits. What passes may
-still fail; what is stopped could not have held.
+Each graph has an outline: its ops down to some depth, without indices, types, sizes or names. Equal outlines are one
+object, and what a term was found to fit is kept for a place, so that what graphs share is looked at once. Of several
+alternatives only those are tried that the op of a term may be. An outline is only looked at where the one a level less
+deep fits. What passes may still fail; what is stopped could not have held.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 from iree.compiler import ir
 
 from opsplice.matchers.patterns.nodes import Accumulated, Choice, Graph, Named, Node, Number, Setting
 from opsplice.matchers.terms import chains, constants
-from opsplice.matchers.terms.canonical import COMPARISONS, WIDTHS
+from opsplice.matchers.terms.canonical import COMPARISONS, READ_AS, WIDTHS
+from opsplice.matchers.terms.scalar_folding import FOLDED
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce, Started, Term
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 _DEEPEST = 4
+_REDUCTIONS = ("reduce", "window", "accumulated")
+# The names under which terms that are no ops are looked up.
+_NUMBER, _REDUCED = "a number", "a reduction by "
 
-# What fits anything.
-_ANYTHING: Any = None
 
-
-class _Outline(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Outline:
     """A part of a graph: its op, and the outlines below it down to some depth, None at the deepest.
 
     kind: "apply", "chain", "reduce", "window" (a reduction that a program may do without), "accumulated" (one that may
-    start from anything), "constant" or "choice" (of those in `below`). what: the op or the combiner; of a constant its
-    value, or the lowest and (in `below`) the highest one. casts: whether casts are looked through. written: of a chain,
-    which op each of its two sides is as they are written.
+    start from anything), "constant", "choice" (of those in `below`) or "anything". what: the op or the combiner; of a
+    constant its value, or the lowest and (in `below`) the highest one. casts: whether casts are looked through.
+    written: of a chain, which op each of its two sides is as they are written. by_name: see `able`.
     """
 
     kind: str
     what: Any
     below: Any
     casts: bool
-    written: tuple[Any, ...] | None = None
+    written: tuple[_Outline, ...] | None = None
+    by_name: dict[str, tuple[_Outline, ...]] = field(default_factory=dict)
 
+    @property
+    def options(self) -> tuple[_Outline, ...]:
+        return self.below if self.kind == "choice" else (self,)
 
-_REDUCTIONS = ("reduce", "window", "accumulated")
-_ANY_CONSTANT = _Outline("constant", -math.inf, math.inf, True)
+    def able(self, name: str) -> tuple[_Outline, ...]:
+        """The options that terms of an op or another name may fit."""
+        if name not in self.by_name:
+            self.by_name[name] = tuple(option for option in self.options if option.may_be(name))
+        return self.by_name[name]
+
+    def may_be(self, name: str) -> bool:
+        """Whether a term of an op or another name may fit, for that name alone."""
+        if self.kind == "constant":
+            return name == _NUMBER or name in FOLDED
+        if self.kind in _REDUCTIONS:
+            return name == _REDUCED + self.what or (self.kind != "reduce" and name == self.what)
+        product = self.what == "arith.mulf" and name.startswith(_REDUCED)  # a sum with a constant factor is one
+        return name == self.what or self.what in READ_AS.get(name, ()) or product
 
 
 class Sieve:
     """Graphs by their outlines, for places whose outermost op is that of the graphs."""
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
-        self._first = _level([(_Outlines(graph), position) for position, graph in enumerate(graphs)], 1)
+        known: dict[Any, _Outline] = {}
+        self._first = _level([(_Outlines(graph, known), position) for position, graph in enumerate(graphs)], 1)
 
     def sort(self, views: Views, value: ir.Value) -> tuple[list[Graph], list[Graph]]:
         """The graphs that can hold with their result at a value, in order; and those that only some of its ops fit.
@@ -59,15 +80,16 @@ class Sieve:
         """
         fitting: list[tuple[int, Graph]] = []
         near: list[tuple[int, Graph]] = []
+        fits = _Fits(views)
         term = views.root(value)
         pending = [self._first]
         while pending:
             levels = pending.pop()
             for outline, level in levels.items():
-                if _fits_at_root(outline, term, views):
+                if fits.at_root(outline, term):
                     fitting += level.graphs
                     pending.append(level.deeper)
-                elif levels is not self._first or _begins(outline, term, views):
+                elif levels is not self._first or fits.begins(outline, term):
                     near += level.all()
         return [graph for _, graph in sorted(fitting, key=_position)], [g for _, g in sorted(near, key=_position)]
 
@@ -83,7 +105,7 @@ class _Level:
         self.graphs: list[tuple[int, Graph]] = []
         rest = []
         for outlines, position in graphs:
-            if depth >= _DEEPEST or outlines.at(depth) == outlines.at(depth + 1):
+            if depth >= _DEEPEST or outlines.at(depth) is outlines.at(depth + 1):
                 self.graphs.append((position, outlines.graph))
             else:
                 rest.append((outlines, position))
@@ -95,161 +117,193 @@ class _Level:
             yield from level.all()
 
 
-def _level(graphs: list[tuple[_Outlines, int]], depth: int) -> dict[Any, _Level]:
-    groups: dict[Any, list[tuple[_Outlines, int]]] = {}
+def _level(graphs: list[tuple[_Outlines, int]], depth: int) -> dict[_Outline, _Level]:
+    groups: dict[_Outline, list[tuple[_Outlines, int]]] = {}
     for outlines, position in graphs:
         groups.setdefault(outlines.at(depth), []).append((outlines, position))
     return {outline: _Level(group, depth) for outline, group in groups.items()}
 
 
 class _Outlines:
-    """The outlines of a graph, by depth. At the first it only counts which parts are constants, not their values."""
+    """The outlines of a graph, by depth. At the first it only counts which parts are constants, not their values.
 
-    def __init__(self, graph: Graph) -> None:
+    known: all outlines that there are, by what they are made of.
+    """
+
+    def __init__(self, graph: Graph, known: dict[Any, _Outline]) -> None:
         self.graph = graph
         self._casts = "cast" in graph.through
-        self._made: dict[tuple[int, int], Any] = {}
+        self._known = known
+        self._of_node: dict[tuple[int, int], _Outline] = {}
 
-    def at(self, depth: int) -> Any:
+    def at(self, depth: int) -> _Outline:
         if self.graph.through - {"cast"}:
-            return _ANYTHING  # what is looked through may stand between any two ops
+            return self._anything()  # what is looked through may stand between any two ops
         root = self.graph.results[0].node
-        return self._of(root, depth) if depth > 1 else _inexact(self._of(root, depth))
+        return self._of(root, depth) if depth > 1 else self._inexact(self._of(root, depth))
 
-    def _of(self, node: Node, depth: int) -> Any:
+    def _outline(self, kind: str, what: Any, below: Any, written: tuple[_Outline, ...] | None = None) -> _Outline:
+        key = (kind, what, below, self._casts, written)
+        if key not in self._known:
+            self._known[key] = _Outline(*key)
+        return self._known[key]
+
+    def _anything(self) -> _Outline:
+        return self._outline("anything", "", None)
+
+    def _of(self, node: Node, depth: int) -> _Outline:
         key = (id(node), depth)
-        if key not in self._made:
-            self._made[key] = self._make(node, depth)
-        return self._made[key]
+        if key not in self._of_node:
+            self._of_node[key] = self._make(node, depth)
+        return self._of_node[key]
 
-    def _make(self, node: Node, depth: int) -> Any:
+    def _make(self, node: Node, depth: int) -> _Outline:
         """Parts that this module does not know fit anything."""
         if isinstance(node, Apply):
             operands = chains.operands(node)  # of a chain, in whatever grouping and order
-            below = tuple([self._of(arg, depth - 1) for arg in operands]) if depth else None
+            below = tuple(self._of(arg, depth - 1) for arg in operands) if depth else None
             if len(operands) == len(node.args):
-                return _Outline("apply", node.op, below, self._casts)
-            written = tuple(self._of(arg, 0) for arg in node.args)
-            return _Outline("chain", node.op, below, self._casts, written)
+                return self._outline("apply", node.op, below)
+            return self._outline("chain", node.op, below, tuple(self._of(arg, 0) for arg in node.args))
         if type(node) is Reduce:
             kind = "window" if any(label.windowed for label in node.loops) else "reduce"
-            return _Outline(kind, node.combiner, self._of(node.body, depth - 1) if depth else None, self._casts)
+            return self._outline(kind, node.combiner, (self._of(node.body, depth - 1),) if depth else None)
         if isinstance(node, Accumulated):
-            return self._of(node.node, depth)._replace(kind="accumulated")
+            made = self._of(node.node, depth)
+            return self._outline("accumulated", made.what, made.below)
         if isinstance(node, (Named, Setting)):
             return self._of(node.node, depth)
         if isinstance(node, Choice):
-            options = tuple(dict.fromkeys(self._of(option, depth) for option in node.options))
-            return _ANYTHING if _ANYTHING in options else _Outline("choice", "", options, self._casts)
+            return self._choice([self._of(option, depth) for option in node.options])
         if type(node) is Number and isinstance(node.low, tree.Literal):
             if node.high is None:  # told apart by the sign of zero
-                return _Outline("constant", Constant(node.low.value, ""), None, self._casts)
+                return self._outline("constant", Constant(node.low.value, ""), None)
             if isinstance(node.high, tree.Literal):
-                return _Outline("constant", node.low.value, node.high.value, self._casts)
-            return _ANY_CONSTANT
-        return _ANYTHING
+                return self._outline("constant", node.low.value, node.high.value)
+            return self._outline("constant", -math.inf, math.inf)
+        return self._anything()
 
+    def _choice(self, options: Sequence[_Outline]) -> _Outline:
+        if any(option.kind == "anything" for option in options):
+            return self._anything()
+        return self._outline("choice", "", tuple(dict.fromkeys(each for option in options for each in option.options)))
 
-def _inexact(outline: Any) -> Any:
-    """An outline of depth one, with constants of any value."""
-    if outline is _ANYTHING or outline.kind == "constant":
-        return _ANYTHING if outline is _ANYTHING else _ANY_CONSTANT
-    if outline.below is None:
-        return outline
-    below = _inexact(outline.below) if outline.kind in _REDUCTIONS else tuple(map(_inexact, outline.below))
-    return outline._replace(below=below)
-
-
-def _fits_at_root(outline: Any, term: Term, views: Views) -> bool:
-    """A match ends with the pattern's last op: no op that leaves a value as it is stands behind that."""
-    if outline is not _ANYTHING and outline.kind == "choice":
-        return any(_fits_at_root(option, term, views) for option in outline.below)
-    return outline is _ANYTHING or _fits_op(outline, _made_by(outline, term, views), views)
-
-
-def _made_by(outline: Any, term: Term, views: Views) -> Term:
-    return _behind_casts(views, term, outline.what) if outline.casts else views.resolve(term)
-
-
-def _fits(outline: Any, term: Term, views: Views) -> bool:
-    if outline is _ANYTHING:
-        return True
-    if outline.kind == "choice":
-        return any(_fits(option, term, views) for option in outline.below)
-    found = _made_by(outline, term, views)
-    if _fits_op(outline, found, views):
-        return True
-    source = views.unchanged(found)
-    return source is not None and _fits(outline, source, views)
-
-
-def _fits_op(outline: Any, found: Term, views: Views) -> bool:
-    kind, what, below, casts, _ = outline
-    if kind == "constant":
-        known = views.constant(found)
-        return known is not None and _is_number(known, what, below)
-    if kind in _REDUCTIONS:
-        return _fits_reduction(outline, found, views)
-    spellings = views.readings(found, what)
-    if not spellings or below is None:
-        return bool(spellings)
-    if kind == "chain":
-        unwrap = (lambda inner: (_behind_casts(views, inner), ())) if casts else None
-        return any(
-            _pair_up(below, grouping.operands, views)
-            for grouping in chains.groupings(views, what, spellings, len(below), unwrap)
+    def _inexact(self, outline: _Outline) -> _Outline:
+        """An outline of depth one, with constants of any value."""
+        if outline.kind == "constant":
+            return self._outline("constant", -math.inf, math.inf)
+        if outline.below is None:
+            return outline
+        below = tuple(map(self._inexact, outline.below))
+        return (
+            self._choice(below)
+            if outline.kind == "choice"
+            else self._outline(outline.kind, outline.what, below, outline.written)
         )
-    return any(_fit_below(what, below, spelling.args, views) for spelling in spellings)
 
 
-def _fits_reduction(outline: Any, found: Term, views: Views) -> bool:
-    if isinstance(found, Reduce):
-        return found.combiner == outline.what and _fits(outline.below, found.body, views)
-    if outline.kind == "reduce" or not isinstance(found, Apply) or found.op != outline.what:
-        return False
-    if isinstance(found, Started):
-        return outline.kind == "accumulated" and _fits_reduction(outline, views.resolve(found.args[1]), views)
-    source = views.unchanged(found)  # of a window of one place there is no loop
-    return source is not None and _fits(outline.below, source, views)
+class _Fits:
+    """What terms fit which outlines, at one place."""
+
+    def __init__(self, views: Views) -> None:
+        self._views = views
+        self._known: dict[tuple[_Outline, Term], bool] = {}
+
+    def at_root(self, outline: _Outline, term: Term) -> bool:
+        """A match ends with the pattern's last op: no op that leaves a value as it is stands behind that."""
+        return outline.kind == "anything" or any(self._ops(outline, term, is_root=True))
+
+    def begins(self, outline: _Outline, term: Term) -> bool:
+        """Whether an op right below the outermost fits, though not all do."""
+        found = self._views.resolve(term)
+        if outline.kind == "anything" or not isinstance(found, Apply):
+            return False
+        return any(self._begins(option, found) for option in outline.able(found.op) if option.what == found.op)
+
+    def _begins(self, outline: _Outline, found: Apply) -> bool:
+        if outline.kind in _REDUCTIONS:
+            return isinstance(found, Started)  # it is that reduction, but for what it starts from
+        pairs = zip(outline.written or outline.below or (), found.args, strict=False)
+        parts = ((part, arg) for part, arg in pairs if part.kind not in ("anything", "constant"))
+        return outline.below is None or any(self._fits(*each) for each in parts)
+
+    def _fits(self, outline: _Outline, term: Term) -> bool:
+        if outline.kind == "anything":
+            return True
+        key = (outline, term)
+        if key not in self._known:
+            self._known[key] = any(self._ops(outline, term))
+        return self._known[key]
+
+    def _ops(self, outline: _Outline, term: Term, *, is_root: bool = False) -> Iterator[bool]:
+        """Whether each of the ops fits that a term may be seen as: its own, behind casts and behind what leaves it."""
+        source: Term | None = term
+        while source is not None:
+            found = self._views.resolve(source)
+            for option in outline.able(_name(found)):
+                yield self._fits_op(option, found)
+            if isinstance(found, Apply) and outline.casts and found.op in WIDTHS:
+                source = found.args[0]
+            else:
+                source = None if is_root else self._views.unchanged(found)
+
+    def _fits_op(self, outline: _Outline, found: Any) -> bool:
+        kind, what, below = outline.kind, outline.what, outline.below
+        if kind == "constant":
+            known = self._views.constant(found)
+            return known is not None and _is_number(known, what, below)
+        if kind in _REDUCTIONS:
+            return self._fits_reduction(outline, found)
+        spellings = self._views.readings(found, what)
+        if not spellings or below is None:
+            return bool(spellings)
+        if kind == "chain":
+            unwrap = (lambda inner: (self._behind_casts(inner), ())) if outline.casts else None
+            ways = chains.groupings(self._views, what, spellings, len(below), unwrap)
+            return any(self._pair_up(below, way.operands) for way in ways)
+        return any(self._fit_below(what, below, spelling.args) for spelling in spellings)
+
+    def _fits_reduction(self, outline: _Outline, found: Any) -> bool:
+        if isinstance(found, Reduce):
+            return found.combiner == outline.what and self._fits_body(outline, found.body)
+        if outline.kind == "reduce" or not isinstance(found, Apply) or found.op != outline.what:
+            return False
+        if isinstance(found, Started):
+            total = self._views.resolve(found.args[1])
+            return outline.kind == "accumulated" and self._fits_reduction(outline, total)
+        source = self._views.unchanged(found)  # of a window of one place there is no loop
+        return source is not None and self._fits_body(outline, source)
+
+    def _fits_body(self, outline: _Outline, body: Term) -> bool:
+        return outline.below is None or self._fits(outline.below[0], body)
+
+    def _behind_casts(self, term: Term) -> Term:
+        """What makes a term, behind views and casts."""
+        found = self._views.resolve(term)
+        while isinstance(found, Apply) and found.op in WIDTHS:
+            found = self._views.resolve(found.args[0])
+        return found
+
+    def _fit_below(self, what: str, below: Sequence[_Outline], args: Sequence[Term]) -> bool:
+        """Whether the operands of an op fit, in either order where it commutes."""
+        if len(args) != len(below):
+            return False
+        if all(self._fits(part, arg) for part, arg in zip(below, args, strict=True)):
+            return True
+        if not (vocabulary.commutes(what) or what in COMPARISONS):
+            return False
+        return all(self._fits(part, arg) for part, arg in zip(below, reversed(args), strict=True))
+
+    def _pair_up(self, below: Sequence[_Outline], found: Sequence[Term]) -> bool:
+        """Whether each operand of a chain fits one of those found, looked at one by one."""
+        return all(part.kind == "anything" or any(self._fits(part, term) for term in found) for part in below)
 
 
-def _behind_casts(views: Views, term: Term, wanted: str = "") -> Term:
-    """What makes a term, behind views and casts, but for a cast that is wanted itself."""
-    found = views.resolve(term)
-    while isinstance(found, Apply) and found.op in WIDTHS and found.op != wanted:
-        found = views.resolve(found.args[0])
-    return found
-
-
-def _fit_below(what: str, below: Sequence[Any], args: Sequence[Term], views: Views) -> bool:
-    """Whether the operands of an op fit, in either order where it commutes."""
-    if len(args) != len(below):
-        return False
-    if all(_fits(part, arg, views) for part, arg in zip(below, args, strict=True)):
-        return True
-    if not (vocabulary.commutes(what) or what in COMPARISONS):
-        return False
-    return all(_fits(part, arg, views) for part, arg in zip(below, reversed(args), strict=True))
-
-
-def _pair_up(below: Sequence[Any], found: Sequence[Term], views: Views) -> bool:
-    """Whether each operand of a chain fits one of those found, looked at one by one."""
-    return all(part is _ANYTHING or any(_fits(part, term, views) for term in found) for part in below)
-
-
-def _begins(outline: Any, term: Term, views: Views) -> bool:
-    """Whether an op right below the outermost fits, though not all do."""
-    if outline is not _ANYTHING and outline.kind == "choice":
-        return any(_begins(option, term, views) for option in outline.below)
-    found = views.resolve(term)
-    if outline is _ANYTHING or not isinstance(found, Apply) or found.op != outline.what:
-        return False
-    if outline.below is None:
-        return True
-    if outline.kind in _REDUCTIONS:
-        return isinstance(found, Started)  # it is that reduction, but for what it starts from
-    pairs = zip(outline.below if outline.written is None else outline.written, found.args, strict=False)
-    return any(part is not _ANYTHING and part.kind != "constant" and _fits(part, arg, views) for part, arg in pairs)
+def _name(found: Term) -> str:
+    """Under which name a term that is read is looked up among the options of an outline."""
+    if isinstance(found, Apply):
+        return found.op
+    return _REDUCED + found.combiner if isinstance(found, Reduce) else _NUMBER if isinstance(found, Constant) else ""
 
 
 def _is_number(known: Constant, low: Constant | float, high: float | None) -> bool:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, get_args
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, TypeVar, get_args
 from weakref import WeakKeyDictionary
 
-from opsplice.matchers.patterns.nodes import Graph, Input, Label, Node, Number, Result, Setting, Tie, Whole, Window
+from opsplice.matchers.patterns.nodes import (
+    Graph,
+    Input,
+    Label,
+    Named,
+    Node,
+    Number,
+    Result,
+    Setting,
+    Tie,
+    Whole,
+    Window,
+)
 from opsplice.matchers.terms.terms import Apply, Reduce
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree
@@ -17,15 +30,38 @@ _NUMBERED: Any = (Label, Result, Tie, Window, *_NODES)
 _JUDGED = (Apply, Reduce, Whole, Number, Input)
 
 
-_OF_GRAPHS: WeakKeyDictionary[Graph, tuple[Any, ...]] = WeakKeyDictionary()
-_ENDINGS: WeakKeyDictionary[Graph, tuple[Any, ...]] = WeakKeyDictionary()
+_T = TypeVar("_T")
 
 
+def _once(read: Callable[[Graph], _T]) -> Callable[[Graph], _T]:
+    """Remember what is read of a graph as long as there is the graph."""
+    known: WeakKeyDictionary[Graph, _T] = WeakKeyDictionary()
+
+    @wraps(read)
+    def reading(graph: Graph) -> _T:
+        if graph not in known:
+            known[graph] = read(graph)
+        return known[graph]
+
+    return reading
+
+
+@_once
 def nodes_of(graph: Graph) -> tuple[Any, ...]:
     """The nodes of all results of a graph, each once, outer ones first."""
-    if graph not in _OF_GRAPHS:
-        _OF_GRAPHS[graph] = tuple(nodes_below([result.node for result in graph.results]))
-    return _OF_GRAPHS[graph]
+    return tuple(nodes_below([result.node for result in graph.results]))
+
+
+@_once
+def endings(graph: Graph) -> tuple[Any, ...]:
+    """The nodes that a pattern may end with: those that make its first result."""
+    return tuple(heads(graph.results[0].node))
+
+
+@_once
+def names_in(graph: Graph) -> frozenset[str]:
+    """The names that conditions have for nodes of a graph's results."""
+    return frozenset(node.name for node in nodes_of(graph) if isinstance(node, Named))
 
 
 def nodes_below(nodes: list[Any]) -> list[Any]:
@@ -93,10 +129,3 @@ def heads(node: Node) -> list[Any]:
     children = [] if is_judged(node) else children_of(node)
     children = children[:1] if isinstance(node, Setting) else children
     return [head for child in children for head in heads(child)] or [node]
-
-
-def endings(graph: Graph) -> tuple[Any, ...]:
-    """The nodes that a pattern may end with: those that make its first result."""
-    if graph not in _ENDINGS:
-        _ENDINGS[graph] = tuple(heads(graph.results[0].node))
-    return _ENDINGS[graph]

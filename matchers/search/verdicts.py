@@ -11,8 +11,8 @@ from opsplice.matchers.dims.equal_sizes import Classes
 from opsplice.matchers.dims.extents import Extent, holds_sizes, is_size_cast, product
 from opsplice.matchers.dims.size_bounds import bounds_of
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Asked, Form, Named, Node, Number, Tie, Whole, Within
-from opsplice.matchers.patterns.walk import nodes_of
+from opsplice.matchers.patterns.nodes import Asked, Form, Node, Number, Tie, Whole, Within
+from opsplice.matchers.patterns.walk import names_in
 from opsplice.matchers.search import uses
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import Sizes, kept, pair
@@ -86,7 +86,7 @@ class Verdicts:
             or self.state.terms_of(condition.name)
         ):
             return False
-        return any(isinstance(node, Named) and node.name == condition.name for node in nodes_of(self.graph))
+        return condition.name in names_in(self.graph)
 
     def _condition_failed(self, where: Any, sizes: judge.Sizes) -> bool:
         failed = judge.first_failure(where, sizes, self._judge)

@@ -144,6 +144,14 @@ class Access:
     value: Any
     indices: tuple[Index, ...]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.value, self.indices)))
+
+    def __hash__(self) -> int:
+        """Made once: accesses are looked up far more often than made."""
+        found: int = self.__dict__["_hash"]
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class Constant:

@@ -42,7 +42,8 @@ def test_the_op_that_was_looked_at_has_its_own_location(find):
     payload = layer("""%t = math.tanh %m : tensor<4x8xf32> loc("model.py":7:1)
       %u = arith.addf %t, %w : tensor<4x8xf32> loc("model.py":8:1)
       %r = arith.maximumf %u, %z : tensor<4x8xf32> loc("model.py":9:1)""")
-    (miss,) = find(payload, BIAS).found.near_misses
+    outcome = find(payload, BIAS)
+    (miss,) = outcome.found.near_misses
     assert (miss.location, miss.at) == ("model.py:9:1", "model.py:7:1")
     assert words(miss) == ("a reduction by addf", "tanh")
     assert 0 < miss.progress < 1
@@ -64,7 +65,8 @@ def test_the_nearest_come_first_and_five_are_kept(find):
     body = "\n".join(lines)
     payload = f"func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {{\n{body}\nreturn %q : tensor<8xf32>\n}}"
     spec = "pattern p(x: tensor<n x f32>) { negf(absf(exp(tanh(x)))) }"
-    misses = find(payload, spec).found.near_misses
+    outcome = find(payload, spec)
+    misses = outcome.found.near_misses
     assert len(misses) == 5
     assert words(misses[0]) == ("tanh", "an argument of func.func")
     assert misses[0].progress == 0.75

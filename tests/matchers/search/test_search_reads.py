@@ -6,6 +6,7 @@ import dataclasses
 
 from iree.compiler import ir
 
+from opsplice.matchers.find.prefilter import Sieve
 from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.matchers.search.search import Search
 from opsplice.matchers.terms.views import Views
@@ -19,6 +20,12 @@ def chain(session, kind, count=20):
     module = ir.Module.parse(text, context=session.context)
     *made, _ = module.body.operations[0].regions[0].blocks[0].operations
     return module, [op.results[0] for op in made]
+
+
+def graph_of(text):
+    spec = load_text(text)
+    (graph,) = (g for p in spec.patterns.values() for g in compile_pattern(p, spec.patterns, spec.types))
+    return graph
 
 
 def test_an_op_is_read_once_for_all_results_that_are_made_of_it(session):
@@ -39,9 +46,19 @@ def test_sizes_known_at_run_time_are_those_of_one_value_alone(session):
 
 def test_a_pattern_of_another_rank_reads_the_last_op_alone(session):
     _module, values = chain(session, "tensor<4x8xf32>")
-    spec = load_text("pattern p(x: tensor<a x f32>) { exp(x) }")
-    (graph,) = (g for p in spec.patterns.values() for g in compile_pattern(p, spec.patterns, spec.types))
+    graph = graph_of("pattern p(x: tensor<a x f32>) { exp(x) }")
     views = Views()
     search = Search(views, dataclasses.replace(graph, strided=frozenset("x"), reordered=True), "f")
     assert search.run(values[-1]) is None
     assert len(views) == 1
+
+
+def test_of_many_alternatives_only_those_of_the_op_that_is_there_are_looked_at(session, monkeypatch):
+    _module, values = chain(session, "tensor<8xf32>")
+    ops = ("log", "sqrt", "sin", "cos", "tanh", "exp", "floor", "ceil", "erf", "absf")
+    graph = graph_of(f"pattern p(x: tensor<n x f32>) {{ exp({' | '.join(f'{op}(x)' for op in ops)}) }}")
+    asked, readings = [], Views.readings
+    monkeypatch.setattr(Views, "readings", lambda self, term, op: asked.append(op) or readings(self, term, op))
+    fitting, _ = Sieve((graph,)).sort(Views(), values[-1])
+    assert fitting == [graph]
+    assert set(asked) == {"math.exp"}
