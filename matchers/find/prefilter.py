@@ -1,4 +1,4 @@
-"""Which of many graphs can hold at a place, by the ops near the root alone.
+"""Which of many graphs can hold at a place, by the ops near the root and its rank alone.
 
 Each graph has an outline: its ops down to some depth, without indices, types, sizes or names. Equal outlines are one
 object, and what a term was found to fit is kept for a place, so that what graphs share is looked at once. Of several
@@ -15,6 +15,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.ir.tensor_values import shape_of
 from opsplice.matchers.patterns.nodes import Accumulated, Choice, Graph, Named, Node, Number, Setting
 from opsplice.matchers.terms import chains, constants
 from opsplice.matchers.terms.canonical import COMPARISONS, READ_AS, WIDTHS
@@ -91,7 +92,21 @@ class Sieve:
                     pending.append(level.deeper)
                 elif levels is not self._first or fits.begins(outline, term):
                     near += level.all()
+        shape = shape_of(value) or ()
+        near += (entry for entry in fitting if not _may_have(entry[1], shape))
+        fitting = [entry for entry in fitting if _may_have(entry[1], shape)]
         return [graph for _, graph in sorted(fitting, key=_position)], [g for _, g in sorted(near, key=_position)]
+
+
+def _may_have(graph: Graph, shape: Sequence[int | None]) -> bool:
+    """Whether the first result of a graph may have a shape, for its rank alone.
+
+    Dims of size one may be left out. Several dims may be one in the program, but those of a convolution.
+    """
+    labels = graph.results[0].labels
+    if any(label.pack for label in labels):
+        return True
+    return sum(size != 1 for size in shape) <= len(labels) and (len(shape) >= len(labels) or not graph.factors)
 
 
 def _position(entry: tuple[int, Graph]) -> int:

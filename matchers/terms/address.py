@@ -253,6 +253,9 @@ class Tensor:
     def layout(self, access: Access) -> Layout | None:
         """None where the place of an element is not a sum over the tensor's indices."""
         sizes = sizes_of(self.views, access.value)
+        pairs = zip(access.indices, sizes, strict=True)
+        if any(isinstance(index, Loop) and size != ONE and index not in self.indices for index, size in pairs):
+            return None  # it lies elsewhere for each value of that index
         base = dense(sizes)
         total: _Form | None = {}
         for index, size, runs in zip(access.indices, sizes, base.dims, strict=True):

@@ -62,3 +62,31 @@ def test_of_many_alternatives_only_those_of_the_op_that_is_there_are_looked_at(s
     fitting, _ = Sieve((graph,)).sort(Views(), values[-1])
     assert fitting == [graph]
     assert set(asked) == {"math.exp"}
+
+
+def test_patterns_of_another_rank_are_not_searched_for(session):
+    _module, values = chain(session, "tensor<4x8xf32>")
+    texts = ("tensor<n x f32>", "tensor<a x b x c x f32>", "tensor<...m x f32>")
+    fixed, wider, any_rank = (graph_of(f"pattern p(x: {kind}) {{ exp(x) }}") for kind in texts)
+    # The program may have two of the wider one's dims as one.
+    assert Sieve((fixed, wider, any_rank)).sort(Views(), values[-1]) == ([wider, any_rank], [fixed])
+
+
+def test_no_dims_of_convolutions_are_one(session):
+    module = ir.Module.parse(
+        """func.func @f(%x: tensor<4x3xf32>, %y: tensor<3x8xf32>) -> tensor<4x8xf32> {
+          %c0 = arith.constant 0.0 : f32
+          %e = tensor.empty() : tensor<4x8xf32>
+          %z = linalg.fill ins(%c0 : f32) outs(%e : tensor<4x8xf32>) -> tensor<4x8xf32>
+          %r = linalg.matmul ins(%x, %y : tensor<4x3xf32>, tensor<3x8xf32>)
+            outs(%z : tensor<4x8xf32>) -> tensor<4x8xf32>
+          return %r : tensor<4x8xf32> }""",
+        context=session.context,
+    )
+    made = list(module.body.operations[0].regions[0].blocks[0].operations)[3].results[0]
+    types = "x: tensor<n x c x h x f32>, f: tensor<o x c x k x f32>"
+    row = graph_of(f"pattern p({types}) {{ contract[n c (s*y + i), o c i -> n o y](x, f) }}")
+    product = graph_of(
+        "pattern p(x: tensor<b x m x k x f32>, y: tensor<b x k x n x f32>) { contract[b m k, b k n -> b m n](x, y) }"
+    )
+    assert Sieve((row, product)).sort(Views(), made) == ([product], [row])
