@@ -269,6 +269,9 @@ class _Builder:
         if isinstance(expr, tree.Rearrange):
             return body
         made = self._node(("reduce", new), lambda: Reduce(combiner(expr.combiner), new, body))
+        for label in new:
+            if (size := scope.dims.get(label.name, "")) in self.factors:  # how many places a window has
+                self.ties.setdefault(((label,), size), Tie((label,), size, False, made))
         places = expr.combiner in vocabulary.POSITIONS
         return self._apply(POSITION, (made,), (), scope.element(expr.type)) if places else made
 

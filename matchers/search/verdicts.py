@@ -46,8 +46,6 @@ class Verdicts:
     def fits(self) -> bool:
         """Whether what is bound goes together: sizes, reductions and numbers."""
         self.state.place = None  # what was looked at last is not to blame
-        for factor in self.graph.factors:  # of a dim of size one nobody can tell by how much it steps
-            self.state.set(self.state.dims, factor, (1, (UNIT,)))
         if not (self._reduces_all() and self._independent()):
             return False
         for tie in self.graph.ties:
@@ -55,6 +53,8 @@ class Verdicts:
         classes = Classes(self.state.equal)
         if not all(self._tied(tie) for tie in self.graph.ties):
             return False
+        for factor in self.graph.factors:  # of a dim of size one nobody can tell by how much it steps
+            self.state.set(self.state.dims, factor, (1, (UNIT,)))
         if not all(self._same_dim_size(classes, *again) for again in self.state.dims_again.items()):
             return False
         sizes = self.static_dims()

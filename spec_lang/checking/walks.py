@@ -35,9 +35,18 @@ def factors(expr: Expr) -> tuple[str, ...]:
     return tuple(dict.fromkeys(factor for factor, _ in terms if isinstance(factor, str)))
 
 
+def window_sizes(expr: Expr) -> tuple[str, ...]:
+    """The places in the windows of a reduction itself, by label: how many there are is a size that no tensor has."""
+    if not isinstance(expr, tree.Reduce):
+        return ()
+    labels = (label for window in expr.subscripts.windows for _, label in window.terms)
+    return tuple(dict.fromkeys(label for label in labels if label not in expr.subscripts.result))
+
+
 def pattern_factors(pattern: tree.Pattern) -> tuple[str, ...]:
-    """The names of numbers in all windows of a pattern."""
-    return tuple(dict.fromkeys(name for expr in reached(_values(pattern)) for name in factors(expr)))
+    """The names of numbers in all windows of a pattern: strides and dilations, and the sizes of what is reduced."""
+    found = (name for expr in reached(_values(pattern)) for name in (*factors(expr), *window_sizes(expr)))
+    return tuple(dict.fromkeys(found))
 
 
 def expressions(pattern: tree.Pattern) -> Iterator[Expr]:

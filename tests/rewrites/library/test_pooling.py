@@ -1,0 +1,117 @@
+"""The library's pools, of any window, stride, dilation and layout, by plain kernels: numbers of the compiler's code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opsplice
+from tests.plain import Plain
+
+LAYERS = Path(__file__).parents[2] / "matchers" / "library"
+# One kernel takes both layouts: channels second have steps of one element, channels last of as many as there are.
+KERNEL_C = """
+#include <stddef.h>
+static void pool(const float *x, size_t kh, size_t kw, size_t sh, size_t sw, size_t dh, size_t dw, float *out, size_t m,
+                 size_t h, size_t w, size_t c, size_t rows, size_t columns, int is_mean) {
+  for (size_t p = 0; p < m; ++p)
+    for (size_t y = 0; y < rows; ++y)
+      for (size_t z = 0; z < columns; ++z)
+        for (size_t l = 0; l < c; ++l) {
+          float sum = 0, peak = -__builtin_inff();
+          for (size_t i = 0; i < kh; ++i)
+            for (size_t j = 0; j < kw; ++j) {
+              float value = x[((p * h + y * sh + i * dh) * w + z * sw + j * dw) * c + l];
+              sum += value;
+              peak = value > peak ? value : peak;
+            }
+          out[((p * rows + y) * columns + z) * c + l] = is_mean ? sum / (float)(kh * kw) : peak;
+        }
+}
+#define SIZES const float *x, size_t kh, size_t kw, size_t sh, size_t sw, size_t dh, size_t dw, float *out, size_t m
+void max_nchw(SIZES, size_t h, size_t w, size_t y, size_t z) {
+  pool(x, kh, kw, sh, sw, dh, dw, out, m, h, w, 1, y, z, 0);
+}
+void max_nhwc(SIZES, size_t h, size_t w, size_t c, size_t y, size_t z) {
+  pool(x, kh, kw, sh, sw, dh, dw, out, m, h, w, c, y, z, 0);
+}
+void mean_nchw(SIZES, size_t h, size_t w, size_t y, size_t z) {
+  pool(x, kh, kw, sh, sw, dh, dw, out, m, h, w, 1, y, z, 1);
+}
+void mean_nhwc(SIZES, size_t h, size_t w, size_t c, size_t y, size_t z) {
+  pool(x, kh, kw, sh, sw, dh, dw, out, m, h, w, c, y, z, 1);
+}
+void mean_of_image(const float *x, float *out, size_t m, size_t h, size_t w, size_t x_h, size_t x_w, size_t workgroup) {
+  float sum = 0;
+  for (size_t i = 0; i < h; ++i)
+    for (size_t j = 0; j < w; ++j) sum += x[i * x_h + j * x_w];
+  *out = sum / (float)(h * w);
+}
+"""
+NUMBERS = "kh: index, kw: index, sh: index, sw: index, dh: index, dw: index"
+SPEC = 'import "opsplice:nn"\n'
+for _name, _pattern in (("max", "max_pool"), ("mean", "average_pool")):
+    SPEC += f"""
+    kernel {_name}_nchw(x: f32[...m, h, w], {NUMBERS}) -> f32[...m, y, z] {{ cpu "k.c" }}
+    kernel {_name}_nhwc(x: f32[m, h, w, c], {NUMBERS}) -> f32[m, y, z, c] {{ cpu "k.c" }}
+    replace {_pattern}_nchw with {_name}_nchw(x, kh, kw, sh, sw, dh, dw)
+    replace {_pattern}_nhwc with {_name}_nhwc(x, kh, kw, sh, sw, dh, dw)
+    """
+SPEC += """
+kernel mean_of_image(x: f32[...m, h, w] strided) -> f32[...m] strided { grid (m) cpu "k.c" }
+replace global_average_pool with mean_of_image(x)
+"""
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("pooling")
+    (folder / "k.c").write_text(KERNEL_C)
+    (folder / "k.splice").write_text(SPEC)
+    return folder / "k.splice"
+
+
+@pytest.mark.parametrize(("file", "channels_last", "count"), [("pooling_jax", True, 6), ("pooling_nchw", False, 2)])
+def test_pools_of_frontends(spec, file, channels_last, count):
+    model = LAYERS / f"{file}.mlir"
+    program, plain = opsplice.compile(model, [spec]), Plain(model)
+    assert len(program.report.replacements) == count, program.report
+    shape = (2, 12, 12, 4) if channels_last else (2, 3, 12, 12)
+    x = np.random.default_rng(2).standard_normal(shape).astype(np.float32)
+    for function in (each.function for each in program.report.replacements):
+        np.testing.assert_allclose(program.run(function, x), plain.run(function, x), rtol=1e-5, atol=1e-6)
+
+
+def test_images_of_both_layouts_of_jax(spec):
+    jax = pytest.importorskip("jax", reason="JAX is not installed (make frontends)")
+    x = np.random.default_rng(2).standard_normal((2, 12, 10, 4)).astype(np.float32)
+    program = opsplice.compile(jax.export.export(jax.jit(lambda x: (x.mean((1, 2)), x.mean((2, 3)))))(x), [spec])
+    assert [each.kernel for each in program.report.replacements] == ["mean_of_image"] * 2, program.report
+    for got, axes in zip(program.run("main", x), ((1, 2), (2, 3)), strict=True):
+        np.testing.assert_allclose(got, x.astype(float).mean(axes), rtol=1e-5, atol=1e-6)
+
+
+def test_pools_of_pytorch(spec):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+    opsplice_torch = pytest.importorskip("opsplice.torch")
+    functional = torch.nn.functional
+
+    class Pools(torch.nn.Module):
+        def forward(self, x):
+            return (
+                functional.max_pool2d(x, 3, 2, 1),
+                functional.max_pool2d(x, (1, 3), dilation=2),
+                functional.avg_pool2d(x, (3, 2), (2, 1), 1),
+                functional.adaptive_avg_pool2d(x, 1),
+                # Each window has a divisor of its own, which no pattern of the library says.
+                functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+            )
+
+    x = torch.randn(2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    program = opsplice_torch.export(Pools().eval(), (x,), specs=[spec])
+    found = sorted(each.kernel for each in program.report.replacements)
+    assert found == ["max_nchw", "max_nchw", "mean_nchw", "mean_of_image"], program.report
+    for got, wanted in zip(program.run("main", x.numpy()), Pools()(x), strict=True):
+        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-5, atol=1e-6)
