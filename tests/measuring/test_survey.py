@@ -48,7 +48,7 @@ def test_what_a_program_computes(tmp_path: Path) -> None:
     states = {item.name: item.state for item in found.items}
     assert states["math.atan"] == "no pattern"
     assert states["p"] == "kernel right"
-    product = next(item for item in found.items if item.is_pattern)
+    product = next(item for item in found.items if item.is_pattern and item.name != "p")
     assert "m = 8" in product.dims
     assert product.operations == 2 * 8 * 16 * 4
     assert "linalg.generic" not in states  # a copy

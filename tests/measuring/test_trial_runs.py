@@ -10,7 +10,7 @@ import pytest
 
 from opsplice.measuring.cutting.records import Cut, Part
 from opsplice.measuring.verifying import trial_runs
-from opsplice.measuring.verifying.trials import Inputs
+from opsplice.measuring.verifying.trials import Inputs, inputs_of
 
 X = np.linspace(0, 1, 8, dtype=np.float32)
 
@@ -43,3 +43,10 @@ def test_exact_results_are_asked_for_where_they_decide(is_first: bool, off: floa
     assert len(calls) == asked
     assert reason in done.trial.reason
     assert bool(reason) == bool(done.trial.reason)
+
+
+def test_weights_are_tried_with_nan_and_not_with_infinities() -> None:
+    part = Part("f32", X.shape)
+    cut = Cut("match", (part, part), (part,), 1, "0" * 8, weights=frozenset({1}))
+    kinds = [inputs.kind for inputs in inputs_of(cut, None, ("nan", "infinity", "-infinity"))]
+    assert kinds == ["nan in input 0", "nan in input 1", "infinity in input 0", "-infinity in input 0"]

@@ -10,15 +10,16 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.compiling import outcomes
+from opsplice.compiling import outcomes, program_cache
 from opsplice.compiling.compilation import PHASE, run_job
-from opsplice.compiling.job import Job
+from opsplice.compiling.job import Job, Outcome
 from opsplice.compiling.spec_files import Spec, TransformSpec, load_specs
 from opsplice.compiling.splice import Splicer, at_phase, graphs_named
 from opsplice.frontends import ModuleSource
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.patterns.nodes import Number
 from opsplice.matchers.patterns.walk import parts_of
+from opsplice.matchers.search import uses
 from opsplice.matchers.search.matches import Match
 from opsplice.matchers.terms.ops.constant_ops import constant_of
 from opsplice.matchers.terms.views import Views
@@ -51,7 +52,7 @@ class Preparation:
         self.places: list[Place] = []
         self.text = ""
         self.cuts: tuple[Any, ...] = ()
-        self.numbers = 0
+        self.noted: dict[ir.Value, int] = {}
 
     def all(self) -> Prepared:
         """The whole program twice, and the matches alone three times."""
@@ -84,8 +85,8 @@ class Preparation:
     def _alone(self, prepared: Prepared) -> Prepared:
         job = of_text(self.job, self.text)
         try:
-            plain = run_job(self.on_progress, dataclasses.replace(job, specs=()))
-            kernels = run_job(self.on_progress, job)
+            plain = self._kept(dataclasses.replace(job, specs=()))
+            kernels = self._kept(job)
             turned = [Step(PHASE, "workgroups backwards", backward)]
             backwards = run_job(self.on_progress, job, extra=turned) if self.probing else kernels
         except CompileError as failure:
@@ -96,41 +97,46 @@ class Preparation:
         alone = (as_runnable(job, plain), as_runnable(job, kernels), as_runnable(job, backwards))
         return dataclasses.replace(prepared, alone=alone, replaced=replaced)
 
+    def _kept(self, job: Job) -> Outcome:
+        """A compile whose time is not asked for: verifying and timing need the same."""
+        return program_cache.cached(job, lambda: run_job(self.on_progress, job))
+
     # ---- looking at the module --------------------------------------------------------------------------------------
 
     def _look(self, module: ir.Module) -> None:
         """Cut out what specs would replace, and note what goes in and comes out when the program runs."""
         cuts, taken = Cuts(module.context), set[ir.Value]()
-        found: list[tuple[ir.Value, int]] = []
         for spec, told in planned(module, self.specs):
             for action, replacement in told:
                 if not taken.isdisjoint(action.match.roots):
                     continue
                 taken.update(action.match.roots)
                 whens = [each.rule.when for each, _ in told if each.match is action.match]
-                place, inputs = self._place(spec, action, replacement, cuts, _named(whens))
-                self.places.append(place)
-                found += [*zip(inputs, place.probes, strict=True)]
-                found += [(action.match.roots[0], place.root)] if place.root is not None else []
+                self.places.append(self._place(spec, action, replacement, cuts, _named(whens)))
         self.text, self.cuts = cuts.text(), tuple(cuts.known.values())
-        for value, number in found if self.probing else ():
+        for value, number in self.noted.items() if self.probing else ():
             probes.place(module, value, number)
 
     def _place(
         self, spec: LoadedSpec, action: Action, replacement: Replacement, cuts: Cuts, tried: tuple[int, ...]
-    ) -> tuple[Place, Sequence[ir.Value]]:
-        root = self._number() if _is_noted(action.match.roots[0]) else None
+    ) -> Place:
+        root = self._number(action.match.roots[0])
         try:
             cut, inputs = cuts.add(action, Views(), width_of(spec, action.match))
         except CutError as failure:
-            return Place(replacement, None, f"it is not a function of its own: {failure}", root=root), ()
-        noted = [value for value in inputs if _is_noted(value)]
-        cut = dataclasses.replace(cut, tried=tried)
-        return Place(replacement, cut, "", tuple(self._number() for _ in noted), root), noted
+            return Place(replacement, None, f"it is not a function of its own: {failure}", root=root)
+        # Of places that compute the same, the first is tried; noting inputs of the others is time for nothing.
+        is_first = all(place.cut is None or place.cut.digest != cut.digest for place in self.places)
+        noted = [self._number(value) for value in inputs] if is_first else []
+        weights = frozenset(at for at, value in enumerate(inputs) if uses.is_weight(Views(), value))
+        cut = dataclasses.replace(cut, tried=tried, weights=weights)
+        return Place(replacement, cut, "", tuple(number for number in noted if number is not None), root)
 
-    def _number(self) -> int:
-        self.numbers += 1
-        return self.numbers - 1
+    def _number(self, value: ir.Value) -> int | None:
+        """The number of the probe that notes a value, None where none can."""
+        if not isinstance(value.type, ir.RankedTensorType):
+            return None
+        return self.noted.setdefault(value, len(self.noted))
 
     def _probe(self, module: ir.Module, spec: Spec, splicer: Splicer) -> None:
         """Note what comes out of the same places in the program with its kernels."""
@@ -213,10 +219,6 @@ def _used(replacements: Sequence[Replacement]) -> dict[Any, Replacement]:
         joined = several[0].when and dataclasses.replace(several[0], kernel=kernels, artifacts=artifacts)
         found |= {_key(each): joined or each for each in several}
     return found
-
-
-def _is_noted(value: ir.Value) -> bool:
-    return isinstance(value.type, ir.RankedTensorType)
 
 
 def backward(module: ir.Module) -> None:

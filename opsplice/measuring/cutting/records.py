@@ -44,6 +44,7 @@ class Cut:
     """A match as a function of its own. longest_sum: how many numbers it adds up. digest: of its rule and its ops.
     operations: on numbers; sizes that are open count as 1. width: of the widest range that the pattern takes a constant
     from, as a part of it: results may differ by as much. tried: sizes at which another kernel may be called.
+    weights: the numbers of the inputs that are constants of the program.
     """
 
     function: str
@@ -54,6 +55,7 @@ class Cut:
     operations: int = 0
     width: float = 0.0
     tried: tuple[int, ...] = ()
+    weights: frozenset[int] = frozenset()
 
     def bytes_moved(self, sizes: Mapping[str, int]) -> int:
         """The bytes of all inputs and results together."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.compiling import program_cache
 from opsplice.compiling.compilation import PHASE, run_job
 from opsplice.compiling.job import Job
 from opsplice.compiling.spec_files import load_specs
@@ -150,7 +151,7 @@ class _Surveyor:
             return {}, ""
         job = dataclasses.replace(of_text(self.job, self.text), specs=())
         try:
-            program = as_runnable(job, run_job(on_progress, job))
+            program = as_runnable(job, program_cache.cached(job, lambda: run_job(on_progress, job)))
             return call_isolated(_timed, (program, cuts), on_progress=on_progress, method=method()), ""
         except (CompileError, ChildCrashError) as failure:
             return {}, f"no times: {failure.message}"

@@ -84,7 +84,9 @@ def _special(
 ) -> Iterator[Inputs]:
     floats = [number for number, value in enumerate(plain) if isinstance(value, np.ndarray) and _is_float(value.dtype)]
     for kind, special in _SPECIAL.items():
-        for number in floats if kind in kinds else ():
+        # Weights are finite: a kernel may fold a gain of theirs into others, which gives NaN of an infinite one.
+        tried = floats if math.isnan(special) else [number for number in floats if number not in cut.weights]
+        for number in tried if kind in kinds else ():
             changed = plain[number].copy().reshape(-1)
             if changed.size:
                 changed[generator.integers(0, changed.size, _SPECIAL_PLACES)] = special

@@ -1,0 +1,60 @@
+"""What is compiled to verify and to time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opsplice import api
+from opsplice.measuring.cutting import preparation
+from opsplice.measuring.cutting.records import PROBE
+
+SPEC = Path(__file__).parents[2] / "samples/mul_abs_negate/replace.splice"
+# The second place computes the same as the first, on its result.
+MODEL = """
+func.func @main(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {
+  %m = arith.mulf %a, %b : tensor<8xf32>
+  %n = math.absf %m : tensor<8xf32>
+  %r = arith.negf %n : tensor<8xf32>
+  %s = arith.mulf %r, %b : tensor<8xf32>
+  %t = math.absf %s : tensor<8xf32>
+  %u = arith.negf %t : tensor<8xf32>
+  return %u : tensor<8xf32>
+}
+"""
+
+
+def test_a_value_is_noted_once_and_matches_alone_are_compiled_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPSPLICE_CACHE", str(tmp_path / "cache"))
+    real, compiled = preparation.run_job, []
+
+    def counted(*given: Any, **more: Any) -> Any:
+        compiled.append(given[1])
+        return real(*given, **more)
+
+    monkeypatch.setattr(preparation, "run_job", counted)
+    model = tmp_path / "model.mlir"
+    model.write_text(MODEL)
+    job = api._job(model, [SPEC], (), (), None, None, here=True)
+    found = preparation.Preparation(job, lambda _: None, probing=True).all()
+    first, second = found.places
+    assert first.cut is not None
+    assert second.cut is not None
+    assert first.cut.digest == second.cut.digest
+    assert len(first.probes) == 2
+    assert second.probes == ()
+    assert first.cut.weights == frozenset()
+    noted = {name for name in found.plain.load("local-sync").functions if name.startswith(PROBE)}
+    assert noted == {f"{PROBE}{n}_read" for n in {*first.probes, first.root, second.root}}
+    assert len(noted) == 4
+    assert len(compiled) == 5  # the whole and the matches alone, with kernels and without, and these backwards
+    compiled.clear()
+    again = preparation.Preparation(job, lambda _: None, probing=False).all()
+    assert len(compiled) == 3  # a small one first, and the whole twice
+    assert again.alone is not None
+    assert found.alone is not None
+    assert again.alone[1].vmfb == found.alone[1].vmfb
