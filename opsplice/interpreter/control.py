@@ -62,7 +62,7 @@ def _of_the_host(machine: Machine, op: ir.Operation, operands: list[Any]) -> Seq
     return [None]
 
 
-@handles("util.optimization_barrier", "util.assume.int", "flow.tensor.transfer")
+@handles("util.optimization_barrier", "util.assume.int", "flow.tensor.transfer", "flow.tensor.tie_shape")
 def _same(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
     return operands[: len(op.results)]
 

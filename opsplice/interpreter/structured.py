@@ -31,18 +31,21 @@ _BINARY: tuple[tuple[type, Callable[[Any, Any], Any]], ...] = (
 )
 
 
-def expression(affine: ir.AffineExpr) -> Expression:
-    """An affine expression as a function of the loops."""
+def expression(affine: ir.AffineExpr, dims: int = 0) -> Expression:
+    """An affine expression as a function of the loops, or of the operands of a map with so many dims."""
     if isinstance(affine, ir.AffineDimExpr):
         position = ir.AffineDimExpr(affine).position
         return lambda loops: loops[position]
+    if isinstance(affine, ir.AffineSymbolExpr):  # behind the dims, as operands are
+        symbol = ir.AffineSymbolExpr(affine).position
+        return lambda loops: loops[dims + symbol]
     if isinstance(affine, ir.AffineConstantExpr):
         value = ir.AffineConstantExpr(affine).value
         return lambda loops: np.asarray(value)
     for kind, combine in _BINARY:
         if isinstance(affine, kind):
             both = kind(affine)
-            return _combined(combine, expression(both.lhs), expression(both.rhs))
+            return _combined(combine, expression(both.lhs, dims), expression(both.rhs, dims))
     raise EvaluationError(f"the interpreter does not know the affine expression '{affine}'")
 
 
@@ -177,6 +180,12 @@ def _parallel(op: ir.Operation, outputs: Sequence[ir.AffineMap]) -> list[int]:
     if "iterator_types" in op.attributes:
         shared -= {i for i, kind in enumerate(op.attributes["iterator_types"]) if "parallel" not in str(kind)}
     return sorted(shared)
+
+
+@handles("affine.apply")
+def _apply(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    applied = ir.AffineMapAttr(op.attributes["map"]).value
+    return [np.asarray(expression(result, applied.n_dims)(operands)) for result in applied.results]
 
 
 @handles("linalg.index")

@@ -161,3 +161,27 @@ def _reshaped(op: ir.Operation, tensor: np.ndarray, shape: Sequence[int]) -> np.
     if math.prod(shape) != tensor.size:
         raise wrong(op, f"makes shape {tuple(shape)} of {tensor.shape}")
     return tensor.reshape(shape)
+
+
+@handles("iree_linalg_ext.scatter")
+def _scatter(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+    """Each slice of the updates goes to the place that its index says, in order; the body says what becomes of both."""
+    if len(operands) != 3:
+        raise unknown(op, "with these operands")
+    updates, indices, original = operands
+    dims = list(ir.DenseI64ArrayAttr(op.attributes["dimension_map"]))
+    many = indices.ndim - (indices.shape[-1:] == (len(dims),))  # the dim of one index may be left out
+    batch = indices.shape[:many]
+    slices, places = updates.reshape(-1, *updates.shape[many:]), indices.reshape(-1, len(dims))
+    if updates.shape[:many] != batch or len(slices) != len(places):
+        raise unknown(op, "with these shapes")
+    made = original.copy()
+    for update, place in zip(slices, places, strict=True):
+        start = np.zeros(made.ndim, np.int64)
+        start[dims] = place
+        sizes = (1,) * (made.ndim - update.ndim) + update.shape
+        if (start < 0).any() or (start + sizes > made.shape).any():
+            raise wrong(op, f"writes at {place.tolist()} of a tensor of shape {made.shape}")
+        there = tuple(slice(first, first + size) for first, size in zip(start, sizes, strict=True))
+        made[there] = machine.run_body(op, [update.reshape(sizes), made[there]])[0]
+    return [made]

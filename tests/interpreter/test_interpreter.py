@@ -308,3 +308,8 @@ def test_what_is_asserted_of_elements_is_not_checked_as_in_dispatches() -> None:
 def test_what_is_read_from_an_empty_tensor_is_nan() -> None:
     body = "%e = tensor.empty() : tensor<2xf32>\nreturn %e : tensor<2xf32>"
     assert np.isnan(run(body, results="tensor<2xf32>")).all()
+
+
+def test_sizes_are_affine_in_others() -> None:
+    body = "%r = affine.apply affine_map<(d)[s, t] -> (d * 2 + s floordiv t)>(%0)[%1, %2]\nreturn %r : index"
+    assert run(body, 5, 7, 3, kinds="index, index, index", results="index") == [12]

@@ -13,7 +13,7 @@ from iree.compiler.api import Session
 
 import opsplice
 from opsplice.frontends import ModuleSource
-from opsplice.interpreter import evaluate
+from opsplice.interpreter import EvaluationError, evaluate
 from opsplice.interpreter.scalars import FLOATS, INTEGERS
 from opsplice.pipeline.compiler import Compilation
 from opsplice.runtime.value_text import ELEMENT_TYPES
@@ -232,3 +232,42 @@ def test_both_are_right_where_iree_alone_is_wrong() -> None:
     for floats in (None, np.float64):
         np.testing.assert_array_equal(evaluate(module, "f", [x], floats)[0], right)
     np.testing.assert_array_equal(opsplice.compile(TRANSPOSED).run("f", x), right)
+
+
+SCATTERED = """
+func.func @rows(%u: tensor<4x2xf32>, %at: tensor<4x1xi64>, %x: tensor<3x2xf32>) -> tensor<3x2xf32> {
+  %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false)
+      ins(%u, %at : tensor<4x2xf32>, tensor<4x1xi64>) outs(%x : tensor<3x2xf32>) {
+  ^bb0(%new: f32, %old: f32):
+    %d = arith.subf %new, %old : f32
+    iree_linalg_ext.yield %d : f32
+  } -> tensor<3x2xf32>
+  return %r : tensor<3x2xf32>
+}
+func.func @elements(%u: tensor<3xf32>, %at: tensor<3x2xi32>, %x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %r = iree_linalg_ext.scatter dimension_map = [1, 0] unique_indices(true)
+      ins(%u, %at : tensor<3xf32>, tensor<3x2xi32>) outs(%x : tensor<2x3xf32>) {
+  ^bb0(%new: f32, %old: f32):
+    iree_linalg_ext.yield %new : f32
+  } -> tensor<2x3xf32>
+  return %r : tensor<2x3xf32>
+}
+"""
+
+
+def test_scatters_are_those_of_iree() -> None:
+    program, module = opsplice.compile(SCATTERED), ir.Module.parse(SCATTERED, context=Session().context)
+    random = np.random.default_rng(0)
+    x, u = random.normal(size=(3, 2)).astype(np.float32), random.normal(size=(4, 2)).astype(np.float32)
+    for name, inputs in (
+        ("rows", [u, np.array([[2], [0], [2], [2]]), x]),
+        ("elements", [u[:3, 0], np.array([[2, 1], [0, 0], [1, 1]], np.int32), x.reshape(2, 3)]),
+    ):
+        (ours,) = evaluate(module, name, inputs)
+        np.testing.assert_array_equal(ours, program.run(name, *inputs), err_msg=name)
+
+
+def test_a_scatter_outside_is_refused() -> None:
+    module = ir.Module.parse(SCATTERED, context=Session().context)
+    with pytest.raises(EvaluationError, match=r"writes at \[3\] of a tensor of shape \(3, 2\)"):
+        evaluate(module, "rows", [np.zeros((4, 2)), np.full((4, 1), 3), np.zeros((3, 2))])
