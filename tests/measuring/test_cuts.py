@@ -7,10 +7,11 @@ import pytest
 from iree.compiler import ir
 from iree.compiler.api import Session
 
+from opsplice.interpreter import evaluate
 from opsplice.interpreter.elements import constant
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.terms.views import Views
-from opsplice.measuring.cutting.cuts import CutError, Cuts, _weight
+from opsplice.measuring.cutting.cuts import CutError, Cuts, Piece, _weight
 
 
 def test_room_for_a_result_may_be_a_view() -> None:
@@ -45,3 +46,47 @@ def test_weights_of_every_type_of_whole_bytes_are_tried(element: str) -> None:
 def test_weights_of_parts_of_bytes_are_not_tried() -> None:
     with Session().context, ir.Location.unknown(), pytest.raises(CutError, match="weights of type tensor<4xi4>"):
         _weight(ir.Type.parse("tensor<4xi4>"))
+
+
+@pytest.mark.parametrize(
+    ("given", "room", "wanted"),
+    [
+        # The room of the result has a size that is a product of two of the input's.
+        ("%a, %b, 4", "[[0, 1], [2]]", "tensor<?x?x4xf32>"),
+        # The input has a product of two sizes; the first of them is 1 in the function.
+        ("%ab, 4", "[[0], [1]]", "tensor<?x4xf32>"),
+    ],
+)
+def test_sizes_are_computed_from_those_of_inputs(given: str, room: str, wanted: str) -> None:
+    text = f"""func.func @main(%a: index, %b: index, %x: {wanted}) -> tensor<?x?x4xf32> {{
+      %ab = arith.muli %a, %b : index
+      %four = arith.constant 4 : index
+      %tied = flow.tensor.tie_shape %x : {wanted}{{{given.rpartition(",")[0]}}}
+      %rows = tensor.collapse_shape %tied {room} : {wanted} into tensor<?x4xf32>
+      %room = tensor.empty(%ab) : tensor<?x4xf32>
+      %n = linalg.generic {{
+        indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+        iterator_types = ["parallel", "parallel"]
+      }} ins(%rows : tensor<?x4xf32>) outs(%room : tensor<?x4xf32>) {{
+      ^bb0(%in: f32, %out: f32):
+        %minus = arith.negf %in : f32
+        linalg.yield %minus : f32
+      }} -> tensor<?x4xf32>
+      %sizes = tensor.from_elements %a, %b, %four : tensor<3xindex>
+      %y = tensor.reshape %n(%sizes) : (tensor<?x4xf32>, tensor<3xindex>) -> tensor<?x?x4xf32>
+      %r = math.exp %y : tensor<?x?x4xf32>
+      return %r : tensor<?x?x4xf32>
+    }}"""
+    context = Session().context
+    module = ir.Module.parse(text, context)
+    names = ("tensor.collapse_shape", "linalg.generic", "tensor.reshape", "math.exp")
+    ops = [op for name in names for op in ops_in(module.operation, name)]
+    tied = ops[0].operands[0]
+    piece = Piece((tied,), tuple(ops[-1].results), frozenset(ops), "")
+    cuts = Cuts(context)
+    cut, _ = cuts.add(piece, Views())
+    sizes = dict.fromkeys(cut.symbols, 6)
+    x = np.random.default_rng(0).normal(size=cut.inputs[0].shape(sizes))
+    room_of = np.zeros(cut.results[0].shape(sizes))
+    (result,) = evaluate(ir.Module.parse(cuts.text(), context), cut.function, [x, room_of], np.float64)
+    np.testing.assert_array_equal(result, np.exp(-x).reshape(room_of.shape))

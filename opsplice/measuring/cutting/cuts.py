@@ -12,6 +12,7 @@ Its results go into buffers that the caller gives, whose surroundings the caller
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -25,6 +26,7 @@ from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.matchers.dims.equal_sizes import Classes
+from opsplice.matchers.dims.extents import Extent
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.search import uses
@@ -38,7 +40,7 @@ from opsplice.runtime.value_text import ELEMENT_TYPES
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # What no match accounts for and every function may have for itself.
-_FREE = ("arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "util.assume.int")
+_FREE = ("arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "tensor.from_elements", "util.assume.int")
 
 
 # What makes sizes that are not sizes of the program's values.
@@ -156,6 +158,7 @@ class _Cutter:
     """One match on its way into a function. copies: the values of the function by those of the program.
 
     beside: how many ops may go with it that are not its own, such as those of weights that a match looks through.
+    ones: open sizes of the program that are 1 in the function.
     """
 
     piece: Piece
@@ -163,6 +166,7 @@ class _Cutter:
     name: str = ""
     copies: dict[Any, ir.Value] = field(default_factory=dict)
     beside: int = 4
+    ones: set[Any] = field(default_factory=set)
 
     def function(self, name: str) -> ir.Operation:
         """The function without its body, at the current insertion point. Raises CutError."""
@@ -227,14 +231,50 @@ class _Cutter:
         emit.copy(op, self.copies)
 
     def _size(self, value: ir.Value) -> ir.Value:
-        """A size of the program, read off an input that has it. Raises CutError if none does."""
+        """A size of the program, computed from those of the inputs. Raises CutError if these do not say it."""
         wanted = self.views.extent(value)
+        found = self._read(wanted)
+        if found is not None:
+            return found
+        sizes = [
+            self._atom(a) for a, power in sorted(wanted.atoms, key=lambda each: _key(each[0])) for _ in range(power)
+        ]
+        factors = [size for size in sizes if size is not None]
+        if wanted.factor != 1 or not factors:
+            factors.insert(0, emit.index(wanted.factor))
+        return functools.reduce(lambda one, other: emit.value("arith.muli", [one, other], value.type), factors)
+
+    def _read(self, wanted: Extent) -> ir.Value | None:
+        """A size that an input has."""
+        sizes = (emit.dim(copy, axis) for extent, copy, axis in self._extents() if extent == wanted)
+        return next(sizes, None)
+
+    def _extents(self) -> Iterator[tuple[Extent, ir.Value, int]]:
+        """The open sizes of the inputs, each with its place."""
         for given, copy in list(self.copies.items()):
-            if not isinstance(given.type, ir.RankedTensorType) or not isinstance(copy.owner, ir.Block):
+            if isinstance(given.type, ir.RankedTensorType) and isinstance(copy.owner, ir.Block):
+                for axis in range(given.type.rank):
+                    if given.type.is_dynamic_dim(axis):
+                        yield self.views.extent(DimSize(given, axis)), copy, axis
+
+    def _atom(self, atom: Any) -> ir.Value | None:
+        """A size that the program computes from no other, None for 1. Of those that inputs have in a product only, the
+        last one is the product, and the others are 1.
+        """
+        if atom in self.ones:
+            return None
+        found = self._read(Extent.of(atom))
+        if found is not None:
+            return found
+        for extent, copy, axis in self._extents():
+            others = {each for each, _ in extent.atoms if each != atom and each not in self.ones}
+            if extent.factor != 1 or (atom, 1) not in extent.atoms:
                 continue
-            for axis in range(given.type.rank):
-                if self.views.extent(DimSize(given, axis)) == wanted:
-                    return emit.dim(copy, axis)
+            if not others:
+                return emit.dim(copy, axis)
+            if all(self._read(Extent.of(each)) is None for each in others):
+                self.ones.add(atom)  # what is asked for first, such as the size of a batch
+                return None
         raise CutError("the size of a value is computed elsewhere in the program")
 
     def parts(self) -> tuple[Part, ...]:
@@ -256,7 +296,8 @@ class _Cutter:
                 sizes.append(kind.get_dim_size(axis))
                 continue
             extent = self.views.extent(DimSize(value, axis))
-            atoms = sorted((str(classes.first(_key(atom))), power) for atom, power in extent.atoms)
+            known = ((atom, power) for atom, power in extent.atoms if atom not in self.ones)
+            atoms = sorted((str(classes.first(_key(atom))), power) for atom, power in known)
             sizes.append(SymbolicSize(extent.factor, tuple(atoms)) if atoms else extent.factor)
         return Part(str(kind.element_type), tuple(sizes))
 
