@@ -2,6 +2,9 @@
 
     |result - exact|  <=  limit * the largest exact number of the row
 
+Types narrower than f32 are only what numbers are kept in, and sums of them are in f32: their limit is that of f32, and
+4 times their own eps for rounding results and what is between ops; what moved inputs say counts twice, not 16 times.
+
 The limit is eps * (32 + 4 * sqrt(n)), where eps is the spacing of the element type at 1 and n how many numbers the
 longest sum adds. Twice what IREE's own code is off is never too much, up to 64 limits; nor is 16 times what the exact
 row moves by when each input moves by eps, as the softmax of large numbers does. Integers are to be equal. NaN and
@@ -19,6 +22,8 @@ import numpy as np
 
 _STEPS, _STEPS_OF_SUMS = 32, 4
 _OF_REFERENCE, _MOST_LIMITS, _OF_MOVED = 2, 64, 16
+# Of types in which numbers are only kept: how many roundings a result may see, and how often an input may move.
+_ROUNDINGS, _OF_MOVED_KEPT = 4, 2
 # How often inputs are moved.
 MOVES = 4
 # A row of almost nothing is compared with this part of the largest number anywhere.
@@ -45,7 +50,19 @@ def limit_of(dtype: np.dtype, longest_sum: int, given: float | None = None) -> f
         return 0.0
     if given is not None:
         return given
-    return float(_limits(dtype).eps) * (_STEPS + _STEPS_OF_SUMS * math.sqrt(longest_sum))
+    computed = np.dtype(np.float32) if is_narrow(dtype) else dtype
+    limit = float(_limits(computed).eps) * (_STEPS + _STEPS_OF_SUMS * math.sqrt(longest_sum))
+    return limit + rounding(dtype)
+
+
+def rounding(dtype: np.dtype) -> float:
+    """What rounding may put off results that are only kept in a type, 0 for types in which numbers are computed."""
+    return _ROUNDINGS * float(_limits(dtype).eps) if is_narrow(dtype) else 0.0
+
+
+def is_narrow(dtype: np.dtype) -> bool:
+    """Whether numbers of a type are floats that are computed in f32."""
+    return dtype.kind not in "biu" and dtype.itemsize < np.dtype(np.float32).itemsize
 
 
 def moved(array: np.ndarray, seed: int) -> np.ndarray:
@@ -90,15 +107,14 @@ def judge(
         judged = _alike(wanted, other)
         misplaced = judged & ~_alike(found, wanted)
         scale = _scale(wanted, judged)
-        least = float(_limits(result.dtype).tiny) * (1 + longest_sum)
+        least = _least(result.dtype, longest_sum)
         errors = _errors(found, wanted, judged & ~misplaced, scale, least)
         others = _errors(other, wanted, judged, scale, least)
     off, reference_off = _most(errors), None if exact is None else _most(others)
     allowed = limit if reference_off is None else max(limit, min(_OF_REFERENCE * reference_off, _MOST_LIMITS * limit))
+    times = _OF_MOVED_KEPT if is_narrow(result.dtype) else _OF_MOVED
     moves = [_errors(other, wanted, judged & np.isfinite(other), scale, least) for other in of_moved]
-    rows = np.maximum(
-        allowed, _OF_MOVED * np.max([0 * errors, *moves], axis=0).max(axis=-1, keepdims=True, initial=0.0)
-    )
+    rows = np.maximum(allowed, times * np.max([0 * errors, *moves], axis=0).max(axis=-1, keepdims=True, initial=0.0))
     reason = _first(misplaced, result, rounded) or _first(errors > rows, result, rounded)
     return Judgement(
         off, reference_off, max(allowed, _most(rows)), reason, int(np.size(judged) - np.count_nonzero(judged))
@@ -116,6 +132,12 @@ def difference(one: np.ndarray, other: np.ndarray) -> float:
     largest = max(1.0, float(np.abs(b[np.isfinite(b)]).max(initial=0.0)))
     off = np.where(same, 0.0, np.abs(np.where(same, 0.0, a) - np.where(same, 0.0, b)))
     return float(np.nan_to_num(off, nan=np.inf).max()) / largest
+
+
+def _least(dtype: np.dtype, longest_sum: int) -> float:
+    """What flushing denormals to zero may put off: the result, and each number of a sum."""
+    added = np.dtype(np.float32) if is_narrow(dtype) else dtype
+    return float(_limits(dtype).tiny) + float(_limits(added).tiny) * longest_sum
 
 
 def _alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from opsplice.measuring.cutting.records import Place, Trial, Verdict
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same trials come to be judged in another way.
-_WRITER = "verdict 1"
+_WRITER = "verdict 2"
 
 
 def find(place: Place, options: Any, recorded: dict[int, np.ndarray]) -> Verdict | None:
@@ -45,7 +45,7 @@ def _key(place: Place, options: Any, recorded: dict[int, np.ndarray]) -> str | N
     values = hashlib.sha256()
     for number in place.probes:
         values.update(np.ascontiguousarray(recorded.get(number, np.zeros(0))).tobytes())
-    asked = f"{options.kinds} {options.limit} {place.cut.width}"
+    asked = f"{options.kinds} {options.limit} {place.cut.width} {place.cut.tried} {sorted(place.cut.weights)}"
     machine = platform_key()
     return key_of(_WRITER, __version__, place.cut.digest, *digests, asked, values.hexdigest(), machine)
 

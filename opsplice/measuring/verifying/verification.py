@@ -24,14 +24,15 @@ from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.verifying import tolerance, trial_runs, verdict_cache
 from opsplice.measuring.verifying.trials import KINDS, generated
 from opsplice.reports.report import Replacement, Report
+from opsplice.runtime.value_text import ELEMENT_TYPES
 from opsplice.runtime.weights import Parameters, contents
 
 Progress = Callable[[Any], None]
 
 # How long the whole program may take in f64.
 _WHOLE_SECONDS = 20.0
-# By how much more than a match the results of a whole program may differ.
-_WHOLE_LIMIT = 1e-3
+# By how much the results of a whole program may differ, and by how many times what rounding does to those of a match.
+_WHOLE_LIMIT, _WHOLE_ROUNDINGS = 1e-3, 2
 
 
 @dataclass(frozen=True)
@@ -264,9 +265,9 @@ def _compared(job: Job, prepared: Prepared, options: Options, before: _Ran, afte
         if root in before.probes and root in after.probes
     )
     found = []
+    limit = options.limit if options.limit is not None else _whole_limit(prepared.places)
     for name, results in before.results.items():
         exact, note = _exact(job, name, before.inputs[name])
-        limit = options.limit if options.limit is not None else _WHOLE_LIMIT
         difference = _furthest(after.results[name], results)
         off = reference_off = None
         if exact is not None:
@@ -277,6 +278,14 @@ def _compared(job: Job, prepared: Prepared, options: Options, before: _Ran, afte
         found.append(Whole(name, difference, limit, off, reference_off, drift, note, reason))
         drift = ()
     return tuple(found)
+
+
+def _whole_limit(places: Sequence[Place]) -> float:
+    """What a whole program may be off by. Where matches keep numbers in narrow types, so does what is around them."""
+    elements = {part.element for place in places if place.cut is not None for part in place.cut.results}
+    dtypes = [ELEMENT_TYPES[each] for each in elements if each in ELEMENT_TYPES]
+    kept = max(map(tolerance.rounding, dtypes), default=0.0)
+    return max(_WHOLE_LIMIT, _WHOLE_ROUNDINGS * kept)
 
 
 def _furthest(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> float:
