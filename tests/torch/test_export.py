@@ -217,6 +217,23 @@ def test_weights_of_four_bits_are_unpacked_in_the_program() -> None:
     np.testing.assert_allclose(program.run("main", x.numpy()), model(x).numpy(), rtol=1e-4, atol=1e-4)
 
 
+class Grown(torch.nn.Module):
+    """As models of segmentation put maps of several sizes together."""
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        grow = torch.nn.functional.interpolate
+        return [grow(x, size=(8, 7), mode="bilinear", align_corners=c) for c in (False, True)] + [
+            grow(x, scale_factor=2, mode="bilinear")
+        ]
+
+
+def test_images_grow_bilinearly() -> None:
+    x = torch.randn(1, 2, 4, 3)
+    found = opsplice.torch.export(Grown().eval(), (x,)).run("main", x.numpy())
+    for ours, theirs in zip(found, Grown()(x), strict=True):
+        torch.testing.assert_close(torch.from_numpy(np.array(ours)), theirs)
+
+
 def test_an_input_that_the_model_changes_is_a_result() -> None:
     class Changes(torch.nn.Module):
         def forward(self, x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:

@@ -48,6 +48,7 @@ APART = (
     aten.bucketize,
     aten.grid_sampler_2d,
     aten.logical_xor,
+    aten.upsample_bilinear2d,
 )
 
 _SCATTERS = (
