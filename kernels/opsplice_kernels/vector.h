@@ -165,11 +165,14 @@ INLINE floats exponential_below(floats x) {
   return ((r * r) * q + r + 1.0f) * (floats)((ints)shifted << 23);
 }
 
-// e^x for all x: infinity above 88.3 (a little too early).
-INLINE floats exponential(floats x) {
-  floats e = exponential_below(smaller(splat(88.3f), x));
-  return choose(x > 88.3f, splat(__builtin_inff()), e);
+// e^x, which is infinity above some x of at most 88.3.
+INLINE floats exponential_up_to(float most, floats x) {
+  floats e = exponential_below(smaller(splat(most), x));
+  return choose(x > most, splat(__builtin_inff()), e);
 }
+
+// e^x for all x: infinity above 88.3 (a little too early).
+INLINE floats exponential(floats x) { return exponential_up_to(88.3f, x); }
 
 // erf within 4e-7: x P(x^2) / Q(x^2) for |x| <= 3.925, beyond which it is 1 in f32.
 INLINE floats error_function(floats x) {
@@ -198,7 +201,8 @@ INLINE floats activate(const int which, floats x) {
     case GELU:
       return x * 0.5f * (error_function(x * 0.707106781f) + 1.0f);
     case GELU_TANH:  // (1 + tanh(u)) / 2 is 1 / (1 + e^-2u), which loses nothing where tanh is near -1
-      return x / (exponential(x * (x * x * -0.0713548163f - 1.59576912f)) + 1.0f);
+      // Where tanh is -1 even in f64 it is 0, so that its product with an infinite gate is NaN as it is elsewhere.
+      return x / (exponential_up_to(37.0f, x * (x * x * -0.0713548163f - 1.59576912f)) + 1.0f);
     case SILU:
       return x / (exponential(-x) + 1.0f);
     case RELU6:

@@ -78,3 +78,12 @@ def test_silu_of_large_numbers(kernel):
     out = np.empty_like(x)
     kernel("rows/activation.c", "opsplice_silu")(x, None, out, len(x), 0)
     np.testing.assert_allclose(out, [0, 0, 0, 200, 1e30, np.nan, np.inf], atol=1e-30)
+
+
+def test_tanh_gelu_is_zero_where_its_tanh_is_minus_one(kernel):
+    """What it is multiplied by may be infinite: the product is then NaN, as that of the formula is in f64."""
+    x = np.array([-1e30, -20, -8, -5, 3, np.inf, np.nan], np.float32)
+    out = np.empty_like(x)
+    kernel("rows/activation.c", "opsplice_gelu_tanh")(x, out, len(x), 0)
+    assert list(out[:3]) == [0, 0, 0]
+    np.testing.assert_allclose(out[3:], [-2.29e-7, 2.9963627, np.inf, np.nan], rtol=1e-2)
