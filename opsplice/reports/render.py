@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
@@ -108,6 +109,14 @@ def _table(replacements: Iterable[Replacement], width: int | None, color: bool) 
 def columns(stream: TextIO) -> int | None:
     """How wide the terminal is that a stream writes to; None if it writes to none."""
     return (os.get_terminal_size(stream.fileno()).columns or None) if stream.isatty() else None
+
+
+def several_text(places: Iterable[str], most: int) -> str:
+    """Some places, each with how often it is meant where that is not once. most: how many are named."""
+    counts = Counter(places)
+    named = [f"{place} x{count}" if count > 1 else place for place, count in list(counts.items())[:most]]
+    more = sum(list(counts.values())[most:])
+    return ", ".join(named) + (f" and {more} more" if more else "")
 
 
 def short_location(location: str) -> str:

@@ -10,7 +10,7 @@ from opsplice.errors import counted
 from opsplice.measuring.timing.repeated_sequences import Part, Repeated
 from opsplice.measuring.timing.survey_model import Item, Survey
 from opsplice.reports.page import document, table
-from opsplice.reports.render import brief, brief_location, style
+from opsplice.reports.render import brief, brief_location, several_text, style
 from opsplice.reports.render_bench import time_text
 
 _HEADS = ("share", "time", "", "operations", "bytes", "")
@@ -114,8 +114,7 @@ def what(item: Item) -> str:
 
 def places_text(item: Item) -> str:
     """Where it stands, the first places of it."""
-    named = ", ".join(map(brief_location, item.places[:_NAMED]))
-    return named + (", ..." if len(item.places) > _NAMED else "")
+    return several_text(map(brief_location, item.places), _NAMED)
 
 
 def amount_text(number: int) -> str:

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from opsplice.errors import counted
 from opsplice.measuring.cutting.records import Trial, Verdict, Verification, Whole
-from opsplice.reports.render import brief, dims_text, short_location, style
+from opsplice.reports.render import brief, dims_text, several_text, short_location, style
 
 _COLORS = {"ok": "green", "failed": "red", "not tried": "yellow"}
 _WORDS = {"ok": "ok", "failed": "FAILED", "not tried": "not tried"}
@@ -72,9 +72,7 @@ def trial_numbers(trial: Trial) -> str:
 def _same(verdict: Verdict) -> str:
     if not verdict.same:
         return ""
-    named = ", ".join(map(short_location, verdict.same[:_NAMED]))
-    more = len(verdict.same) - _NAMED
-    return f"; the same at {named}{f' and {more} more' if more > 0 else ''}"
+    return f"; the same at {several_text(map(short_location, verdict.same), _NAMED)}"
 
 
 def whole_text(whole: Whole) -> str:
