@@ -29,7 +29,7 @@ _BUILDER = "rocm 1"
 _FORMS: dict[str, Form] = {".ll": "bitcode", ".bc": "bitcode", ".hsaco": "hsaco"}
 _SUFFIX: dict[Form, str] = {"bitcode": ".bc", "hsaco": ".hsaco"}
 
-_INSTEAD = " (hipcc --genco makes a code object of HIP sources)"
+_INSTEAD = " (hipcc --genco makes a code object of HIP sources, clang one of OpenCL C)"
 
 ACCEPTED = tuple(_FORMS)
 
