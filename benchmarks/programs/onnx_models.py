@@ -169,7 +169,8 @@ def as_type(model: Model, kind: Any) -> Model:
 def quantised(model: Model, fixed: bool = False, **form: Any) -> Model:
     """The same with products of bytes, as onnxruntime quantises it: dynamically, or with fixed scales everywhere.
 
-    form: what its quantiser takes besides, such as `per_channel`.
+    form: what its quantiser takes besides, such as `per_channel`. Numbers become u8 by default, which CPUs multiply
+    faster than s8.
     """
     from onnxruntime import quantization
 
@@ -182,6 +183,7 @@ def quantised(model: Model, fixed: bool = False, **form: Any) -> Model:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "model.onnx"
         if fixed:
+            form = {"activation_type": quantization.QuantType.QUInt8, **form}
             quantization.quantize_static(model.proto, file, Samples(), **form)
         else:
             quantization.quantize_dynamic(model.proto, file, **form)

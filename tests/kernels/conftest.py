@@ -27,7 +27,7 @@ LEVELS = {
         ("avx512f", "fma", "amx_tile", "amx_int8", "amx_bf16"),
     ),
 }
-PRODUCTS_OF_BYTES = ("quantised/linear.c", "quantised/convolution.c")
+OF_BYTES = ("quantised/linear.c", "quantised/convolution.c", "quantised/activation.c")
 # What these need besides, as the compiler and as Linux calls it.
 VNNI = {
     "avx2": ("-mavxvnni", "avx_vnni"),
@@ -70,7 +70,7 @@ def build(source: str, level: str) -> Path:
     if compiler is None:
         pytest.skip("there is no C compiler")
     flags, needed = LEVELS[level]
-    if source in PRODUCTS_OF_BYTES:
+    if source in OF_BYTES:
         flag, feature = VNNI[level]
         flags, needed = [*flags, flag], (*needed, feature)
     if missing := set(needed) - _features():
@@ -80,7 +80,7 @@ def build(source: str, level: str) -> Path:
     def compile_(output: Path) -> None:
         subprocess.run([*compiler.command, *words, str(output)], check=True)
 
-    return emulated.built(compile_, compiler.identity, *words)
+    return emulated.built(compile_, compiler.identity, *words, (SOURCES / source).read_text())
 
 
 def _elsewhere(arch: str, stack: contextlib.ExitStack) -> Callable[[str, str], Function]:

@@ -38,7 +38,7 @@ class Emulated:
         listed = ", ".join(f"{{{name}}}" for name in self._names)
         table = f"{entries}const struct {{ void (*f)(void); }} functions[] = {{{listed}}};\n"
         identity = compiler(arch).identity
-        kept = built(lambda output: _link(source, table, arch, output), str(source), table, arch, identity)
+        kept = built(lambda output: _link(source, table, arch, output), source.read_text(), table, arch, identity)
         self._folder = tempfile.TemporaryDirectory()
         program = Path(shutil.copy(kept, self._folder.name))
         program.chmod(0o700)  # nothing in the store may be run

@@ -95,6 +95,13 @@ def quantised_convs(per_channel: bool) -> onnx_models.Model:
     return model
 
 
+def quantised_activations() -> onnx_models.Model:
+    """Of bytes that become bytes."""
+    graph = onnx_models.Graph()
+    x = graph.op("Gelu", graph.linear(graph.input(7, 24), 24, 24, bias=False))
+    return onnx_models.quantised(graph.model(graph.linear(x, 24, 24, bias=False)), fixed=True)
+
+
 def halves(m: int, past: int) -> onnx_models.Model:
     return onnx_models.as_type(onnx_models.llama_layer(m, past, 64, 2, 96), np.float16)
 
@@ -113,6 +120,7 @@ MODELS = {
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),
     "bytes with fixed scales": (fixed_bytes, {"byte_linear_requantised": 3, "byte_linear_fixed": 3}),
     "bytes with scales for columns": (quantised_gemms, {"byte_linear_requantised": 2}),
+    "activations of bytes": (quantised_activations, {"byte_linear_requantised": 2, "byte_activation": 1}),
     "convolutions of bytes": (
         lambda: quantised_convs(False),
         {"byte_convolution_requantised": 2, "byte_convolution": 1},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import subprocess
 import sys
 
@@ -173,6 +174,34 @@ def test_byte_convolution(kernel, guarded, shape, filters, strides, dilations, a
     np.testing.assert_array_equal(out, exact * 0.125)
     limits = np.iinfo(other)
     np.testing.assert_array_equal(result, np.clip(np.round(exact / step) + middle, limits.min, limits.max))
+
+
+ACTIVATIONS = {
+    2: lambda x: x * (1 + np.vectorize(math.erf)(x / np.sqrt(2))) / 2,
+    3: lambda x: x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) / 2,
+    4: lambda x: x / (1 + np.exp(-x)),
+}
+
+
+@of_bytes
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("which", ACTIVATIONS)
+def test_byte_activation(kernel, guarded, which, signed):
+    """Of all bytes, more than a workgroup takes; a result may be off by one step where it lies half way between two."""
+    kind, other = (np.int8, np.uint8) if signed else (np.uint8, np.int8)
+    zero, middle, scale, step = (-7 if signed else 120), (9 if signed else -90), np.float32(0.05), np.float32(0.03)
+    x = guarded(np.resize(np.arange(256, dtype=np.uint8), 33000).view(kind))
+    out = guarded(np.zeros(33000, other))
+    for place in range(2):
+        kernel("quantised/activation.c", "opsplice_byte_activation")(
+            *(x, float(scale), ctypes.c_int32(zero), ctypes.c_int32(signed), float(step), float(middle)),
+            *(ctypes.c_int32(not signed), which, out, x.size, place),
+        )
+    exact = ACTIVATIONS[which]((x.astype(float) - zero) * scale) / step
+    limits, is_tie = np.iinfo(other), np.abs(exact % 1 - 0.5) < 1e-3
+    wanted = np.clip(np.round(exact) + middle, limits.min, limits.max)
+    np.testing.assert_array_equal(out[~is_tie], wanted[~is_tie])
+    assert np.abs(out - wanted)[is_tie].max(initial=0) <= 1
 
 
 def packed_nibbles(w: np.ndarray) -> np.ndarray:
