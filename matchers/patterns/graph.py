@@ -35,8 +35,16 @@ from opsplice.matchers.patterns.nodes import (
     Window,
     Within,
 )
-from opsplice.matchers.patterns.scopes import Maker, Scope, asked_values, is_rearranged, renamed, scoped, type_of
-from opsplice.matchers.terms.attributes import attribute_text
+from opsplice.matchers.patterns.scopes import (
+    Maker,
+    Scope,
+    asked_values,
+    attributes_of,
+    is_rearranged,
+    renamed,
+    scoped,
+    type_of,
+)
 from opsplice.matchers.terms.canonical import canonical, combiner
 from opsplice.matchers.terms.ops.index_reductions import POSITION
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce
@@ -109,7 +117,7 @@ class _Builder:
             kind = self.types.get(expr)
             labels = self._labels_of(kind)
             element = scope.element(kind) if "cast" in self.through else ""
-            element = element if element in self.variables else ""
+            element = element if element in self.variables or getattr(expr, "type", None) else ""
             results.append(Result(self._lower(expr, labels, scope), labels, element))
         return Graph(
             pattern=pattern,
@@ -297,7 +305,12 @@ class _Builder:
         if known is None:
             return self._whole(expr, labels, scope, 0, 1)
         args = tuple(self._lower(a, () if self._is_scalar(a) else labels, scope) for a in expr.args)
-        return self._apply(known.full_name, args, _attributes(known, expr), scope.element(expr.type))
+        element = "" if not known.is_cast and self._is_cast(scope.element(expr.type)) else scope.element(expr.type)
+        return self._apply(known.full_name, args, attributes_of(known, expr), element)
+
+    def _is_cast(self, element: str) -> bool:
+        """Whether a float may be of another type than the one that is written, as casts are looked through."""
+        return "cast" in self.through and all(map(vocabulary.is_float, self.variables.get(element, (element,))))
 
     def _apply(self, op: str, args: tuple[Node, ...], attributes: tuple[tuple[str, str], ...], kind: str) -> Node:
         key = ("apply", op, tuple(map(id, args)), attributes, kind)
@@ -373,7 +386,8 @@ class _Builder:
         for arg, at in zip(expr.args, bound, strict=True):
             node = self._lower(arg, at, scope)
             given = scope.element(self.types.get(arg))
-            factors.append(self._apply(extend, (node,), (), wanted) if wanted and given and wanted != given else node)
+            widened = wanted and given and wanted != given and not self._is_cast(given)
+            factors.append(self._apply(extend, (node,), (), wanted) if widened else node)
         if _are_two(expr.args) and factors[0] is not factors[1] and set(bound[0]) != set(bound[1]):
             product = self._node(("product", *map(id, factors)), lambda: Product(times, tuple(factors)))
         else:
@@ -430,17 +444,6 @@ def _are_two(args: tuple[tree.Expr, ...]) -> bool:
     """Whether there are two operands, and not one value twice."""
     names = {arg.name if isinstance(arg, tree.Name) else arg for arg in args}
     return len(args) == len(names) == 2
-
-
-def _attributes(op: vocabulary.Op, expr: tree.Call) -> tuple[tuple[str, str], ...]:
-    found = []
-    for attribute in sorted(expr.attributes, key=lambda a: a.name):
-        assert attribute.value is not None, "attributes of elementwise ops are compared"
-        value = attribute_text(attribute.value)
-        if attribute.name == "predicate" and value in op.predicates:
-            value = str(op.predicates.index(value))  # the IR keeps a predicate as a number
-        found.append((attribute.name, value))
-    return tuple(found)
 
 
 def _resolve(node: Node, *, as_written: bool = False) -> Node | Constant:

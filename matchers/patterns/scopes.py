@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from opsplice.matchers.patterns.nodes import Label, Node
+from opsplice.matchers.terms.attributes import attribute_text
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 _Dims = TypeVar("_Dims", bound="tree.Condition | tree.DimExpr")
@@ -95,3 +96,15 @@ def is_rearranged(
         return True
     used = None if expr.quoted else patterns.get(expr.callee)
     return used is not None and is_rearranged(used.results[result], used, patterns)
+
+
+def attributes_of(op: vocabulary.Op, expr: tree.Call) -> tuple[tuple[str, str], ...]:
+    """The attributes of an elementwise op, as the IR has them."""
+    found = []
+    for attribute in sorted(expr.attributes, key=lambda a: a.name):
+        assert attribute.value is not None, "attributes of elementwise ops are compared"
+        value = attribute_text(attribute.value)
+        if attribute.name == "predicate" and value in op.predicates:
+            value = str(op.predicates.index(value))  # the IR keeps a predicate as a number
+        found.append((attribute.name, value))
+    return tuple(found)

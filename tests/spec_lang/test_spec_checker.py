@@ -158,7 +158,7 @@ def test_a_used_pattern_is_typed_by_its_arguments():
         ("mulf(x, x)", "x: tensor<n x i32>", "mulf works on floats, but x is tensor<n x i32>; for integers write muli"),
         ("exp(x)", "x: tensor<n x i32>", "exp works on floats"),
         ("addf(x, y)", f"{X}, y: tensor<m x n x f64>", "addf takes one element type, found f32 and f64"),
-        ("addf(x, y)", f"{X}, y: f16", "a scalar may be of another float type in a pattern with `through cast`"),
+        ("addf(x, y)", f"{X}, y: f16", "or write `through cast` on the pattern"),
         ("muli(x, y)", "x: tensor<n x i8>, y: tensor<n x i32>", "convert one of them, for example with extsi(x) : i32"),
         ("select(x, x, x)", X, "select works on i1, but x is"),
         ("subf(x, reduce addf[mn -> m](x))", X, "repeat the smaller one: broadcast[m -> m n](reduce addf[mn -> m](x))"),
@@ -821,3 +821,30 @@ def test_a_long_chain_of_patterns_is_no_trouble():
     found = checked("\n".join(links) + "pattern p3000(x: tensor<n x f32>) { exp(x) }")
     assert found.diagnostics == ()
     assert str(found.types[found.patterns["p0"].results[0]]) == "tensor<n x f32>"
+
+
+@pytest.mark.parametrize(
+    ("body", "through", "message"),
+    [
+        ("addf(x, y) : C", "through cast", None),
+        ("contract[m n, m n -> m](x, y) : C", "through cast", None),
+        ("reduce addf[m n -> m](x) : C", "through cast", None),
+        ("addf(mulf(x, y) : B, y)", "through cast", None),
+        (
+            "addf(x, y)",
+            "through cast",
+            "the operands are of types A and B; write the type that it makes: addf(...) : A",
+        ),
+        ("addf(x, y) : i32", "through cast", "this makes A, not i32"),
+        ("reduce addf[m n -> m](x) : C", "", "this makes A, not C"),
+        ("addf(x, y) : C", "", "found A and B"),
+        ("addf(x, sitofp(z) : B) : C", "through cast", None),
+        ("addf(x, z) : C", "through cast", "addf works on floats, but z is"),
+    ],
+)
+def test_types_of_operands_and_results_are_free_through_casts(body: str, through: str, message: str | None):
+    dims = "tensor<m x n x {}>".format
+    inputs = f"x: {dims('A')}, y: {dims('B')}, z: {dims('i32')}"
+    variables = ", ".join(f"{name} in {{f16, bf16, f32}}" for name in "ABC")
+    found = messages(f"pattern p<{variables}>({inputs}) {through} {{ {body} }}")
+    assert (found == []) if message is None else (message in found[0])

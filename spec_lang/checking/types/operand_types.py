@@ -7,7 +7,7 @@ from collections.abc import Callable
 from opsplice.spec_lang.checking.types.inferred_values import Misfit, Number, Value, show
 from opsplice.spec_lang.checking.types.signature_binding import merge_dims, possible_elements
 from opsplice.spec_lang.syntax import tree, vocabulary
-from opsplice.spec_lang.syntax.tree import Dim, Expr, ScalarType, Span, Type
+from opsplice.spec_lang.syntax.tree import Dim, Expr, ScalarType, Span, TensorType, Type
 
 _ELEMENT_KINDS: dict[str, tuple[str, Callable[[str], bool]]] = {
     **dict.fromkeys("FGH", ("floats", vocabulary.is_float)),
@@ -32,10 +32,32 @@ def check_operand(
     element = value.element.name
     check_kind(arg.span, call.callee, op, letter, element, f"{show(arg)} is {value}", variables)
     known = elements.setdefault(letter, element)
-    if known == element or (casts and isinstance(value, ScalarType) and _are_floats(variables, known, element)):
+    if known == element or (casts and _are_floats(variables, known, element)):
         return
     found = f"{call.callee} takes one element type, found {known} and {element}"
-    raise Misfit(call.span, found, _cast_advice(value, known, element, variables))
+    raise Misfit(call.span, found, _cast_advice(known, element, variables))
+
+
+def check_mixed(call: tree.Call, op: vocabulary.Op, element: str, values: list[Value]) -> None:
+    """Tensors of several float types, which `through cast` allows, make what is written behind the op."""
+    kinds = sorted({v.element.name for v in values if isinstance(v, TensorType) and v.element.name != "i1"})
+    if len(kinds) > 1 and call.type is None and op.result in op.operands:
+        advice = f"write the type that it makes: {call.callee}(...) : {element}"
+        raise Misfit(call.span, f"the operands are of types {' and '.join(kinds)}", advice)
+
+
+def ascribed(written: Type, made: Type, variables: tuple[tree.TypeVariable, ...], casts: bool) -> Type:
+    """The type that was inferred, with the sizes that a written one adds. casts: and with any float type."""
+    element, wanted = made.element.name, written.element.name
+    if element != wanted and not (casts and _are_floats(variables, element, wanted)):
+        raise Misfit(written.span, f"this makes {element}, not {wanted}")
+    of_wanted = ScalarType(made.span, wanted)
+    if isinstance(made, ScalarType) and isinstance(written, ScalarType):
+        return of_wanted
+    dims = merge_dims(made.dims, written.dims) if isinstance(written, TensorType) else made.dims
+    if dims is None:
+        raise Misfit(written.span, f"this makes {made}, not {written}")
+    return TensorType(made.span, dims, of_wanted)
 
 
 def _are_floats(variables: tuple[tree.TypeVariable, ...], *elements: str) -> bool:
@@ -43,10 +65,9 @@ def _are_floats(variables: tuple[tree.TypeVariable, ...], *elements: str) -> boo
     return all(choices is None or all(map(vocabulary.is_float, choices)) for choices in possible)
 
 
-def _cast_advice(value: Value, known: str, element: str, variables: tuple[tree.TypeVariable, ...]) -> str:
+def _cast_advice(known: str, element: str, variables: tuple[tree.TypeVariable, ...]) -> str:
     if _are_floats(variables, known, element):
-        other = "; a scalar may be of another float type in a pattern with `through cast`"
-        return f"convert one of them, for example with extf(x) : f32{other if isinstance(value, ScalarType) else ''}"
+        return "convert one of them, for example with extf(x) : f32, or write `through cast` on the pattern"
     wider = max((known, element), key=lambda e: vocabulary.bits(e) or 0)
     if vocabulary.is_integer(known) and vocabulary.is_integer(element) and "index" not in (known, element):
         return f"convert one of them, for example with extsi(x) : {wider}"

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from opsplice.errors import counted
 from opsplice.spec_lang.checking.types.element_types import Report, check_element
 from opsplice.spec_lang.checking.types.inferred_values import Misfit, Number, Value, show
-from opsplice.spec_lang.checking.types.operand_types import cast_element, check_kind, check_operand, common_dims
+from opsplice.spec_lang.checking.types.operand_types import (
+    ascribed,
+    cast_element,
+    check_kind,
+    check_mixed,
+    check_operand,
+    common_dims,
+)
 from opsplice.spec_lang.checking.types.signature_binding import Binding, merge_dims, possible_elements
 from opsplice.spec_lang.checking.types.subscript_labels import (
     bind_labels,
@@ -271,6 +278,7 @@ class _Inference:
             return call.type if isinstance(call.type, TensorType) else None
         scalar = not any(isinstance(v, TensorType) for _, v in shaped)
         made = ScalarType(call.span, element) if scalar else TensorType(call.span, dims, ScalarType(call.span, element))
+        check_mixed(call, op, element, values)
         return self._ascribed(call.type, made)
 
     def _check_predicate(self, call: tree.Call, op: vocabulary.Op) -> None:
@@ -418,19 +426,8 @@ class _Inference:
 
     # ---- types that are written ----
 
-    def _ascribed(self, written: Type | None, made: Type) -> Type | None:
-        """The type that was inferred, with the sizes that a written one adds."""
-        if written is None:
-            return made
-        element, wanted = made.element, written.element.name
-        if element.name != wanted:
-            raise Misfit(written.span, f"this makes {element.name}, not {wanted}")
-        if not isinstance(written, TensorType):
-            return made
-        dims = merge_dims(made.dims, written.dims)
-        if dims is None:
-            raise Misfit(written.span, f"this makes {made}, not {written}")
-        return TensorType(made.span, dims, element)
+    def _ascribed(self, written: Type | None, made: Type) -> Type:
+        return made if written is None else ascribed(written, made, self.variables, self.casts)
 
     def check_type(self, written: Type | None) -> None:
         """A type in a body names known elements and the parameters' dims."""

@@ -98,6 +98,50 @@ def test_a_type_variable_is_one_type_for_inputs_and_results(find, given: str, ma
     assert [m.types for m in outcome.found.matches] == [{"T": given}] * count
 
 
+FREE_SPEC = """
+pattern p<A in {bf16, f16}, B in {bf16, f32}, C in CHOICES>(x: tensor<m x k x A>, w: tensor<k x n x B>) through cast {
+  contract[m k, k n -> m n](x, w) : C
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "made", "end", "choices", "roots"),
+    [
+        ("bf16", "f32", "return %y : tensor<4x16xf32>", "{f32}", ["f32"]),
+        ("bf16", "bf16", CUT, "{bf16}", ["bf16"]),
+        ("bf16", "bf16", CUT, "{bf16, f32}", ["f32", "bf16"]),  # the product, and what is cut off it
+        ("bf16", "f32", "return %y : tensor<4x16xf32>", "{f16}", []),
+        ("f32", "f32", "return %y : tensor<4x16xf32>", "{f32}", []),  # x is of a shorter type
+    ],
+)
+def test_each_operand_and_the_result_have_types_of_their_own(find, given, made, end, choices, roots):
+    outcome = find(PRODUCT.format(given=given, made=made, end=end), FREE_SPEC.replace("CHOICES", choices))
+    assert [match.types for match in outcome.found.matches] == [{"A": given, "B": given, "C": root} for root in roots]
+    assert [element_type(match.roots[0]) for match in outcome.found.matches] == roots
+
+
+def test_operands_of_two_types_are_added(find):
+    """In the wider type, by an op that casts one of them in its body; the result is cut short by another."""
+    payload = """func.func @f(%x: tensor<8xf16>, %y: tensor<8xf32>) -> tensor<8xbf16> {
+      %e = tensor.empty() : tensor<8xf32>
+      %s = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+          iterator_types = ["parallel"]} ins(%x, %y : tensor<8xf16>, tensor<8xf32>) outs(%e : tensor<8xf32>) {
+      ^bb0(%a: f16, %b: f32, %o: f32):
+        %w = arith.extf %a : f16 to f32
+        %0 = arith.addf %w, %b : f32
+        linalg.yield %0 : f32
+      } -> tensor<8xf32>
+      %r = arith.truncf %s : tensor<8xf32> to tensor<8xbf16>
+      return %r : tensor<8xbf16>
+    }"""
+    spec = "pattern p<A, B, C in {bf16, f16}>(x: tensor<n x A>, y: tensor<n x B>) through cast { addf(x, y) : C }"
+    assert find(payload, spec).only.types == {"A": "f16", "B": "f32", "C": "bf16"}
+    assert find(payload, spec.replace("bf16, f16", "f16")).count == 0
+    assert find(payload, spec.replace(" : C", " : bf16")).count == 1
+    assert find(payload, spec.replace(" : C", " : f16")).count == 0
+
+
 # A mean in f16 for what it is taken from, and again in f32.
 MEANS = """
 func.func @f(%x: tensor<4x8xf16>, %y: tensor<4x8xf16>) -> tensor<4x8xf16> {{

@@ -215,3 +215,47 @@ def test_a_kernel_for_a_mean_in_two_precisions(tmp_path: Path, statistics: str):
     own = Plain(tmp_path / "model.mlir").run("main", *given)
     made = np.asarray(program.run("main", *given))
     np.testing.assert_allclose(made.astype(np.float32), own.astype(np.float32), rtol=2**-7, atol=2**-7)
+
+
+MIXED = """
+func.func @mixed(%x: tensor<4x8xbf16>, %w: tensor<8x16xf32>) -> tensor<4x16xf64> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x16xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<4x16xf32>) -> tensor<4x16xf32>
+  %f = arith.extf %x : tensor<4x8xbf16> to tensor<4x8xf32>
+  %y = linalg.matmul ins(%f, %w : tensor<4x8xf32>, tensor<8x16xf32>) outs(%z : tensor<4x16xf32>) -> tensor<4x16xf32>
+  %r = arith.extf %y : tensor<4x16xf32> to tensor<4x16xf64>
+  return %r : tensor<4x16xf64>
+}
+"""
+MIXED_SPEC = """
+kernel mixed<A in {bf16}, C in {f64}>(x: A[m, k], w: f32[k, n]) -> C[m, n] { cpu "mixed.c" }
+pattern mixed_product<A in {bf16, f16}, B, C in {f64}>(x: tensor<m x k x A>, w: tensor<k x n x B>) through cast {
+  contract[m k, k n -> m n](x, w) : C
+}
+replace mixed_product with mixed(x, w)
+"""
+MIXED_C = """
+void mixed(const uint16_t *x, const float *w, double *out, size_t m, size_t k, size_t n) {
+  for (size_t i = 0; i < m; ++i)
+    for (size_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (size_t l = 0; l < k; ++l) sum += (double)get(x[i * k + l]) * w[l * n + j];
+      out[i * n + j] = sum;
+    }
+}
+"""
+
+
+def test_a_kernel_of_three_types_is_called_between_its_types(tmp_path: Path):
+    """bf16 and f32 in, f64 out, where the program computes in f32: the kernel's numbers are those of f64."""
+    (tmp_path / "mixed.c").write_text("#define BF16\n" + TYPES_C + MIXED_C)
+    (tmp_path / "mixed.splice").write_text(MIXED_SPEC)
+    flags = ["--iree-input-demote-f64-to-f32=false"]
+    program = opsplice.compile(MIXED, specs=[tmp_path / "mixed.splice"], flags=flags)
+    assert [r.pattern for r in program.report.replacements] == ["mixed_product"]
+    random = np.random.default_rng(4)
+    x = random.normal(size=(4, 8)).astype(ml_dtypes.bfloat16)
+    w = random.normal(size=(8, 16)).astype(np.float32)
+    exact = x.astype(np.float64) @ w.astype(np.float64)
+    np.testing.assert_allclose(np.asarray(program.run("mixed", x, w)), exact, rtol=1e-14, atol=1e-14)
