@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from iree.compiler import ir
 
 from opsplice.matchers.ir.effects import has_effects
 from opsplice.matchers.ir.op_names import around, symbol_of
-from opsplice.matchers.search.matches import Match
+from opsplice.matchers.search.matches import Binding, Match
 from opsplice.matchers.terms import contraction_kinds
 from opsplice.matchers.terms.terms import Access, Constant
 from opsplice.matchers.terms.views import Views
@@ -29,6 +29,8 @@ _LOADS = frozenset({"util.global.load", "ml_program.global_load"})
 # The dialects whose ops compute the same from the same, and the ops of these that do not.
 _COMPUTING = ("arith.", "math.", "linalg.", "tensor.", "flow.tensor.", "stablehlo.", "chlo.", "tosa.")
 _VARYING = frozenset({"stablehlo.custom_call", "stablehlo.rng", "stablehlo.rng_bit_generator", "tosa.custom"})
+# How many values are looked at behind one to tell whether what uses it goes with a match.
+_MOST_USERS = 16
 # Ops that only ask for a value's size.
 _SIZE_OPS = frozenset({"tensor.dim", "tensor.rank", "shape.shape_of"})
 
@@ -91,12 +93,30 @@ def count_of(value: ir.Value) -> int:
     return sum(use.owner.operation.name not in _SIZE_OPS for use in value.uses)
 
 
-def user_outside(value: ir.Value, ops: Collection[ir.Operation]) -> ir.Operation | None:
-    """An op that uses a value and is not among `ops` nor inside one, or None. Asking for a size is no use."""
-    for use in value.uses:
-        user = use.owner.operation
-        if user.name not in _SIZE_OPS and not any(holder in ops for holder in around(user)):
-            return user
+def user_outside(
+    views: Views, value: ir.Value, ops: Collection[ir.Operation], inputs: Mapping[str, Binding]
+) -> ir.Operation | None:
+    """An op that uses a value and stays where the ops of a match are replaced, or None. Asking for a size is no use.
+
+    An op that only these ops use goes with them, unless the replacement takes what it makes: the comparison of a
+    maximum that is written as a choice, or what `_` stands for.
+    """
+    taken = {each for bound in inputs.values() for each in (bound.value, *(held for held, _ in bound.places))}
+    pending: list[tuple[ir.Value, ir.Operation | None]] = [(value, None)]
+    seen = {value}
+    while pending:
+        each, first = pending.pop()
+        for use in each.uses:
+            user = use.owner.operation
+            if user.name in _SIZE_OPS or any(holder in ops for holder in around(user)):
+                continue
+            made = list(user.results)
+            stays = not any(map(count_of, made)) or bool(taken.intersection(made)) or has_effects(user)
+            if stays or len(seen) > _MOST_USERS:
+                return first or user
+            views.reads.update(dict.fromkeys(made))
+            pending += [(result, first or user) for result in made if result not in seen]
+            seen.update(made)
     return None
 
 
@@ -162,7 +182,7 @@ def judge(views: Views, match: Match, condition: Any) -> bool | None:
         return condition.name != "shared"  # a number of the program's
     if condition.name == "weight":
         return is_constant(views, bound.value)
-    return (user_outside(bound.value, match.ops) is None) == (condition.name == "only")
+    return (user_outside(views, bound.value, match.ops, match.inputs) is None) == (condition.name == "only")
 
 
 def is_constant(views: Views, value: ir.Value) -> bool:

@@ -143,7 +143,7 @@ class Verdicts:
             made = [] if inner is None else uses.results_from(inner)
             values += [value for value in made if value not in roots and not uses.is_used_by(value, self.state.ops)]
         for value in values:
-            user = uses.user_outside(value, self.state.ops)
+            user = uses.user_outside(self.views, value, self.state.ops, self.state.inputs)
             if user is not None:
                 yield value, user
 

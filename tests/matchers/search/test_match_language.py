@@ -747,3 +747,41 @@ def test_attributes_of_elementwise_ops(find, program, pattern, matches):
     }}"""
     found = find(payload, f"pattern p(x: tensor<n x f32>) {{ negf(x) {{place = {pattern}}} }}")
     assert found.count == int(matches)
+
+
+RECTIFIED = """
+func.func @{name}(%x: tensor<8xf32>) -> (tensor<8xf32>, {made}) {{
+  %zero = arith.constant dense<0.0> : tensor<8xf32>
+  %n = math.absf %x : tensor<8xf32>
+  %t = arith.cmpf ogt, %n, %zero : tensor<8xf32>
+  %r = arith.select %t, %n, %zero : tensor<8xi1>, tensor<8xf32>
+  %e = math.exp %{user} : tensor<8xf32>
+  return %r, %{returned} : tensor<8xf32>, {made}
+}}"""
+
+
+def test_a_comparison_before_a_choice_goes_with_the_match(find):
+    """Unless something else uses it, too. The three look alike but for who uses what."""
+    float_, bool_ = "tensor<8xf32>", "tensor<8xi1>"
+    words = [("own", "x", "e", float_), ("compared", "x", "t", bool_), ("used", "n", "e", float_)]
+    names = ("name", "user", "returned", "made")
+    both = [*words, *((f"{name}_again", *rest) for name, *rest in words)]  # what looks the same is not searched again
+    text = "".join(RECTIFIED.format(**dict(zip(names, each, strict=True))) for each in both)
+    only = "pattern p(x: tensor<n x f32>) { maximumf(only(absf(x)), 0.0) }"
+    for spec, found in ((only, {"own"}), (only.replace("only", "shared"), {"compared", "used"})):
+        functions = {match.function for match in find(text, spec).found.matches}
+        assert functions == found | {f"{name}_again" for name in found}
+
+
+def test_what_a_match_takes_is_used_elsewhere(find):
+    """The exponential stays: it is an input. Where any value may be in its place, it goes."""
+    text = """func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
+      %n = math.absf %x : tensor<8xf32>
+      %e = math.exp %n : tensor<8xf32>
+      %r = arith.addf %n, %e : tensor<8xf32>
+      return %r : tensor<8xf32>
+    }"""
+    spec = "pattern p(x: tensor<n x f32>, y: tensor<n x f32>) { addf(only(absf(x)), y) }"
+    assert find(text, spec).count == 0
+    assert find(text, spec.replace("only", "shared")).count == 1
+    assert find(text, "pattern p(x: tensor<n x f32>) { addf(only(absf(x)), _) }").count == 1
