@@ -38,6 +38,7 @@ from opsplice.matchers.patterns.nodes import (
 from opsplice.matchers.patterns.scopes import (
     Maker,
     Scope,
+    are_two,
     asked_values,
     attributes_of,
     is_rearranged,
@@ -388,7 +389,7 @@ class _Builder:
             given = scope.element(self.types.get(arg))
             widened = wanted and given and wanted != given and not self._is_cast(given)
             factors.append(self._apply(extend, (node,), (), wanted) if widened else node)
-        if _are_two(expr.args) and factors[0] is not factors[1] and set(bound[0]) != set(bound[1]):
+        if are_two(expr.args) and factors[0] is not factors[1] and set(bound[0]) != set(bound[1]):
             product = self._node(("product", *map(id, factors)), lambda: Product(times, tuple(factors)))
         else:
             product = factors[0]
@@ -438,12 +439,6 @@ class _Builder:
                     at.extend(labelled(name))
             bound.append(tuple(at))
         return bound, tuple(new)
-
-
-def _are_two(args: tuple[tree.Expr, ...]) -> bool:
-    """Whether there are two operands, and not one value twice."""
-    names = {arg.name if isinstance(arg, tree.Name) else arg for arg in args}
-    return len(args) == len(names) == 2
 
 
 def _resolve(node: Node, *, as_written: bool = False) -> Node | Constant:

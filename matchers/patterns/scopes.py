@@ -108,3 +108,9 @@ def attributes_of(op: vocabulary.Op, expr: tree.Call) -> tuple[tuple[str, str], 
             value = str(op.predicates.index(value))  # the IR keeps a predicate as a number
         found.append((attribute.name, value))
     return tuple(found)
+
+
+def are_two(args: tuple[tree.Expr, ...]) -> bool:
+    """Whether there are two operands, and not one value twice."""
+    names = {arg.name if isinstance(arg, tree.Name) else arg for arg in args}
+    return len(args) == len(names) == 2
