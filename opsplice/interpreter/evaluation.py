@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from iree.compiler import ir
 
-from opsplice.interpreter import affine, arithmetic, attention, control, structured, tensors  # noqa: F401
+from opsplice.interpreter import affine, arithmetic, attention, control, sorting, structured, tensors  # noqa: F401
 from opsplice.interpreter.elements import Parameters
 from opsplice.interpreter.handlers import Machine
 

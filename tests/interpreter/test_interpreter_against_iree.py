@@ -196,6 +196,38 @@ def test_quantising_is_that_of_iree() -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
+SORTED = """
+func.func @sorted(%x: tensor<3x7xf32>, %at: tensor<3x7xi64>) -> (tensor<3x7xf32>, tensor<3x7xi64>) {
+  %r:2 = iree_linalg_ext.sort dimension(1) outs(%x, %at : tensor<3x7xf32>, tensor<3x7xi64>) {
+  ^bb0(%a: f32, %b: f32, %i: i64, %j: i64):
+    %0 = arith.cmpf oge, %a, %b : f32
+    iree_linalg_ext.yield %0 : i1
+  } -> tensor<3x7xf32>, tensor<3x7xi64>
+  return %r#0, %r#1 : tensor<3x7xf32>, tensor<3x7xi64>
+}
+func.func @top(%x: tensor<3x7xf32>, %_: tensor<3x7xi64>) -> (tensor<3x4xf32>, tensor<3x4xi32>) {
+  %low = arith.constant dense<-1.0> : tensor<3x4xf32>
+  %none = arith.constant dense<99> : tensor<3x4xi32>
+  %r:2 = iree_linalg_ext.topk dimension(1) ins(%x : tensor<3x7xf32>)
+      outs(%low, %none : tensor<3x4xf32>, tensor<3x4xi32>) {
+  ^bb0(%new: f32, %kept: f32):
+    %0 = arith.cmpf ogt, %new, %kept : f32
+    iree_linalg_ext.yield %0 : i1
+  } -> tensor<3x4xf32>, tensor<3x4xi32>
+  return %r#0, %r#1 : tensor<3x4xf32>, tensor<3x4xi32>
+}
+"""
+
+
+def test_sorts_are_those_of_iree() -> None:
+    program, module = opsplice.compile(SORTED), ir.Module.parse(SORTED, context=Session().context)
+    x = np.array([[3, 1, 3, -2, 0, 1, 3], [0, 0, 0, 0, 0, 0, 0], [-5, -4, -3, -2, 7, 8, 7]], np.float32)
+    at = np.tile(np.arange(7), (3, 1))
+    for name in ("sorted", "top"):
+        for ours, theirs in zip(evaluate(module, name, [x, at]), program.run(name, x, at), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
 TRANSPOSED = """
 func.func @f(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %zero = arith.constant 0.0 : f32

@@ -47,6 +47,13 @@ def test_integers_are_equal() -> None:
     assert judge(other, same, None, 0.0).reason == "3 at [1], wanted 2"
 
 
+def test_integers_are_those_of_the_oracle_where_ours_and_irees_differ() -> None:
+    """As of indices of sorts, where IREE leaves NaN anywhere."""
+    result, reference, exact = (np.array(each, np.int32) for each in ([1, 2], [2, 1], [1, 2]))
+    assert not judge(result, reference, exact, 0.0).reason
+    assert judge(result, reference, reference, 0.0).reason
+
+
 def test_long_sums_may_be_off_by_more() -> None:
     assert limit_of(np.dtype(np.float32), 10_000) > 10 * LIMIT
     assert limit_of(np.dtype(np.float16), 1) > 900 * LIMIT

@@ -7,8 +7,9 @@ Types narrower than f32 are only what numbers are kept in, and sums of them are 
 
 The limit is eps * (32 + 4 * sqrt(n)), where eps is the spacing of the element type at 1 and n how many numbers the
 longest sum adds. Twice what IREE's own code is off is never too much, up to 64 limits; nor is 16 times what the exact
-row moves by when each input moves by eps, as the softmax of large numbers does. Integers are to be equal. NaN and
-infinities are to be where both the f64 oracle and IREE's own code have them; where these differ nothing is judged.
+row moves by when each input moves by eps, as the softmax of large numbers does. Integers are to be IREE's or
+the exact ones. NaN and infinities are to be where both the f64 oracle and IREE's own code have them; where these differ
+nothing is judged.
 """
 
 from __future__ import annotations
@@ -98,6 +99,8 @@ def judge(
         return Judgement(math.inf, None, limit, f"its shape is {result.shape}, wanted {reference.shape}")
     if result.dtype.kind in "biu":
         wrong = result != reference
+        if exact is not None:
+            wrong &= result != exact.astype(result.dtype)
         return Judgement(float(wrong.any()), None, limit, _first(wrong, result, reference))
     with np.errstate(all="ignore"):
         rounded = reference if exact is None else exact.astype(result.dtype)

@@ -1,0 +1,128 @@
+// The first k elements of each row in order, and where they were: all of them for a sort.
+//
+// A row's results are first a heap of those that are the first so far, with the last of them on top: an element comes in
+// if it goes before that one. Vectors of elements of which none does are passed over. Equal elements stay in their order,
+// and NaN counts as the largest, as in PyTorch.
+//
+// Grid: (m); a workgroup does one row.
+#include "../vector.h"
+
+// A heap of `count` entries. In an entry an element's rank, which is larger for what goes first, is above the complement
+// of its index, so that all entries differ. Ranks lie in `ranks`, indices in one of the two others, or nowhere.
+typedef uint32_t __attribute__((may_alias)) word;
+typedef struct {
+  word *ranks;
+  int32_t *narrow;
+  int64_t *wide;
+  size_t count;
+} heap;
+
+INLINE uint64_t entry(const heap *of, size_t i) {
+  uint32_t index = of->narrow ? (uint32_t)of->narrow[i] : of->wide ? (uint32_t)of->wide[i] : 0;
+  return (uint64_t)of->ranks[i] << 32 | (uint32_t)~index;
+}
+
+INLINE void put(const heap *of, size_t i, uint64_t value) {
+  of->ranks[i] = (uint32_t)(value >> 32);
+  if (of->narrow) of->narrow[i] = (int32_t)~(uint32_t)value;
+  if (of->wide) of->wide[i] = (int64_t)(uint32_t)~value;
+}
+
+// Where an element comes among all floats: -0 with 0, NaN above infinity; in the opposite order for the smallest first.
+INLINE uint32_t rank(float value, uint32_t is_smallest) {
+  uint32_t bits;
+  value += 0.0f;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  bits = value != value ? 0xffffffff : bits >> 31 ? ~bits : bits | 0x80000000;
+  return is_smallest ? ~bits : bits;
+}
+
+INLINE float of_rank(uint32_t bits, uint32_t is_smallest) {
+  float value;
+  if (is_smallest) bits = ~bits;
+  bits = bits >> 31 ? bits & 0x7fffffff : ~bits;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// Put an entry in the place of the top, and lower ones above it.
+static void sink(const heap *of, uint64_t value) {
+  size_t i = 0;
+  for (size_t child; (child = 2 * i + 1) < of->count; i = child) {
+    uint64_t below = entry(of, child);
+    if (child + 1 < of->count) {
+      uint64_t other = entry(of, child + 1);
+      if (other < below) below = other, child++;
+    }
+    if (value <= below) break;
+    put(of, i, below);
+  }
+  put(of, i, value);
+}
+
+static void raise(const heap *of, size_t i, uint64_t value) {
+  for (size_t parent; i; i = parent) {
+    uint64_t above = entry(of, parent = (i - 1) / 2);
+    if (above <= value) break;
+    put(of, i, above);
+  }
+  put(of, i, value);
+}
+
+// start: how many places of the heap hold something. If any, NaN does not come in.
+INLINE void first_of(const float *x, size_t n, heap of, size_t start, uint32_t is_smallest) {
+  size_t count = of.count, i = 0;
+  for (; start + i < count; i++) raise(&of, start + i, (uint64_t)rank(x[i], is_smallest) << 32 | (uint32_t)~i);
+  uint64_t top = entry(&of, 0);
+  while (i < n) {
+    size_t some = least(LANES, n - i);
+    if (some == LANES) {
+      floats bound = splat(of_rank((uint32_t)(top >> 32), is_smallest)), values = load(x + i);
+      ints passes = is_smallest ? values >= bound : values <= bound;
+      if (sum_of_lanes(choose(passes, splat(0.0f), splat(1.0f))) == 0.0f) {
+        i += LANES;
+        continue;
+      }
+    }
+    for (size_t end = i + some; i < end; i++) {
+      uint64_t value = (uint64_t)rank(x[i], is_smallest) << 32 | (uint32_t)~i;
+      if (value <= top || (start && x[i] != x[i])) continue;
+      sink(&of, value);
+      top = entry(&of, 0);
+    }
+  }
+  while (of.count > 1) {
+    uint64_t last = entry(&of, 0), other = entry(&of, --of.count);
+    sink(&of, other);
+    put(&of, of.count, last);
+  }
+  for (size_t j = 0; j < count; j++) {
+    uint32_t index = (uint32_t)~entry(&of, j);
+    float value = (of.narrow || of.wide) && index < n ? x[index] : of_rank(of.ranks[j], is_smallest);
+    __builtin_memcpy(&of.ranks[j], &value, sizeof value);
+  }
+}
+
+void opsplice_first(const float *x, int32_t is_smallest, float *values, int64_t *at, size_t m, size_t n, size_t k,
+                    size_t row) {
+  (void)m;
+  heap of = {(word *)(values + row * k), 0, at + row * k, k};
+  if (is_smallest) first_of(x + row * n, n, of, 0, 1);
+  else first_of(x + row * n, n, of, 0, 0);
+}
+
+void opsplice_first_values(const float *x, int32_t is_smallest, float *values, size_t m, size_t n, size_t k, size_t row) {
+  (void)m;
+  heap of = {(word *)(values + row * k), 0, 0, k};
+  if (is_smallest) first_of(x + row * n, n, of, 0, 1);
+  else first_of(x + row * n, n, of, 0, 0);
+}
+
+// As `iree_linalg_ext.topk` has it, NaN does not come in: places that are left have minus infinity and the largest index.
+void opsplice_top(const float *x, float *values, int32_t *at, size_t m, size_t n, size_t k, size_t row) {
+  (void)m;
+  heap of = {(word *)(values + row * k), at + row * k, 0, k};
+  uint64_t none = (uint64_t)rank(-__builtin_inff(), 0) << 32 | (uint32_t)~INT32_MAX;
+  for (size_t j = 0; j < k; j++) put(&of, j, none);
+  first_of(x + row * n, n, of, k, 0);
+}

@@ -1,0 +1,90 @@
+"""Sorts and the first elements of rows against numpy's stable sorts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opsplice
+from benchmarks.calling import CPU
+
+SIZES = ((1, 1), (7, 1), (7, 7), (40, 5), (64, 64), (100, 17), (191, 190))
+
+
+def rows(n: int, seed: int = 0) -> np.ndarray:
+    """With many equal elements, zeros of both signs, infinities and NaN."""
+    x = np.round(np.random.default_rng(seed).standard_normal((3, n)) * 4).astype(np.float32)
+    x[1] *= -1.0
+    if n > 20:
+        x[2, [2, 5, 9, 11]] = np.inf, -np.inf, np.nan, np.inf
+    return x
+
+
+def order(x: np.ndarray, is_smallest: bool) -> np.ndarray:
+    """Indices of a stable sort in which NaN is the largest."""
+    is_nan = np.isnan(x)
+    known = np.where(is_nan, 0, x)
+    return np.lexsort((known, is_nan) if is_smallest else (-known, ~is_nan), axis=1)
+
+
+@pytest.mark.parametrize("is_smallest", [0, 1])
+@pytest.mark.parametrize(("n", "k"), SIZES)
+def test_first_in_order(kernel, guarded, n, k, is_smallest):
+    x = guarded(rows(n))
+    values, at = guarded(np.zeros((3, k), np.float32)), guarded(np.zeros((3, k), np.int64))
+    alone = guarded(np.zeros((3, k), np.float32))
+    for row in range(3):
+        kernel("sorting/sorting.c", "opsplice_first")(x, is_smallest, values, at, 3, n, k, row)
+        kernel("sorting/sorting.c", "opsplice_first_values")(x, is_smallest, alone, 3, n, k, row)
+    wanted = order(x, bool(is_smallest))[:, :k]
+    np.testing.assert_array_equal(at, wanted)
+    sorted_values = np.take_along_axis(x, wanted, 1)
+    np.testing.assert_array_equal(values.view(np.uint32), sorted_values.view(np.uint32))
+    np.testing.assert_array_equal(alone, sorted_values)
+
+
+@pytest.mark.parametrize(("n", "k"), SIZES)
+def test_top(kernel, guarded, n, k):
+    x = guarded(rows(n, 1))
+    values, at = guarded(np.zeros((3, k), np.float32)), guarded(np.zeros((3, k), np.int32))
+    for row in range(3):
+        kernel("sorting/sorting.c", "opsplice_top")(x, values, at, 3, n, k, row)
+    low = np.where(np.isnan(x), -np.inf, x)
+    wanted = np.lexsort((np.isnan(x), -low), axis=1)[:, :k]  # NaN does not come in
+    is_left = np.isnan(np.take_along_axis(x, wanted, 1))
+    np.testing.assert_array_equal(values, np.take_along_axis(low, wanted, 1))
+    np.testing.assert_array_equal(at, np.where(is_left, 2**31 - 1, wanted))
+
+
+TOP = """
+func.func @main(%x: tensor<5x300xf32>) -> (tensor<5x8xf32>, tensor<5x8xi32>) {
+  %low = arith.constant dense<0xFF800000> : tensor<5x8xf32>
+  %none = arith.constant dense<2147483647> : tensor<5x8xi32>
+  %r:2 = iree_linalg_ext.topk dimension(1) ins(%x : tensor<5x300xf32>)
+      outs(%low, %none : tensor<5x8xf32>, tensor<5x8xi32>) {
+  ^bb0(%new: f32, %kept: f32):
+    %0 = arith.cmpf ogt, %new, %kept : f32
+    iree_linalg_ext.yield %0 : i1
+  } -> tensor<5x8xf32>, tensor<5x8xi32>
+  return %r#0, %r#1 : tensor<5x8xf32>, tensor<5x8xi32>
+}
+func.func @sorted(%x: tensor<5x300xf32>) -> tensor<5x300xf32> {
+  %r = iree_linalg_ext.sort dimension(1) outs(%x : tensor<5x300xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %0 = arith.cmpf ole, %a, %b : f32
+    iree_linalg_ext.yield %0 : i1
+  } -> tensor<5x300xf32>
+  return %r : tensor<5x300xf32>
+}
+"""
+
+
+def test_top_k_of_jax_and_sorted_values():
+    x = np.full((5, 300), -np.inf, np.float32)
+    x[:4] = np.round(np.random.default_rng(0).standard_normal((4, 300)) * 9)
+    x[4, 7], x[3, 5] = 1, np.nan
+    plain, spliced = (opsplice.compile(TOP, specs, flags=[CPU]) for specs in ([], ["opsplice_kernels:sorting"]))
+    assert [each.pattern for each in spliced.report.replacements] == ["top_k", "sorted_values"]
+    np.testing.assert_array_equal(spliced.run("sorted", x[:3][[0, 1, 2, 0, 1]]), np.sort(x[:3][[0, 1, 2, 0, 1]]))
+    for ours, theirs in zip(spliced.run("main", x), plain.run("main", x), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
