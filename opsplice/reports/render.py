@@ -184,13 +184,13 @@ def unmatched_lines(
 ) -> list[str]:
     """Rules that matched nothing, a line each, and where they came nearest if `near`; by default if nothing matched.
 
-    Of those of libraries, which have rules for many programs, the number is enough once something matched.
+    Libraries have rules for many programs: of theirs the number is enough if nothing comes near, or something matched.
     """
     near = verbose or not report.replacements if near is None else near
     far = {rule for rule in report.unmatched if near and not rule.nearest}
     ranked = sorted(report.unmatched, key=lambda rule: (bool(rule.library), rule in far))
-    of_libraries = sum(bool(rule.library) for rule in ranked) if report.replacements else 0
-    shown = ranked if verbose else ranked[: min(_MOST_RULES, len(ranked) - of_libraries)]
+    telling = [rule for rule in ranked if not rule.library or (rule.nearest and not report.replacements)]
+    shown = ranked if verbose else telling[:_MOST_RULES]
     lines = []
     for rule in shown:
         warning = f"{style('warning:', 'yellow', color)} {short_location(rule.rule_location)}: `{rule.rule}`"
@@ -201,9 +201,11 @@ def unmatched_lines(
     if hidden:
         rest = f"  and {counted(hidden, 'more rule')}" if shown else f"{counted(len(ranked), 'rule')} of libraries"
         lines.append(f"{rest} matched nothing, shown with --verbose")
+    help_ = style("help:", "cyan", color)
     if near and shown:
-        help_ = style("help:", "cyan", color)
         lines.append(f"{help_} `opsplice explain` shows how far a pattern goes and what to change")
+    elif near and hidden and not report.replacements:
+        lines.append(f"{help_} `opsplice survey` lists what the program computes, and which patterns hold in it")
     return lines
 
 

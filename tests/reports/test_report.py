@@ -137,6 +137,19 @@ def test_many_rules_without_a_match_are_cut_and_those_that_come_near_go_first() 
     assert "comes near" not in report_text(unlooked, verbose=True, color=False)
 
 
+def test_rules_of_libraries_that_come_near_nothing_are_counted() -> None:
+    rules = [UnmatchedRule(f"replace p{i} with k", f"s:{i}:1", f"p{i}", library="acme") for i in range(40)]
+    text = report_text(Report(unmatched=tuple(rules)), verbose=False, color=False)
+    assert text.splitlines()[1:] == [
+        "40 rules of libraries matched nothing, shown with --verbose",
+        "help: `opsplice survey` lists what the program computes, and which patterns hold in it",
+    ]
+    near = dataclasses.replace(rules[0], nearest=(Miss("main", "m:1:1", "exp", "tanh", "s:2:2"),))
+    text = report_text(Report(unmatched=(near, *rules[1:])), verbose=False, color=False)
+    assert "nearest: m:1:1" in text
+    assert "and 39 more rules matched nothing" in text
+
+
 def test_rows_that_are_too_wide_for_the_terminal_are_broken_before_the_kernel() -> None:
     report = Report(replacements=(_replacement(),))
     assert report_text(report, verbose=False, color=False, width=20).splitlines()[1:] == [
