@@ -280,6 +280,16 @@ def varied_convs(batch: int | str = 2) -> Model:
     return model
 
 
+def volumes_and_transposed_convs() -> Model:
+    """A convolution in three dims, and transposed ones in two and in one."""
+    graph = Graph()
+    y = graph.op("Conv", graph.input(1, 3, 4, 6, 7), graph.weight(4, 3, 2, 3, 3), pads=[1, 1, 1, 0, 1, 1])
+    y = graph.op("Reshape", graph.op("Relu", y), graph.constant(np.array([1, 16, 6, 7])))
+    y = graph.op("ConvTranspose", y, graph.weight(16, 5, 4, 3), graph.weight(5), pads=[1] * 4, strides=[2, 2])
+    y = graph.op("Reshape", graph.op("Relu", y), graph.constant(np.array([1, 5, 156])))
+    return graph.model(graph.op("ConvTranspose", y, graph.weight(5, 3, 7), pads=[2, 2], strides=[3]))
+
+
 def _dim(size: int | str) -> onnx.TensorShapeProto.Dimension:
     dim = onnx.TensorShapeProto.Dimension()
     setattr(dim, "dim_value" if isinstance(size, int) else "dim_param", size)

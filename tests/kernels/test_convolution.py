@@ -80,7 +80,7 @@ def test_convolution(kernel, guarded, channels_last, c, h, w, o, size, stride, d
         views = [stride for value in (x, given[1], out) for stride in strides(value)]
         for place in np.ndindex(len(panels), -(-plain.shape[2] // 16), 2):
             kernel("convolution/convolution.c", "opsplice_convolution")(
-                x, panels, *given, function, *stride, *dilation, top, left, out, *sizes, *views, *place
+                x, panels, *given, function, *stride, *dilation, 1, 1, top, left, out, *sizes, *views, *place
             )
         np.testing.assert_allclose(out, activation(function, wanted), rtol=1e-4, atol=1e-4)
 
@@ -95,6 +95,98 @@ def test_filters_are_packed_and_scaled(kernel, guarded, o, c, size):
         for at in range(len(panels)):
             kernel("convolution/convolution.c", f"opsplice_{name}_filter")(*given, out, o, c, *size, at)
         np.testing.assert_array_equal(out, panels)
+
+
+# Height and width, filter, how far rows and places lie apart, zeros above and left, size of the output.
+SPREAD = [
+    ((6, 15), (4, 4), (2, 2), (2, 2), (12, 30)),
+    ((7, 7), (2, 2), (2, 2), (1, 1), (14, 14)),
+    ((9, 5), (3, 2), (2, 3), (1, 0), (19, 14)),
+    ((4, 6), (2, 5), (3, 1), (4, 2), (15, 7)),
+    ((18, 20), (7, 3), (1, 2), (3, 6), (20, 48)),
+]
+
+
+@pytest.mark.parametrize(("place", "size", "apart", "before", "result"), SPREAD)
+def test_images_with_zeros_between_their_rows_and_places(kernel, guarded, place, size, apart, before, result):
+    random = np.random.default_rng(0)
+    f, bias = random.standard_normal((40, 3, *size)).astype(np.float32), random.standard_normal(40).astype(np.float32)
+    x = guarded(random.standard_normal((2, 3, *place)).astype(np.float32))
+    whole = np.zeros((2, 3, *(result[i] + size[i] - 1 for i in range(2))))
+    there = whole[:, :, before[0] :: apart[0], before[1] :: apart[1]][:, :, : place[0], : place[1]]
+    there[...] = x[:, :, : there.shape[2], : there.shape[3]]
+    plain = np.einsum("ncyzij,ocij->noyz", windows(whole, size, (1, 1), (1, 1)), f) + bias[:, None, None]
+    rest = guarded(random.standard_normal(plain.shape).astype(np.float32))
+    out, panels = guarded(np.full(plain.shape, np.nan, np.float32)), packed(f)
+    for more, wanted in ((None, plain), (rest, plain + rest)):
+        views = [stride for value in (x, more, out) for stride in strides(value)]
+        for at in np.ndindex(2, -(-result[0] // 16), 2):
+            kernel("convolution/convolution.c", "opsplice_convolution")(
+                *(x, panels, bias, more, 1, 1, 1, 1, 1, *apart, *before, out, 2, 3, *place, 2, *size, 40, *result),
+                *(*views, *at),
+            )
+        np.testing.assert_allclose(out, activation(1, wanted), rtol=1e-4, atol=1e-4)
+
+
+def test_long_rows_with_zeros_between_their_places(kernel, guarded):
+    random = np.random.default_rng(0)
+    f, x = random.standard_normal((5, 2, 1, 7)).astype(np.float32), random.standard_normal((1, 2, 200))
+    x, out = guarded(x.astype(np.float32)), guarded(np.full((1, 5, 597), np.nan, np.float32))
+    whole = np.zeros((1, 2, 1, 603))
+    whole[:, :, 0, 4::3] = x
+    wanted = np.einsum("ncyzij,ocij->noz", windows(whole, (1, 7), (1, 1), (1, 1)), f)
+    for at in range(2):
+        kernel("convolution/convolution.c", "opsplice_convolution_row")(
+            *(x, packed(f), None, None, 0, 1, 1, 3, 4, out, 1, 2, 200, 1, 7, 5, 597),
+            *(400, 200, 1, 0, 0, 0, 2985, 597, 1, 0, at, 0),
+        )
+    np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
+
+
+# Depth, height and width, filter, strides, dilations, zeros in front and behind, above and below, left and right.
+VOLUMES = [
+    ((5, 6, 17), (3, 3, 3), (1, 1, 1), (1, 1, 1), ((1, 1), (1, 1), (1, 1))),
+    ((7, 4, 9), (2, 1, 3), (2, 1, 2), (3, 1, 1), ((0, 2), (0, 0), (2, 0))),
+    ((2, 18, 3), (1, 3, 2), (1, 2, 1), (1, 1, 2), ((2, 1), (1, 0), (0, 2))),
+]
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize(("place", "size", "stride", "dilation", "zeros"), VOLUMES)
+def test_volumes(kernel, guarded, channels_last, place, size, stride, dilation, zeros):
+    random = np.random.default_rng(0)
+
+    def volume(*shape: int) -> np.ndarray:
+        value = random.standard_normal(shape).astype(np.float32)
+        return guarded(np.moveaxis(value, 1, -1).copy()).transpose(0, 4, 1, 2, 3) if channels_last else guarded(value)
+
+    x, f = volume(2, 3, *place), random.standard_normal((40, 3, *size)).astype(np.float32)
+    bias = random.standard_normal(40).astype(np.float32)
+    reach = [dilation[i] * (size[i] - 1) + 1 for i in range(3)]
+    every = np.lib.stride_tricks.sliding_window_view(
+        np.pad(x.astype(float), ((0, 0), (0, 0), *zeros)), reach, (2, 3, 4)
+    )
+    every = every[:, :, :: stride[0], :: stride[1], :: stride[2], :: dilation[0], :: dilation[1], :: dilation[2]]
+    plain = np.einsum("nctyzaij,ocaij->notyz", every, f)
+    rest, out = volume(*plain.shape), volume(*plain.shape)
+    panels = packed(np.moveaxis(f, 2, 1))
+    for given, function, wanted in (
+        ((None, None), 0, plain),
+        ((bias, rest), 1, plain + bias[:, None, None, None] + rest),
+        ((bias, None), 4, plain + bias[:, None, None, None]),
+    ):
+        out[...] = np.nan
+        views = [
+            0 if value is None else step // 4
+            for value in (x, given[1], out)
+            for step in (value if value is not None else x).strides
+        ]
+        for at in np.ndindex(2, -(-plain.shape[3] // 16), 2 * plain.shape[2]):
+            kernel("convolution/convolution.c", "opsplice_convolution_volume")(
+                *(x, panels, *given, function, *stride, *dilation, *(low for low, _ in zeros), out),
+                *(2, 3, *place, 2, *size, 40, *plain.shape[2:], *views, *at),
+            )
+        np.testing.assert_allclose(out, activation(function, wanted), rtol=1e-4, atol=1e-4)
 
 
 # Strides, dilations, zeros left and right.
@@ -119,7 +211,7 @@ def test_rows_longer_than_a_workgroup_does(kernel, guarded, channels_last, strid
     out[...] = np.nan
     for place in np.ndindex(2, -(-plain.shape[2] // 448), 2):
         kernel("convolution/convolution.c", "opsplice_convolution_row")(
-            *(x, panels, bias, rest, 1, stride, dilation, zeros[0], out),
+            *(x, panels, bias, rest, 1, stride, dilation, 1, zeros[0], out),
             *(2, 3, 1400, 2, 3, 40, plain.shape[2], *views, *place),
         )
     np.testing.assert_allclose(out, activation(1, plain + bias[:, None] + rest), rtol=1e-4, atol=1e-4)

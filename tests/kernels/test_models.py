@@ -143,6 +143,10 @@ MODELS = {
     "filter that is an input": (lambda: onnx_models.conv_of_inputs(5, 14, 40), {"convolution_packed": 1}),
     "convolutions": (onnx_models.varied_convs, CONVOLUTIONS),
     "convolutions of a dynamic batch": (lambda: onnx_models.varied_convs("batch"), CONVOLUTIONS),
+    "volumes and transposed convolutions": (
+        onnx_models.volumes_and_transposed_convs,
+        {"convolution_volume": 1, "convolution_packed": 1, "convolution_row": 1},
+    ),
     "resnet": (lambda: onnx_models.resnet18(32, 8), {"convolution_packed": 20, "max_pooling": 1, "linear_packed": 1}),
 }
 

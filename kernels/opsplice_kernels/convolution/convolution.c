@@ -27,6 +27,7 @@ typedef struct {
   float *out;
   size_t activation, c, h, width, kh, kw, columns;  // columns: channels of this panel
   size_t sh, sw, dh, dw, top, left;
+  size_t w_c, w_i, w_j;  // from channel to channel and from tap to tap of the panel
   size_t x_c, x_h, x_w, rest_c, rest_y, rest_z, out_c, out_y, out_z;
   // The next panel, as far as it was not fetched, and how many lines of it each channel of a tile fetches.
   const float *next, *last;
@@ -102,22 +103,21 @@ INLINE void add_taps(layer *of, const inputs in, const int is_cut, const int hig
                      ptrdiff_t first) {
   static const float zero = 0.0f;
   const ptrdiff_t across = (ptrdiff_t)((wide - 1) * of->sw);
-  const size_t skipped = (of->kh - (to - from)) * of->kw * PANEL;
   const float *plane = in.x + from * in.i;
   const float *next = of->next;
   const size_t lines = next < of->last ? of->lines : 0;
-  w += from * of->kw * PANEL;
-  for (size_t c = 0; c < channels; c++, plane += in.c, w += skipped) {
-    const float *row = plane;
+  w += from * of->w_i;
+  for (size_t c = 0; c < channels; c++, plane += in.c, w += of->w_c) {
+    const float *row = plane, *taps = w;
     for (size_t l = 0; l < lines; l++, next += LINE) __builtin_prefetch(next, 0, 2);
-    for (size_t i = from; i < to; i++, row += in.i) {
-      const float *x = row;
+    for (size_t i = from; i < to; i++, row += in.i, taps += of->w_i) {
+      const float *x = row, *tap = taps;
       ptrdiff_t at = first;
-      for (size_t j = 0; j < of->kw; j++, x += in.j, at += of->dw, w += PANEL) {
+      for (size_t j = 0; j < of->kw; j++, x += in.j, at += of->dw, tap += of->w_j) {
         const int is_first = at >= 0, is_last = at + across < (ptrdiff_t)of->width;
         floats weights[VECTORS];
-        UNROLL for (int v = 0; v < VECTORS; v++) __builtin_prefetch(w + AHEAD + v * LANES);
-        UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load(w + v * LANES);
+        UNROLL for (int v = 0; v < VECTORS; v++) __builtin_prefetch(tap + AHEAD + v * LANES);
+        UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load(tap + v * LANES);
         UNROLL for (int p = 0; p < high * wide; p++) {
           const float *place = x + (size_t)(p / wide) * in.y + (size_t)(p % wide) * in.z;
           if (is_cut && p % wide == 0) place = is_first ? place : &zero;
@@ -186,8 +186,10 @@ INLINE void tile(layer *of, const int is_point, const int step, const int high, 
   const ptrdiff_t room = (ptrdiff_t)of->width - first - (ptrdiff_t)span, one = (ptrdiff_t)of->sw;
   const int is_whole = first >= 0 && room >= 0;
   if (is_point) {
-    const float *next = of->next < of->last ? of->next : 0, *x = of->x + above * (ptrdiff_t)of->x_h + first * (ptrdiff_t)of->x_w;
-    multiply_fetching(wide, sums, x, step ? (size_t)step : of->sw * of->x_w, of->x_c, w, PANEL, of->c, AHEAD, next, LINE);
+    const float *next = of->next < of->last ? of->next : 0;
+    const float *x = of->x + above * (ptrdiff_t)of->x_h + first * (ptrdiff_t)of->x_w;
+    multiply_fetching(wide, sums, x, step ? (size_t)step : of->sw * of->x_w, of->x_c, w, of->w_c, of->c, AHEAD, next,
+                      LINE);
     if (next) of->next += of->c * LINE;
   } else if ((is_whole || (step && wide > 1 && first + one >= 0 && room + one >= 0)) &&
       (high == 1 || (above >= 0 && below < rows))) {
@@ -204,7 +206,7 @@ INLINE void tile(layer *of, const int is_point, const int step, const int high, 
     const size_t pitch = (count + LANES - 1) / LANES * LANES, lines = of->kh + (high - 1) * of->sh;
     inputs in = {pieces, lines * taps * pitch, taps * pitch, taps == 1 ? of->dw : pitch, of->sh * taps * pitch,
                  step ? (size_t)step : of->sw};
-    for (size_t c = 0, channels; c < of->c; c += channels, w += channels * of->kh * of->kw * PANEL) {
+    for (size_t c = 0, channels; c < of->c; c += channels, w += channels * of->w_c) {
       channels = least(of->c - c, PIECES / in.c);
       gather(of, of->x + c * of->x_c, channels, lines, high == 1 ? of->dh : 1, above, first, taps, count, pitch,
              pieces);
@@ -259,7 +261,7 @@ INLINE void product(const layer *of, const int vectors, size_t q, size_t count, 
   }
   const float *x = of->x + q, *w = of->w + channel;
   size_t last = count - (vectors - 1) * LANES;
-  for (size_t c = 0; c < of->c; c++, x += of->x_c, w += PANEL) {
+  for (size_t c = 0; c < of->c; c++, x += of->x_c, w += of->w_c) {
     floats values[WIDE];
     UNROLL for (int v = 0; v < vectors; v++)
       values[v] = v + 1 < vectors ? load(x + v * LANES) : load_up_to(x + v * LANES, last, 0.0f);
@@ -320,9 +322,35 @@ static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
   }
 }
 
+// The first tap that meets a row of an image which lies spread `step` apart, for output `at`; *before: how many such rows
+// lie in front of the image there, which becomes how many of the image itself.
+static size_t first_tap(size_t step, size_t at, size_t *before) {
+  const ptrdiff_t room = (ptrdiff_t)(*before - at), rest = room % (ptrdiff_t)step;
+  const ptrdiff_t tap = rest < 0 ? rest + (ptrdiff_t)step : rest;
+  *before = (size_t)((room - tap) / (ptrdiff_t)step);
+  return (size_t)tap;
+}
+
+// Of an image with uh - 1 and uw - 1 zeros between its rows and places: every uh-th row and uw-th place of the output, from
+// (a, b) on, is a convolution of the image itself with every uh-th and uw-th tap. Strides and dilations are 1.
+static void convolve_spread(const layer *whole, size_t uh, size_t uw, size_t oh, size_t ow, size_t y, size_t end) {
+  for (size_t a = 0; a < uh && a < oh; a++)
+    for (size_t b = 0; b < uw && b < ow; b++) {
+      layer of = *whole;
+      const size_t i = first_tap(uh, a, &of.top), j = first_tap(uw, b, &of.left);
+      of.w += i * of.w_i + j * of.w_j, of.w_i *= uh, of.w_j *= uw;
+      of.out += a * of.out_y + b * of.out_z, of.out_y *= uh, of.out_z *= uw;
+      if (of.rest) of.rest += a * of.rest_y + b * of.rest_z;
+      of.rest_y *= uh, of.rest_z *= uw;
+      if (i < of.kh && j < of.kw) of.kh = (of.kh - i + uh - 1) / uh, of.kw = (of.kw - j + uw - 1) / uw;
+      else of.c = 0, of.kh = of.kw = 1;  // no tap meets the image
+      convolve(of, (oh - a + uh - 1) / uh, (ow - b + uw - 1) / uw, (y + uh - 1 - a) / uh, (end + uh - 1 - a) / uh);
+    }
+}
+
 void opsplice_convolution(const float *x, const float *w, const float *bias, const float *rest, size_t activation,
-                          size_t sh, size_t sw, size_t dh, size_t dw, size_t top, size_t left, float *out, size_t n,
-                          size_t c, size_t h, size_t width, size_t p, size_t kh, size_t kw, size_t o, size_t oh,
+                          size_t sh, size_t sw, size_t dh, size_t dw, size_t uh, size_t uw, size_t top, size_t left,
+                          float *out, size_t n, size_t c, size_t h, size_t width, size_t p, size_t kh, size_t kw, size_t o, size_t oh,
                           size_t ow, size_t x_n, size_t x_c, size_t x_h, size_t x_w, size_t rest_n, size_t rest_c,
                           size_t rest_h, size_t rest_w, size_t out_n, size_t out_c, size_t out_h, size_t out_w,
                           size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) {
@@ -338,10 +366,12 @@ void opsplice_convolution(const float *x, const float *w, const float *bias, con
       out + workgroup_z * out_n + first * out_c,
       activation, c, h, width, kh, kw, least(PANEL, o - first),
       sh, sw, dh, dw, top, left,
+      kh * kw * PANEL, kw * PANEL, PANEL,
       x_c, x_h, x_w, rest_c, rest_h, rest_w, out_c, out_h, out_w,
       next, workgroup_x + 1 < p ? next + taps * PANEL : next, (kh * kw * PANEL / LINE + tiles - 1) / tiles,
   };
-  convolve(of, oh, ow, y, end);
+  if (uh == 1 && uw == 1) convolve(of, oh, ow, y, end);
+  else convolve_spread(&of, uh, uw, oh, ow, y, end);
 }
 
 // Packs a panel of a filter [o, c, kh, kw], times factor[o]. Grid: (ceildiv(o, 32)).
@@ -374,19 +404,46 @@ void opsplice_convolution_groups(const float *x, const float *w, const float *bi
                                  size_t workgroup_z) {
   size_t group = workgroup_z % g;
   opsplice_convolution(x + group * x_g, w + group * p * c * kh * kw * PANEL, bias ? bias + group * o : 0,
-                       rest ? rest + group * rest_g : 0, activation, sh, sw, dh, dw, top, left, out + group * out_g, n,
+                       rest ? rest + group * rest_g : 0, activation, sh, sw, dh, dw, 1, 1, top, left, out + group * out_g, n,
                        c, h, width, p, kh, kw, o, oh, ow, x_n, x_c, x_h, x_w, rest_n, rest_c, rest_h, rest_w, out_n,
                        out_c, out_h, out_w, workgroup_x, workgroup_y, workgroup_z / g);
 }
 
 // Of one dim. Grid: (p, ceildiv(ow, 448), n); a workgroup does a panel of 32 channels by 448 places.
 void opsplice_convolution_row(const float *x, const float *w, const float *bias, const float *rest, size_t activation,
-                              size_t sw, size_t dw, size_t left, float *out, size_t n, size_t c, size_t width,
+                              size_t sw, size_t dw, size_t uw, size_t left, float *out, size_t n, size_t c, size_t width,
                               size_t p, size_t kw, size_t o, size_t ow, size_t x_n, size_t x_c, size_t x_w,
                               size_t rest_n, size_t rest_c, size_t rest_w, size_t out_n, size_t out_c, size_t out_w,
                               size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) {
   size_t z = workgroup_y * LENGTH;
-  opsplice_convolution(x, w, bias, rest ? rest + z * rest_w : 0, activation, 1, sw, 1, dw, 0, left - z * sw,
+  opsplice_convolution(x, w, bias, rest ? rest + z * rest_w : 0, activation, 1, sw, 1, dw, 1, uw, 0, left - z * sw,
                        out + z * out_w, n, c, 1, width, p, 1, kw, o, 1, least(LENGTH, ow - z), x_n, x_c, 0, x_w, rest_n,
                        rest_c, 0, rest_w, out_n, out_c, 0, out_w, workgroup_x, 0, workgroup_z);
+}
+
+// Of three dims, a slice of the filter after the other: w is [o / 32][kd][c][kh][kw][32], and the output holds the sums
+// between slices. Grid: (p, ceildiv(oh, 16), n * od).
+void opsplice_convolution_volume(const float *x, const float *w, const float *bias, const float *rest,
+                                 size_t activation, size_t sd, size_t sh, size_t sw, size_t dd, size_t dh, size_t dw,
+                                 size_t front, size_t top, size_t left, float *out, size_t n, size_t c, size_t d,
+                                 size_t h, size_t width, size_t p, size_t kd, size_t kh, size_t kw, size_t o, size_t od,
+                                 size_t oh, size_t ow, size_t x_n, size_t x_c, size_t x_d, size_t x_h, size_t x_w,
+                                 size_t rest_n, size_t rest_c, size_t rest_d, size_t rest_h, size_t rest_w,
+                                 size_t out_n, size_t out_c, size_t out_d, size_t out_h, size_t out_w,
+                                 size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) {
+  const size_t image = workgroup_z / od, slice = workgroup_z % od, taps = c * kh * kw * PANEL;
+  const ptrdiff_t first = (ptrdiff_t)(slice * sd - front);
+  size_t from = 0, to = kd;
+  while (from < to && first + (ptrdiff_t)(from * dd) < 0) from++;
+  while (from < to && first + (ptrdiff_t)((to - 1) * dd) >= (ptrdiff_t)d) to--;
+  if (from == to) c = 0, from = 0, to = 1;  // no slice of the filter reaches the image
+  x += image * x_n, out += image * out_n + slice * out_d;
+  if (rest) rest += image * rest_n + slice * rest_d;
+  for (size_t a = from; a < to; a++) {
+    const float *plane = x + (first + (ptrdiff_t)(a * dd)) * (ptrdiff_t)x_d;
+    opsplice_convolution(plane, w + (workgroup_x * (kd - 1) + a) * taps, bias, rest, a + 1 == to ? activation : NOTHING,
+                         sh, sw, dh, dw, 1, 1, top, left, out, n, c, h, width, p, kh, kw, o, oh, ow, 0, x_c, x_h, x_w, 0,
+                         rest_c, rest_h, rest_w, 0, out_c, out_h, out_w, workgroup_x, workgroup_y, 0);
+    bias = 0, rest = out, rest_c = out_c, rest_h = out_h, rest_w = out_w;
+  }
 }
