@@ -98,7 +98,7 @@ typedef struct {
 
 // sums += what `channels` channels add, of the rows `from` to `to` of the filter. is_cut: the first and the last place of a
 // row may lie outside of the image, the first one's first tap at `first`; the others do not.
-INLINE void add_taps(layer *of, const inputs in, const int is_cut, const int high, const int wide,
+INLINE void add_taps(layer *of, const inputs in, const int is_spread, const int is_cut, const int high, const int wide,
                      floats sums[ROWS][VECTORS], const float *w, size_t channels, size_t from, size_t to,
                      ptrdiff_t first) {
   static const float zero = 0.0f;
@@ -106,18 +106,20 @@ INLINE void add_taps(layer *of, const inputs in, const int is_cut, const int hig
   const float *plane = in.x + from * in.i;
   const float *next = of->next;
   const size_t lines = next < of->last ? of->lines : 0;
-  w += from * of->w_i;
-  for (size_t c = 0; c < channels; c++, plane += in.c, w += of->w_c) {
-    const float *row = plane, *taps = w;
+  const size_t w_j = is_spread ? of->w_j : PANEL, w_i = is_spread ? of->w_i : of->kw * PANEL;
+  const size_t back = of->w_c - (to - from) * w_i;
+  w += from * w_i;
+  for (size_t c = 0; c < channels; c++, plane += in.c, w += back) {
+    const float *row = plane;
     for (size_t l = 0; l < lines; l++, next += LINE) __builtin_prefetch(next, 0, 2);
-    for (size_t i = from; i < to; i++, row += in.i, taps += of->w_i) {
-      const float *x = row, *tap = taps;
+    for (size_t i = from; i < to; i++, row += in.i, w += w_i - of->kw * w_j) {
+      const float *x = row;
       ptrdiff_t at = first;
-      for (size_t j = 0; j < of->kw; j++, x += in.j, at += of->dw, tap += of->w_j) {
+      for (size_t j = 0; j < of->kw; j++, x += in.j, at += of->dw, w += w_j) {
         const int is_first = at >= 0, is_last = at + across < (ptrdiff_t)of->width;
         floats weights[VECTORS];
-        UNROLL for (int v = 0; v < VECTORS; v++) __builtin_prefetch(tap + AHEAD + v * LANES);
-        UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load(tap + v * LANES);
+        UNROLL for (int v = 0; v < VECTORS; v++) __builtin_prefetch(w + AHEAD + v * LANES);
+        UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load(w + v * LANES);
         UNROLL for (int p = 0; p < high * wide; p++) {
           const float *place = x + (size_t)(p / wide) * in.y + (size_t)(p % wide) * in.z;
           if (is_cut && p % wide == 0) place = is_first ? place : &zero;
@@ -169,8 +171,9 @@ INLINE void fetch_ends(const layer *of, const int high, const int wide, size_t y
     }
 }
 
-// step: how far inputs of neighbouring places lie apart where that is known, else 0. is_point: of one tap, all inside.
-INLINE void tile(layer *of, const int is_point, const int step, const int high, const int wide, size_t y, size_t z,
+// step: how far inputs of neighbouring places lie apart where that is known, else 0. is_point: of one tap, all inside. is_spread: the
+// taps do not lie behind each other.
+INLINE void tile(layer *of, const int is_point, const int is_spread, const int step, const int high, const int wide, size_t y, size_t z,
                  size_t channel) {
   fetch_ends(of, high, wide, y, z, channel);
   floats sums[ROWS][VECTORS];
@@ -188,7 +191,7 @@ INLINE void tile(layer *of, const int is_point, const int step, const int high, 
   if (is_point) {
     const float *next = of->next < of->last ? of->next : 0;
     const float *x = of->x + above * (ptrdiff_t)of->x_h + first * (ptrdiff_t)of->x_w;
-    multiply_fetching(wide, sums, x, step ? (size_t)step : of->sw * of->x_w, of->x_c, w, of->w_c, of->c, AHEAD, next,
+    multiply_fetching(wide, sums, x, step ? (size_t)step : of->sw * of->x_w, of->x_c, w, is_spread ? of->w_c : PANEL, of->c, AHEAD, next,
                       LINE);
     if (next) of->next += of->c * LINE;
   } else if ((is_whole || (step && wide > 1 && first + one >= 0 && room + one >= 0)) &&
@@ -198,8 +201,8 @@ INLINE void tile(layer *of, const int is_point, const int step, const int high, 
     while (from < to && above + (ptrdiff_t)((to - 1) * of->dh) >= rows) to--;
     inputs in = {of->x + above * (ptrdiff_t)of->x_h + first * (ptrdiff_t)of->x_w, of->x_c, of->dh * of->x_h,
                  of->dw * of->x_w, of->sh * of->x_h, step ? (size_t)step : of->sw * of->x_w};
-    if (is_whole || !step) add_taps(of, in, 0, high, wide, sums, w, of->c, from, to, 0);
-    else add_taps(of, in, 1, high, wide, sums, w, of->c, from, to, first);
+    if (is_whole || !step) add_taps(of, in, is_spread, 0, high, wide, sums, w, of->c, from, to, 0);
+    else add_taps(of, in, is_spread, 1, high, wide, sums, w, of->c, from, to, first);
   } else {
     float pieces[PIECES] __attribute__((aligned(64)));
     const size_t taps = span <= SPAN ? 1 : of->kw, count = taps == 1 ? span : reach;
@@ -210,7 +213,7 @@ INLINE void tile(layer *of, const int is_point, const int step, const int high, 
       channels = least(of->c - c, PIECES / in.c);
       gather(of, of->x + c * of->x_c, channels, lines, high == 1 ? of->dh : 1, above, first, taps, count, pitch,
              pieces);
-      add_taps(of, in, 0, high, wide, sums, w, channels, 0, of->kh, 0);
+      add_taps(of, in, is_spread, 0, high, wide, sums, w, channels, 0, of->kh, 0);
     }
   }
   float kept[PLACES][TILE] __attribute__((aligned(64)));
@@ -219,36 +222,39 @@ INLINE void tile(layer *of, const int is_point, const int step, const int high, 
   put(of, kept, high, wide, y, z, channel);
 }
 
-INLINE void row_of(layer *of, const int is_point, const int step, size_t y, size_t z, size_t end, size_t channel) {
+INLINE void row_of(layer *of, const int is_point, const int is_spread, const int step, size_t y, size_t z, size_t end, size_t channel) {
   size_t span = of->kh * of->kw > TAPS ? SPAN / 2 : SPAN, most = is_point ? ROWS : least(ROWS, (span - 1) / of->sw + 1);
   for (size_t left = end - z; left > 0;) {
     size_t places = left / ((left + most - 1) / most);
-#define ROW_TILE(p) tile(of, is_point, step, 1, p, y, z, channel)
+#define ROW_TILE(p) tile(of, is_point, is_spread, step, 1, p, y, z, channel)
     FOR_ROWS(places, ROW_TILE)
     z += places, left -= places;
   }
 }
 
-#define ROW_BY(name, is_point, step) \
+#define ROW_BY(name, is_point, is_spread, step) \
   static void name(layer *of, size_t y, size_t z, size_t end, size_t channel) { \
-    row_of(of, is_point, step, y, z, end, channel); \
+    row_of(of, is_point, is_spread, step, y, z, end, channel); \
   }
-ROW_BY(row_by_1, 0, 1)
-ROW_BY(row_by_2, 0, 2)
-ROW_BY(row_by_any, 0, 0)
-ROW_BY(points_by_1, 1, 1)
-ROW_BY(points_by_any, 1, 0)
+ROW_BY(row_by_1, 0, 0, 1)
+ROW_BY(row_by_2, 0, 0, 2)
+ROW_BY(row_by_any, 0, 1, 0)
+ROW_BY(spread_by_1, 0, 1, 1)
+ROW_BY(points_by_1, 1, 0, 1)
+ROW_BY(points_by_any, 1, 1, 0)
 
 static void row(layer *of, int is_point, size_t y, size_t z, size_t end, size_t channel) {
-  size_t step = of->x_w == 1 ? of->sw : 0;
-  if (is_point) (step == 1 ? points_by_1 : points_by_any)(of, y, z, end, channel);
+  const size_t step = of->x_w == 1 ? of->sw : 0;
+  const int is_spread = is_point ? of->w_c != PANEL : of->w_j != PANEL || of->w_i != of->kw * PANEL;
+  if (is_point) (step == 1 && !is_spread ? points_by_1 : points_by_any)(of, y, z, end, channel);
+  else if (is_spread) (step == 1 ? spread_by_1 : row_by_any)(of, y, z, end, channel);
   else (step == 1 ? row_by_1 : step == 2 ? row_by_2 : row_by_any)(of, y, z, end, channel);
 }
 
 #if LANES == 16
 static void two_rows_of_7(layer *of, size_t y, size_t channel) {
-  if (of->x_w == 1 && of->sw == 1) tile(of, 0, 1, 2, 7, y, 0, channel);
-  else tile(of, 0, 0, 2, 7, y, 0, channel);
+  if (of->x_w == 1 && of->sw == 1 && of->w_i == of->kw * PANEL) tile(of, 0, 0, 1, 2, 7, y, 0, channel);
+  else tile(of, 0, 1, 0, 2, 7, y, 0, channel);
 }
 #endif
 
