@@ -14,6 +14,7 @@ what is replaced (`$result0` and so on where there are several). It is parsed fo
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +23,9 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.ir.op_names import around
+from opsplice.matchers.ir.op_names import FUNCTIONS, around
 from opsplice.matchers.search.matches import Binding, Match, Size, flat
+from opsplice.matchers.search.uses import taken_by, weights_of
 from opsplice.reaching import reachable
 from opsplice.rewrites.approaches.annotation import SETTERS
 from opsplice.rewrites.ir import emit, raw_symbols, symbols
@@ -143,12 +145,30 @@ def with_computed(placer: Placer, call: KernelCall, launch: Callable[[KernelCall
         if isinstance(argument.value, KernelCall):
             return dataclasses.replace(argument, value=launch(argument.value))
         if isinstance(argument.value, Written):
-            return dataclasses.replace(argument, value=_written(placer, argument.value))
+            return dataclasses.replace(argument, value=_before_loops(_written(placer, argument.value)))
         if isinstance(argument.value, Zeros):
             return dataclasses.replace(argument, value=_zeros(placer, argument.value.output))
         return argument
 
     return dataclasses.replace(call, arguments=tuple(map(given, call.arguments)))
+
+
+def _before_loops(value: ir.Value) -> ir.Value:
+    """A value, moved before the loops around it if it comes from weights alone: what is in loops IREE computes anew."""
+    if weights_of(value) is None:
+        return value
+    holders = itertools.takewhile(lambda op: not op.name.endswith(FUNCTIONS), around(value.owner.operation))
+    outermost = list(holders)[-1]
+
+    def move(made: ir.Value) -> None:
+        maker = made.owner.operation
+        if maker != outermost and outermost in around(maker):
+            for taken in taken_by(maker):
+                move(taken)
+            maker.move_before(outermost)
+
+    move(value)
+    return value
 
 
 def _zeros(placer: Placer, output: Output) -> ir.Value:

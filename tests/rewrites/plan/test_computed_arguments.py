@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import opsplice
+from opsplice.matchers.ir.op_names import around, ops_in
 from opsplice.runtime.weights import Arrays
 from opsplice.targets.build import shaders
 from tests.rewrites.conftest import write_spec
@@ -316,6 +317,45 @@ def test_weights_are_what_is_computed_from_weights(tmp_path):
     assert {r.function.lstrip("@") for r in report.replacements} == {"constant", "loaded", "quantised"}
     assert {r.function.lstrip("@") for r in report.kept} == {"given", "turned"}
     assert {r.reason for r in report.kept} == {"the rule's condition `weight(w)` does not hold"}
+
+
+LOOP = """
+util.global private @weights : tensor<2x50x64xf32>
+func.func @main(%state: tensor<4x64xf32>, %other: tensor<50x64xf32>, %bias: tensor<50xf32>) -> tensor<4x50xf32> {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %five = arith.constant 5 : index
+  %empty = tensor.empty() : tensor<4x50xf32>
+  %all = util.global.load @weights : tensor<2x50x64xf32>
+  %r = scf.for %i = %zero to %five step %one iter_args(%before = %empty) -> tensor<4x50xf32> {
+    %none = arith.constant 0.0 : f32
+    %start = linalg.fill ins(%none : f32) outs(%empty : tensor<4x50xf32>) -> tensor<4x50xf32>
+    %w = tensor.extract_slice %all[1, 0, 0] [1, 50, 64] [1, 1, 1] : tensor<2x50x64xf32> to tensor<50x64xf32>
+    %wide = tensor.empty() : tensor<64x50xf32>
+    %turned = linalg.transpose ins(%WEIGHT : tensor<50x64xf32>) outs(%wide : tensor<64x50xf32>) permutation = [1, 0]
+    %y = linalg.matmul ins(%state, %turned : tensor<4x64xf32>, tensor<64x50xf32>) outs(%start : tensor<4x50xf32>)
+      -> tensor<4x50xf32>
+    %spread = linalg.broadcast ins(%bias : tensor<50xf32>) outs(%empty : tensor<4x50xf32>) dimensions = [0]
+    %z = arith.addf %y, %spread : tensor<4x50xf32>
+    %sum = arith.addf %z, %before : tensor<4x50xf32>
+    scf.yield %sum : tensor<4x50xf32>
+  }
+  return %r : tensor<4x50xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(("weight", "is_inside"), [("w", False), ("other", True)])
+def test_weights_are_packed_before_loops(tmp_path, weight, is_inside):
+    """IREE computes once what constants and parameters give, but not what stands in a loop."""
+    patterns = SPEC.partition("replace")[0]
+    rule = "replace linear with gemm(x, pack[n k -> (n / 8) k 8](w), bias)"
+    spec = write_spec(tmp_path, patterns + rule, {"kernels.c": CODE})
+    module, report = opsplice.transform(LOOP.replace("WEIGHT", weight), [spec])
+    assert len(report.replacements) == 1
+    (pack,) = ops_in(module.operation, "linalg.pack")
+    (loop,) = ops_in(module.operation, "scf.for")
+    assert (loop in around(pack)) == is_inside
 
 
 @pytest.mark.parametrize("rows", [512, 4096])
