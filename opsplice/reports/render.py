@@ -91,12 +91,14 @@ def counts_text(done: Sequence[Replacement]) -> str:
 
 
 def _left_alone(what: str, left: Sequence[Replacement], color: bool) -> list[str]:
-    lines = [f"  {short_location(r.location)}  {_match(r)}: {r.reason}" for r in left]
+    rows = Counter((short_location(r.location), f"{_match(r)}: {r.reason}") for r in left)
+    lines = [f"  {times(where, count)}  {text}" for (where, text), count in rows.items()]
     return [style(f"{counted(len(left), 'match')} {what}", "bold", color), *lines] if left else []
 
 
 def _table(replacements: Iterable[Replacement], width: int | None, color: bool) -> list[str]:
-    rows = [(short_location(r.location), _match(r), kernel_text(r)) for r in replacements]
+    counts = Counter((short_location(r.location), _match(r), kernel_text(r)) for r in replacements)
+    rows = [(times(where, count), match, kernel) for (where, match, kernel), count in counts.items()]
     if not rows:
         return []
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
@@ -111,10 +113,15 @@ def columns(stream: TextIO) -> int | None:
     return (os.get_terminal_size(stream.fileno()).columns or None) if stream.isatty() else None
 
 
+def times(place: str, count: int) -> str:
+    """A place, with how often it is meant where that is not once."""
+    return f"{place} x{count}" if count > 1 else place
+
+
 def several_text(places: Iterable[str], most: int) -> str:
-    """Some places, each with how often it is meant where that is not once. most: how many are named."""
+    """Some places, each with how often it is meant. most: how many are named."""
     counts = Counter(places)
-    named = [f"{place} x{count}" if count > 1 else place for place, count in list(counts.items())[:most]]
+    named = [times(*each) for each in list(counts.items())[:most]]
     more = sum(list(counts.values())[most:])
     return ", ".join(named) + (f" and {more} more" if more else "")
 

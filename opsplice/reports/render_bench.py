@@ -5,7 +5,7 @@ from __future__ import annotations
 from opsplice.commands.shared.answer import aligned
 from opsplice.measuring.timing.benching import IREE, KERNELS, Bench, Timed
 from opsplice.measuring.timing.paired import Paired
-from opsplice.reports.render import brief, brief_location, dims_text, style
+from opsplice.reports.render import brief, brief_location, dims_text, style, times
 
 _HEADS = ("", "", IREE, KERNELS, "", "10th to 90th percentile", "of the core")
 
@@ -36,10 +36,9 @@ def _row(each: Timed, found: Bench) -> tuple[str, ...]:
     used = found.machine.used(each.operations, each.moved, each.median(KERNELS))
     match = each.replacement
     what = "the whole" if match is None else f"{brief(f'{match.pattern}({dims_text(match)})')} => {match.kernel}"
-    times = f" x{len(each.same) + 1}" if each.same else ""
     seconds = (time_text(each.median(IREE)), time_text(each.median(KERNELS)))
     return (
-        brief_location(each.name) + times,
+        times(brief_location(each.name), len(each.same) + 1),
         what,
         *seconds,
         ratio_text(pair),

@@ -10,7 +10,7 @@ from opsplice.errors import counted
 from opsplice.measuring.tuning.records import UNMEASURED, Candidate, Choice, Record
 from opsplice.measuring.tuning.tuning import Tuning
 from opsplice.reports.page import table
-from opsplice.reports.render import brief, brief_location, style
+from opsplice.reports.render import brief, brief_location, style, times
 from opsplice.reports.render_bench import time_text
 
 _HEADS = ("", "", "IREE", "kernel", "", "10th to 90th percentile", "")
@@ -38,12 +38,9 @@ def heading(found: Tuning) -> str:
 
 
 def _rows(choice: Choice) -> list[tuple[str, ...]]:
-    place = brief_location(choice.task.places[0])
-    times = f" x{len(choice.task.places)}" if len(choice.task.places) > 1 else ""
+    place = times(brief_location(choice.task.places[0]), len(choice.task.places))
     both = zip(choice.task.candidates, choice.records, strict=True)
-    rows = [
-        (place + times, f"{brief(choice.task.what)} => {choice.task.named(c)}", *_told(choice, c, r)) for c, r in both
-    ]
+    rows = [(place, f"{brief(choice.task.what)} => {choice.task.named(c)}", *_told(choice, c, r)) for c, r in both]
     return [rows[0], *(("", *row[1:]) for row in rows[1:])]
 
 
