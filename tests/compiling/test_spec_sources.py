@@ -105,7 +105,8 @@ def test_rules_of_libraries_that_match_nothing_are_counted(site: Path, capsys: p
     assert "wide.splice:6:1: `replace other with negated_abs` matched nothing" in capsys.readouterr().out
     (site / "none.mlir").write_text(MODEL.replace("absf", "ceil"))
     assert main(["match", "none.mlir", "--spec=wide", "--require-match"]) == 1
-    assert "warning: " in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "2 rules of libraries matched nothing, shown with --verbose\nhelp: `opsplice survey`" in shown
 
 
 def test_what_is_neither_a_file_nor_a_library(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
