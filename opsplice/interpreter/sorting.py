@@ -13,7 +13,7 @@ from opsplice.interpreter.handlers import Machine, handles
 
 @handles("iree_linalg_ext.sort")
 def _sort(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
-    return _sorted(machine, op, operands)
+    return _sorted(machine, op, operands, len(operands))
 
 
 @handles("iree_linalg_ext.topk")
@@ -30,8 +30,8 @@ def _topk(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[A
     return [array[tuple(first)] for array in _sorted(machine, op, joined, 1)]
 
 
-def _sorted(machine: Machine, op: ir.Operation, arrays: Sequence[np.ndarray], compared: int | None = None) -> list[Any]:
-    """Arrays in the order that the op's body says, which compares all of them, or the first so many.
+def _sorted(machine: Machine, op: ir.Operation, arrays: Sequence[np.ndarray], compared: int) -> list[Any]:
+    """Arrays in the order that the op's body says, which compares the first so many of them.
 
     Neighbours are exchanged where the second goes before the first and not the first before the second, all even pairs
     at once and then all odd ones: what is equal stays in its order. NaN counts as the largest number, as in frameworks.
@@ -44,22 +44,16 @@ def _sorted(machine: Machine, op: ir.Operation, arrays: Sequence[np.ndarray], co
         return np.asarray(machine.run_body(op, [each for pair in pairs for each in pair])[0], bool)
 
     alike = precedes(lines, lines)
-    unordered = np.zeros_like(alike)
+    unordered, is_descending = np.zeros_like(alike), False
     if lines[0].dtype.kind == "f" and alike.any():
         unordered, extremes = ~alike, [[np.full_like(line, end) for line in lines] for end in (1, 0)]
         is_descending = bool(precedes(*extremes).all())
+    lines.append(unordered)
     for turn in range(len(unordered)):
-        first, second = ([line[start:end:2] for line in lines] for start, end in _neighbours(turn))
-        first_unordered, second_unordered = (unordered[start:end:2] for start, end in _neighbours(turn))
-        exchanged = precedes(second, first) & ~precedes(first, second)
-        if unordered.any():
-            misplaced = second_unordered > first_unordered if is_descending else first_unordered > second_unordered
-            exchanged = np.where(first_unordered | second_unordered, misplaced, exchanged)
-        for one, other in zip([*first, first_unordered], [*second, second_unordered], strict=True):
+        first, second = [line[turn % 2 : -1 : 2] for line in lines], [line[turn % 2 + 1 :: 2] for line in lines]
+        misplaced = second[-1] > first[-1] if is_descending else first[-1] > second[-1]
+        follows = precedes(second, first) & ~precedes(first, second)
+        exchanged = np.where(first[-1] | second[-1], misplaced, follows)
+        for one, other in zip(first, second, strict=True):
             one[...], other[...] = np.where(exchanged, other, one), np.where(exchanged, one, other)
-    return [np.moveaxis(line, 0, axis) for line in lines]
-
-
-def _neighbours(turn: int) -> tuple[tuple[int, int | None], tuple[int, int | None]]:
-    """Where the first and the second of pairs begin and end."""
-    return (turn % 2, -1), (turn % 2 + 1, None)
+    return [np.moveaxis(line, 0, axis) for line in lines[:-1]]

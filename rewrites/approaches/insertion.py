@@ -24,6 +24,7 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir.op_names import FUNCTIONS, around
+from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.search.matches import Binding, Match, Size, flat
 from opsplice.matchers.search.uses import taken_by, weights_of
 from opsplice.reaching import reachable
@@ -155,10 +156,12 @@ def with_computed(placer: Placer, call: KernelCall, launch: Callable[[KernelCall
 
 def _before_loops(value: ir.Value) -> ir.Value:
     """A value, moved before the loops around it if it comes from weights alone: what is in loops IREE computes anew."""
-    if weights_of(value) is None:
+    first = defining_op(value)
+    if first is None:
         return value
-    holders = itertools.takewhile(lambda op: not op.name.endswith(FUNCTIONS), around(value.owner.operation))
-    outermost = list(holders)[-1]
+    *_, outermost = itertools.takewhile(lambda op: not op.name.endswith(FUNCTIONS), around(first))
+    if outermost == first or weights_of(value) is None:
+        return value
 
     def move(made: ir.Value) -> None:
         maker = made.owner.operation
