@@ -13,6 +13,7 @@ from opsplice import cli
 from opsplice.frontends import ModuleSource
 from opsplice.measuring.cutting.records import Verification
 from opsplice.runtime.weights import Arrays
+from tests.rewrites.conftest import write_spec
 
 # By the kernel's name: what computes the same, whether it has a workgroup for each row, what verifying says.
 KERNELS = {
@@ -98,9 +99,8 @@ def test_a_rule_that_fails_is_left_alone_and_named(
 
 
 def test_a_match_whose_result_iree_copies_is_run_alone(tmp_path: Path) -> None:
-    (tmp_path / "sum.c").write_text(SUM)
-    (tmp_path / "sum.splice").write_text(SUM_SPEC)
-    found = opsplice.verify(SUM_MODEL, [tmp_path / "sum.splice"], trials=("random",))
+    path = write_spec(tmp_path, SUM_SPEC, {"sum.c": SUM})
+    found = opsplice.verify(SUM_MODEL, [path], trials=("random",))
     (verdict,) = found.verdicts
     assert verdict.outcome == "ok", verdict
     assert found.whole[0].difference < 1e-6
@@ -133,13 +133,14 @@ func.func @main(%s: tensor<8x4xf32>, %x: tensor<8x16xf32>, %w: tensor<16x4xf32>)
 
 
 def test_a_kernel_may_be_off_by_the_range_that_its_pattern_takes(tmp_path: Path) -> None:
-    (tmp_path / "wrong.c").write_text((Path(__file__).parent / "wrong.c").read_text())
-    (tmp_path / "wide.splice").write_text(
+    code = (Path(__file__).parent / "wrong.c").read_text()
+    spec = (
         'kernel imprecise(x: f32[m, n]) -> f32[m, n] { cpu "wrong.c" }\n'
         "pattern half(x: tensor<m x n x f32>) { divf(x, const(1.999..2.001)) | divf(x, const(2.9..3.1)) }\n"
         "pattern p(x: tensor<m x n x f32>) { half(x) }\nreplace p with imprecise(x)\n"
     )
-    found = opsplice.verify(model(["imprecise"]), [tmp_path / "wide.splice"], trials=("random",))
+    path = write_spec(tmp_path, spec, {"wrong.c": code})
+    found = opsplice.verify(model(["imprecise"]), [path], trials=("random",))
     (verdict,) = found.verdicts
     assert verdict.outcome == "ok", verdict
     assert verdict.worst is not None
@@ -148,44 +149,47 @@ def test_a_kernel_may_be_off_by_the_range_that_its_pattern_takes(tmp_path: Path)
 
 def test_denormals_may_count_as_zeros(tmp_path: Path) -> None:
     code = "#include <stddef.h>\nvoid large(const float *x, float *out, size_t m, size_t n) {\n"
-    (tmp_path / "large.c").write_text(code + "  for (size_t i = 0; i < m * n; i++) out[i] = x[i] * 12000.0f;\n}\n")
-    (tmp_path / "large.splice").write_text(
+    code += "  for (size_t i = 0; i < m * n; i++) out[i] = x[i] * 12000.0f;\n}\n"
+    spec = (
         'kernel large(x: f32[m, n]) -> f32[m, n] { cpu "large.c" }\n'
         "pattern p(x: tensor<m x n x f32>) { mulf(x, const(12000.0)) }\nreplace p with large(x)\n"
     )
+    path = write_spec(tmp_path, spec, {"large.c": code})
     text = "%c = arith.constant dense<12000.0> : TYPE\n%r = arith.mulf %x, %c : TYPE\nreturn %r : TYPE"
     program = f"func.func @main(%x: TYPE) -> TYPE {{\n{text}\n}}".replace("TYPE", "tensor<8x16xf32>")
-    (verdict,) = opsplice.verify(program, [tmp_path / "large.splice"], trials=("denormals",)).verdicts
+    (verdict,) = opsplice.verify(program, [path], trials=("denormals",)).verdicts
     assert verdict.outcome == "ok", verdict
 
 
 def test_weights_that_a_rule_asks_for_are_constants_alone_too(tmp_path: Path) -> None:
-    (tmp_path / "scale.c").write_text(
+    code = (
         "#include <stddef.h>\nvoid scale(const float *x, const float *w, float *out, size_t m, size_t n) {\n"
         "  for (size_t i = 0; i < m * n; i++) out[i] = x[i] * w[i / n * n + i % n] * 1.001f;\n}\n"
     )
-    (tmp_path / "scale.splice").write_text(
+    spec = (
         'kernel scale(x: f32[m, n], w: f32[m, n]) -> f32[m, n] { cpu "scale.c" }\n'
         "pattern p(x: tensor<m x n x f32>, w: tensor<m x n x f32>) { mulf(x, w) }\n"
         "replace p where weight(w) with scale(x, w)\n"
     )
+    path = write_spec(tmp_path, spec, {"scale.c": code})
     text = "%w = arith.constant dense<0.5> : TYPE\n%r = arith.mulf %x, %w : TYPE\nreturn %r : TYPE"
     program = f"func.func @main(%x: TYPE) -> TYPE {{\n{text}\n}}".replace("TYPE", "tensor<8x16xf32>")
-    (verdict,) = opsplice.verify(program, [tmp_path / "scale.splice"], trials=("random",)).verdicts
+    (verdict,) = opsplice.verify(program, [path], trials=("random",)).verdicts
     assert verdict.outcome == "failed", verdict
     assert "random: " in verdict.reason
 
 
 def test_weights_alone_are_of_the_form_that_a_pattern_asks_for(tmp_path: Path) -> None:
-    (tmp_path / "scale.c").write_text(
+    code = (
         "#include <stddef.h>\nvoid scale(const float *x, const signed char *w, float *out, size_t m) {\n"
         "  for (size_t i = 0; i < m; i++) out[i] = w[i] > 9 ? 0 : x[i] * w[i];\n}\n"
     )
-    (tmp_path / "scale.splice").write_text(
+    spec = (
         'kernel scale(x: f32[m], w: i8[m]) -> f32[m] { cpu "scale.c" }\n'
         "pattern p(x: tensor<m x f32>, w: tensor<m x i8>) where w is andi(_, 15) { mulf(x, sitofp(w) : f32) }\n"
         "replace p where weight(w) with scale(x, w)\n"
     )
+    path = write_spec(tmp_path, spec, {"scale.c": code})
     program = """
     func.func @main(%x: tensor<32xf32>) -> tensor<32xf32> {
       %bytes = arith.constant dense<"0x NUMBERS"> : tensor<32xi8>
@@ -199,20 +203,21 @@ def test_weights_alone_are_of_the_form_that_a_pattern_asks_for(tmp_path: Path) -
       %r = arith.mulf %x, %w : tensor<32xf32>
       return %r : tensor<32xf32>
     }""".replace(" NUMBERS", "1203" * 16)
-    (verdict,) = opsplice.verify(program, [tmp_path / "scale.splice"], trials=("random",)).verdicts
+    (verdict,) = opsplice.verify(program, [path], trials=("random",)).verdicts
     assert verdict.outcome == "failed", verdict  # by numbers that the program's own weights do not have
     assert "random: " in verdict.reason
 
 
 def test_places_with_one_location_and_size_are_compared_with_themselves_and_weights_are_known(tmp_path: Path) -> None:
-    (tmp_path / "scale.c").write_text(
+    code = (
         "#include <stddef.h>\nvoid scale(const float *x, const float *w, float *out, size_t m) {\n"
         "  for (size_t i = 0; i < m; i++) out[i] = x[i] * w[i];\n}\n"
     )
-    (tmp_path / "scale.splice").write_text(
+    spec = (
         'kernel scale(x: f32[m], w: f32[m]) -> f32[m] { cpu "scale.c" }\n'
         "pattern p(x: tensor<m x f32>, w: tensor<m x f32>) { mulf(x, w) }\nreplace p with scale(x, w)\n"
     )
+    path = write_spec(tmp_path, spec, {"scale.c": code})
     program = """
     util.global private @w = #flow.parameter.named<"model"::"w"> : tensor<8xf32>
     util.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
@@ -224,7 +229,7 @@ def test_places_with_one_location_and_size_are_compared_with_themselves_and_weig
     }
     #layer = loc("layer.py":7:1)"""
     source = ModuleSource(content=program, parameters=(Arrays({"w": np.arange(8, dtype=np.float32)}),))
-    (whole,) = opsplice.verify(source, [tmp_path / "scale.splice"], trials=("program",)).whole
+    (whole,) = opsplice.verify(source, [path], trials=("program",)).whole
     assert [drift for *_, drift in whole.drift] == [0, 0]
     assert whole.note == ""
     assert whole.off is not None

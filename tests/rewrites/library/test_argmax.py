@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import opsplice
+from tests.rewrites.conftest import write_spec
 
 KERNEL_C = """
 #include <stddef.h>
@@ -46,10 +47,7 @@ replace argmin with smallest(x)
 
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("argmax")
-    (folder / "k.c").write_text(KERNEL_C)
-    (folder / "k.splice").write_text(SPEC)
-    return folder / "k.splice"
+    return write_spec(tmp_path_factory.mktemp("argmax"), SPEC, {"k.c": KERNEL_C})
 
 
 def values() -> np.ndarray:

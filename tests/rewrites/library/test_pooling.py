@@ -9,6 +9,7 @@ import pytest
 
 import opsplice
 from tests.plain import Plain
+from tests.rewrites.conftest import write_spec
 
 LAYERS = Path(__file__).parents[2] / "matchers" / "library"
 # One kernel takes both layouts: channels second have steps of one element, channels last of as many as there are.
@@ -67,10 +68,7 @@ replace global_average_pool with mean_of_image(x)
 
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("pooling")
-    (folder / "k.c").write_text(KERNEL_C)
-    (folder / "k.splice").write_text(SPEC)
-    return folder / "k.splice"
+    return write_spec(tmp_path_factory.mktemp("pooling"), SPEC, {"k.c": KERNEL_C})
 
 
 @pytest.mark.parametrize(("file", "channels_last", "count"), [("pooling_jax", True, 6), ("pooling_nchw", False, 2)])
