@@ -27,6 +27,10 @@ settings.load_profile("new" if os.environ.get("OPSPLICE_SOAK") else "same")
 
 ROOT = Path(__file__).parent.parent
 
+# Every child process imports the same modules: compiled once, they are kept, whatever the environment says.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Garbage may hold devices, whose threads a forked child does not have: it would wait for them for ever.
 os.register_at_fork(after_in_child=gc.disable)
 
