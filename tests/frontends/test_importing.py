@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from opsplice import cache
@@ -49,6 +52,20 @@ def test_an_import_is_kept_until_something_changes(model, tmp_path, monkeypatch)
     (tmp_path / "beside").write_text("22")
     assert import_model(path, TOY, {"n": 3}).facts["read"] == ["22"]
     assert len(entries()) == 2
+
+
+def test_asking_whether_an_import_is_kept_imports_no_framework():
+    program = """
+import sys
+from pathlib import Path
+from opsplice.frontends import importing
+before = importing._key(Path(__file__), importing.EXPORTED, {})
+assert before != importing._key(Path(__file__), importing.ONNX, {})
+print(sorted({"torch", "onnx", "opsplice.torch", "opsplice.onnx"} & sys.modules.keys()))
+"""
+    program = program.replace("__file__", repr(__file__))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_a_damaged_entry_is_made_again(model):
