@@ -59,9 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _options(argv: list[str]) -> argparse.Namespace:
     ours, flags = _split(argv)
-    options, unknown = command_line.parser().parse_known_args(ours)
-    if unknown:
-        _usage_error(command_line.not_known(options.command, unknown[0]))
+    options = command_line.parser().parse_args(ours)
     options.flags = flags
     if flags and not options.takes_flags:
         _usage_error(f"opsplice {options.command} takes no compiler flags: {flags[0]}")

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opsplice import cli
 from opsplice.commands.arguments.command_table import GROUPS
 from opsplice.reports import render
 from tests.command_line import opsplice
@@ -478,6 +479,23 @@ def test_wrong_usage(sample: Path, arguments: list[str]) -> None:
     done = opsplice(*arguments, cwd=sample)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted", "hint"),
+    [
+        (["match", "model.mlir", "--sepc=x"], "error: opsplice match takes no --sepc=x", "did you mean --spec=x?"),
+        (["kernel", "keygen", "--jsn"], "error: opsplice kernel keygen takes no --jsn", "did you mean --json?"),
+        (["match", "m.mlir", "--spec=x", "--qqq"], "error: opsplice match takes no --qqq", ""),
+        (["match", "model.mlir"], "usage: opsplice match", "arguments are required: --spec"),
+    ],
+)
+def test_an_option_that_is_not_known_is_told_before_one_that_is_missing(arguments, wanted, hint, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(arguments)
+    said = capsys.readouterr().err
+    assert said.startswith(wanted)
+    assert hint in said.splitlines()[-1]
 
 
 def children(pid: int) -> list[int]:

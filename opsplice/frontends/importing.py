@@ -210,7 +210,7 @@ def _key(model: Path | bytes, form: Format, dims: Mapping[str, int]) -> str:
 
 
 def _code(form: Format) -> str:
-    """A digest of the importer's package, so that a changed one is asked again. It imports nothing: PyTorch takes long."""
+    """A digest of the importer's package, so that a changed one is asked again. PyTorch takes seconds to import."""
     root, *names = form.importer.split(".")
     found = util.find_spec(root)
     assert found is not None

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
-import re
-from typing import NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from opsplice import __version__, streams
 from opsplice.commands.arguments.command_table import GROUPS
@@ -28,27 +26,35 @@ Each command says more with --help, as `opsplice capture --help`.
 
 
 class _Parser(argparse.ArgumentParser):
+    given: Sequence[str] = ()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self.given = list(args or [])
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self._refuse(unknown[0])
+        return found, unknown
+
     def error(self, message: str) -> NoReturn:
+        """Say what is wrong. What is missing may only be misspelled, so an unknown option is told first."""
+        names = [argument.partition("=")[0] for argument in self.given]
+        known = tuple(self._option_string_actions)
+        for argument, name in zip(self.given, names, strict=True):
+            if name.startswith("--") and not any(option.startswith(name) for option in known):
+                self._refuse(argument)
         streams.say(f"{self.format_usage()}{self.prog}: error: {message}")
         raise SystemExit(2)
 
+    def _refuse(self, argument: str) -> NoReturn:
+        """Say that there is no such argument, and what may be meant."""
+        import difflib  # only what ends in an error needs it
 
-def not_known(command: str, argument: str) -> str:
-    """What is wrong with an argument that a command does not take, and what may be meant."""
-    import difflib  # only what ends in an error needs it
-
-    told = f"opsplice {command} takes no {argument}"
-    name, _, value = argument.partition("=")
-    known = re.findall(r"--[a-z][a-z-]*", _help_of(command))
-    nearest = difflib.get_close_matches(name, known, n=1)
-    return f"{told}\nhelp: did you mean {nearest[0]}{'=' * bool(value)}{value}?" if nearest else told
-
-
-def _help_of(command: str) -> str:
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
-        parser().parse_args([command, "--help"])
-    return text.getvalue()
+        name, _, value = argument.partition("=")
+        nearest = difflib.get_close_matches(name, self._option_string_actions, n=1)
+        streams.say(f"error: {self.prog} takes no {argument}")
+        if nearest:
+            streams.say(f"help: did you mean {nearest[0]}{'=' * bool(value)}{value}?")
+        raise SystemExit(2)
 
 
 def parser() -> argparse.ArgumentParser:
