@@ -36,6 +36,7 @@ from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op, element_type, shape_of
 from opsplice.matchers.search.whole_dims import AgainError, CannotSayError, Wholes, is_simple, loops
 from opsplice.matchers.terms import constants
+from opsplice.matchers.terms.ops.index_reads import TAKE
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Loop, Reduce, Started, Sum, Term
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import vocabulary
@@ -269,7 +270,8 @@ class _Lifter:
     def _apply(self, term: Apply, frame: tuple[Loop, ...]) -> Part:
         known = vocabulary.find(term.op)
         if known is None or known.full_name != term.op:
-            raise CannotSayError(f"{term.op} is not an op of the language")
+            reads = "it reads elements at computed indices" if term.op == TAKE else ""
+            raise CannotSayError(reads or f"{term.op} is not an op of the language")
         # What a sum starts from is written behind it.
         given = reversed(term.args) if isinstance(term, Started) else term.args
         args = tuple(self._argument(arg, frame) for arg in given)

@@ -13,6 +13,7 @@ from opsplice.matchers.ir.tensor_values import defining_op, is_structured, shape
 from opsplice.matchers.patterns.nodes import Graph, Node, Whole
 from opsplice.matchers.patterns.walk import endings
 from opsplice.matchers.terms.canonical import BECOMES, READ_AS, WIDTHS, names_of
+from opsplice.matchers.terms.ops.index_reads import EXTRACT, TAKE
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, POSITION, of_generic
 from opsplice.matchers.terms.ops.structured_ops import Structured
 from opsplice.matchers.terms.terms import Apply, Reduce
@@ -26,6 +27,7 @@ _ENDS_WITH = {
     "iree_linalg_ext.dequantize_affine": ("arith.mulf",),
     "iree_linalg_ext.quantize_affine": ("arith.fptosi", "arith.fptoui"),
     ARG_COMPARE: (POSITION,),
+    EXTRACT: (TAKE,),
 }
 # The op that makes several dims of one.
 SPLIT = "tensor.expand_shape"
@@ -119,7 +121,7 @@ def _body_op(op: ir.Operation, number: int) -> str | None:
         return POSITION
     body = op.regions[0].blocks[0].operations
     inner = defining_op(body[len(body) - 1].operands[number])
-    return None if inner is None else inner.name
+    return None if inner is None else _ENDS_WITH.get(inner.name, (inner.name,))[0]
 
 
 def ends_of(value: ir.Value) -> Ends:

@@ -41,12 +41,15 @@ from opsplice.matchers.patterns.scopes import (
     are_two,
     asked_values,
     attributes_of,
+    families,
     is_rearranged,
     renamed,
+    resolved,
     scoped,
     type_of,
 )
 from opsplice.matchers.terms.canonical import canonical, combiner
+from opsplice.matchers.terms.ops.index_reads import TAKE
 from opsplice.matchers.terms.ops.index_reductions import POSITION
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce
 from opsplice.spec_lang.checking import walks
@@ -272,7 +275,7 @@ class _Builder:
         if isinstance(expr, tree.Call):
             return self._call(expr, labels, scope)
         if isinstance(expr, tree.Contract):
-            return self._contract(expr, labels, scope)
+            return (self._take if expr.kind == "take" else self._contract)(expr, labels, scope)
         bound, new = self._bind(expr.subscripts, labels, scope)
         body = self._lower(expr.arg, bound[0], scope)
         if isinstance(expr, tree.Rearrange):
@@ -315,7 +318,7 @@ class _Builder:
 
     def _apply(self, op: str, args: tuple[Node, ...], attributes: tuple[tuple[str, str], ...], kind: str) -> Node:
         key = ("apply", op, tuple(map(id, args)), attributes, kind)
-        return self._node(key, lambda: canonical(Apply(op, args, attributes, kind), _resolve))
+        return self._node(key, lambda: canonical(Apply(op, args, attributes, kind), resolved))
 
     def _whole(self, expr: tree.Call, labels: tuple[Label, ...], scope: Scope, number: int, count: int) -> Node:
         def make() -> Node:
@@ -399,15 +402,18 @@ class _Builder:
         self.spans.setdefault(id(product), expr.span)
         return self._node(("reduce", new), lambda: Reduce(plus, new, product)) if new else product
 
+    def _take(self, expr: tree.Contract, labels: tuple[Label, ...], scope: Scope) -> Node:
+        bound, new = self._bind(expr.subscripts, labels, scope)
+        node = self._lower(expr.args[0], bound[0], scope)
+        for label, arg, at in zip(new, expr.args[1:], bound[1:], strict=True):
+            every = self._node(("reduce", (label,)), partial(Reduce, TAKE, (label,), node))
+            node = self._apply(TAKE, (every, self._lower(arg, at, scope)), (), "")
+        return node
+
     def _family(self, expr: tree.Contract, scope: Scope) -> str:
         """Whether a contraction is of floats or integers. `ambiguous` is set where it may be either."""
-        choices: set[str] = set()
-        for kind in (self.types.get(e) for e in (expr, *expr.args)):
-            if kind is None:
-                continue
-            element = scope.element(kind)
-            names = self.variables.get(element, (element,))
-            choices |= {"float" if vocabulary.is_float(n) else "int" for n in names} or {"float", "int"}
+        kinds = (scope.element(self.types.get(e)) for e in (expr, *expr.args))
+        choices = {family for kind in kinds for family in families(kind, self.variables)}
         if len(choices) == 1:
             return choices.pop()
         self.ambiguous = True
@@ -439,10 +445,3 @@ class _Builder:
                     at.extend(labelled(name))
             bound.append(tuple(at))
         return bound, tuple(new)
-
-
-def _resolve(node: Node, *, as_written: bool = False) -> Node | Constant:
-    """A literal number of the pattern, in the shape in which `canonical` asks for it."""
-    if isinstance(node, Number) and node.high is None and isinstance(node.low, tree.Literal):
-        return Constant(node.low.value, "")
-    return node

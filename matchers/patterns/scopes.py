@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from opsplice.matchers.patterns.nodes import Label, Node
+from opsplice.matchers.patterns.nodes import Label, Node, Number
 from opsplice.matchers.terms.attributes import attribute_text
+from opsplice.matchers.terms.terms import Constant
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 _Dims = TypeVar("_Dims", bound="tree.Condition | tree.DimExpr")
@@ -114,3 +115,18 @@ def are_two(args: tuple[tree.Expr, ...]) -> bool:
     """Whether there are two operands, and not one value twice."""
     names = {arg.name if isinstance(arg, tree.Name) else arg for arg in args}
     return len(args) == len(names) == 2
+
+
+def families(element: str, variables: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """Whether elements of a type, or of what a type variable may be, are floats or integers; neither for no type."""
+    if not element:
+        return set()
+    names = variables.get(element, (element,))
+    return {"float" if vocabulary.is_float(name) else "int" for name in names} or {"float", "int"}
+
+
+def resolved(node: Node, *, as_written: bool = False) -> Node | Constant:
+    """A literal number of the pattern, in the shape in which `canonical` asks for it."""
+    if isinstance(node, Number) and node.high is None and isinstance(node.low, tree.Literal):
+        return Constant(node.low.value, "")
+    return node

@@ -11,6 +11,7 @@ from opsplice.matchers.terms.attributes import rounds_to_nearest
 from opsplice.matchers.terms.canonical import combiner
 from opsplice.matchers.terms.ops.combiners import chosen, is_neutral
 from opsplice.matchers.terms.ops.constant_ops import constant_of
+from opsplice.matchers.terms.ops.index_reads import EXTRACT, taken
 from opsplice.matchers.terms.ops.index_reductions import POSITION, of_generic, starts, uncast
 from opsplice.matchers.terms.ops.structured_ops import Scalar, Structured
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, Index, Loop, LoopIndex, Reduce, Started, Term
@@ -46,6 +47,11 @@ class Body:
             self.terms[op.results[0]] = constant_of(op.op)
         elif op.name == "linalg.index":
             self.terms[op.results[0]] = LoopIndex(self.loops[ir.IntegerAttr(op.op.attributes["dim"]).value])
+        elif op.name == EXTRACT:
+            source, *at = op.operands
+            args = [self.read(v) for v in at]
+            known = tuple(a for a in args if a is not None)
+            self.terms[op.results[0]] = taken(source, known, self.views.fresh) if len(known) == len(at) else None
         elif op.name.startswith(("arith.", "math.")):
             args = [self.read(v) for v in op.operands]
             if None not in args and op.rounds_to_nearest:

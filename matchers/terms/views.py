@@ -111,7 +111,7 @@ class Views:
     def whole(self, value: ir.Value) -> Access:
         """The access to a value with a loop of its own for each dim."""
         if value not in self._wholes:
-            self._wholes[value] = Access(value, tuple(self._fresh(size) for size in shape_of(value) or ()))
+            self._wholes[value] = Access(value, tuple(self.fresh(size) for size in shape_of(value) or ()))
         return self._wholes[value]
 
     def root(self, value: ir.Value) -> Access:
@@ -123,13 +123,13 @@ class Views:
         return self._roots[value]
 
     def _of_root(self, axis: int, size: int | None) -> Index:
-        return self._fresh(size) if size is None else self._root_loops.setdefault((axis, size), self._fresh(size))
+        return self.fresh(size) if size is None else self._root_loops.setdefault((axis, size), self.fresh(size))
 
     def split(self, access: Access, index: Loop, sizes: tuple[int, ...]) -> Access:
         """An access with loops of `sizes` in place of one of its loops."""
         key = (access, index, sizes)
         if key not in self._split:
-            whole = flatten(tuple(map(self._fresh, sizes)), sizes)
+            whole = flatten(tuple(map(self.fresh, sizes)), sizes)
             self._split[key] = Access(access.value, tuple(replaced(i, index, whole) for i in access.indices))
         return self._split[key]
 
@@ -137,7 +137,7 @@ class Views:
         """A reduction over loops of `sizes` in place of one; None where its body does more than read at that loop."""
         key = (term, loop, sizes)
         if key not in self._finer:
-            parts = tuple(map(self._fresh, sizes))
+            parts = tuple(map(self.fresh, sizes))
             body = self._at_other(term.body, loop, flatten(parts, sizes))
             loops = tuple(each for own in term.loops for each in (parts if own == loop else (own,)))
             self._finer[key] = None if body is None else self._alike(term, Reduce(term.combiner, loops, body))
@@ -281,7 +281,8 @@ class Views:
 
     # ---- reading ops ----------------------------------------------------------------------------------------------
 
-    def _fresh(self, size: int | None) -> Index:
+    def fresh(self, size: int | None) -> Index:
+        """A new index for a dim of `size`."""
         if size == 1:
             return UNIT
         self._loops += 1
@@ -301,10 +302,10 @@ class Views:
         if name.startswith("linalg."):
             return self._linalg(op, value, access.indices)
         if name == "iree_linalg_ext.attention":
-            made = attention(op, access.indices, self._fresh)
+            made = attention(op, access.indices, self.fresh)
             return None if made is None else Step(made, op)
         if name == ARG_COMPARE:
-            made = compared(op, value.result_number, access.indices, self._fresh, self.resolve)
+            made = compared(op, value.result_number, access.indices, self.fresh, self.resolve)
             return None if made is None else Step(made, op)
         if name in ("iree_linalg_ext.quantize_affine", "iree_linalg_ext.dequantize_affine"):
             made = (quantized if name.endswith(".quantize_affine") else dequantized)(op, access.indices)
@@ -350,7 +351,7 @@ class Views:
 
     def _linalg(self, op: ir.Operation, value: ir.Value, indices: tuple[Index, ...]) -> Step | None:
         if op.name == "linalg.softmax":
-            return Step(softmax(op, indices, self._fresh), op)
+            return Step(softmax(op, indices, self.fresh), op)
         structured = self.structured(op)
         if structured is None:
             return None
@@ -377,7 +378,7 @@ class Views:
         for dim in range(op.dims):
             if dim in loops:
                 continue
-            index = loops[dim] = self._fresh(op.sizes.get(dim))
+            index = loops[dim] = self.fresh(op.sizes.get(dim))
             if isinstance(index, Loop):
                 fresh.append(index)
         return tuple(fresh)

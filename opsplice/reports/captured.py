@@ -15,7 +15,9 @@ from opsplice.spec_lang.syntax import vocabulary
 PHASES = ("input", "preprocessing")
 DEFAULT_NAME = "captured"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_WORDS = frozenset(["broadcast", "const", "contract", "import", "inf", "kernel", "nan", "pattern", "reduce", "replace"])
+_WORDS = frozenset(
+    ["broadcast", "const", "contract", "import", "inf", "kernel", "nan", "pattern", "reduce", "replace", "take"]
+)
 
 
 @dataclass(frozen=True)

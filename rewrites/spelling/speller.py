@@ -159,7 +159,7 @@ class Speller:
                 return self._inlined(expr, scope)
             known = None if expr.quoted else vocabulary.find(expr.callee)
             return self._elementwise(known, expr, scope) if known is not None else self._quoted(expr, scope)
-        if isinstance(expr, tree.Contract):
+        if isinstance(expr, tree.Contract) and expr.kind == "contract":
             return self._contract(expr, scope)
         if isinstance(expr, tree.Reduce):
             return self._reduce(expr, scope)

@@ -181,7 +181,7 @@ def head_text(expr: tree.Expr) -> str:
         case tree.Uses():
             return expr.kind
         case tree.Contract():
-            return f"contract{_subscripts(expr.subscripts)}"
+            return f"{expr.kind}{_subscripts(expr.subscripts)}"
         case tree.Reduce():
             return f"reduce {expr.combiner}{_subscripts(expr.subscripts)}"
         case tree.Rearrange():

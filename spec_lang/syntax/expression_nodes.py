@@ -95,7 +95,8 @@ class ExpressionNodes(ConditionNodes):
         self._no_rest(args)
         if len(args) != 1:
             self._fail(self._span(word, close), f"{word} takes 1 value, found {len(args)}")
-        if word == "accumulated" and not isinstance(args[0], (tree.Contract, tree.Reduce)):
+        starts = isinstance(args[0], tree.Reduce) or (isinstance(args[0], tree.Contract) and args[0].kind == "contract")
+        if word == "accumulated" and not starts:
             self._fail(args[0].span, "only a contract or a reduce starts from something")
         return self._nest(tree.Uses(self._span(word, close), str(word), args[0]), args[0])
 
@@ -103,7 +104,7 @@ class ExpressionNodes(ConditionNodes):
         word, subscripts, _, args, close, type_ = parts
         args = args or ()
         self._no_rest(args)
-        return self._nest(tree.Contract(self._span(word, type_ or close), subscripts, args, type_), *args)
+        return self._nest(tree.Contract(self._span(word, type_ or close), subscripts, args, type_, str(word)), *args)
 
     def reduce(self, parts: list[Any]) -> tree.Reduce:
         word, combiner, subscripts, _, arg, _, close, type_ = parts

@@ -32,6 +32,26 @@ def test_room_for_a_result_may_be_a_view() -> None:
     assert cut.operations == 2 * 2 * 4 * 8 * 3
 
 
+def test_of_a_table_as_many_bytes_are_moved_as_there_are_results() -> None:
+    text = """func.func @main(%w: tensor<1000x8xf32>, %ids: tensor<3xi64>) -> tensor<3x8xf32> {
+      %room = tensor.empty() : tensor<3x8xf32>
+      %r = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m)>, affine_map<(m, n) -> (m, n)>],
+          iterator_types = ["parallel", "parallel"]} ins(%ids : tensor<3xi64>) outs(%room : tensor<3x8xf32>) {
+      ^bb0(%id: i64, %out: f32):
+        %row = arith.index_cast %id : i64 to index
+        %column = linalg.index 1 : index
+        %x = tensor.extract %w[%row, %column] : tensor<1000x8xf32>
+        linalg.yield %x : f32
+      } -> tensor<3x8xf32>
+      return %r : tensor<3x8xf32>
+    }"""
+    context = Session().context
+    module = ir.Module.parse(text, context)
+    (read,) = ops_in(module.operation, "linalg.generic")
+    cut, _ = Cuts(context).add(read, Views())
+    assert cut.bytes_moved({}) == 2 * 3 * 8 * 4 + 3 * 8
+
+
 @pytest.mark.parametrize("element", ["f64", "f32", "f16", "bf16", "f8E4M3FN", "i64", "i8"])
 def test_weights_of_every_type_of_whole_bytes_are_tried(element: str) -> None:
     with Session().context, ir.Location.unknown():

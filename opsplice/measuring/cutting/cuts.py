@@ -380,7 +380,8 @@ class Cuts:
             function.erase()
             return self.known[digest], [*cutter.piece.inputs]
         work = Work.of(function)
-        made = Cut(cutter.name[1:], cutter.parts(), cutter.results(), work.longest_sum, digest, work.operations, width)
+        parts = cutter.name[1:], cutter.parts(), cutter.results()
+        made = Cut(*parts, work.longest_sum, digest, work.operations, width, sparse=work.sparse)
         self.known[digest] = made
         return made, [*cutter.piece.inputs]
 
@@ -391,10 +392,12 @@ class Cuts:
 
 @dataclass(frozen=True)
 class Work:
-    """What a function does: the longest sum, operations on floats and integers; sizes that are open count as 1."""
+    """What a function does: the longest sum, operations on floats and integers; sizes that are open count as 1.
+    sparse: the arguments that are read at computed indices."""
 
     longest_sum: int
     operations: int
+    sparse: frozenset[int]
 
     @classmethod
     def of(cls, function: ir.Operation) -> Work:
@@ -410,7 +413,9 @@ class Work:
                 operations += elements(op.results[0].type)
             elif op.name in ("linalg.softmax", "iree_linalg_ext.attention"):
                 operations += sum(elements(value.type) for value in op.operands if _is_tensor(value))
-        return cls(longest, operations)
+        read = {op.operands[0] for op in ops_in(function, "tensor.extract")}
+        taken = (n for n, each in enumerate(function.regions[0].blocks[0].arguments) if each in read)
+        return cls(longest, operations, frozenset(taken))
 
 
 def _loops(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> tuple[int, int]:

@@ -44,7 +44,8 @@ class Cut:
     """A match as a function of its own. longest_sum: how many numbers it adds up. digest: of its rule and its ops.
     operations: on numbers; sizes that are open count as 1. width: of the widest range that the pattern takes a constant
     from, as a part of it: results may differ by as much. tried: sizes at which another kernel may be called.
-    weights: the numbers of the inputs that are constants of the program.
+    weights: the numbers of the inputs that are constants of the program. sparse: of those that are read at computed
+    indices, as a table is.
     """
 
     function: str
@@ -56,11 +57,16 @@ class Cut:
     width: float = 0.0
     tried: tuple[int, ...] = ()
     weights: frozenset[int] = frozenset()
+    sparse: frozenset[int] = frozenset()
 
     def bytes_moved(self, sizes: Mapping[str, int]) -> int:
-        """The bytes of all inputs and results together."""
-        parts = [*self.inputs, *self.results]
-        return sum(math.prod(part.shape(sizes)) * ELEMENT_TYPES[part.element].itemsize for part in parts)
+        """The bytes of all inputs and results together; of a sparse input at most as many numbers as of the results."""
+        made = sum(math.prod(part.shape(sizes)) for part in self.results)
+        moved = 0
+        for number, part in enumerate((*self.inputs, *self.results)):
+            count = math.prod(part.shape(sizes))
+            moved += ELEMENT_TYPES[part.element].itemsize * (min(count, made) if number in self.sparse else count)
+        return moved
 
     @property
     def symbols(self) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def direct(pattern: tree.Pattern, instance: Instance) -> Direct | None:
     if isinstance(expr, tree.Call) and expr.callee in (_ATTENTION, _ONLINE):
         return asker.attention(expr)
     products = [each.arg for each in options if isinstance(each, tree.Uses) and each.kind == "accumulated"]
-    contracts = [each for each in products if isinstance(each, tree.Contract)]
+    contracts = [each for each in products if isinstance(each, tree.Contract) and each.kind == "contract"]
     return asker.contraction(contracts) if len(contracts) == len(options) else None
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opsplice.errors import counted
+from opsplice.spec_lang.checking.types.contraction_types import contracted_element
 from opsplice.spec_lang.checking.types.element_types import Report, check_element
 from opsplice.spec_lang.checking.types.inferred_values import Misfit, Number, Value, show
 from opsplice.spec_lang.checking.types.operand_types import (
@@ -324,19 +325,11 @@ class _Inference:
     def contract(self, expr: tree.Contract) -> Type | None:
         values = [self.value(arg) for arg in expr.args]
         self.check_type(expr.type)
-        if len(expr.args) < 2:
-            raise Misfit(expr.span, "contract takes two operands", "for one operand write reduce addf[...](x)")
+        element = contracted_element(expr, values, self.variables)
         binding = bind_labels(expr.subscripts, expr.args, values, self.dims)
-        check_labels(expr.subscripts, "contract")
-        elements = {v.element.name for v in values if isinstance(v, (ScalarType, TensorType))}
-        if not elements:
-            return expr.type if isinstance(expr.type, TensorType) else None
-        if len(elements) > 1 and expr.type is None:
-            advice = "write the type that it makes: contract[...](a, b) : f32"
-            raise Misfit(expr.span, f"the operands are of types {' and '.join(sorted(elements))}", advice)
-        element = expr.type.element.name if expr.type else elements.pop()
+        check_labels(expr.subscripts, expr.kind)
         dims = binding.apply_dims(labelled_dims(expr.subscripts.result, expr.subscripts.span))
-        if dims is None:
+        if element is None or dims is None:
             return expr.type if isinstance(expr.type, TensorType) else None
         return self._ascribed(expr.type, TensorType(expr.span, dims, ScalarType(expr.span, element)))
 

@@ -175,12 +175,17 @@ class Subscripts:
 
 @dataclass(frozen=True)
 class Contract:
-    """`contract[mk, kn -> mn](a, b)`: the sum over the labels that the result lacks of the product of the operands."""
+    """`contract[mk, kn -> mn](a, b)`: the sum over the labels that the result lacks of the product of the operands.
+
+    kind in contract take. `take[v n, m -> m n](w, i)`: the elements of the first operand where each label that the
+    result lacks is what the other operands say, in their order.
+    """
 
     span: Span
     subscripts: Subscripts
     args: tuple[Expr, ...]
     type: Type | None = None
+    kind: str = "contract"
 
 
 @dataclass(frozen=True)
