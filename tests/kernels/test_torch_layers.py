@@ -10,11 +10,13 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
+from torch.ao.quantization.fx import _decomposed  # noqa: F401, declares ops
 
 import opsplice.torch
 from benchmarks.calling import CPU
 
 KERNELS = Path(__file__).parents[2] / "kernels" / "opsplice_kernels"
+ops = torch.ops.quantized_decomposed
 
 
 class Gptq(torch.nn.Module):
@@ -106,3 +108,44 @@ def test_sorts_and_first_elements():
     np.testing.assert_array_equal(last_at, up[:, :5])
     np.testing.assert_array_equal(some, torch.topk(-x, 4, largest=False).values)
     np.testing.assert_array_equal(everything, wanted.values * 3)
+
+
+def quantized(x: torch.Tensor, least: int, kind: torch.dtype) -> torch.Tensor:
+    """The numbers that bytes stand for, whose scale is found when the program runs: PT2E's dynamic quantisation."""
+    ends = least, least + 255
+    found = ops.choose_qparams.tensor(x, *ends, 2**-12, kind)
+    return ops.dequantize_per_tensor.tensor(ops.quantize_per_tensor.tensor(x, *found, *ends, kind), *found, *ends, kind)
+
+
+class Dynamic(torch.nn.Module):
+    """Two layers with weights of bytes and a scale for each column."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name, shape in (("up", (72, 48)), ("down", (33, 72))):
+            self.register_buffer(name, torch.randint(-128, 128, shape, dtype=torch.int8))
+            self.register_buffer(f"{name}_scales", torch.rand(shape[0]) * 0.01)
+            self.register_buffer(f"{name}_zeros", torch.zeros(shape[0], dtype=torch.int64))
+        self.bias = torch.nn.Parameter(torch.randn(72))
+
+    def forward(self, x):
+        up, down = (
+            ops.dequantize_per_channel(
+                getattr(self, name),
+                *(getattr(self, f"{name}_scales"), getattr(self, f"{name}_zeros")),
+                *(0, -128, 127, torch.int8),
+            )
+            for name in ("up", "down")
+        )
+        y = torch.relu(torch.nn.functional.linear(quantized(x, 0, torch.uint8), up, self.bias))
+        return torch.nn.functional.linear(quantized(y, -128, torch.int8), down)
+
+
+def test_scales_that_are_found_when_the_program_runs():
+    torch.manual_seed(0)
+    layer, x = Dynamic().eval(), torch.randn(5, 48)
+    program = opsplice.torch.export(layer, (x,), specs=[KERNELS / "quantised.splice"], flags=[CPU])
+    assert [each.kernel for each in program.report.replacements if not each.lost] == ["byte_linear_fixed"] * 2
+    with torch.no_grad():
+        wanted = layer(x).numpy()
+    np.testing.assert_allclose(np.asarray(program.run("main", x.numpy())), wanted, rtol=1e-5, atol=1e-5)

@@ -406,6 +406,20 @@ def product(left: torch.Tensor | float, right: torch.Tensor | float) -> torch.Te
     return torch.mul(tensor, tensor.new_full((), number))
 
 
+def converted(tensor: torch.Tensor, *, dtype: torch.dtype | None = None, **form: Any) -> torch.Tensor:
+    """IREE's importer converts floats to bytes with a sign first, which 128 and above do not fit into."""
+    if dtype != torch.uint8 or not tensor.is_floating_point():
+        return NotImplemented
+    return tensor.to(torch.int32, **form).to(dtype)
+
+
+def total(tensor: torch.Tensor, *dims: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """IREE's importer adds bytes without a sign as if they had one."""
+    if tensor.dtype != torch.uint8:
+        return NotImplemented
+    return torch.sum(tensor.to(torch.int64), *dims, dtype=dtype)
+
+
 def distances(left: torch.Tensor, right: torch.Tensor, power: float, _mode: int | None) -> torch.Tensor:
     return torch.linalg.vector_norm(left.unsqueeze(-2) - right.unsqueeze(-3), power, -1)
 

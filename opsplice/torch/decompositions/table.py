@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
-from opsplice.torch.decompositions import formulas, windows
+from opsplice.torch.decompositions import formulas, quantized, windows
 
 aten = torch.ops.aten
 
@@ -142,6 +142,9 @@ OWN: Table = {
     aten.sort.stable: formulas.stable_sort,
     aten.squeeze.dims: formulas.squeeze,
     aten.topk.default: formulas.topk,
+    aten.sum.default: formulas.total,
+    aten.sum.dim_IntList: formulas.total,
+    aten._to_copy.default: formulas.converted,
     aten._unsafe_view.default: formulas.view,
     aten.view.default: formulas.view,
     torch.ops.prims.fma.default: formulas.multiply_add,
@@ -149,11 +152,17 @@ OWN: Table = {
 
 
 # Ops of packages, which are there once these are imported.
-_OF_PACKAGES = {
+_OF_PACKAGES: dict[str, dict[str, Callable[..., Any]]] = {
+    "quantized_decomposed": {
+        "choose_qparams.tensor": quantized.choose_range,
+        "choose_qparams_symmetric.tensor": quantized.choose_symmetric_range,
+        **{f"quantize_per_tensor.{kind}": quantized.quantize for kind in ("default", "tensor", "tensor2")},
+        **{f"dequantize_per_tensor.{kind}": quantized.dequantize for kind in ("default", "tensor", "tensor2")},
+    },
     "transformers": {
-        "grouped_mm_fallback": formulas.grouped_product,
-        "grouped_mm_fallback_backward": formulas.grouped_product_backward,
-    }
+        "grouped_mm_fallback.default": formulas.grouped_product,
+        "grouped_mm_fallback_backward.default": formulas.grouped_product_backward,
+    },
 }
 
 
@@ -169,5 +178,8 @@ def table() -> Table:
     found: Table = {}
     for package, bodies in _OF_PACKAGES.items():
         ops = getattr(torch.ops, package)
-        found |= {getattr(ops, name).default: body for name, body in bodies.items() if hasattr(ops, name)}
+        for name, body in bodies.items():
+            op, kind = name.split(".")
+            if hasattr(ops, op):
+                found[getattr(getattr(ops, op), kind)] = body
     return _table() | found

@@ -1,0 +1,73 @@
+"""Numbers that integers stand for, as `torch.ops.quantized_decomposed` has them: (integer - zero point) * scale.
+
+IREE's importer takes these ops where there are scales for channels, groups or tokens. Of those with one scale it
+refuses some, whose scale is a tensor, and leaves f64 in the others that it cannot compile. Each function here has the
+order of arguments of the ops that it is for.
+"""
+
+from __future__ import annotations
+
+import torch
+
+
+def choose_range(
+    x: torch.Tensor, quant_min: int, quant_max: int, eps: float, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The scale (f64[1]) and the zero point (i64[1]) with which integers reach from the least number to the largest,
+    and to 0. The scale is at least eps."""
+    least, largest = x.amin().clamp(max=0), x.amax().clamp(min=0)
+    scale = ((largest - least) / float(quant_max - quant_min)).clamp(min=eps)
+    return _range(scale, (quant_min - torch.round(least / scale)).clamp(quant_min, quant_max))
+
+
+def choose_symmetric_range(
+    x: torch.Tensor, quant_min: int, quant_max: int, eps: float, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same with the zero point in the middle."""
+    scale = (x.abs().amax() / (float(quant_max - quant_min) / 2)).clamp(min=eps)
+    return _range(scale, torch.full_like(scale, 128 if dtype == torch.uint8 else 0))
+
+
+def _range(scale: torch.Tensor, zero_point: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return scale.reshape(1).to(torch.float64), zero_point.reshape(1).to(torch.int64)
+
+
+def quantize(
+    x: torch.Tensor,
+    scale: float | torch.Tensor,
+    zero_point: int | torch.Tensor,
+    quant_min: int | torch.Tensor,
+    quant_max: int | torch.Tensor,
+    dtype: torch.dtype,
+) -> torch.Tensor:
+    """Integers for numbers, with one scale; it and the rest may be tensors of one element."""
+    whole = torch.round(x.to(torch.float32) * _as(torch.float32, 1.0 / scale))
+    if not _is_zero(zero_point):
+        whole = whole + _as(torch.float32, zero_point)
+    return torch.clamp(whole, _as(torch.float32, quant_min), _as(torch.float32, quant_max)).to(dtype)
+
+
+def dequantize(
+    x: torch.Tensor,
+    scale: float | torch.Tensor,
+    zero_point: int | torch.Tensor,
+    quant_min: int | torch.Tensor,
+    quant_max: int | torch.Tensor,
+    dtype: torch.dtype,
+    *,
+    out_dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """The numbers that integers stand for. The difference from the zero point is exact in i32, as it is in floats."""
+    kind = out_dtype or torch.float32
+    whole = x.to(torch.int32)
+    if not _is_zero(zero_point):
+        whole = whole - _as(torch.int32, zero_point)
+    return whole.to(kind) * _as(kind, scale)
+
+
+def _as(kind: torch.dtype, value: float | torch.Tensor) -> float | torch.Tensor:
+    return value.reshape(()).to(kind) if isinstance(value, torch.Tensor) else value
+
+
+def _is_zero(value: int | torch.Tensor) -> bool:
+    return not isinstance(value, torch.Tensor) and value == 0
