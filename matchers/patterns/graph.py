@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from opsplice.errors import OpspliceError
+from opsplice.matchers.patterns.differences import as_sum
 from opsplice.matchers.patterns.named_labels import align, match_names, packs
 from opsplice.matchers.patterns.nodes import (
     Accumulated,
@@ -318,7 +319,7 @@ class _Builder:
 
     def _apply(self, op: str, args: tuple[Node, ...], attributes: tuple[tuple[str, str], ...], kind: str) -> Node:
         key = ("apply", op, tuple(map(id, args)), attributes, kind)
-        return self._node(key, lambda: canonical(Apply(op, args, attributes, kind), resolved))
+        return self._node(key, lambda: canonical(as_sum(Apply(op, args, attributes, kind)), resolved))
 
     def _whole(self, expr: tree.Call, labels: tuple[Label, ...], scope: Scope, number: int, count: int) -> Node:
         def make() -> Node:

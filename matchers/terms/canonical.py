@@ -377,4 +377,5 @@ _TURNED = {
     if isinstance(side, Node) and isinstance(other, Node) and side.predicates
 }
 # Ops whose chains may be regrouped and reordered.
-ASSOCIATIVE = frozenset(side.op for side, _ in _SWAPS if isinstance(side, Node) and isinstance(side.args[0], Node))
+_CHAINS = [(side.op, side.args[0]) for side, _ in _SWAPS if isinstance(side, Node)]
+ASSOCIATIVE = frozenset(op for op, inner in _CHAINS if isinstance(inner, Node) and inner.op == op)

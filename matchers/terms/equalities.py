@@ -151,6 +151,7 @@ TABLE = (
     Row("subf(x, y)", Form.EITHER, "addf(x, negf(y))", when="y is not a number"),
     Row("subf(x, negf(y))", Form.READ, "addf(x, y)"),
     Row("negf(subf(x, y))", Form.READ, "addf(y, negf(x))", Licence(zero=True)),
+    Row("negf(addf(x, y))", Form.READ, "addf(negf(x), negf(y))", Licence(zero=True)),
     Row("negf(x)", Form.EITHER, "mulf(x, -1.0)"),
     Row("negf(x)", Form.EITHER, "subf(-0.0, x)"),
     Row("negf(x)", Form.EITHER, "subf(0.0, x)", Licence(zero=True)),
@@ -183,6 +184,9 @@ TABLE = (
     Row("op(op(x, y), z)", Form.ORDER, "op(x, op(y, z))", each=(*_BITS, "maximumf", "minimumf")),
     Row(
         "addf(addf(x, y), z)", Form.ORDER, "addf(x, addf(y, z))", Licence(steps=True, where="no partial sum overflows")
+    ),
+    Row(
+        "subf(addf(x, y), z)", Form.ORDER, "addf(x, subf(y, z))", Licence(steps=True, where="no partial sum overflows")
     ),
     Row(
         "mulf(mulf(x, y), z)",

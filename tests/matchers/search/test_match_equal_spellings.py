@@ -275,39 +275,60 @@ def test_a_maximum_is_told_by_its_numbers_wherever_they_come_from(find, second, 
     assert find(payload, "pattern p(x: tensor<n x f32>) { maximumf(x, const(-1.0..1.0)) }").count == count
 
 
+SUMS = [
+    ("subf x z", "addf a y"),
+    ("addf x y", "subf a z"),
+    ("subf y z", "addf x a"),
+    ("subf z y", "subf x a"),
+    ("subf z x", "subf y a"),
+]
+QUOTIENTS = [("divf y z", "mulf x a"), ("mulf x y", "divf a z"), ("divf x z", "mulf a y")]
+DIFFERENCES = ["subf(addf(x, y), z)", "addf(x, subf(y, z))", "subf(y, subf(z, x))", "addf(addf(x, y), negf(z))"]
+
+
+def three(first: str, second: str) -> str:
+    """A program of two ops on x, y and z; a is the first one's result."""
+    lines = []
+    for name, written in (("a", first), ("r", second)):
+        op, left, right = written.split()
+        lines.append(f"%{name} = arith.{op} %{left}, %{right} : tensor<8xf32>")
+    return f"""
+    func.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>, %z: tensor<8xf32>) -> tensor<8xf32> {{
+      {lines[0]}
+      {lines[1]}
+      return %r : tensor<8xf32>
+    }}"""
+
+
 @pytest.mark.parametrize(
     ("pattern", "programs"),
-    [
-        (
-            "addf(addf(x, y), negf(z))",
-            [
-                ("subf x z", "addf a y"),
-                ("addf x y", "subf a z"),
-                ("subf y z", "addf x a"),
-                ("subf z y", "subf x a"),
-                ("subf z x", "subf y a"),
-            ],
-        ),
-        (
-            "mulf(mulf(x, y), divf(1.0, z))",
-            [("divf y z", "mulf x a"), ("mulf x y", "divf a z"), ("divf x z", "mulf a y")],
-        ),
-    ],
+    [*((each, SUMS) for each in DIFFERENCES), ("mulf(mulf(x, y), divf(1.0, z))", QUOTIENTS)],
 )
 def test_differences_and_quotients_in_any_grouping(find, pattern, programs):
+    inputs = "x: tensor<n x f32>, y: tensor<n x f32>, z: tensor<n x f32>"
     for first, second in programs:
-        lines = []
-        for name, written in (("a", first), ("r", second)):
-            op, left, right = written.split()
-            lines.append(f"%{name} = arith.{op} %{left}, %{right} : tensor<8xf32>")
-        payload = f"""
-        func.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>, %z: tensor<8xf32>) -> tensor<8xf32> {{
-          {lines[0]}
-          {lines[1]}
-          return %r : tensor<8xf32>
-        }}"""
-        inputs = "x: tensor<n x f32>, y: tensor<n x f32>, z: tensor<n x f32>"
-        assert find(payload, f"pattern p({inputs}) {{ {pattern} }}").count == 1
+        found = find(three(first, second), f"pattern p({inputs}) {{ {pattern} }}").inputs
+        assert found["z"] == "%arg2", (pattern, first, second)
+        assert {found["x"], found["y"]} == {"%arg0", "%arg1"}
+
+
+@pytest.mark.parametrize("pattern", ["subf(x, addf(y, z))", "subf(subf(x, y), z)", "subf(negf(y), subf(z, x))"])
+def test_a_sum_that_is_taken_off_in_any_grouping(find, pattern):
+    inputs = "x: tensor<n x f32>, y: tensor<n x f32>, z: tensor<n x f32>"
+    programs = [("addf y z", "subf x a"), ("subf x y", "subf a z"), ("subf x z", "subf a y")]
+    for first, second in programs:
+        assert find(three(first, second), f"pattern p({inputs}) {{ {pattern} }}").inputs["x"] == "%arg0"
+    for first, second in SUMS:
+        assert find(three(first, second), f"pattern p({inputs}) {{ {pattern} }}").count == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("subf(addf(x, y), 1.5)", 1), ("addf(subf(x, 1.5), y)", 1), ("addf(subf(x, -1.5), y)", 0)]
+)
+def test_numbers_that_are_taken_off_in_any_grouping(find, text, count):
+    for first, second in (("subf %x, %c", "addf %a, %y"), ("addf %x, %y", "subf %a, %c")):
+        body = f"%c = arith.constant dense<1.5> : !t  %a = arith.{first} : !t  %r = arith.{second} : !t"
+        assert find(function("f", body), pattern(text)).count == count, first
 
 
 @pytest.mark.parametrize(
