@@ -163,7 +163,7 @@ class Explainer:
                 self.views.reads.clear()
                 self.views.reads[value] = None
                 known = _Alike(self._reached(local, value))
-                recall.learn(value, tuple(self.views.reads), partial(_given, known))
+                recall.learn(value, self.views.reads, partial(_given, known))
             known.count += 1
             yield value, known.reached
             if not others and known.count == most:

@@ -221,7 +221,7 @@ class Finder:
                 return None
             return self._note(replace(place, around=self.recall.values()), result, kept, is_all=is_all)
 
-        learned = self.recall.learn(place.value, tuple(self.views.reads), made) if result.certain else None
+        learned = self.recall.learn(place.value, self.views.reads, made) if result.certain else None
         if learned is not None:
             self._hush(learned)
         else:

@@ -1,10 +1,10 @@
 """Places that look alike: what was found at one is found at the next without a search.
 
 Programs repeat their layers. What a search finds depends only on the ops that it reads, on their types and attributes,
-on which of their operands are the same values, and on what conditions ask of these: whether they are weights, and how
-many ops use them. `Recall` keeps, for each way that places were seen to look, what was found there, as a tree of
-questions: "what makes value 3?", with values numbered as they come up. A place that gives the same answers down to a
-leaf is the same up to which values they are.
+on which of their operands are the same values, and on what is asked of these: whether they may be numbers or are
+weights, and how many ops use them. `Recall` keeps, for each way that places were seen to look, what was found there, as
+a tree of questions: "what makes value 3?" or "what uses it?", with values numbered as they come up. A place that gives
+the same answers down to a leaf is the same up to which values they are.
 
 It answers only for graphs of which this holds: those that `Traits` calls local.
 """
@@ -21,6 +21,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.dims.size_bounds import ASSUMING_OP, SIZED_OPS
 from opsplice.matchers.find.index import OPAQUE_REGIONS
+from opsplice.matchers.ir.effects import has_effects
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns import walk
 from opsplice.matchers.patterns.nodes import (
@@ -44,10 +45,10 @@ from opsplice.matchers.patterns.nodes import (
 )
 from opsplice.matchers.search import uses
 from opsplice.matchers.terms.attributes import ROUNDING
-from opsplice.matchers.terms.ops.constant_ops import FRONTEND_CONSTANTS
+from opsplice.matchers.terms.ops.constant_ops import FRONTEND_CONSTANTS, may_be_number
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce
-from opsplice.matchers.terms.views import Views
+from opsplice.matchers.terms.views import Reads, Users, Views
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # Structured ops whose name does not say what their body computes.
@@ -125,8 +126,8 @@ class Traits:
 class _State:
     """What is known of places that gave the same answers so far.
 
-    asks: the number of the value to look at next, None where none is. found: what was found at these places, None if
-    nothing is known; quiet: whether nothing has to be done at them.
+    asks: the number of the value to look at next, None where none is; `~number` where its users are. found: what was
+    found at these places, None if nothing is known; quiet: whether nothing has to be done at them.
     """
 
     asks: int | None = None
@@ -152,7 +153,7 @@ class Recall:
         self._states = 1
         self._state_of: dict[Any, _State] = {}
         self._words: dict[Any, int] = {}
-        self._looks: dict[ir.Value, tuple[int, tuple[ir.Value, ...]] | None] = {}
+        self._looks: dict[ir.Value | Users, tuple[int, tuple[ir.Value, ...]] | None] = {}
         self._uses: dict[ir.Value, int] = {}
         self._numbers: dict[ir.Value, int] = {}
 
@@ -173,7 +174,7 @@ class Recall:
         """The values around a place, by number."""
         return list(self._numbers)
 
-    def learn(self, value: ir.Value, reads: Sequence[ir.Value], make: Callable[[dict[ir.Value, int]], Any]) -> Any:
+    def learn(self, value: ir.Value, reads: Reads, make: Callable[[dict[ir.Value, int]], Any]) -> Any:
         """Keep what was found at a place after `reads`, in their order.
 
         make: gives what was found, in terms of the numbers of the values around the place, or None if that cannot be.
@@ -184,8 +185,11 @@ class Recall:
         self._numbers = {value: 0}
         state = self._first
         for read in reads:
-            asks = self._numbers.get(read)
-            if asks is None or state.found is not None or state.asks not in (None, asks):
+            asks = self._numbers.get(read.value if isinstance(read, Users) else read)
+            if asks is None:
+                return None
+            asks = ~asks if isinstance(read, Users) else asks
+            if state.found is not None or state.asks not in (None, asks):
                 return None
             words = self._step(read)
             if words is None:
@@ -245,16 +249,18 @@ class Recall:
         values = [value]
         state: _State | None = self._first
         while state is not None and state.asks is not None:
-            words = self._step(values[state.asks])
+            asks = state.asks
+            words = self._step(values[asks] if asks >= 0 else Users(values[~asks]))
             values.extend(islice(self._numbers, len(values), None))
             state = None if words is None else state.next.get(words)
         return None if state is None or state is self._first else state
 
-    def _step(self, value: ir.Value) -> tuple[int, ...] | None:
-        """How what makes a value looks, with the values that it uses by their numbers. None if it cannot be told."""
-        if value not in self._looks:
-            self._looks[value] = self._look(value)
-        look = self._looks[value]
+    def _step(self, read: ir.Value | Users) -> tuple[int, ...] | None:
+        """How what makes a value looks, with the values that it uses by their numbers; or how its users look, with what
+        they make. None if it cannot be told."""
+        if read not in self._looks:
+            self._looks[read] = self._look_of_users(read.value) if isinstance(read, Users) else self._look(read)
+        look = self._looks[read]
         if look is None:
             return None
         numbers = self._numbers
@@ -287,8 +293,15 @@ class Recall:
             words.extend(self._asked(operand))
         return None if len(used) > _MOST_USES else (self._word(tuple(words)), tuple(used))
 
+    def _look_of_users(self, value: ir.Value) -> tuple[int, tuple[ir.Value, ...]] | None:
+        users = [use.owner.operation for use in value.uses]
+        made = tuple(dict.fromkeys(result for op in users for result in op.results))
+        words = tuple((op.name, len(op.results), has_effects(op)) for op in users)
+        return None if len(made) > _MOST_USES else (self._word((words, *map(self._users, made))), made)
+
     def _asked(self, value: ir.Value) -> Iterator[Any]:
-        """What conditions ask of a value: whether it is a weight, and how many ops use it."""
+        """Whether a value may be a number, and what conditions ask: whether it is a weight, and how many ops use it."""
+        yield may_be_number(value, self._views.numbers)
         if self._asks.weights:
             yield uses.is_weight(self._views, value)
         if self._asks.users:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
@@ -54,6 +55,28 @@ def defining_op(value: ir.Value) -> ir.Operation | None:
     """The op that makes the value, or None for a block argument."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def rests_on(
+    value: ir.Value, sources: Callable[[ir.Value], Sequence[ir.Value] | None], known: dict[ir.Value, bool]
+) -> bool:
+    """Whether all that a value is made of is of one kind.
+
+    sources: what a value is made of: nothing for one of the kind, None for one of another. known: what is known so far.
+    """
+    seen, pending = set[ir.Value](), [value]
+    while pending:
+        each = pending.pop()
+        if each in seen or known.get(each):
+            continue
+        made_of = None if each in known else sources(each)
+        if made_of is None:
+            known[value] = known[each] = False
+            return False
+        seen.add(each)
+        pending.extend(made_of)
+    known.update(dict.fromkeys(seen, True))
+    return True
 
 
 def is_structured(op: ir.Operation) -> bool:

@@ -125,7 +125,7 @@ def families(element: str, variables: Mapping[str, tuple[str, ...]]) -> set[str]
     return {"float" if vocabulary.is_float(name) else "int" for name in names} or {"float", "int"}
 
 
-def resolved(node: Node, *, as_written: bool = False) -> Node | Constant:
+def resolved(node: Node, *, as_number: bool = False) -> Node | Constant:
     """A literal number of the pattern, in the shape in which `canonical` asks for it."""
     if isinstance(node, Number) and node.high is None and isinstance(node.low, tree.Literal):
         return Constant(node.low.value, "")

@@ -9,10 +9,11 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir.effects import has_effects
 from opsplice.matchers.ir.op_names import around, symbol_of
+from opsplice.matchers.ir.tensor_values import rests_on
 from opsplice.matchers.search.matches import Binding, Match
 from opsplice.matchers.terms import contraction_kinds
 from opsplice.matchers.terms.terms import Access, Constant
-from opsplice.matchers.terms.views import Views
+from opsplice.matchers.terms.views import Users, Views
 from opsplice.spec_lang.syntax import tree
 
 _CONSTANTS = frozenset(
@@ -37,19 +38,7 @@ _SIZE_OPS = frozenset({"tensor.dim", "tensor.rank", "shape.shape_of"})
 
 def is_weight(views: Views, value: ir.Value) -> bool:
     """Whether a value is a constant, loaded from a global that never changes (a parameter), or made of such alone."""
-    known, seen, pending = views.weights, set[ir.Value](), [value]
-    while pending:
-        each = pending.pop()
-        if each in seen or known.get(each):
-            continue
-        sources = None if each in known else _sources(each)
-        if sources is None:
-            known[value] = False
-            return False
-        seen.add(each)
-        pending.extend(sources)
-    known.update(dict.fromkeys(seen, True))
-    return True
+    return rests_on(value, _sources, views.weights)
 
 
 def weights_of(value: ir.Value) -> set[ir.Value] | None:
@@ -114,7 +103,7 @@ def user_outside(
             stays = not any(map(count_of, made)) or bool(taken.intersection(made)) or has_effects(user)
             if stays or len(seen) > _MOST_USERS:
                 return first or user
-            views.reads.update(dict.fromkeys(made))
+            views.reads.update({Users(each): None} | dict.fromkeys(made))
             pending += [(result, first or user) for result in made if result not in seen]
             seen.update(made)
     return None

@@ -10,7 +10,7 @@ finite number as well as at minus infinity, which differs when all inputs are mi
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +20,11 @@ from opsplice.matchers.terms.scalar_folding import FOLDED, fold
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce, Started, Term
 from opsplice.spec_lang.syntax import vocabulary
 
-# Follows a term through views to the op or constant that makes it: `as_written` or, else, in its one form.
+# Follows a term through views to the op or constant that makes it; with `as_number` only one that may be a number.
 Resolve = Callable[..., Any]
 Bound = dict[str, Any]
 
 _MAX_FOLD = 6
-# How far down an operand is looked for that is no number.
-_MAX_WRITTEN = 16
 _SEVERAL = 2
 # What `through cast` looks through: other precisions of the same floats. Integers of other widths wrap round elsewhere.
 WIDTHS = frozenset({"arith.extf", "arith.truncf"})
@@ -108,53 +106,20 @@ def turned(term: Apply, predicate: str) -> Apply | None:
 
 def constant(term: object, resolve: Resolve) -> Constant | None:
     """The number that a term is, arithmetic on numbers included; None if it is not known to be one."""
-    return _folded(term, resolve) if _is_of_numbers(term, resolve) else None
+    return _folded(term, resolve, 0)
 
 
-def _is_of_numbers(term: object, resolve: Resolve) -> bool:
-    """Whether a term is arithmetic on numbers alone.
-
-    The one form of an op takes a look at its operands, theirs at theirs, and so on up the program. So ops are asked as
-    they are written first, whose operands decide what they are.
-    """
-    written = functools.partial(resolve, as_written=True)
-    if _are_numbers(term, written, lambda op: op.args[_DECIDING.get(op.op, _ALL)], _MAX_WRITTEN) is False:
-        return False
-    return bool(_are_numbers(term, resolve, lambda op: op.args if op.op in FOLDED else None, _MAX_FOLD + 2))
-
-
-def _are_numbers(
-    term: object, resolve: Resolve, operands: Callable[[Apply], Sequence[Any] | None], levels: int
-) -> bool | None:
-    """Whether all that a term is made of are numbers in the end, None if not within so many levels. Level by level, as
-    most are not, and show it near the top.
-
-    operands: those of an op that are asked further, None for an op that makes no number.
-    """
-    level: Iterable[Any] = (term,)
-    for _ in range(levels):
-        below: dict[Any, None] = {}
-        for found in map(resolve, level):
-            further = operands(found) if isinstance(found, Apply) else None
-            if further is not None:
-                below.update(dict.fromkeys(further))
-            elif not isinstance(found, Constant):
-                return False
-        if not below:
-            return True
-        level = reversed(below)  # a second operand is more often a weight, or what is added to the first
-    return None
-
-
-def _folded(term: object, resolve: Resolve) -> Constant | None:
-    """The number that arithmetic on numbers comes to, None where that is not certain."""
-    found = resolve(term)
-    if isinstance(found, Constant):
-        return found
-    assert isinstance(found, Apply), "only arithmetic on numbers is folded"
-    args = [_folded(arg, resolve) for arg in found.args]
-    known = [arg for arg in args if arg is not None]
-    return fold(found, known) if len(known) == len(args) else None
+def _folded(term: object, resolve: Resolve, depth: int) -> Constant | None:
+    found = resolve(term, as_number=True)
+    if not isinstance(found, Apply) or found.op not in FOLDED or depth > _MAX_FOLD:
+        return found if isinstance(found, Constant) else None
+    known: list[Constant] = []
+    for arg in reversed(found.args):  # a second operand is more often a weight, or what is added to the first
+        number = _folded(arg, resolve, depth + 1)
+        if number is None:
+            return None
+        known.insert(0, number)
+    return fold(found, known)
 
 
 # ---- forms -------------------------------------------------------------------------------------------------------
@@ -350,9 +315,8 @@ def _targets(rules: dict[str, tuple[Rule, ...]]) -> dict[str, tuple[str, ...]]:
 _ONE, _READ, _IDLE = _rules(Form.ONE), _rules(Form.EITHER, Form.READ), _rules(Form.IDLE)
 # What each op may become, and what it may be read as besides: an index on the outermost op must look there too.
 BECOMES, READ_AS = _targets(_ONE), _targets(_READ)
-_ALL = slice(None)
 # Ops that are one of their operands, by the operand that decides which one, as a slice: `select(true, x, y)`.
-_DECIDING = {
+DECIDING = {
     name: slice(number, number + 1)
     for name, rules in _ONE.items()
     for rule in rules

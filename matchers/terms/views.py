@@ -30,7 +30,7 @@ from opsplice.matchers.terms.canonical import (
 )
 from opsplice.matchers.terms.loop_bodies import Body
 from opsplice.matchers.terms.ops.composite_ops import attention, dequantized, quantized, softmax
-from opsplice.matchers.terms.ops.constant_ops import FRONTEND_CONSTANTS, constant_of
+from opsplice.matchers.terms.ops.constant_ops import FRONTEND_CONSTANTS, constant_of, may_be_number
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, compared
 from opsplice.matchers.terms.ops.reshape_ops import regrouped, reshaped
 from opsplice.matchers.terms.ops.structured_ops import Structured, attributes_of, loops_of_output
@@ -55,8 +55,17 @@ from opsplice.matchers.terms.terms import (
 _MAX_LOOKS = 16
 _K = TypeVar("_K")
 _T = TypeVar("_T")
-# Values in order, as a dict: one that is added to another brings its hashes along.
-Reads = dict[ir.Value, None]
+
+
+@dataclass(frozen=True)
+class Users:
+    """The ops that use a value, in place of the one that makes it."""
+
+    value: ir.Value
+
+
+# What was read, in order, as a dict: one that is added to another brings its hashes along.
+Reads = dict[ir.Value | Users, None]
 
 
 @dataclass(frozen=True)
@@ -80,16 +89,16 @@ class Origin:
 class Views:
     """Views of one module. Terms are memoised, so an op is read once for each way that it is looked at.
 
-    reads: the values whose defining ops were read, in order of the first look at each, since it was last cleared: what
-    is found from terms depends on nothing else. Every read of an op must be noted there.
+    reads: the values whose defining ops or users were read, in order of the first look at each, since it was last
+    cleared: what is found from terms depends on nothing else but on which operands of these ops may be numbers. Every
+    read of an op must be noted there.
     """
 
     def __init__(self) -> None:
         self.reads: Reads = {}
         self.weights: dict[ir.Value, bool] = {}  # see `uses.is_weight`
-        # Steps in their one form, and as they are written. The number of forms asked for tells where the two differ.
-        self._steps: dict[Access, tuple[Step | None, Reads, bool]] = {}
-        self._written: dict[Access, tuple[Step | None, Reads, bool]] = {}
+        self.numbers: dict[ir.Value, bool] = {}  # see `may_be_number`
+        self._steps: dict[Access, tuple[Step | None, Reads]] = {}
         self._readings: dict[tuple[Apply | Reduce, str], tuple[tuple[Apply, ...], Reads]] = {}
         self._unchanged: dict[Apply, tuple[Term | None, Reads]] = {}
         self._wholes: dict[ir.Value, Access] = {}
@@ -104,7 +113,7 @@ class Views:
         self._structured: dict[ir.Operation, Structured | None] = {}
         self._elements: dict[ir.Value, str] = {}
         self._loops = 0
-        self._forms = self._looking = 0
+        self._looking = 0
 
     # ---- entry points ---------------------------------------------------------------------------------------------
 
@@ -168,37 +177,24 @@ class Views:
 
     def expand(self, access: Access) -> Step | None:
         """One level down, or None if the value is opaque."""
-        known = self._steps.get(access)
-        if known is None:
-            forms = self._forms
-            step, reads = self._noted(lambda: self._read(access), access.value)
-            known = self._steps[access] = step, reads, self._forms > forms
-            if not known[2]:
-                self._written[access] = known
-        self._forms += known[2]
-        self.reads.update(known[1])
-        return known[0]
+        return self._kept(self._steps, access, lambda: self._read(access), access.value)
 
     def _kept(self, table: dict[_K, tuple[_T, Reads]], key: _K, read: Callable[[], _T], *first: ir.Value) -> _T:
         """What `read` gives, from a table where it is there; either way what was read for it counts as read."""
         known = table.get(key)
         if known is None:
-            known = table[key] = self._noted(read, *first)
+            outer, self.reads = self.reads, dict.fromkeys(first)
+            try:
+                known = table[key] = read(), self.reads
+            finally:
+                self.reads = outer
         self.reads.update(known[1])
         return known[0]
-
-    def _noted(self, read: Callable[[], _T], *first: ir.Value) -> tuple[_T, Reads]:
-        """What `read` gives, and the values that were read for it."""
-        outer, self.reads = self.reads, dict.fromkeys(first)
-        try:
-            return read(), self.reads
-        finally:
-            self.reads = outer
 
     def forget(self) -> None:
         """Drop what is memoised, to bound memory: terms that are held elsewhere stay good."""
         tables: tuple[dict[Any, Any], ...] = (
-            *(self._steps, self._written, self._readings, self._unchanged, self._wholes, self._roots, self._split),
+            *(self._steps, self._readings, self._unchanged, self._wholes, self._roots, self._split),
             *(self._below, self._extents, self._inner, self._origins, self._structured, self._elements, self.reads),
         )
         for table in tables:
@@ -207,18 +203,13 @@ class Views:
     def __len__(self) -> int:
         return len(self._steps)
 
-    def resolve(self, term: Term, *, as_written: bool = False) -> Term:
+    def resolve(self, term: Term, *, as_number: bool = False) -> Term:
         """Follow accesses down to the op, constant or opaque value that makes the element.
 
-        as_written: ops do not take their one form, for which they look at their operands.
+        as_number: where that cannot be a number nothing is read.
         """
-        if as_written:
-            looking, self._looking = self._looking, _MAX_LOOKS
-            self._steps, self._written = self._written, self._steps
-            try:
-                return self.resolve(term)
-            finally:
-                self._looking, self._steps, self._written = looking, self._written, self._steps
+        if as_number and isinstance(term, Access) and not may_be_number(term.value, self.numbers):
+            return term
         while isinstance(term, Access):
             step = self.expand(term)
             if step is None:
@@ -337,7 +328,6 @@ class Views:
         """The one form of a term, where there is one."""
         if term.op not in BECOMES:
             return term
-        self._forms += 1
         if self._looking >= _MAX_LOOKS:
             return term
         self._looking += 1  # other forms look at their operands, and these at theirs

@@ -146,6 +146,56 @@ def test_places_that_differ_in_weights_or_users_alone_do_not_look_the_same(sessi
     assert worded(found.near_misses) == worded(brute_force.near_misses(module, graphs, 5))
 
 
+def test_places_that_differ_in_a_number_far_up(session):
+    """What comes to a number is one however many ops make it, and places do not look alike where another is none."""
+    numbers = [True, False, True, False, False, True]
+    texts = []
+    for i, is_number in enumerate(numbers):
+        made = "\n".join(f"%s{at + 1} = math.sqrt %s{at} : tensor<8xf32>" for at in range(3))
+        first = "arith.constant dense<1.0> : tensor<8xf32>" if is_number else "math.exp %x : tensor<8xf32>"
+        texts.append(f"""func.func @f{i}(%x: tensor<8xf32>) -> tensor<8xf32> {{
+          %s0 = {first}
+          {made}
+          %r = arith.addf %x, %s3 : tensor<8xf32>
+          return %r : tensor<8xf32>
+        }}""")
+    module = ir.Module.parse("\n".join(texts), context=session.context)
+    found = check(module, graphs_of(load_text("pattern p(x: tensor<n x f32>) { addf(x, 1.0) }")))
+    assert [match.function for match in found.matches] == [f"f{i}" for i, each in enumerate(numbers) if each]
+
+
+def test_what_goes_with_a_match_beside_it_is_remembered(session, monkeypatch):
+    """A comparison of whole tensors goes with the maximum that it is part of, unless something else uses it."""
+    searches = []
+    run = Search.run
+    monkeypatch.setattr(Search, "run", lambda self, value, **k: searches.append(value) or run(self, value, **k))
+    graphs = graphs_of(
+        load_text("pattern p(x: tensor<n x f32>, y: tensor<n x f32>) { maximumf(only(mulf(x, y)), 0.0) }")
+    )
+    counts = []
+    for copies in (1, 10):
+        further = "%e = math.exp %m : tensor<8xf32> util.optimization_barrier %e : tensor<8xf32>"
+        users = ["", "util.optimization_barrier %c : tensor<8xi1>", "", further] * copies
+        texts = (
+            f"""func.func @f{i}(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {{
+              %z = arith.constant dense<0.0> : tensor<8xf32>
+              %m = arith.mulf %x, %y : tensor<8xf32>
+              %c = arith.cmpf ogt, %m, %z : tensor<8xf32>
+              %r = arith.select %c, %m, %z : tensor<8xi1>, tensor<8xf32>
+              {user}
+              return %r : tensor<8xf32>
+            }}"""
+            for i, user in enumerate(users)
+        )
+        module = ir.Module.parse("\n".join(texts), context=session.context)
+        searches.clear()
+        found = engine.find(module, graphs, near_misses=0)
+        counts.append(len(searches))
+        assert [match.function for match in found.matches] == [f"f{i}" for i, user in enumerate(users) if not user]
+        check(module, graphs)
+    assert counts[0] == counts[1] > 0
+
+
 def test_conditions_on_values_of_patterns_that_differ_in_sizes_alone(session):
     """Patterns of one family are judged by one search, which knows sizes and not what makes a value."""
     spec = "".join(

@@ -13,9 +13,9 @@ from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.loading.loader import load_text
 
 
-def chain(session, kind, count=20):
-    """The results of exponentials, one of the other."""
-    ops = "\n".join(f"%x{i + 1} = math.exp %x{i} : {kind}" for i in range(count))
+def chain(session, kind, count=20, op="math.exp"):
+    """The results of an op, one of the other."""
+    ops = "\n".join(f"%x{i + 1} = {op} %x{i} : {kind}" for i in range(count))
     text = f"func.func @f(%x0: {kind}) -> {kind} {{\n {ops}\n return %x{count} : {kind} }}"
     module = ir.Module.parse(text, context=session.context)
     *made, _ = module.body.operations[0].regions[0].blocks[0].operations
@@ -42,6 +42,13 @@ def test_sizes_known_at_run_time_are_those_of_one_value_alone(session):
     (same, own), (same_too, other) = views.root(first).indices, views.root(second).indices
     assert same == same_too
     assert own != other
+
+
+def test_nothing_is_read_to_tell_that_a_value_is_no_number(session):
+    _module, values = chain(session, "tensor<8xf32>", op="arith.negf")
+    views = Views()
+    assert views.constant(views.whole(values[-1])) is None
+    assert (len(views), views.reads) == (0, {})
 
 
 def test_a_pattern_of_another_rank_reads_the_last_op_alone(session):
