@@ -11,9 +11,18 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
+from opsplice.isolation import isolate
 from opsplice.isolation.isolate import ChildCrashError, call_isolated
+from tests import zygote
 
 METHODS = pytest.mark.parametrize("method", ["fork", "spawn"])
+
+
+@pytest.fixture(autouse=True)
+def _spawned(monkeypatch):
+    """For other tests, what is spawned is forked from a process that is ready."""
+    monkeypatch.setattr(isolate, "_spawn", zygote.SPAWN)
+    monkeypatch.setattr(isolate, "_wait", zygote.WAIT)
 
 
 def add(report, a, b):
