@@ -118,6 +118,18 @@ static __attribute__((noinline, unused)) floats load_lanes(const float *from, la
 #endif
 #endif
 
+// Whether `mask` is all ones in any lane.
+INLINE int any_lane(ints mask) {
+#if LANES == 16
+  return lanes_where(mask) != 0;
+#elif LANES == 8
+  return _mm256_movemask_ps((__m256)mask) != 0;
+#else
+  typedef int64_t pairs __attribute__((vector_size(16)));
+  return (((pairs)mask)[0] | ((pairs)mask)[1]) != 0;
+#endif
+}
+
 // Every other lane of two vectors in a row, from the first or the second on.
 INLINE floats every_other(floats a, floats b, const int is_odd) {
 #if LANES == 16
@@ -146,93 +158,5 @@ INLINE float largest_of_lanes(floats value) {
   UNROLL for (int half = LANES / 2; half > 0; half /= 2)
     UNROLL for (int i = 0; i < half; i++) part[i] = part[i] > part[i + half] ? part[i] : part[i + half];
   return part[0];
-}
-
-// e^x for x <= 0, within 2 ulp. Below -87.3, where e^x is denormal, it is e^-87.3; NaN stays NaN.
-//
-// x = n ln2 + r with n whole, so e^x = 2^n e^r. Adding 1.5 * 2^23 + 127 leaves n + 127 in the low bits of the sum, which
-// are the exponent of 2^n. ln2 is split in two, so that n times its first part is exact. e^r is 1 + r + r^2 q(r), where q
-// is the best polynomial of degree 4 for |r| <= ln2 / 2 (off by 3.1e-9 of e^r).
-INLINE floats exponential_below(floats x) {
-  const float shift = 12583039.0f;
-  x = larger(splat(-87.3f), x);
-  floats shifted = x * 1.44269504f + shift, n = shifted - shift;
-  floats r = x - n * 0.693359375f + n * 2.12194440e-4f;
-  floats q = r * 1.38144672e-3f + 8.36878084e-3f;
-  q = q * r + 4.16683927e-2f;
-  q = q * r + 1.66665196e-1f;
-  q = q * r + 4.99999940e-1f;
-  return ((r * r) * q + r + 1.0f) * (floats)((ints)shifted << 23);
-}
-
-// e^x, which is infinity above some x of at most 88.3.
-INLINE floats exponential_up_to(float most, floats x) {
-  floats e = exponential_below(smaller(splat(most), x));
-  return choose(x > most, splat(__builtin_inff()), e);
-}
-
-// e^x for all x: infinity above 88.3 (a little too early).
-INLINE floats exponential(floats x) { return exponential_up_to(88.3f, x); }
-
-// erf within 4e-7: x P(x^2) / Q(x^2) for |x| <= 3.925, beyond which it is 1 in f32.
-INLINE floats error_function(floats x) {
-  x = smaller(splat(3.925f), larger(splat(-3.925f), x));
-  floats y = x * x;
-  floats p = y * 2.03085938e-6f + 2.87492498e-4f;
-  p = p * y + 3.87635455e-3f;
-  p = p * y + 5.30844331e-2f;
-  p = p * y + 1.92973226e-1f;
-  p = p * y + 1.12837899f;
-  floats q = y * 3.80313650e-5f + 1.18975621e-3f;
-  q = q * y + 1.51884090e-2f;
-  q = q * y + 1.15167730e-1f;
-  q = q * y + 5.04349709e-1f;
-  q = q * y + 1.0f;
-  return x * p / q;
-}
-
-// What follows a product, as the rule that calls the kernel says.
-enum { NOTHING, RELU, GELU, GELU_TANH, SILU, RELU6, HARD_SWISH };
-
-INLINE floats activate(const int which, floats x) {
-  switch (which) {
-    case RELU:
-      return larger(splat(0.0f), x);
-    case GELU:
-      return x * 0.5f * (error_function(x * 0.707106781f) + 1.0f);
-    case GELU_TANH:  // (1 + tanh(u)) / 2 is 1 / (1 + e^-2u), which loses nothing where tanh is near -1
-      // Where tanh is -1 even in f64 it is 0, so that its product with an infinite gate is NaN as it is elsewhere.
-      return x / (exponential_up_to(37.0f, x * (x * x * -0.0713548163f - 1.59576912f)) + 1.0f);
-    case SILU:
-      return x / (exponential(-x) + 1.0f);
-    case RELU6:
-      return smaller(splat(6.0f), larger(splat(0.0f), x));
-    case HARD_SWISH:
-      return x * (smaller(splat(6.0f), larger(splat(0.0f), x + 3.0f)) * 0.166666667f);
-    default:
-      return x;
-  }
-}
-
-static __attribute__((noinline, unused)) floats activate_slowly(size_t which, floats x) {
-  switch (which) {
-    case GELU:
-      return activate(GELU, x);
-    case GELU_TANH:
-      return activate(GELU_TANH, x);
-    case SILU:
-      return activate(SILU, x);
-    case HARD_SWISH:
-      return activate(HARD_SWISH, x);
-    default:
-      return x;
-  }
-}
-
-// The same where it is known at run time only, which activation it is.
-INLINE floats activated(size_t which, floats x) {
-  if (which == NOTHING) return x;
-  if (which == RELU6) return activate(RELU6, x);
-  return which == RELU ? activate(RELU, x) : activate_slowly(which, x);
 }
 #endif

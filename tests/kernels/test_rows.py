@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from math import erf
 
 import numpy as np
@@ -22,7 +23,7 @@ def test_softmax(kernel, guarded, n):
     for group in range(2):
         softmax(x, out, ROWS, n, group)
     e = np.exp(x.astype(float) - x.max(1, keepdims=True))
-    np.testing.assert_allclose(out, e / e.sum(1, keepdims=True), rtol=3e-6, atol=1e-12)
+    np.testing.assert_allclose(out, e / e.sum(1, keepdims=True), rtol=1e-6, atol=1e-12)
 
 
 def test_softmax_of_special_values(kernel):
@@ -34,6 +35,17 @@ def test_softmax_of_special_values(kernel):
     np.testing.assert_allclose(out[1], np.where(np.arange(20) == 2, 0, 1 / 19), rtol=1e-6, atol=1e-30)
     np.testing.assert_allclose(out[2], np.arange(20) == 5, atol=1e-30)
     np.testing.assert_allclose(out[3], np.arange(20) == 0, atol=1e-30)
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_log_softmax(kernel, guarded, n):
+    x, out = guarded(rows(n)), guarded(np.full((ROWS, n), np.nan, np.float32))
+    x[1, n // 2] = -np.inf if n > 1 else 0
+    x[2, 0] = np.nan
+    for group in range(2):
+        kernel("rows/softmax.c", "opsplice_log_softmax")(x, out, ROWS, n, group)
+    shifted = x.astype(float) - x.max(1, keepdims=True)
+    np.testing.assert_allclose(out, shifted - np.log(np.exp(shifted).sum(1, keepdims=True)), rtol=2e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("n", LENGTHS)
@@ -54,36 +66,47 @@ def test_norms(kernel, guarded, n):
     np.testing.assert_allclose(out, wide / np.sqrt((wide**2).mean(1, keepdims=True) + 1e-3) * gain, rtol=2e-6)
 
 
+GELU, GELU_TANH, SILU, MISH, SOFTPLUS, ERF, SINE, COSINE = 2, 3, 4, 7, 8, 9, 10, 11
+
+
 @pytest.mark.parametrize("n", [1, 17, 4096, 4100])
 def test_activations(kernel, guarded, n):
     x = guarded(np.linspace(-12, 12, n, dtype=np.float32))
     factor, out = guarded(rows(n)[0]), guarded(np.full(n, np.nan, np.float32))
     wide = x.astype(float)
-    silu = wide / (1 + np.exp(-wide))
     inner = np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)
-    for name, given, wanted in (
-        ("gelu", (x,), wide / 2 * (1 + np.vectorize(erf)(wide / np.sqrt(2)))),
-        ("gelu_tanh", (x,), wide / 2 * (1 + np.tanh(inner))),
-        ("silu", (x, None), silu),
-        ("silu", (x, factor), silu * factor),
-    ):
-        out[...] = np.nan
-        for group in range(-(-n // 4096)):
-            kernel("rows/activation.c", f"opsplice_{name}")(*given, out, n, group)
-        np.testing.assert_allclose(out, wanted, rtol=1e-6, atol=1e-6, err_msg=name)
+    softplus = np.log1p(np.exp(wide))
+    for which, wanted in {
+        GELU: wide / 2 * (1 + np.vectorize(erf)(wide / np.sqrt(2))),
+        GELU_TANH: wide / 2 * (1 + np.tanh(inner)),
+        SILU: wide / (1 + np.exp(-wide)),
+        MISH: wide * np.tanh(softplus),
+        SOFTPLUS: softplus,
+        ERF: np.vectorize(erf)(wide),
+        SINE: np.sin(wide),
+        COSINE: np.cos(wide),
+    }.items():
+        for given in (None, factor):
+            out[...] = np.nan
+            for group in range(-(-n // 4096)):
+                kernel("rows/activation.c", "opsplice_activation")(x, given, ctypes.c_int32(which), out, n, group)
+            scale = np.ones(1) if given is None else given
+            np.testing.assert_allclose(out / scale, wanted, rtol=1e-6, atol=1e-6, err_msg=str(which))
 
 
-def test_silu_of_large_numbers(kernel):
-    x = np.array([-1e30, -200, -88.5, 200, 1e30, np.nan, np.inf], np.float32)
-    out = np.empty_like(x)
-    kernel("rows/activation.c", "opsplice_silu")(x, None, out, len(x), 0)
-    np.testing.assert_allclose(out, [0, 0, 0, 200, 1e30, np.nan, np.inf], atol=1e-30)
-
-
-def test_tanh_gelu_is_zero_where_its_tanh_is_minus_one(kernel):
-    """What it is multiplied by may be infinite: the product is then NaN, as that of the formula is in f64."""
-    x = np.array([-1e30, -20, -8, -5, 3, np.inf, np.nan], np.float32)
-    out = np.empty_like(x)
-    kernel("rows/activation.c", "opsplice_gelu_tanh")(x, out, len(x), 0)
-    assert list(out[:3]) == [0, 0, 0]
-    np.testing.assert_allclose(out[3:], [-2.29e-7, 2.9963627, np.inf, np.nan], rtol=1e-2)
+@pytest.mark.parametrize(
+    ("which", "x", "wanted"),
+    [
+        (SILU, [-1e30, -200, -88.5, 200, 1e30, np.nan, np.inf], [0, 0, -3.24999e-37, 200, 1e30, np.nan, np.inf]),
+        # 0 where its tanh is -1: what it is multiplied by may be infinite, and the product is NaN as it is in f64.
+        (GELU_TANH, [-1e30, -20, -8, 3, np.inf, np.nan], [0, 0, 0, 2.9963627, np.inf, np.nan]),
+        (MISH, [-1e30, -200, 200, np.inf, -np.inf, np.nan], [0, 0, 200, np.inf, np.nan, np.nan]),
+        (SOFTPLUS, [-np.inf, -1e30, -40, 60, 1e30, np.inf, np.nan], [0, 0, 4.248354e-18, 60, 1e30, np.inf, np.nan]),
+    ],
+)
+def test_activations_of_special_values(kernel, which, x, wanted):
+    out = np.full(len(x), 7, np.float32)
+    kernel("rows/activation.c", "opsplice_activation")(
+        np.array(x, np.float32), None, ctypes.c_int32(which), out, len(x), 0
+    )
+    np.testing.assert_allclose(out, wanted, rtol=1e-4)

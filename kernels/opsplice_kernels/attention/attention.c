@@ -14,6 +14,7 @@
 // worker 128 KiB of stack, and this takes 106. Sums that fit the result are taken in it, else in a part of that stack.
 #include "../halves.h"
 #include "../tile.h"
+#include "../vector_math.h"
 
 enum { F32 = 2 };
 enum { SHARE = 84, KEYS = 64, DEPTH = 256, SUMS = SHARE * 64 };

@@ -15,6 +15,7 @@
 //
 // Grid: (p, ceildiv(oh, 16), n); a workgroup does a panel of 32 channels by 16 rows.
 #include "../tile.h"
+#include "../vector_math.h"
 
 enum { HEIGHT = 16, LENGTH = 448, LINE = 16, DEPTH = 64, PLACES = (ROWS + LANES - 1) / LANES * LANES, AHEAD = 8 * PANEL };
 // Of copies: the longest piece of a row with all taps, and floats in all. A kernel has at most 2 * TAPS taps, so that these do.

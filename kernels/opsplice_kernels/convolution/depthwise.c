@@ -9,6 +9,7 @@
 //
 // Grid: (ceildiv(c, 4), n); a workgroup does 4 channels.
 #include "../tile.h"
+#include "../vector_math.h"
 
 enum { CHANNELS = 4, HIGH = 4, SIZES = 7 };
 

@@ -8,6 +8,7 @@
 #include "../halves.h"
 #include "../matrix_tiles.h"
 #include "../tile.h"
+#include "../vector_math.h"
 
 enum { SHARE = 126, DEPTH = 128, AHEAD = 1024, WIDTH = PANEL / LANES };
 

@@ -3,6 +3,7 @@
 //
 // Grid: (ceildiv(n, 32), ceildiv(m, 252)), behind that of batches; a workgroup does a panel of 32 columns by 252 rows.
 #include "../tile.h"
+#include "../vector_math.h"
 
 enum { SHARE = 252, AHEAD = 2048, DEPTH = 128 };
 

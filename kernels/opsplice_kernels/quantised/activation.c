@@ -3,6 +3,7 @@
 //
 // Grid: (ceildiv(m, 32768)).
 #include "../byte_tile.h"
+#include "../vector_math.h"
 
 enum { SHARE = 32768, KINDS = 256 };
 

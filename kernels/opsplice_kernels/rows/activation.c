@@ -1,7 +1,7 @@
-// Activations of each element, and of one factor of a product where there is another.
+// A function of each element, times another factor where there is one. `which` is one of vector_math.h.
 //
 // Grid: (ceildiv(m, 4096)); a workgroup does 4096 elements.
-#include "../vector.h"
+#include "../vector_math.h"
 
 enum { SHARE = 4096, WIDE = 2 };
 
@@ -19,12 +19,10 @@ INLINE void each(const int which, const float *x, const float *factor, float *ou
   }
 }
 
-void opsplice_gelu(const float *x, float *out, size_t m, size_t workgroup_x) { each(GELU, x, 0, out, m, workgroup_x); }
-
-void opsplice_gelu_tanh(const float *x, float *out, size_t m, size_t workgroup_x) {
-  each(GELU_TANH, x, 0, out, m, workgroup_x);
-}
-
-void opsplice_silu(const float *x, const float *factor, float *out, size_t m, size_t workgroup_x) {
-  each(SILU, x, factor, out, m, workgroup_x);
+void opsplice_activation(const float *x, const float *factor, int32_t which, float *out, size_t m, size_t workgroup_x) {
+#define EACH(name) \
+  case name: \
+    each(name, x, factor, out, m, workgroup_x); \
+    break;
+  switch (which) { EACH(GELU) EACH(GELU_TANH) EACH(SILU) EACH(MISH) EACH(SOFTPLUS) EACH(ERF) EACH(SINE) EACH(COSINE) }
 }

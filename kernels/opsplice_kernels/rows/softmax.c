@@ -1,7 +1,7 @@
 // softmax and log-softmax of the rows of x.
 //
 // Grid: (ceildiv(m, 16)); a workgroup does 16 rows.
-#include "../vector.h"
+#include "../vector_math.h"
 
 enum { ROWS = 16, WIDE = 4 };
 
@@ -26,15 +26,12 @@ INLINE float sum_of_exponentials(const float *x, float peak, float *out, size_t 
       if (out) store(out + i + v * LANES, e);
       sums[v] += e;
     }
-  float sum = 0.0f;
   for (; i < n; i += LANES) {
-    size_t count = least(n - i, LANES);
-    floats e = exponential_below(load_up_to(x + i, count, peak) - peak);
-    if (out) store_up_to(out + i, e, count);
+    floats e = exponential_below(load_up_to(x + i, n - i, -__builtin_inff()) - peak);
+    if (out) store_up_to(out + i, e, n - i);
     sums[0] += e;
-    sum -= (float)(LANES - count);  // each lane behind the last is e^0
   }
-  return sum + sum_of_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  return sum_of_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
 void opsplice_softmax(const float *x, float *out, size_t m, size_t n, size_t workgroup_x) {
@@ -45,5 +42,15 @@ void opsplice_softmax(const float *x, float *out, size_t m, size_t n, size_t wor
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) store(to + i, load(to + i) * factor);
     if (i < n) store_some(to + i, load_some(to + i, n - i, 0.0f) * factor, n - i);
+  }
+}
+
+void opsplice_log_softmax(const float *x, float *out, size_t m, size_t n, size_t workgroup_x) {
+  size_t end = least(m, (workgroup_x + 1) * ROWS);
+  for (size_t row = workgroup_x * ROWS; row < end; row++) {
+    const float *from = x + row * n;
+    float peak = largest(from, n), rest = logarithm(splat(sum_of_exponentials(from, peak, 0, n)))[0];
+    for (size_t i = 0; i < n; i += LANES)
+      store_up_to(out + row * n + i, load_up_to(from + i, n - i, 0.0f) - peak - rest, n - i);
   }
 }
