@@ -77,19 +77,27 @@ def _resolve_source(request: ArtifactRequest, target: CpuTarget, store: Store) -
     inputs = source_inputs.read_inputs(source, flags, toolchains.HEADERS)
 
     def built_by(toolchain: toolchains.Toolchain) -> Artifact:
-        def build(output: Path) -> Mapping[str, Any]:
+        made_from = (source.name, inputs.digest, toolchain.identity, "\0".join(request.flags))
+
+        def compiled(output: Path) -> Mapping[str, Any]:
             included = toolchain.compile(source, output, target, form, language, flags)
             source_inputs.check_complete(inputs, included, source)
+            has_types = form == "object" and language != "assembler-with-cpp"
+            return {"signatures": dict(toolchain.types(source, target, language, flags))} if has_types else {}
+
+        def build(output: Path) -> Mapping[str, Any]:
+            # A source may have many kernels, each with its own symbol: it is compiled once.
+            alone = _key(replace(request, form=form, symbols=(), links=()), target, form, "compiled", *made_from)
+            entry = store.get_or_build(alone, _SUFFIX[form], compiled)
+            output.write_bytes(entry.path.read_bytes())
             try:
                 found = _check_product(output, request, target, form)
             except OpspliceError as error:
                 told = f"the compiler was given flags of the clause: {shlex.join(request.flags)}"
                 raise error.noting(told if request.flags else "") from None
-            if form == "object" and language != "assembler-with-cpp":
-                found["signatures"] = dict(toolchain.types(source, target, language, flags))
-            return {"toolchain": toolchain.version(), **found}
+            return {"toolchain": toolchain.version(), **entry.notes, **found}
 
-        key = _key(request, target, form, source.name, inputs.digest, toolchain.identity, "\0".join(request.flags))
+        key = _key(request, target, form, *made_from)
         return _linkable(store.get_or_build(key, _SUFFIX[form], build), form, request, target, store)
 
     return toolchains.build_with_first(target, form, built_by)

@@ -82,6 +82,17 @@ def test_the_second_time_nothing_is_built(kernel, store, cross, counted):
     assert (second.path, second.digest, second.toolchain) == (first.path, first.digest, first.toolchain)
 
 
+@pytest.mark.parametrize("form", ["object", "bitcode"])
+def test_a_source_of_several_kernels_is_compiled_once(kernel, store, cross, counted, form):
+    kernel.write_text(kernel.read_text() + "void *other(void *x) { return x; }\n")
+    first, other = (under(cross, cpu.resolve, ask(kernel, name, form=form), X86, store) for name in ("scale", "other"))
+    assert counted == ["kernel.c"]
+    assert other.built
+    assert other.digest == first.digest
+    if form == "object":
+        assert {"scale", "other"} <= dict(other.signatures).keys()
+
+
 def test_whatever_can_change_the_result_builds_anew(kernel, store, cross, counted):
     under(cross, cpu.resolve, ask(kernel), X86, store)
     under(cross, cpu.resolve, ask(kernel, flags=("-O1",)), X86, store)
