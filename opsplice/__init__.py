@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from opsplice.measuring.timing.benching import Bench as Bench
     from opsplice.measuring.timing.survey_model import Survey as Survey
     from opsplice.measuring.tuning.tuning import Tuning as Tuning
-    from opsplice.pattern_libraries.library_check import Finding as Finding
+    from opsplice.pattern_libraries.finding import Finding as Finding
     from opsplice.pattern_libraries.library_list import LibraryInfo as LibraryInfo
     from opsplice.program import Program as Program
     from opsplice.reports.captured import Capture as Capture
@@ -58,7 +58,7 @@ _HOMES = {
     "Diagnostic": "opsplice.spec_lang.syntax.spec_errors",
     "Explanation": "opsplice.reports.explanation",
     "Exported": "opsplice.compiling.spec_export",
-    "Finding": "opsplice.pattern_libraries.library_check",
+    "Finding": "opsplice.pattern_libraries.finding",
     "Imported": "opsplice.rewrites.transform_dialect.importing.importer",
     "LibraryInfo": "opsplice.pattern_libraries.library_list",
     "OpspliceError": "opsplice.errors",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from opsplice.compiling.spec_sources import PackageOptions, SpecPath, resolve
 
 if TYPE_CHECKING:
-    from opsplice.pattern_libraries.library_check import Finding
+    from opsplice.pattern_libraries.finding import Finding
     from opsplice.pattern_libraries.library_list import LibraryInfo
     from opsplice.rewrites.transform_dialect.importing.importer import Imported
     from opsplice.spec_lang.syntax.spec_errors import Diagnostic

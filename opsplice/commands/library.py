@@ -5,19 +5,17 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from opsplice.commands.shared import isolated
 from opsplice.commands.shared.answer import Answer
 from opsplice.errors import counted
 from opsplice.pattern_libraries import library_list, library_template
-from opsplice.reports.render import colored, style
+from opsplice.pattern_libraries.finding import Finding
+from opsplice.reports.render import Status, colored, style
 from opsplice.spec_lang.loading.libraries import Library
-
-if TYPE_CHECKING:
-    from opsplice.pattern_libraries.library_check import Finding
 
 _MARKS = {"ok": ("ok", "green"), "failed": ("failed", "red"), "skipped": ("--", "yellow")}
 
@@ -56,20 +54,35 @@ def _new(options: argparse.Namespace) -> Answer:
 
 
 def _check(options: argparse.Namespace) -> Answer:
-    work = "opsplice.pattern_libraries.library_check:findings_of"
-    found = [(library, isolated.call(work, library)) for library in library_list.at(options.library)]
-    failed = sum(finding.outcome == "failed" for _, each in found for finding in each)
-    said = [{"library": library.name, **dataclasses.asdict(f)} for library, each in found for f in each]
-    lines = [line for library, each in found for line in _tried(library, each)]
-    lines.append(f"{counted(failed, 'problem')} found" if failed else "nothing wrong found")
-    return Answer({"failed": failed, "findings": said}, lines, code=int(failed > 0))
+    said = [finding for library in library_list.at(options.library) for finding in _found(library, options.json)]
+    failed = sum(finding["outcome"] == "failed" for finding in said)
+    last = f"{counted(failed, 'problem')} found" if failed else "nothing wrong found"
+    return Answer({"failed": failed, "findings": said}, [last], code=int(failed > 0))
 
 
-def _tried(library: Library, findings: Sequence[Finding]) -> Iterator[str]:
-    yield f"{library.name} in {library.folder}"
-    for finding in findings:
-        word, colour = _MARKS[finding.outcome]
-        first, *more = finding.detail.splitlines() or [""]
-        mark = style(f"{word:<6}", colour, colored(sys.stdout))
-        yield f"  {mark}  {finding.step:<7}  {finding.subject}: {first}".removesuffix(": ")
-        yield from (f"            {rest}" for rest in more)
+def _found(library: Library, as_json: bool) -> list[dict[str, Any]]:
+    """What is found of a library, each told at once unless all is to be JSON."""
+    found: list[dict[str, Any]] = []
+
+    def note(event: Any) -> None:
+        if not isinstance(event, Finding):
+            status.show(event)
+            return
+        found.append({"library": library.name, **dataclasses.asdict(event)})
+        if not as_json:
+            status.clear()
+            print("\n".join(_told(event)), flush=True)
+
+    if not as_json:
+        print(f"{library.name} in {library.folder}", flush=True)
+    with Status() as status:
+        isolated.call("opsplice.pattern_libraries.library_check:reported", library, on_progress=note)
+    return found
+
+
+def _told(finding: Finding) -> Iterator[str]:
+    word, colour = _MARKS[finding.outcome]
+    first, *more = finding.detail.splitlines() or [""]
+    mark = style(f"{word:<6}", colour, colored(sys.stdout))
+    yield f"  {mark}  {finding.step:<7}  {finding.subject}: {first}".removesuffix(": ")
+    yield from (f"            {rest}" for rest in more)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -95,16 +95,23 @@ class PackageFolder:
         write_files(folder, self.files, new="name a new folder, or remove this one")
 
 
-def build(source: SpecSource, targets: Sequence[str], artifacts: Artifacts, *, partial: bool = False) -> PackageFolder:
+def build(
+    source: SpecSource,
+    targets: Sequence[str],
+    artifacts: Artifacts,
+    *,
+    partial: bool = False,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> PackageFolder:
     """Build all that a spec and what it imports from its own folder names, for each target that it fits.
 
-    partial: leave out what no compiler here makes, and say so.
+    partial: leave out what no compiler here makes, and say so. on_progress: is told which kernel is built.
     Raises SpecError for errors in the spec, OpspliceError for what cannot be built, for files outside the spec's
     folder, and for a target that nothing is for.
     """
     root = folder_of(source)
     chosen = {target.name: target for target in map(parse_target, targets)}
-    builder = _Builder(root, tuple(chosen.values()), artifacts, partial)
+    builder = _Builder(root, tuple(chosen.values()), artifacts, partial, on_progress)
     for file in own_files(load(source), root):
         builder.add_spec(file)
     return builder.finished(source)
@@ -129,8 +136,16 @@ def parse_target(text: str) -> Target:
 
 
 class _Builder:
-    def __init__(self, root: Path, targets: Sequence[Target], artifacts: Artifacts, partial: bool) -> None:
+    def __init__(
+        self,
+        root: Path,
+        targets: Sequence[Target],
+        artifacts: Artifacts,
+        partial: bool,
+        on_progress: Callable[[str], None],
+    ) -> None:
         self.root = root
+        self.on_progress = on_progress
         self.targets = targets
         self.artifacts = artifacts
         self.partial = partial
@@ -163,6 +178,7 @@ class _Builder:
         """
         ordered = sorted(kernel.artifacts, key=newness, reverse=True)
         texts: dict[tree.ArtifactClause, dict[str, None]] = {clause: {} for clause in ordered}
+        unserved = []
         for target in self.targets:
             served = False
             for clause in _reachable(ordered, target):
@@ -172,7 +188,9 @@ class _Builder:
             if served:
                 self.served.add(target.name)
             else:
-                self.left_out.append(f"kernel {kernel.name} has no code for {target.name}")
+                unserved.append(target.name)
+        if unserved:
+            self.left_out.append(f"kernel {kernel.name} has no code for {', '.join(unserved)}")
         if not any(texts.values()):
             wanted = ", ".join(dict.fromkeys(clause.backend for clause in kernel.artifacts))
             raise OpspliceError(
@@ -195,6 +213,7 @@ class _Builder:
                 self.files[inside(path, self.root, str(clause.span))] = read_file(path)
             own = inside(clause.file, self.root, str(clause.span))
             return one_line.clause_text(replace(clause, path=self._from(clause, own)))
+        self.on_progress(f"building {kernel.name} for {target.name}")
         try:
             artifact = self._artifact(kernel, clause, target)
         except MissingToolError as error:

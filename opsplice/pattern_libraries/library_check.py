@@ -9,10 +9,10 @@ A pattern is tried on itself written out as ops (`rewrites/reference`), or on th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from iree.compiler import ir
@@ -22,7 +22,7 @@ from opsplice.compiling.linting import findings
 from opsplice.compiling.resolution import Artifacts
 from opsplice.compiling.spec_sources import SpecSource
 from opsplice.compiling.splice import Splicer
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, counted
 from opsplice.frontends import ModuleSource
 from opsplice.matchers.explain.failure_words import sentence
 from opsplice.matchers.explain.places import as_known
@@ -32,6 +32,7 @@ from opsplice.matchers.search.matches import Found
 from opsplice.measuring.verifying.tolerance import difference
 from opsplice.measuring.verifying.trials import generated
 from opsplice.packaging import package_folder
+from opsplice.pattern_libraries.finding import Finding
 from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.reports.report import Replacement
 from opsplice.rewrites.reference import example_program
@@ -55,27 +56,17 @@ _FLAGS = ("--iree-input-demote-f64-to-f32=false",)
 # By the size of a float in bytes, how far apart results may be, as a part of the largest one.
 _TOLERANCES = {8: 1e-9, 4: 1e-4, 2: 2e-2, 1: 0.25}
 
-
-@dataclass(frozen=True)
-class Finding:
-    """What one step found of a part, a kernel or a pattern. outcome: `skipped` is what cannot be tried here.
-
-    detail: what was built or how far numbers are apart, or what is wrong, maybe in several lines.
-    """
-
-    step: Literal["format", "lint", "build", "pattern", "numbers"]
-    subject: str
-    outcome: Literal["ok", "failed", "skipped"]
-    detail: str = ""
+Progress = Callable[[Any], None]
 
 
-def findings_of(library: Library) -> list[Finding]:
-    """All that `check` finds."""
-    return list(check(library))
+def reported(report: Progress, library: Library) -> None:
+    """Report all that `check` finds, and what it is at."""
+    for finding in check(library, report):
+        report(finding)
 
 
-def check(library: Library) -> Iterator[Finding]:
-    """Try a library. Raises OpspliceError where it cannot even be read."""
+def check(library: Library, on_progress: Progress = lambda _: None) -> Iterator[Finding]:
+    """Try a library. Raises OpspliceError where it cannot even be read. on_progress: is told what is being done."""
     specs: dict[str, LoadedSpec] = {}
     said: set[str] = set()
     for part in library.parts():
@@ -90,8 +81,8 @@ def check(library: Library) -> Iterator[Finding]:
     for part, spec in specs.items():
         source = SpecSource(f"{library.name}:{part}", library.spec(part), library)
         if source.path not in imported:
-            yield from _built(source, spec)
-            yield from _Trial(source, spec, library, tried).findings()
+            yield from _built(source, spec, on_progress)
+            yield from _Trial(source, spec, library, tried, on_progress).findings()
 
 
 def _text(library: Library, part: str, specs: dict[str, LoadedSpec]) -> Iterator[Finding]:
@@ -117,13 +108,13 @@ def _is_in(path: Path | None, library: Library) -> bool:
 # ---- code -----------------------------------------------------------------------------------------------------------
 
 
-def _built(source: SpecSource, spec: LoadedSpec) -> Iterator[Finding]:
+def _built(source: SpecSource, spec: LoadedSpec, on_progress: Progress) -> Iterator[Finding]:
     kernels = [kernel for kernel in spec.kernels.values() if _is_in(kernel.span.source.path, _library(source))]
     targets = list(dict.fromkeys(name for kernel in kernels for c in kernel.artifacts for name in _targets(c)))
     if not targets:
         return
     try:
-        package = package_folder.build(source, targets, Artifacts(Store()), partial=True)
+        package = package_folder.build(source, targets, Artifacts(Store()), partial=True, on_progress=on_progress)
     except OpspliceError as error:
         yield Finding("build", source.given, "failed", str(error))
         return
@@ -156,8 +147,11 @@ class _Trial:
     tried: those of other specs of the library, by where they stand.
     """
 
-    def __init__(self, source: SpecSource, spec: LoadedSpec, library: Library, tried: set[str]) -> None:
+    def __init__(
+        self, source: SpecSource, spec: LoadedSpec, library: Library, tried: set[str], on_progress: Progress
+    ) -> None:
         self.source = source
+        self.on_progress = on_progress
         here = tuple(rule for rule in spec.rules if all(_runs_here(spec.kernels.get(name)) for name in rule.called))
         self.spec = replace(spec, rules=here)  # a kernel that programs for CPUs cannot do without is an error
         self.elsewhere = {rule.pattern for rule in spec.rules if rule not in here}
@@ -187,6 +181,7 @@ class _Trial:
 
     def _tried(self, model: Any, prefixes: Mapping[str, str], texts: Mapping[str, str]) -> Iterator[Finding]:
         """prefixes: how the functions are called that a pattern is tried on. texts: functions to choose from."""
+        self.on_progress(f"looking for {counted(len(prefixes), 'pattern')} in the examples")
         try:
             found, outcomes = self._found(frontends.load(model))
         except OpspliceError as error:
@@ -235,8 +230,12 @@ class _Trial:
         """Run functions with the kernels and without. chosen: the patterns that these are examples of."""
         subject = ", ".join(chosen.values())
         try:
-            replaced, plain = api.compile(model, [self.source], _FLAGS), api.compile(model, flags=_FLAGS)
+            self.on_progress(f"compiling {counted(len(chosen), 'example')} with kernels")
+            replaced = api.compile(model, [self.source], _FLAGS)
+            self.on_progress(f"compiling {counted(len(chosen), 'example')} without")
+            plain = api.compile(model, flags=_FLAGS)
             for name, function in plain.functions.items():
+                self.on_progress(f"running @{name}")
                 inputs = generated(function)
                 yield _judged(chosen.get(name, subject), replaced.run(name, *inputs), plain.run(name, *inputs))
         except OpspliceError as error:

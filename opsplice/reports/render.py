@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
@@ -20,6 +21,8 @@ _MOST_RULES = 8
 _FLAGS = re.compile(r"(, shown)? with --verbose|\s+\(--verbose[^)]*\)")
 # A size of 1 among those of a match.
 _OF_ONE = re.compile(r"\b\w+ = 1, |, \w+ = 1(?=\))")
+# How long nothing is said where a line cannot be rewritten.
+_QUIET_SECONDS = 30.0
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -227,11 +230,12 @@ def _misses(nearest: Iterable[Miss]) -> list[str]:
 
 
 class Status:
-    """A line on stderr that says what is being done; nothing when stderr is not a terminal."""
+    """A line on stderr that says what is being done: rewritten in a terminal, elsewhere a new one every half minute."""
 
     def __init__(self) -> None:
         self._live = sys.stderr.isatty()
         self._shown = False
+        self._due = time.monotonic() + _QUIET_SECONDS
 
     def __enter__(self) -> Status:
         return self
@@ -240,7 +244,15 @@ class Status:
         if self._live:
             print(f"\r\033[K\033[2m{event}\033[0m", end="", file=sys.stderr, flush=True)
             self._shown = True
+        elif time.monotonic() > self._due:
+            print(f"... {event}", file=sys.stderr, flush=True)
+            self._due = time.monotonic() + _QUIET_SECONDS
 
-    def __exit__(self, *_exception: object) -> None:
+    def clear(self) -> None:
+        """Make room for other lines."""
         if self._shown:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
+            self._shown = False
+
+    def __exit__(self, *_exception: object) -> None:
+        self.clear()

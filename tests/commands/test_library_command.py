@@ -17,7 +17,8 @@ import opsplice
 from opsplice.cli import main
 from opsplice.errors import OpspliceError
 from opsplice.pattern_libraries import library_check, library_list
-from opsplice.pattern_libraries.library_check import Finding
+from opsplice.pattern_libraries.finding import Finding
+from opsplice.reports import render
 from opsplice.targets.artifacts import arch as archs
 from tests.packages import install
 
@@ -44,8 +45,13 @@ def test_a_new_library_passes_its_check(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     assert main(["library", "new", "acme_kernels"]) == 0
     assert "wrote acme_kernels/src/acme_kernels/specs/acme_kernels.splice\n" in capsys.readouterr().out
+    monkeypatch.setattr(render, "_QUIET_SECONDS", -1.0)
     assert main(["library", "check", "acme_kernels", "--json"]) == 0
-    findings = tuple(Finding(f["step"], f["subject"], f["outcome"], f["detail"]) for f in _said(capsys)["findings"])
+    said = capsys.readouterr()
+    assert {"... building soft_sign_rows for x86_64", "... compiling 1 example with kernels"} <= {*said.err.split("\n")}
+    findings = tuple(
+        Finding(f["step"], f["subject"], f["outcome"], f["detail"]) for f in json.loads(said.out)["findings"]
+    )
     assert outcomes(findings) == {
         ("format", "acme_kernels.splice"): "ok",
         ("lint", "acme_kernels.splice"): "ok",
@@ -83,10 +89,6 @@ def test_a_wheel_of_a_library_with_kernels_that_were_built_before(
     tests = runpy.run_path(str(project / "tests/test_acme_built.py"))
     for test in ("test_soft_sign", "test_the_library"):  # they find the library by its name
         tests[test]()
-
-
-def _said(capsys: pytest.CaptureFixture[str]) -> dict:
-    return json.loads(capsys.readouterr().out)
 
 
 MIXED = """import "opsplice:nn"

@@ -6,6 +6,7 @@ import argparse
 import gc
 import shlex
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -22,16 +23,20 @@ def call(
     *args: Any,
     crashed: str = "IREE's compiler crashed",
     hint: str = "try a part of the spec alone",
+    on_progress: Callable[[Any], None] | None = None,
     **keywords: Any,
 ) -> Any:
     """What a function gives, in a child process. work: `package.module:function`; the values pickle.
 
-    crashed, hint: what to say when the process ends: the compiler or the runtime crashed.
+    crashed, hint: what to say when the process ends: the compiler or the runtime crashed. on_progress: is given what
+    the function reports, which then takes a callback for that before the other values.
     Raises what the function raises, and OpspliceError for a crash.
     """
     from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
 
     try:
+        if on_progress is not None:
+            return call_isolated(_work, (work, args), on_progress=on_progress, method=method())
         return call_isolated(_quiet, (work, args, keywords), method=method())
     except ChildCrashError as crash:
         first = "\n".join(line[:200] for line in crash.output.splitlines()[:12])
