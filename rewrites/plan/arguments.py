@@ -21,6 +21,7 @@ from opsplice.rewrites.approaches import c_function_shim
 from opsplice.rewrites.memory import strides
 from opsplice.rewrites.plan import known_sizes
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar, SumSize, Written, Zeros
+from opsplice.spec_lang.checking.computed_arguments import pattern_of
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary
 
@@ -170,19 +171,27 @@ class Signature:
                 self._bind_type(parameter.type, binding.element, arg.name)
 
     def _bind_buffer(self, kind: tree.TensorType, arg: tree.Argument) -> None:
+        if lacking := self._lacking(arg):
+            if not kind.optional:
+                name = self.kernel.name
+                raise LeaveError(f"it has no {lacking}, and kernel {name}'s buffer is not `optional`")
+            return
         if isinstance(arg, (tree.Computed, tree.Launch)):
             made = self.made[arg] = self._written(arg) if isinstance(arg, tree.Computed) else self.launch(arg)
             tensor = made if isinstance(made, Written) else made.outputs[0]
             self._bind_dims(kind, tensor.element, tensor.sizes, f"`{arg.span.written}`")
             return
         assert isinstance(arg, tree.Name), "the checker passes only tensors to buffers"
-        binding = self.match.inputs.get(arg.name)
-        if binding is None:
-            if not kind.optional:
-                name = self.kernel.name
-                raise LeaveError(f"it has no {arg.name}, and kernel {name}'s buffer is not `optional`")
-            return
-        self._bind_dims(kind, binding.element, self.match.shapes[arg.name], arg.name)
+        self._bind_dims(kind, self.match.inputs[arg.name].element, self.match.shapes[arg.name], arg.name)
+
+    def _lacking(self, arg: tree.Argument) -> str | None:
+        """A tensor that a buffer's argument is, or is computed from, and that the match has not."""
+        if isinstance(arg, tree.Computed):
+            parameters = pattern_of(self.match.pattern, arg).parameters
+            names = [p.name for p in parameters if isinstance(p.type, tree.TensorType)]
+        else:
+            names = [arg.name] if isinstance(arg, tree.Name) else []
+        return next((name for name in names if name not in self.match.inputs), None)
 
     def _written(self, arg: tree.Computed) -> Written:
         """The ops for what the rule computes."""
@@ -223,6 +232,8 @@ class Signature:
             raise LeaveError(f"kernel {self.kernel.name} takes {wanted}, and {what} is {element}")
 
     def _argument(self, parameter: tree.Parameter, arg: tree.Argument) -> Buffer | Scalar:
+        if isinstance(parameter.type, tree.TensorType) and self._lacking(arg):
+            return self._absent(parameter.name, parameter.type)
         if isinstance(arg, (tree.Computed, tree.Launch)):
             assert isinstance(parameter.type, tree.TensorType), "the checker wants a buffer for what is computed"
             element = self.types.get(parameter.type.element.name, parameter.type.element.name)
@@ -230,9 +241,7 @@ class Signature:
             return Buffer(parameter.name, self.made[arg], element, dims, layout)
         if isinstance(parameter.type, tree.TensorType):
             assert isinstance(arg, tree.Name)
-            binding = self.match.inputs.get(arg.name)
-            if binding is None:
-                return self._absent(parameter.name, parameter.type)
+            binding = self.match.inputs[arg.name]
             layout = self._dense(parameter.type)
             copy = binding.places[0][1] if binding.places and parameter.type.copied else None
             if binding.places and layout is None and copy is None:

@@ -116,7 +116,8 @@ def _check_when(rule: tree.Rule, patterns: Collection[str], report: Report) -> N
 class _Calls:
     """The calls of kernels of one rule: the one that takes the place of its pattern, and those among the arguments.
 
-    dims: the numbers of the pattern by name; used: the parameters that every match binds.
+    dims: the numbers of the pattern by name; used: the parameters that every match binds. A buffer may also be given
+    a tensor that only some matches bind, or what is computed from it.
     """
 
     pattern: tree.Pattern
@@ -132,7 +133,6 @@ class _Calls:
             return None
         binding = Binding(kernel.type_variables, self.pattern.type_variables, exact=True)
         parameters = {p.name: p for p in self.pattern.parameters}
-        read = {e.name for e in expressions(self.pattern) if isinstance(e, tree.Name)}
         fits = True
         for arg, parameter in zip(rule.args, kernel.parameters, strict=True):
             if isinstance(arg, (tree.Computed, tree.Launch)):
@@ -142,12 +142,16 @@ class _Calls:
                     continue
                 reason = _misfit_computed(made, parameter, binding, kernel.is_scalar)
             else:
-                known = self.used if isinstance(parameter.type, ScalarType) else read
+                known = self.used if isinstance(parameter.type, ScalarType) else self._read()
                 reason = _misfit(arg, parameter, parameters, self.dims, known, binding, kernel.is_scalar)
             if reason is not None:
                 self.report(error(arg.span, *reason, notes=[(parameter.span, "the kernel's parameter is here")]))
                 fits = False
         return binding if fits else None
+
+    def _read(self) -> set[str]:
+        """The parameters that some match binds."""
+        return {e.name for e in expressions(self.pattern) if isinstance(e, tree.Name)}
 
     def _launched(self, rule: tree.Rule, arg: tree.Launch) -> Type | None:
         """The type of what a kernel makes for another one; None where it cannot, which is reported."""
@@ -184,7 +188,9 @@ class _Calls:
                 found.append(error(part.span, "an argument is computed in one way", advice))
         check_constants(made, {d.name: d for p in made.parameters for d in p.type.dims if d.name}, found.append)
         _, (kind,) = infer(made, self.signatures, found.append)
-        if missing := [p.name for p in made.parameters if p.name not in self.used]:
+        read = self._read()
+        known = [self.used if isinstance(p.type, ScalarType) else read for p in made.parameters]
+        if missing := [p.name for p, names in zip(made.parameters, known, strict=True) if p.name not in names]:
             found.append(error(arg.span, f"not every match says what {missing[0]} is"))
         if rule.phase in scalar_kernels.FORMED_PHASES:
             advice = f"{rule.phase} is too late: dispatches are formed"

@@ -28,8 +28,9 @@ def spec(folder: Path, change: tuple[str, str] = ("", "")) -> Path:
     shutil.copytree(KERNELS, folder, dirs_exist_ok=True)
     for file in (folder / "gpu").glob("*.cu*"):
         file.write_text(file.read_text().replace(*change))
-    imported = folder / "quantised.splice"  # for its patterns: its kernels have no code for CUDA
-    imported.write_text(_RULE.sub("", imported.read_text()))
+    for name in ("quantised.splice", "weight_only.splice"):  # for patterns: their kernels have no code for CUDA
+        imported = folder / name
+        imported.write_text(_RULE.sub("", imported.read_text()))
     emulated: dict[str, str] = {}
 
     def replaced(kernel: re.Match[str]) -> str:

@@ -142,6 +142,7 @@ MODELS = {
         {"attention_rows": 1, "layernorm_rows": 2, "activation_all": 1, "quantise_bytes": 4, "byte_linear": 6},
     ),
     "four bits": (lambda: onnx_models.nibble_linear(3, 96, 40), {"nibble_linear": 1}),
+    "eight bits": (lambda: onnx_models.nibble_linear(3, 96, 40, bits=8), {"byte_blocks": 1}),
     "signed bytes": (signed_bytes, {"byte_linear": 2}),
     "normed": (onnx_models.normed_convs, {"convolution_packed": 1, "depthwise_rows": 1}),
     "normed by inputs": (
@@ -160,12 +161,13 @@ MODELS = {
 
 
 class MatMulNBits(OpRun):
-    """onnxruntime's operator, for blocks of 32 without zero points."""
+    """onnxruntime's operator, for blocks of 32 numbers of four or eight bits without zero points."""
 
     op_domain = "com.microsoft"
 
-    def _run(self, x, w, scales, **_form):
-        numbers = np.stack([w & 15, w >> 4], axis=-1).reshape(*w.shape[:2], -1) - 8.0
+    def _run(self, x, w, scales, bits=None, **_form):
+        halves = np.stack([w & 15, w >> 4], axis=-1).reshape(*w.shape[:2], -1)
+        numbers = halves - 8.0 if bits == 4 else w - 128.0
         weight = (numbers * scales.reshape(*w.shape[:2], 1)).reshape(w.shape[0], -1)
         return ((x @ weight.T[: x.shape[-1]]).astype(np.float32),)
 
@@ -175,10 +177,12 @@ def test_numbers(name, tmp_path):
     compared(*MODELS[name], SPEC, [CPU], tmp_path)
 
 
-@pytest.mark.parametrize("name", ["int8", "signed bytes"])
-def test_bytes_by_kernels_for_cuda(name, tmp_path):
-    make, wanted = MODELS[name]
-    compared(make, {"byte_row": wanted["byte_linear"]}, emulated_cuda.spec(tmp_path), [], tmp_path)
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("int8", {"byte_row": 1}), ("signed bytes", {"byte_row": 2}), ("four bits", {"nibble_row": 1})]
+)
+def test_few_bits_by_kernels_for_cuda(name, wanted, tmp_path):
+    make, _ = MODELS[name]
+    compared(make, wanted, emulated_cuda.spec(tmp_path), [], tmp_path)
 
 
 def compared(make, wanted, spec, flags, folder):
@@ -196,5 +200,5 @@ def compared(make, wanted, spec, flags, folder):
 
 def test_bytes_are_no_numbers_of_four_bits(tmp_path):
     (tmp_path / "model.onnx").write_bytes(onnx_models.nibble_linear(3, 64, 40, bits=8).proto.SerializeToString())
-    report = opsplice.match(tmp_path / "model.onnx", [SPEC.with_name("quantised.splice")])
-    assert (report.replacements, report.kept) == ((), ())
+    report = opsplice.match(tmp_path / "model.onnx", [SPEC.with_name("weight_only.splice")])
+    assert [each.kernel for each in report.replacements if not each.lost] == ["byte_blocks"]

@@ -232,13 +232,40 @@ def test_nibble_linear(kernel, guarded, m, blocks, block, n):
     scale, bias = random.random((n, blocks), np.float32), guarded(random.random(n, np.float32))
     words, scales, zeros = guarded(packed_nibbles(w)), guarded(panelled(scale)), guarded(panelled(zero))
     out = guarded(np.empty((m, n), np.float32))
-    for name, given, start, middle in (("", (None,), 0, 8), ("_from_zero", (zeros, bias), bias, zero[..., None])):
+    for given, start, middle in (((None, None), 0, 8), ((zeros, bias), bias, zero[..., None])):
         weight = (w.astype(np.float64) - middle) * scale[..., None]
         out[...] = np.nan
         for place in np.ndindex(len(words), -(-m // 252)):
-            kernel("quantised/nibbles.c", f"opsplice_nibble_linear{name}")(
+            kernel("quantised/weight_only.c", "opsplice_nibble_linear")(
                 *(x, words, scales, *given, out, m, blocks, block, len(words), block // 8, n, *place)
             )
+        wanted = x.astype(np.float64) @ weight.reshape(n, -1).T + start
+        np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize(
+    ("m", "blocks", "block", "n"), [(1, 1, 8, 1), (1, 3, 32, 33), (2, 3, 24, 70), (255, 1, 264, 40)]
+)
+def test_weights_of_bytes(kernel, guarded, m, blocks, block, n):
+    """In blocks with zero points; and with one scale for a column."""
+    random = np.random.default_rng(0)
+    x = guarded(random.standard_normal((m, blocks * block), np.float32))
+    w, zero = random.integers(-128, 128, (n, blocks, block)).astype(np.int8), random.integers(-128, 128, (n, blocks))
+    scale, bias = random.random((n, blocks), np.float32), guarded(random.random(n, np.float32))
+    panels = -(-n // 32)
+    wide = np.zeros((panels * 32, blocks * block), np.int8)
+    wide[:n] = w.reshape(n, -1)
+    words = guarded(wide.reshape(panels, 32, -1).transpose(0, 2, 1).copy())
+    scales, zeros = guarded(panelled(scale)), guarded(panelled(zero.astype(np.int8)))
+    sizes = {"blocks": (m, blocks, block, panels, n), "columns": (m, block, panels, n)}
+    cases = [("blocks", (zeros, bias), bias, zero[..., None]), ("blocks", (None, None), 0, 0)]
+    for name, given, start, middle in [*cases, ("columns", (bias,), bias, 0)][: 3 if blocks == 1 else 2]:
+        out = guarded(np.full((m, n), np.nan, np.float32))
+        for place in np.ndindex(panels, -(-m // 252)):
+            kernel("quantised/weight_only.c", f"opsplice_byte_{name}")(
+                *(x, words, scales, *given, out, *sizes[name], *place)
+            )
+        weight = (w.astype(np.float64) - middle) * scale[..., None]
         wanted = x.astype(np.float64) @ weight.reshape(n, -1).T + start
         np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max())
 
@@ -250,7 +277,7 @@ def test_nibble_linear_keeps_what_is_not_finite(kernel, m):
     x[:, 3] = np.inf
     w = np.full((3, 1, 8), 5, np.uint8)
     zero, scale = np.array([[5], [4], [6]], np.int8), np.ones((3, 1), np.float32)
-    kernel("quantised/nibbles.c", "opsplice_nibble_linear_from_zero")(
+    kernel("quantised/weight_only.c", "opsplice_nibble_linear")(
         *(x, packed_nibbles(w), panelled(scale), panelled(zero), None, out, m, 1, 8, 1, 1, 3, 0, 0)
     )
     np.testing.assert_array_equal(out, [[np.nan, np.inf, -np.inf]] * m)

@@ -43,8 +43,8 @@ class Gptq(torch.nn.Module):
 def test_weights_of_four_bits_in_words():
     torch.manual_seed(0)
     layer, x = Gptq(96, 40, 32).eval(), torch.randn(1, 3, 96)
-    program = opsplice.torch.export(layer, (x,), specs=[KERNELS / "quantised.splice"], flags=[CPU])
-    assert [each.kernel for each in program.report.replacements] == ["nibble_linear_from_zero"], program.report
+    program = opsplice.torch.export(layer, (x,), specs=[KERNELS / "weight_only.splice"], flags=[CPU])
+    assert [each.kernel for each in program.report.replacements] == ["nibble_linear"], program.report
     with torch.no_grad():
         wanted = layer(x).numpy()
     np.testing.assert_allclose(np.asarray(program.run("main", x.numpy())), wanted, rtol=1e-4, atol=1e-4)
@@ -149,3 +149,33 @@ def test_scales_that_are_found_when_the_program_runs():
     with torch.no_grad():
         wanted = layer(x).numpy()
     np.testing.assert_allclose(np.asarray(program.run("main", x.numpy())), wanted, rtol=1e-5, atol=1e-5)
+
+
+class Bytes(torch.nn.Module):
+    """Weights of bytes: in blocks with zero points, and with a scale for a column of the weights or of the sums."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name, shape in (("blocks", (40, 3, 32)), ("zeros", (40, 3, 1)), ("first", (72, 40)), ("last", (24, 72))):
+            self.register_buffer(name, torch.randint(-128, 128, shape, dtype=torch.int8))
+        for name, shape in (("block_scales", (40, 3, 1)), ("first_scales", 72), ("last_scales", 24), ("bias", 40)):
+            self.register_buffer(name, torch.rand(shape) * 0.01)
+
+    def forward(self, x):
+        blocks = (self.blocks.float() - self.zeros.float()) * self.block_scales
+        x = torch.relu(torch.nn.functional.linear(x, blocks.reshape(40, 96), self.bias))
+        x = torch.relu(torch.mm(x, self.first.t().to(x.dtype)) * self.first_scales)
+        return x @ (self.last.float() * self.last_scales[:, None]).t()
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_weights_of_bytes(rows):
+    """As torchao writes them: integers of four bits are bytes, too."""
+    torch.manual_seed(0)
+    layer, x = Bytes().eval(), torch.randn(rows, 96)
+    program = opsplice.torch.export(layer, (x,), specs=["opsplice_kernels"], flags=[CPU])
+    used = [each.kernel for each in program.report.replacements if not each.lost]
+    assert used == ["byte_blocks", "byte_columns", "byte_columns"], program.report
+    with torch.no_grad():
+        wanted = layer.double()(x.double()).numpy()
+    np.testing.assert_allclose(np.asarray(program.run("main", x.numpy())), wanted, rtol=1e-5, atol=1e-4)

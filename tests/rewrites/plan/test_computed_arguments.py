@@ -528,3 +528,49 @@ def test_parameters_are_packed_once_when_the_program_is_loaded(tmp_path):
     np.testing.assert_allclose(program.run("main", x, b), wanted, rtol=1e-4, atol=1e-4)
     weights[:] = 0  # what was loaded is packed: the program looks at it no more
     np.testing.assert_allclose(program.run("main", x, b), wanted, rtol=1e-4, atol=1e-4)
+
+
+PARTIAL = """
+kernel shifted(x: f32[n], shift: f32[n] optional) -> f32[n] { cpu "shifted.c" }
+kernel always(x: f32[n], shift: f32[n]) -> f32[n] { cpu "shifted.c" }
+pattern p(x: tensor<n x f32>, shift: tensor<n x i32>) {
+  e = exp(x)
+  negf(e) | addf(negf(e), sitofp(shift) : f32)
+}
+pattern q(x: tensor<n x f32>, shift: tensor<n x i32>) {
+  e = exp2(x)
+  negf(e) | addf(negf(e), sitofp(shift) : f32)
+}
+replace p with shifted(x, negf(sitofp(shift) : f32))
+replace q with always(x, negf(sitofp(shift) : f32)) otherwise keep
+"""
+PARTIAL_CODE = """
+#include <stddef.h>
+void shifted(const float *x, const float *shift, float *out, size_t n) {
+  for (size_t i = 0; i < n; ++i) out[i] = x[i] - (shift ? shift[i] : 100);
+}
+"""
+
+
+def _shifted(name: str, op: str, shifts: bool) -> str:
+    given, sum_ = ", %shift: tensor<4xi32>", "%2 = arith.sitofp %shift : tensor<4xi32> to tensor<4xf32>"
+    added = f"{sum_}\n  %3 = arith.addf %1, %2 : tensor<4xf32>\n  return %3" if shifts else "return %1"
+    return f"""func.func @{name}(%x: tensor<4xf32>{given if shifts else ""}) -> tensor<4xf32> {{
+  %0 = math.{op} %x : tensor<4xf32>
+  %1 = arith.negf %0 : tensor<4xf32>
+  {added} : tensor<4xf32>
+}}
+"""
+
+
+def test_nothing_is_computed_from_what_a_match_lacks(tmp_path):
+    """The kernel gets null where its buffer is optional; else the rule does not take the match."""
+    path = write_spec(tmp_path, PARTIAL, {"shifted.c": PARTIAL_CODE})
+    program = "".join([_shifted("has", "exp", True), _shifted("lacks", "exp", False), _shifted("needs", "exp2", False)])
+    compiled = opsplice.compile(program, [path])
+    x, shift = np.arange(4, dtype=np.float32), np.array([3, -1, 0, 7], np.int32)
+    np.testing.assert_array_equal(compiled.run("has", x, shift), x + shift)
+    np.testing.assert_array_equal(compiled.run("lacks", x), x - 100)
+    np.testing.assert_allclose(compiled.run("needs", x), -(2**x), rtol=1e-6)
+    (kept,) = compiled.report.kept
+    assert kept.reason == "it has no shift, and kernel always's buffer is not `optional`"
