@@ -2,8 +2,8 @@
 
 Each graph has an outline: its ops down to some depth, without indices, types, sizes or names. Equal outlines are one
 object, and what a term was found to fit is kept for a place, so that what graphs share is looked at once. Of several
-alternatives only those are tried that the op of a term may be. An outline is only looked at where the one a level less
-deep fits. What passes may still fail; what is stopped could not have held.
+alternatives only those are tried that the op of a term may be. A deep outline is only looked at where the shallow one
+fits. What passes may still fail; what is stopped could not have held.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import shape_of
-from opsplice.matchers.patterns.nodes import Accumulated, Choice, Graph, Named, Node, Number, Setting
+from opsplice.matchers.patterns.nodes import Accumulated, Choice, Graph, Input, Named, Node, Number, Setting
 from opsplice.matchers.terms import chains, constants
 from opsplice.matchers.terms.canonical import COMPARISONS, READ_AS, WIDTHS
 from opsplice.matchers.terms.scalar_folding import FOLDED
-from opsplice.matchers.terms.terms import Apply, Constant, Reduce, Started, Term
+from opsplice.matchers.terms.terms import Access, Apply, Constant, Reduce, Started, Term
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 _DEEPEST = 4
 _REDUCTIONS = ("reduce", "window", "accumulated")
 # The names under which terms that are no ops are looked up.
-_NUMBER, _REDUCED = "a number", "a reduction by "
+_NUMBER, _VALUE, _REDUCED = "a number", "a value", "a reduction by "
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +35,10 @@ class _Outline:
     """A part of a graph: its op, and the outlines below it down to some depth, None at the deepest.
 
     kind: "apply", "chain", "reduce", "window" (a reduction that a program may do without), "accumulated" (one that may
-    start from anything), "constant", "choice" (of those in `below`) or "anything". what: the op or the combiner; of a
-    constant its value, or the lowest and (in `below`) the highest one. casts: whether casts are looked through.
-    written: of a chain, which op each of its two sides is as they are written. by_name: see `able`.
+    start from anything), "constant", "choice" (of those in `below`), "tensor" (any that is a value) or "anything".
+    what: the op or the combiner; of a constant its value, or the lowest and (in `below`) the highest one. casts:
+    whether casts are looked through. written: of a chain, which op each of its two sides is as they are written. loops:
+    how many loops a reduction may have, None for any number. by_name: see `able`.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class _Outline:
     below: Any
     casts: bool
     written: tuple[_Outline, ...] | None = None
+    loops: int | None = None
     by_name: dict[str, tuple[_Outline, ...]] = field(default_factory=dict)
 
     @property
@@ -59,6 +61,8 @@ class _Outline:
 
     def may_be(self, name: str) -> bool:
         """Whether a term of an op or another name may fit, for that name alone."""
+        if self.kind == "tensor":
+            return name == _VALUE
         if self.kind == "constant":
             return name == _NUMBER or name in FOLDED
         if self.kind in _REDUCTIONS:
@@ -120,11 +124,11 @@ class _Level:
         self.graphs: list[tuple[int, Graph]] = []
         rest = []
         for outlines, position in graphs:
-            if depth >= _DEEPEST or outlines.at(depth) is outlines.at(depth + 1):
+            if depth == _DEEPEST or outlines.at(depth) is outlines.at(_DEEPEST):
                 self.graphs.append((position, outlines.graph))
             else:
                 rest.append((outlines, position))
-        self.deeper = _level(rest, depth + 1)
+        self.deeper = _level(rest, _DEEPEST) if rest else {}
 
     def all(self) -> Iterator[tuple[int, Graph]]:
         yield from self.graphs
@@ -148,6 +152,7 @@ class _Outlines:
     def __init__(self, graph: Graph, known: dict[Any, _Outline]) -> None:
         self.graph = graph
         self._casts = "cast" in graph.through
+        self._tensors = {p.name for p in graph.pattern.parameters if isinstance(p.type, tree.TensorType)}
         self._known = known
         self._of_node: dict[tuple[int, int], _Outline] = {}
 
@@ -157,8 +162,15 @@ class _Outlines:
         root = self.graph.results[0].node
         return self._of(root, depth) if depth > 1 else self._inexact(self._of(root, depth))
 
-    def _outline(self, kind: str, what: Any, below: Any, written: tuple[_Outline, ...] | None = None) -> _Outline:
-        key = (kind, what, below, self._casts, written)
+    def _outline(
+        self,
+        kind: str,
+        what: Any,
+        below: Any,
+        written: tuple[_Outline, ...] | None = None,
+        loops: int | None = None,
+    ) -> _Outline:
+        key = (kind, what, below, self._casts, written, loops)
         if key not in self._known:
             self._known[key] = _Outline(*key)
         return self._known[key]
@@ -182,10 +194,12 @@ class _Outlines:
             return self._outline("chain", node.op, below, tuple(self._of(arg, 0) for arg in node.args))
         if type(node) is Reduce:
             kind = "window" if any(label.windowed for label in node.loops) else "reduce"
-            return self._outline(kind, node.combiner, (self._of(node.body, depth - 1),) if depth else None)
+            loops = None if any(label.pack for label in node.loops) else len(node.loops)
+            below = (self._of(node.body, depth - 1),) if depth else None
+            return self._outline(kind, node.combiner, below, loops=loops)
         if isinstance(node, Accumulated):
             made = self._of(node.node, depth)
-            return self._outline("accumulated", made.what, made.below)
+            return self._outline("accumulated", made.what, made.below, loops=made.loops)
         if isinstance(node, (Named, Setting)):
             return self._of(node.node, depth)
         if isinstance(node, Choice):
@@ -196,6 +210,8 @@ class _Outlines:
             if isinstance(node.high, tree.Literal):
                 return self._outline("constant", node.low.value, node.high.value)
             return self._outline("constant", -math.inf, math.inf)
+        if isinstance(node, Input) and node.name in self._tensors:
+            return self._outline("tensor", "", None)
         return self._anything()
 
     def _choice(self, options: Sequence[_Outline]) -> _Outline:
@@ -204,11 +220,13 @@ class _Outlines:
         return self._outline("choice", "", tuple(dict.fromkeys(each for option in options for each in option.options)))
 
     def _inexact(self, outline: _Outline) -> _Outline:
-        """An outline of depth one, with constants of any value."""
+        """An outline of depth one, with constants of any value, tensors that are no values and any number of loops."""
         if outline.kind == "constant":
             return self._outline("constant", -math.inf, math.inf)
+        if outline.kind == "tensor":
+            return self._anything()
         if outline.below is None:
-            return outline
+            return self._outline(outline.kind, outline.what, None, outline.written)
         below = tuple(map(self._inexact, outline.below))
         return (
             self._choice(below)
@@ -254,6 +272,8 @@ class _Fits:
         """Whether each of the ops fits that a term may be seen as: its own, behind casts and behind what leaves it."""
         source: Term | None = term
         while source is not None:
+            if isinstance(source, Access) and outline.able(_VALUE):
+                yield True
             found = self._views.resolve(source)
             for option in outline.able(_name(found)):
                 yield self._fits_op(option, found)
@@ -280,7 +300,8 @@ class _Fits:
 
     def _fits_reduction(self, outline: _Outline, found: Any) -> bool:
         if isinstance(found, Reduce):
-            return found.combiner == outline.what and self._fits_body(outline, found.body)
+            too_many = outline.loops is not None and len(found.loops) > outline.loops
+            return found.combiner == outline.what and not too_many and self._fits_body(outline, found.body)
         if outline.kind == "reduce" or not isinstance(found, Apply) or found.op != outline.what:
             return False
         if isinstance(found, Started):

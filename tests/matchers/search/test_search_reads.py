@@ -97,3 +97,32 @@ def test_no_dims_of_convolutions_are_one(session):
         "pattern p(x: tensor<b x m x k x f32>, y: tensor<b x k x n x f32>) { contract[b m k, b k n -> b m n](x, y) }"
     )
     assert Sieve((row, product)).sort(Views(), made) == ([product], [row])
+
+
+def test_sums_over_more_dims_and_inputs_inside_of_bodies_are_not_searched_for(session):
+    module = ir.Module.parse(
+        """func.func @f(%x: tensor<4x3x2xf32>) -> tensor<4xf32> {
+          %z = arith.constant dense<0.0> : tensor<4xf32>
+          %s = linalg.reduce ins(%x : tensor<4x3x2xf32>) outs(%z : tensor<4xf32>) dimensions = [1, 2]
+            (%a: f32, %b: f32) { %c = arith.addf %a, %b : f32  linalg.yield %c : f32 }
+          %e = tensor.empty() : tensor<4xf32>
+          %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+              iterator_types = ["parallel"]} ins(%s : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+          ^bb0(%a: f32, %o: f32):
+            %t = math.tanh %a : f32
+            %n = arith.negf %t : f32
+            %p = math.exp %n : f32
+            linalg.yield %p : f32
+          } -> tensor<4xf32>
+          return %r : tensor<4xf32> }""",
+        context=session.context,
+    )
+    made = list(module.body.operations[0].regions[0].blocks[0].operations)[3].results[0]
+    texts = (
+        "x: tensor<m x n x f32>) { exp(negf(tanh(reduce addf[m n -> m](x)))) }",
+        "x: tensor<m x n x k x f32>) { exp(negf(tanh(reduce addf[m n k -> m](x)))) }",
+        "x: tensor<m x f32>) { exp(negf(x)) }",
+        "x: tensor<m x f32>) { exp(negf(tanh(x))) }",
+    )
+    one_dim, two_dims, inside, value = (graph_of(f"pattern p({text}") for text in texts)
+    assert Sieve((one_dim, two_dims, inside, value)).sort(Views(), made) == ([two_dims, value], [one_dim, inside])
