@@ -130,6 +130,16 @@ INLINE int any_lane(ints mask) {
 #endif
 }
 
+// The upper half of a vector.
+INLINE void store_upper(float *to, floats value) {
+#if LANES == 16
+  typedef float half_anywhere __attribute__((vector_size(32), aligned(4), may_alias));
+  *(half_anywhere *)to = __builtin_shufflevector(value, value, 8, 9, 10, 11, 12, 13, 14, 15);
+#else
+  UNROLL for (int i = 0; i < LANES / 2; i++) to[i] = value[LANES / 2 + i];
+#endif
+}
+
 // Every other lane of two vectors in a row, from the first or the second on.
 INLINE floats every_other(floats a, floats b, const int is_odd) {
 #if LANES == 16

@@ -14,6 +14,9 @@ CASES = [
     (170, 5, 9, 34, (1, 1), (1, 1), (1, 1), (0, 0, 0, 0)),
     (3, 9, 9, 40, (3, 3), (1, 1), (1, 1), (0, 0, 0, 0)),
     (3, 7, 7, 40, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+    (25, 12, 13, 33, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+    (24, 19, 15, 32, (3, 3), (1, 1), (1, 1), (0, 2, 1, 1)),
+    (24, 2, 130, 32, (3, 3), (1, 1), (1, 1), (1, 0, 1, 1)),
     (2, 20, 40, 16, (5, 2), (2, 3), (2, 1), (3, 1, 0, 2)),
     (2, 16, 16, 8, (1, 1), (2, 2), (1, 1), (0, 0, 0, 0)),
     (2, 6, 10, 8, (1, 1), (1, 1), (1, 1), (1, 2, 0, 1)),
@@ -83,6 +86,26 @@ def test_convolution(kernel, guarded, channels_last, c, h, w, o, size, stride, d
                 x, panels, *given, function, *stride, *dilation, 1, 1, top, left, out, *sizes, *views, *place
             )
         np.testing.assert_allclose(out, activation(function, wanted), rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_infinite_or_nan_stays_where_it_is_in_blocks_of_3x3(kernel, guarded):
+    random = np.random.default_rng(0)
+    x, f = random.standard_normal((1, 24, 20, 24)).astype(np.float32), random.standard_normal((32, 24, 3, 3))
+    x[0, 3, 5, 8], x[0, 4, 17, 21], x[0, 1, 11, 4], x[0, 2, 13, 9] = np.inf, np.nan, -np.inf, 3e38
+    f = np.abs(f.astype(np.float32))
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    wanted = np.einsum("ncyzij,ocij->noyz", windows(padded.astype(float), (3, 3), (1, 1), (1, 1)), f)
+    with np.errstate(over="ignore"):
+        wanted = wanted.astype(np.float32)
+    assert [np.isnan(wanted).any(), np.isposinf(wanted).any(), np.isneginf(wanted).any()] == [True] * 3
+    out = guarded(np.full(wanted.shape, np.nan, np.float32))
+    views = [step for value in (x, None, out) for step in strides(value)]
+    for at in range(2):
+        kernel("convolution/convolution.c", "opsplice_convolution")(
+            *(guarded(x), packed(f), None, None, 0, 1, 1, 1, 1, 1, 1, 1, 1, out, 1, 24, 20, 24, 1, 3, 3, 32, 20, 24),
+            *(*views, 0, at, 0),
+        )
+    np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("o", "c", "size"), [(70, 7, (3, 3)), (32, 70, (1, 1)), (5, 3, (7, 5)), (40, 2, (1, 9))])

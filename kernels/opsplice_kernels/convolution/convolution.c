@@ -10,86 +10,20 @@
 // A 1x1 convolution of few channels and many places is a product with vectors of places instead, which leaves nothing to
 // transpose.
 //
+// Filters of 3x3 with stride 1 take fewer products where the image is large enough (winograd.h).
+//
 // While a panel of weights is multiplied the next one is fetched, a few lines for each channel, and so are the places that
 // a tile writes.
 //
 // Grid: (p, ceildiv(oh, 16), n); a workgroup does a panel of 32 channels by 16 rows.
-#include "../tile.h"
-#include "../vector_math.h"
+#include "layer.h"
+#include "winograd.h"
 
-enum { HEIGHT = 16, LENGTH = 448, LINE = 16, DEPTH = 64, PLACES = (ROWS + LANES - 1) / LANES * LANES, AHEAD = 8 * PANEL };
+enum { HEIGHT = 16, LENGTH = 448, LINE = 16, DEPTH = 64, AHEAD = 8 * PANEL };
 // Of copies: the longest piece of a row with all taps, and floats in all. A kernel has at most 2 * TAPS taps, so that these do.
 enum { SPAN = 64, TAPS = 128, PIECES = SPAN * TAPS };
 // Of products: channels at most, places at least, and what a tile of them has: vectors of places, and channels.
 enum { FEW = 160, MANY = 128, WIDE = 3, LOW = 8 };
-
-typedef struct {
-  const float *x, *w, *bias, *rest;
-  float *out;
-  size_t activation, c, h, width, kh, kw, columns;  // columns: channels of this panel
-  size_t sh, sw, dh, dw, top, left;
-  size_t w_c, w_i, w_j;  // from channel to channel and from tap to tap of the panel
-  size_t x_c, x_h, x_w, rest_c, rest_y, rest_z, out_c, out_y, out_z;
-  // The next panel, as far as it was not fetched, and how many lines of it each channel of a tile fetches.
-  const float *next, *last;
-  size_t lines;
-} layer;
-
-// Sums of `high` <= 2 rows of `wide` places, TILE channels each, to the output.
-static __attribute__((noinline)) void put(const layer *of, float sums[PLACES][TILE], size_t high, size_t wide, size_t y,
-                                          size_t z, size_t channel) {
-  const float *rest = of->rest ? of->rest + y * of->rest_y + z * of->rest_z + channel * of->rest_c : 0;
-  float *out = of->out + y * of->out_y + z * of->out_z + channel * of->out_c;
-  const size_t columns = of->columns - channel, places = high * wide, which = of->activation;
-  if (of->out_c == 1 && (!rest || of->rest_c == 1)) {
-    for (size_t p = 0; p < places; p++) {
-      const size_t r = p >= wide;
-      const float *more = rest + r * of->rest_y + (p - r * wide) * of->rest_z;
-      float *to = out + r * of->out_y + (p - r * wide) * of->out_z;
-      UNROLL for (size_t v = 0; v < TILE; v += LANES) if (v < columns) {
-        floats value = load(sums[p] + v);
-        if (rest) value += load_up_to(more + v, columns - v, 0.0f);
-        store_up_to(to + v, activated(which, value), columns - v);
-      }
-    }
-    return;
-  }
-  const int is_row = of->out_z == 1 && (high == 1 || of->out_y == wide) &&
-                     (!rest || (of->rest_z == 1 && (high == 1 || of->rest_y == wide)));
-  const floats lowest = splat(which == NOTHING ? -__builtin_inff() : 0.0f);
-  const floats highest = splat(which == RELU6 ? 6.0f : __builtin_inff());
-  for (size_t v = 0; v < TILE && v < columns; v += LANES)
-    for (size_t start = 0; start < places; start += LANES) {
-      const float *more = rest + v * of->rest_c;
-      float *to = out + v * of->out_c;
-      const size_t count = least(LANES, places - start), lanes = columns - v;
-      floats turned[LANES];
-      UNROLL for (int i = 0; i < LANES; i++) turned[i] = load(sums[start + i] + v);
-      transpose(turned);
-      if (is_row && (which == NOTHING || which == RELU || which == RELU6)) {
-        UNROLL for (size_t l = 0; l < LANES; l++) if (l < lanes) {
-          floats value = turned[l];
-          if (rest) value += load_up_to(more + l * of->rest_c + start, count, 0.0f);
-          store_up_to(to + l * of->out_c + start, smaller(highest, larger(lowest, value)), count);
-        }
-        continue;
-      }
-      float kept[LANES][LANES] __attribute__((aligned(64)));
-      UNROLL for (int l = 0; l < LANES; l++) store(kept[l], turned[l]);
-      for (size_t l = 0; l < LANES && l < lanes; l++, more += of->rest_c, to += of->out_c) {
-        if (rest)
-          for (size_t i = 0; i < count; i++) {
-            const size_t r = start + i >= wide;
-            kept[l][i] += more[r * of->rest_y + (start + i - r * wide) * of->rest_z];
-          }
-        store(kept[l], activated(which, load(kept[l])));
-        for (size_t i = 0; i < count; i++) {
-          const size_t r = start + i >= wide;
-          to[r * of->out_y + (start + i - r * wide) * of->out_z] = kept[l][i];
-        }
-      }
-    }
-}
 
 // Where the inputs of a tile lie: of channels, taps of the filter in y and x, rows of the output, and places of a row.
 typedef struct {
@@ -217,7 +151,7 @@ INLINE void tile(layer *of, const int is_point, const int is_spread, const int s
       add_taps(of, in, is_spread, 0, high, wide, sums, w, channels, 0, of->kh, 0);
     }
   }
-  float kept[PLACES][TILE] __attribute__((aligned(64)));
+  float kept[(ROWS + LANES - 1) / LANES * LANES][TILE] __attribute__((aligned(64)));
   UNROLL for (int p = 0; p < high * wide; p++) UNROLL for (int v = 0; v < VECTORS; v++)
     store(kept[p] + v * LANES, sums[p][v]);
   put(of, kept, high, wide, y, z, channel);
@@ -300,6 +234,20 @@ static void products(const layer *of, size_t q, size_t end) {
   }
 }
 
+// Pieces of rows `y` to `end` by the products of winograd.h; what is not finite there, or does not fit, as always.
+static void convolve_winograd(layer *of, size_t ow, size_t y, size_t end) {
+  for (size_t z = 0, wide; z < ow; z += wide) {
+    wide = least(ow - z, 2 * TILES);
+    const size_t most = TILES / ((wide + 1) / 2) * 2, blocks = (end - y + most - 1) / most;
+    for (size_t at = y, high, rows = ((end - y + blocks - 1) / blocks + 1) / 2 * 2; at < end; at += high) {
+      high = least(rows, end - at);
+      if (winograd(of, at, high, z, wide)) continue;
+      for (size_t channel = 0; channel < of->columns; channel += TILE)
+        for (size_t r = at; r < at + high; r++) row(of, 0, r, z, z + wide, channel);
+    }
+  }
+}
+
 // Rows `y` to `end` of `oh` rows of `ow` places.
 static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
   const int is_point = of.kh == 1 && of.kw == 1 && of.top == 0 && of.left == 0 && (oh - 1) * of.sh < of.h &&
@@ -314,6 +262,10 @@ static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
       products(&of, y * ow, end * ow);
       return;
     }
+  }
+  if (pays_winograd(&of, end - y, ow)) {
+    convolve_winograd(&of, ow, y, end);
+    return;
   }
   for (size_t channel = 0; channel < of.columns; channel += TILE) {
     if (is_flat) {
