@@ -135,7 +135,8 @@ class Planner:
         for match in self.matches:
             of_pattern.setdefault(match.pattern.name, []).append(match)
         for same in of_pattern.values():
-            same.sort(key=lambda match: (-match.held, order[match]))  # the longer alternative first
+            # The longer alternative first. One more factor of a product holds as much, of more ops.
+            same.sort(key=lambda match: (-match.held, -len(match.ops), order[match]))
         chosen: dict[Match, list[Action]] = {}
         kept: set[Match] = set()
         annotations: list[Annotation] = []

@@ -32,10 +32,14 @@ def activated() -> onnx_models.Model:
 
 
 def functions() -> onnx_models.Model:
-    """Of single elements, the first of large numbers, which IREE's sine gets wrong; and a logarithm of rows."""
+    """Of single elements, the first of large numbers, which IREE's sine gets wrong; and a logarithm of rows.
+
+    A gate and what it multiplies are one.
+    """
     graph = onnx_models.Graph()
     x = graph.op("Sin", graph.op("Mul", graph.input(7, 24), graph.constant(np.float32(1e5))))
-    return graph.model(graph.op("LogSoftmax", graph.op("Softplus", graph.op("Mish", x)), axis=-1))
+    gated = graph.op("Mul", graph.op("Mul", x, graph.op("Sigmoid", x)), graph.input(7, 24))
+    return graph.model(graph.op("LogSoftmax", graph.op("Softplus", graph.op("Mish", gated)), axis=-1))
 
 
 def products() -> onnx_models.Model:
@@ -123,7 +127,7 @@ MODELS = {
     "prefill in f16": (lambda: halves(9, 0), {"half_linear_packed": 7, "attention_rows": 1}),
     "decode in f16": (lambda: halves(1, 70), {"half_linear_packed": 7, "attention_rows": 1}),
     "products": (products, {"product_unpacked": 1, "linear_unpacked": 1}),
-    "functions": (functions, {"activation_all": 3, "log_softmax_rows": 1}),
+    "functions": (functions, {"activation_all": 4, "log_softmax_rows": 1}),
     "activated": (activated, {"linear_packed": 4}),
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),
     "bytes with fixed scales": (fixed_bytes, {"byte_linear_requantised": 3, "byte_linear_fixed": 3}),

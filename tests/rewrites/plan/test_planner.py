@@ -47,6 +47,25 @@ def test_the_first_rule_of_a_pattern_wins(bench):
     assert summary(bench(CHAIN, KERNELS + rules).plan()) == (["two"], [])
 
 
+def test_a_match_with_one_more_factor_wins(bench):
+    """Whose op comes later, so that the one without it is found first."""
+    code = """
+    func.func @f(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {
+      %0 = math.absf %a : tensor<8xf32>
+      %1 = arith.mulf %a, %0 : tensor<8xf32>
+      %2 = arith.mulf %1, %b : tensor<8xf32>
+      return %2 : tensor<8xf32>
+    }
+    """
+    spec = """
+    kernel gate(a: f32[n], b: f32[n] optional) -> f32[n] { cpu "gate.bc" }
+    pattern gated(a: tensor<n x f32>, b: tensor<n x f32>) { mulf?(mulf(a, absf(a)), b) }
+    replace gated with gate(a, b)
+    """
+    (action,) = bench(code, spec).plan().actions
+    assert action.match.inputs.keys() == {"a", "b"}
+
+
 def test_a_rule_whose_condition_fails_leaves_the_match_to_the_next(bench):
     rules = "replace mul where n > 100 with two(a, b)\nreplace mul with other(a, b)"
     assert summary(bench(CHAIN, KERNELS + rules).plan()) == (["other"], [])
