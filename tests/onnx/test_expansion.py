@@ -14,6 +14,7 @@ from onnx import TensorProto, numpy_helper
 import opsplice.onnx
 from opsplice import frontends
 from opsplice.errors import OpspliceError
+from opsplice.onnx import expansion
 from tests.onnx.models import RANDOM, make_model, node
 
 CONTRIB = {"com.microsoft": 1}
@@ -234,6 +235,38 @@ def test_what_iree_computes_wrongly_is_written_otherwise():
     x[0, 0, 1] = 0
     feed = {"x": x, "grid": np.stack(np.meshgrid(ticks, ticks), -1)[None]}
     check(model, feed | {name: matrix.astype(np.float32) for name, matrix in matrices.items()})
+
+
+@pytest.mark.parametrize("factors", [(2, 3), (1, 7), (2, 2)])
+def test_images_grow_by_the_nearest_element(factors):
+    """By whole factors in every way that reads each element as often. onnxruntime says what others would read."""
+    modes = ("half_pixel", "half_pixel_symmetric", "asymmetric", "align_corners")
+    roundings = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+    ways = [{"coordinate_transformation_mode": m, "nearest_mode": r} for m in modes for r in roundings]
+    nodes = [node("Resize", "x - s", f"y{number}", **way) for number, way in enumerate(ways)]
+    nodes.append(node("Resize", "x - - z", "sized", **ways[0]))
+    nodes.append(node("Resize", "x - halves", "shrunk", **ways[0]))
+    nodes.append(node("Resize", "x - s", "smooth", mode="linear"))
+    constants = {"s": scale([1, 1, *factors]), "z": np.array([2, 2, *np.multiply(factors, (4, 5))])}
+    constants["halves"] = scale([1, 1, 2, 0.5])
+    outputs = {each.output[0]: [None] * 4 for each in nodes}
+    model = make_model(nodes, {"x": [2, 2, 4, 5]}, outputs, constants, 19)
+    written = onnx.ModelProto.FromString(model.SerializeToString())
+    kinds = {value.name: value.type for value in written.graph.input}
+    assert expansion.expand(written.graph, kinds, {})
+    left = sum(each.op_type == "Resize" for each in written.graph.node)
+    assert len(nodes) - left == (7 if factors == (2, 2) else 6)
+    onnx.checker.check_model(written)
+    x = floats(2, 2, 4, 5)
+    found, wanted = (ort.InferenceSession(each.SerializeToString()).run(None, {"x": x}) for each in (written, model))
+    for one, other, each in zip(found, wanted, nodes, strict=True):
+        np.testing.assert_array_equal(one, other, err_msg=str(each))
+
+
+def test_a_batch_of_open_size_grows():
+    inputs, outputs = {"x": ["n", 2, 4, 5]}, {"y": [None] * 4}
+    model = make_model([node("Resize", "x - s", "y")], inputs, outputs, {"s": scale([1, 1, 2, 2])})
+    check(model, {"x": floats(3, 2, 4, 5)})
 
 
 @pytest.mark.parametrize("opset", [7, 14])

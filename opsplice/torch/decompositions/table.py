@@ -144,6 +144,8 @@ OWN: Table = {
     aten.topk.default: formulas.topk,
     aten.sum.default: formulas.total,
     aten.sum.dim_IntList: formulas.total,
+    aten.upsample_nearest2d.default: windows.nearest,
+    aten.upsample_nearest2d.vec: windows.nearest,
     aten._to_copy.default: formulas.converted,
     aten._unsafe_view.default: formulas.view,
     aten.view.default: formulas.view,

@@ -217,3 +217,24 @@ def _spread(gradient: torch.Tensor, shares: Sequence[torch.Tensor]) -> torch.Ten
     for dim, matrix in enumerate(shares, gradient.dim() - len(shares)):
         gradient = (gradient.movedim(dim, -1) @ matrix).movedim(-1, dim)
     return gradient
+
+
+def nearest(tensor: torch.Tensor, size: Sequence[int] | None, *scales: Any) -> torch.Tensor:
+    """Whole factors repeat elements, where IREE computes where to read. Larger ones might be rounded otherwise.
+
+    scales: one for each dim, or a list of them, as the two forms of the op have them.
+    """
+    given = scales[0] if scales and isinstance(scales[0], list | tuple) else scales
+    sizes = zip(tensor.shape[2:], size or (None, None), [*given, None, None][:2], strict=True)
+    factors = [_whole_factor(*each) for each in sizes]
+    if 0 in factors:
+        return NotImplemented
+    (high, wide), (n, c, h, w) = factors, tensor.shape
+    return tensor[:, :, :, None, :, None].expand(n, c, h, high, w, wide).reshape(n, c, high * h, wide * w)
+
+
+def _whole_factor(before: int, after: int | None, scale: float | None) -> int:
+    """How often each element of a dim is repeated; 0 if that is not known."""
+    if scale is None and isinstance(before, int) and isinstance(after, int) and before > 0:
+        scale = after / before
+    return next((factor for factor in range(1, 9) if factor == scale), 0)

@@ -46,6 +46,9 @@ class Images(nn.Module):
             functional.pad(x, (1, 1, 2, 1), mode="replicate"),
             functional.pad(x, (1, 1, 2, 1), mode="reflect"),
             functional.interpolate(x, scale_factor=2, mode="bilinear"),
+            functional.interpolate(x, scale_factor=(3, 2)),
+            functional.interpolate(x, scale_factor=(2.2, 1), recompute_scale_factor=False),
+            functional.interpolate(x, size=(5, 12)),
         ]
 
 
