@@ -13,7 +13,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from opsplice.frontends.reshapes import is_misread
-from opsplice.onnx import quantized
+from opsplice.onnx import quantized, recurrent
 from opsplice.onnx.node_writer import NodeWriter, attribute, input_name, wrongly_computed
 
 # Operators that are functions of ONNX's own, and that IREE does not lower as they are.
@@ -37,8 +37,10 @@ def expand(graph: onnx.GraphProto, kinds: Mapping[str, onnx.TypeProto], weights:
             nodes.append(node)
             continue
         changed = True
-        # The last node makes what the old one made.
-        nodes += [*writer.added, helper.make_node("Identity", [result], [node.output[0]], name=node.name)]
+        # The last nodes make what the old one made.
+        made = zip([result] if isinstance(result, str) else result, node.output, strict=False)
+        ends = [helper.make_node("Identity", [own], [output], name=node.name) for own, output in made if output]
+        nodes += [*writer.added, *ends]
     del graph.node[:]
     graph.node.extend(nodes)
     return changed
@@ -234,9 +236,11 @@ def _grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 _LARGEST_DETERMINANT = 4
 
 
-def _lstm(_on: NodeWriter, node: onnx.NodeProto) -> None:
-    if input_name(node, 7):
+def _lstm(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
+    results = recurrent.written_out(on, node)
+    if results is None and input_name(node, 7):
         raise wrongly_computed(node, "it leaves out the peepholes (input P)")
+    return results
 
 
 # ---- onnxruntime's own operators -------------------------------------------------------------------------------------
@@ -251,10 +255,11 @@ def _gelu(approximate: str) -> Callable[[NodeWriter, onnx.NodeProto], str]:
     return rule
 
 
-_RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | None]] = {
+_RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[str] | None]] = {
     ("", "AveragePool"): _average_pool,
     ("", "ConvTranspose"): _conv_transpose,
     ("", "Det"): _determinant,
+    ("", "GRU"): recurrent.written_out,
     ("", "GridSample"): _grid_sample,
     ("", "LSTM"): _lstm,
     ("", "LpNormalization"): _lp_norm,
@@ -265,6 +270,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | None]
     ("", "Reshape"): _reshape,
     ("", "Resize"): _resize,
     ("", "RMSNormalization"): _rms_norm,
+    ("", "RNN"): recurrent.written_out,
     ("com.microsoft", "MatMulNBits"): quantized.matmul_nbits,
     ("com.microsoft", "Gelu"): _gelu("none"),
     ("com.microsoft", "BiasGelu"): _gelu("none"),

@@ -289,7 +289,7 @@ def test_what_iree_computes_wrongly_is_refused():
         "e": np.zeros((), ml_dtypes.float8_e4m3fn),
     }
     lstm = node("LSTM", "x w r - - - - p", "y", hidden_size=2, name="/lstm")
-    model = make_model([lstm], {"x": [4, 1, 3]}, {"y": [4, 1, 1, 2]}, weights)
+    model = make_model([lstm], {"x": ["t", 1, 3]}, {"y": [None] * 4}, weights)
     with pytest.raises(OpspliceError, match=r"computes node '/lstm' \(LSTM\) wrongly: it leaves out the peepholes"):
         frontends.load(model)
     weights["s"] = scale(1)

@@ -1,0 +1,140 @@
+"""Recurrent layers of a fixed number of steps, a step after the other.
+
+The products with the input are one product of all steps, and those with the state one for all gates. IREE makes eight
+products in each round of a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+
+from opsplice.onnx.node_writer import NodeWriter, attribute, input_name
+
+# The steps of a layer, in all directions, that are written out.
+MOST_WRITTEN = 128
+
+_ACTIVATIONS = {"LSTM": [b"Sigmoid", b"Tanh", b"Tanh"], "GRU": [b"Sigmoid", b"Tanh"], "RNN": [b"Tanh"]}
+_GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+_LENGTHS, _HIDDEN, _CELL, _PEEPHOLES = 4, 5, 6, 7
+
+_State = tuple[str, str]  # h and c, "" where they are zero
+
+
+def written_out(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
+    """What an LSTM, GRU or RNN makes; None for those of many or of an open number of steps, or of special kinds."""
+    kind, (forward, backward) = node.op_type, (("forward", "bidirectional"), ("reverse", "bidirectional"))
+    direction = attribute(node, "direction", b"forward").decode()
+    backwards = [False] * (direction in forward) + [True] * (direction in backward)
+    shape, turned = on.shape(node.input[0]), attribute(node, "layout", 0)
+    steps = shape[1 if turned else 0] if shape else None
+    activations = attribute(node, "activations", []) or _ACTIVATIONS[kind] * len(backwards)
+    special = attribute(node, "clip", None) is not None or attribute(node, "input_forget", 0)
+    if special or activations != _ACTIVATIONS[kind] * len(backwards) or input_name(node, _LENGTHS):
+        return None
+    if not steps or steps * len(backwards) > MOST_WRITTEN or not attribute(node, "hidden_size", 0):
+        return None
+    layers = [_Direction(on, node, number, steps, each) for number, each in enumerate(backwards)]
+    ends = [layer.run() for layer in layers]
+    across = on.give(np.array([1]))
+    whole = _joined(on, [on.put("Unsqueeze", states, across) for states, _ in ends], 1)
+    first = on.give(np.array([0]))
+    lasts = ([on.put("Unsqueeze", last[i], first) for _, last in ends] for i in range(len(node.output) - 1))
+    results = [whole, *(_joined(on, each, 0) for each in lasts)]
+    if not turned:
+        return results
+    return [on.put("Transpose", each, perm=[2, 0, 1, 3] if each == whole else [1, 0, 2]) for each in results]
+
+
+def _joined(on: NodeWriter, parts: list[str], axis: int) -> str:
+    return on.put("Concat", *parts, axis=axis)
+
+
+class _Direction:
+    """One direction of a layer."""
+
+    def __init__(self, on: NodeWriter, node: onnx.NodeProto, number: int, steps: int, is_backwards: bool) -> None:
+        self.on, self.node, self.number = on, node, number
+        self.size, self.kind = attribute(node, "hidden_size", 0), node.op_type
+        self.order = range(steps)[:: -1 if is_backwards else 1]
+        self.ends = [on.give(np.array([n * self.size])) for n in range(2 * _GATES[self.kind] + 1)]
+        self.last, self.turned = on.give(np.array([-1])), attribute(node, "layout", 0)
+        self.of_state = on.put("Transpose", self._own(2), perm=[1, 0])
+        self.after_reset = ""
+        gates, biases, holes = _GATES[self.kind], self._own(3), self._own(_PEEPHOLES)
+        self.holes = [self._part(holes, gate) for gate in range(3)] if holes else ["", "", ""]
+        own, other = (self._part(biases, *each) if biases else "" for each in ((0, gates), (gates, 2 * gates)))
+        self.bias = other if attribute(node, "linear_before_reset", 0) else ""
+        self.of_input = self._inputs(own if self.bias else self._plus(own, other))
+        if self.kind == "GRU" and not attribute(node, "linear_before_reset", 0):
+            self.after_reset, self.of_state = self._part(self.of_state, 2), self._part(self.of_state, 0, 2)
+
+    def run(self) -> tuple[str, _State]:
+        """The states of all steps, as [steps, batch, size], and the last."""
+        on = self.on
+        step: Callable[[str, _State], _State] = getattr(self, f"_{self.kind.lower()}")
+        state, states = (self._own(_HIDDEN), self._own(_CELL)), {}
+        first = on.give(np.array([0]))
+        for number in self.order:
+            given = on.put("Gather", self.of_input, on.give(np.array(number)), axis=0)
+            state = step(given, state)
+            states[number] = on.put("Unsqueeze", state[0], first)
+        return on.put("Concat", *(states[number] for number in sorted(states)), axis=0), state
+
+    def _own(self, index: int) -> str:
+        """This direction's part of an input; "" for one that is left out."""
+        if not input_name(self.node, index):
+            return ""
+        axis = 1 if self.turned and index in (_HIDDEN, _CELL) else 0
+        return self.on.put("Gather", self.node.input[index], self.on.give(np.array(self.number)), axis=axis)
+
+    def _inputs(self, bias: str) -> str:
+        """What all steps take from the input: [steps, batch, gates]."""
+        on, x = self.on, self.node.input[0]
+        x = on.put("Transpose", x, perm=[1, 0, 2]) if self.turned else x
+        return self._plus(on.put("MatMul", x, on.put("Transpose", self._own(1), perm=[1, 0])), bias)
+
+    def _part(self, value: str, gate: int, end: int = 0) -> str:
+        return self.on.put("Slice", value, self.ends[gate], self.ends[end or gate + 1], self.last)
+
+    def _plus(self, value: str, other: str) -> str:
+        return self.on.put("Add", value, other) if value and other else value or other
+
+    def _times(self, value: str, other: str) -> str:
+        return self.on.put("Mul", value, other) if value and other else ""
+
+    def _from_state(self, h: str) -> str:
+        return self._plus(self.on.put("MatMul", h, self.of_state) if h else "", self.bias)
+
+    def _rnn(self, given: str, state: _State) -> _State:
+        return self.on.put("Tanh", self._plus(self._from_state(state[0]), given)), ""
+
+    def _lstm(self, given: str, state: _State) -> _State:
+        on, (h, c) = self.on, state
+        gates = self._plus(self._from_state(h), given)
+
+        def gate(number: int, hole: str, cell: str) -> str:
+            return on.put("Sigmoid", self._plus(self._part(gates, number), self._times(hole, cell)))
+
+        of_input, of_output, of_cell = self.holes
+        new = on.put("Mul", gate(0, of_input, c), on.put("Tanh", self._part(gates, 3)))
+        c = self._plus(self._times(gate(2, of_cell, c), c), new)
+        return on.put("Mul", gate(1, of_output, c), on.put("Tanh", c)), c
+
+    def _gru(self, given: str, state: _State) -> _State:
+        on, h = self.on, state[0]
+        from_state = self._from_state(h)
+
+        def of(gate: int) -> str:
+            return self._plus(self._part(given, gate), self._part(from_state, gate) if from_state else "")
+
+        update, reset = on.put("Sigmoid", of(0)), on.put("Sigmoid", of(1))
+        if self.after_reset:
+            old = on.put("MatMul", on.put("Mul", reset, h), self.after_reset) if h else ""
+        else:
+            old = self._times(reset, self._part(from_state, 2) if from_state else "")
+        new = on.put("Tanh", self._plus(self._part(given, 2), old))
+        less = on.put("Sub", new, on.put("Mul", update, new))
+        return self._plus(less, self._times(update, h)), ""

@@ -1,0 +1,118 @@
+"""Recurrent layers that are written out, a step after the other: numbers against onnxruntime's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="the package 'onnx' is not installed (make frontends)")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (make frontends)")
+
+import onnx
+import onnxruntime as ort
+
+import opsplice.onnx
+from opsplice.onnx import expansion
+from opsplice.onnx.recurrent import MOST_WRITTEN
+from tests.onnx.models import RANDOM, make_model, node
+
+STEPS, INPUT, SIZE = 4, 3, 5
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+# What a layer has besides: a direction, biases, a state to start from, and what some kinds have.
+FORMS = {
+    "bare": ("forward", "", {}),
+    "reverse": ("reverse", "b", {}),
+    "both": ("bidirectional", "b h", {}),
+    "batches first": ("bidirectional", "b h", {"layout": 1}),
+}
+CASES = [(kind, *form) for kind in GATES for form in FORMS.values()]
+CASES += [("LSTM", "bidirectional", "b h p", {}), ("LSTM", "forward", "p", {}), ("LSTM", "forward", "", {"layout": 1})]
+AFTER = {"linear_before_reset": 1}
+CASES += [("GRU", "forward", "", AFTER), ("GRU", "bidirectional", "b h", AFTER)]
+
+
+def layer(kind, direction, given, form, number):
+    """A node with the names of its results, and its weights."""
+    both, wide = (2 if direction == "bidirectional" else 1), GATES[kind] * SIZE
+    shapes = {"w": [both, wide, INPUT], "r": [both, wide, SIZE], "b": [both, 2 * wide], "h": [both, 2, SIZE]}
+    shapes |= {"c": [both, 2, SIZE], "p": [both, 3 * SIZE]}
+    names = {name: f"{name}{number}" for name in [*given.split(), *(["c"] if "h" in given and kind == "LSTM" else [])]}
+    if "layout" in form:
+        shapes |= {name: [2, both, SIZE] for name in "hc"}
+    inputs = ["t" if "layout" in form else "x", f"w{number}", f"r{number}"]
+    inputs += [names.get(name, "-") for name in ("b", "lengths", "h", "c", "p")[: 5 if kind == "LSTM" else 3]]
+    while inputs[-1] == "-":
+        inputs.pop()
+    outputs = [f"y{number}", f"last{number}", *([f"cell{number}"] if kind == "LSTM" else [])]
+    weights = {f"{name}{number}": RANDOM.normal(size=shapes[name]).astype(np.float32) for name in ["w", "r", *names]}
+    return node(kind, " ".join(inputs), " ".join(outputs), hidden_size=SIZE, direction=direction, **form), weights
+
+
+def model_of(cases):
+    nodes, constants = [], {}
+    for number, case in enumerate(cases):
+        made, weights = layer(*case, number)
+        nodes.append(made)
+        constants |= weights
+    outputs = {name: [None] * (4 if name[0] == "y" else 3) for each in nodes for name in each.output}
+    return make_model(nodes, {"x": [STEPS, 2, INPUT], "t": [2, STEPS, INPUT]}, outputs, constants, 19)
+
+
+def expanded(model):
+    """The model after expansion, or None where nothing was to expand."""
+    written = onnx.ModelProto.FromString(model.SerializeToString())
+    kinds = {value.name: value.type for value in written.graph.input}
+    return written if expansion.expand(written.graph, kinds, {}) else None
+
+
+def computed(model, feed):
+    return ort.InferenceSession(model.SerializeToString()).run(None, feed)
+
+
+def test_layers_give_the_numbers_of_onnxruntime():
+    """Those with batches first, which onnxruntime lacks, give those of the same layer with batches second."""
+    x = RANDOM.normal(size=(STEPS, 2, INPUT)).astype(np.float32)
+    model, feed = model_of(CASES), {"x": x, "t": x.swapaxes(0, 1).copy()}
+    written = expanded(model)
+    onnx.checker.check_model(written)
+    assert not {each.op_type for each in written.graph.node} & GATES.keys()
+    found = dict(zip([each.name for each in model.graph.output], computed(written, feed), strict=True))
+    for each in model.graph.node:
+        turned = [one for one in each.attribute if one.name == "layout"]
+        for one in turned:
+            each.attribute.remove(one)
+            each.input[0] = "x"
+            for tensor in model.graph.initializer:
+                if tensor.name in each.input[5:7]:
+                    array = onnx.numpy_helper.to_array(tensor).swapaxes(0, 1).copy()
+                    tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+            whole, *lasts = each.output
+            found[whole] = found[whole].transpose(1, 2, 0, 3)
+            found |= {name: found[name].swapaxes(0, 1) for name in lasts}
+    for name, other in zip(found, computed(model, feed), strict=True):
+        np.testing.assert_allclose(found[name], other, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def test_layers_that_iree_runs():
+    """IREE lowers no layer backwards by itself, and leaves peepholes out."""
+    model = model_of([("LSTM", "forward", "p", {}), ("GRU", "reverse", "b", {})])
+    x = RANDOM.normal(size=(STEPS, 2, INPUT)).astype(np.float32)
+    feed = {"x": x, "t": x.swapaxes(0, 1).copy()}
+    found = opsplice.onnx.session(model, providers=["local-sync"]).run(None, feed)
+    for one, other in zip(found, computed(model, feed), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "form"),
+    [
+        ({"x": ["t", 2, INPUT]}, {}),
+        ({"x": [MOST_WRITTEN + 1, 2, INPUT]}, {}),
+        ({"x": [STEPS, 2, INPUT]}, {"clip": 1.0}),
+        ({"x": [STEPS, 2, INPUT]}, {"activations": ["Relu", "Tanh"]}),
+    ],
+)
+def test_other_layers_stay(inputs, form):
+    made, weights = layer("GRU", "forward", "b", form, 0)
+    model = make_model([made], inputs, {"y0": [None] * 4, "last0": [None] * 3}, weights, 19)
+    assert expanded(model) is None
