@@ -63,8 +63,8 @@ def test_examples_of_the_language_load_together(tmp_path: Path) -> None:
     )
     (tmp_path / "rules.splice").write_text(rules + kernel)
     spec = load(tmp_path / "rules.splice")
-    named = ["activated_layer", "layer", "mixed_linear", "negated", "softmax", "squares", "swish", "torch_softsign"]
-    assert sorted({r.pattern for r in spec.rules}) == named
+    named = ["activated_layer", "layer", "mixed_linear", "negated", "softmax", "squares", "swap", "swish"]
+    assert sorted({r.pattern for r in spec.rules}) == [*named, "torch_softsign"]
     assert not spec.warnings
 
 

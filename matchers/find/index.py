@@ -15,6 +15,7 @@ from opsplice.matchers.patterns.walk import endings
 from opsplice.matchers.terms.canonical import BECOMES, READ_AS, WIDTHS, names_of
 from opsplice.matchers.terms.ops.index_reads import EXTRACT, TAKE
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, POSITION, of_generic
+from opsplice.matchers.terms.ops.parts_of_dims import CONCAT, INSERT, STACK
 from opsplice.matchers.terms.ops.structured_ops import Structured
 from opsplice.matchers.terms.terms import Apply, Reduce
 
@@ -28,6 +29,8 @@ _ENDS_WITH = {
     "iree_linalg_ext.quantize_affine": ("arith.fptosi", "arith.fptoui"),
     ARG_COMPARE: (POSITION,),
     EXTRACT: (TAKE,),
+    CONCAT: (STACK,),
+    INSERT: (STACK,),
 }
 # The op that makes several dims of one.
 SPLIT = "tensor.expand_shape"

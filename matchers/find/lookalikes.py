@@ -35,6 +35,7 @@ from opsplice.matchers.patterns.nodes import (
     Label,
     Named,
     Number,
+    Place,
     Product,
     Result,
     Setting,
@@ -79,7 +80,7 @@ _NAMED = WANTED | ENDING
 # What patterns are made of whose search reads what views read and nothing else.
 _LOCAL = frozenset(
     {Accumulated, Anything, Apply, Asked, Choice, Form, Input, Label, Named, Number, Product, Reduce, Result, Setting}
-    | {Constant, Tie, Whole}
+    | {Constant, Place, Tie, Whole}
     | {Window, Within, tree.Arithmetic, tree.Attribute, tree.Bound, tree.Code, tree.Comparison, tree.DimRef}
     | {tree.Literal, tree.Logical, tree.MlirText, tree.Property}
 )

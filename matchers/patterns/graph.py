@@ -15,7 +15,7 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.patterns.differences import as_sum
-from opsplice.matchers.patterns.named_labels import align, match_names, packs
+from opsplice.matchers.patterns.named_labels import align, bind, match_names, packs
 from opsplice.matchers.patterns.nodes import (
     Accumulated,
     Anything,
@@ -28,12 +28,12 @@ from opsplice.matchers.patterns.nodes import (
     Named,
     Node,
     Number,
+    Place,
     Product,
     Result,
     Setting,
     Tie,
     Whole,
-    Window,
     Within,
 )
 from opsplice.matchers.patterns.scopes import (
@@ -52,6 +52,7 @@ from opsplice.matchers.patterns.scopes import (
 from opsplice.matchers.terms.canonical import canonical, combiner
 from opsplice.matchers.terms.ops.index_reads import TAKE
 from opsplice.matchers.terms.ops.index_reductions import POSITION
+from opsplice.matchers.terms.ops.parts_of_dims import STACK
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce
 from opsplice.spec_lang.checking import walks
 from opsplice.spec_lang.dims import dim_conditions
@@ -276,7 +277,8 @@ class _Builder:
         if isinstance(expr, tree.Call):
             return self._call(expr, labels, scope)
         if isinstance(expr, tree.Contract):
-            return (self._take if expr.kind == "take" else self._contract)(expr, labels, scope)
+            lowered = {"contract": self._contract, "take": self._take, "stack": self._stack}[expr.kind]
+            return lowered(expr, labels, scope)
         bound, new = self._bind(expr.subscripts, labels, scope)
         body = self._lower(expr.arg, bound[0], scope)
         if isinstance(expr, tree.Rearrange):
@@ -383,6 +385,11 @@ class _Builder:
 
     # ---- subscripts -----------------------------------------------------------------------------------------------
 
+    def _bind(
+        self, subscripts: tree.Subscripts, labels: tuple[Label, ...], scope: Scope
+    ) -> tuple[list[tuple[Label, ...]], tuple[Label, ...]]:
+        return bind(subscripts, labels, self._label, scope.dims)
+
     def _contract(self, expr: tree.Contract, labels: tuple[Label, ...], scope: Scope) -> Node:
         bound, new = self._bind(expr.subscripts, labels, scope)
         wanted = scope.element(self.types.get(expr))
@@ -411,6 +418,12 @@ class _Builder:
             node = self._apply(TAKE, (every, self._lower(arg, at, scope)), (), "")
         return node
 
+    def _stack(self, expr: tree.Contract, labels: tuple[Label, ...], scope: Scope) -> Node:
+        named, bound = match_names(expr.subscripts.result, labels), self._bind(expr.subscripts, labels, scope)[0]
+        (place,) = next(named[label] for label in named if label not in expr.subscripts.operands[0])
+        parts = [self._lower(*each, scope) for each in zip(expr.args, bound, strict=True)]
+        return self._apply(STACK, (self._node(("place", place), lambda: Place(place)), *parts), (), "")
+
     def _family(self, expr: tree.Contract, scope: Scope) -> str:
         """Whether a contraction is of floats or integers. `ambiguous` is set where it may be either."""
         kinds = (scope.element(self.types.get(e)) for e in (expr, *expr.args))
@@ -419,30 +432,3 @@ class _Builder:
             return choices.pop()
         self.ambiguous = True
         return self.family
-
-    def _bind(
-        self, subscripts: tree.Subscripts, labels: tuple[Label, ...], scope: Scope
-    ) -> tuple[list[tuple[Label, ...]], tuple[Label, ...]]:
-        """The labels of each operand when the result is looked at under `labels`, and the new ones among them."""
-        named = match_names(subscripts.result, labels)
-        new: list[Label] = []
-        bound = []
-        windowed = {label for window in subscripts.windows for _, label in window.terms}
-
-        def labelled(name: str) -> tuple[Label, ...]:
-            if name not in named:
-                label = self._label(name.removeprefix("..."), name.startswith("..."), name in windowed)
-                named[name] = (label,)
-                new.append(label)
-            return named[name]
-
-        for operand in subscripts.operands:
-            at: list[Any] = []
-            for name in operand:
-                if isinstance(name, tree.Window):
-                    terms = ((scope.dims[f] if isinstance(f, str) else f, labelled(la)[0]) for f, la in name.terms)
-                    at.append(Window(tuple(terms)))
-                else:
-                    at.extend(labelled(name))
-            bound.append(tuple(at))
-        return bound, tuple(new)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from opsplice.matchers.patterns.nodes import Label
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from opsplice.matchers.patterns.nodes import Label, Window
 from opsplice.spec_lang.dims.pack_places import places
 from opsplice.spec_lang.syntax import tree
 
@@ -24,3 +27,37 @@ def align(dims: tuple[tree.Dim, ...], labels: tuple[Label, ...]) -> list[tuple[t
     at = places((dim.pack is not None for dim in dims), len(labels))
     found = [(dim, labels[place]) for dim, place in zip(dims, at, strict=False)]
     return [] if any(label.pack for dim, group in found if dim.pack is None for label in group) else found
+
+
+def bind(
+    subscripts: tree.Subscripts,
+    labels: tuple[Label, ...],
+    fresh: Callable[[str, bool, bool], Label],
+    dims: Mapping[str, str],
+) -> tuple[list[tuple[Label, ...]], tuple[Label, ...]]:
+    """The labels of each operand when the result is looked at under `labels`, and the new ones among them.
+
+    fresh: makes a label of a name, a pack or not, windowed or not. dims: the graph's names for factors of windows.
+    """
+    named = match_names(subscripts.result, labels)
+    new: list[Label] = []
+    bound = []
+    windowed = {label for window in subscripts.windows for _, label in window.terms}
+
+    def labelled(name: str) -> tuple[Label, ...]:
+        if name not in named:
+            label = fresh(name.removeprefix("..."), name.startswith("..."), name in windowed)
+            named[name] = (label,)
+            new.append(label)
+        return named[name]
+
+    for operand in subscripts.operands:
+        at: list[Any] = []
+        for name in operand:
+            if isinstance(name, tree.Window):
+                terms = ((dims[f] if isinstance(f, str) else f, labelled(la)[0]) for f, la in name.terms)
+                at.append(Window(tuple(terms)))
+            else:
+                at.extend(labelled(name))
+        bound.append(tuple(at))
+    return bound, tuple(new)

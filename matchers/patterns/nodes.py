@@ -85,6 +85,13 @@ class Product(Apply):
 
 
 @dataclass(frozen=True)
+class Place:
+    """An index as a number: the place along a label's dim."""
+
+    label: Label
+
+
+@dataclass(frozen=True)
 class Anything:
     """Any element at all."""
 
@@ -133,7 +140,7 @@ class Accumulated:
     node: Reduce
 
 
-Node = Input | Number | Whole | Anything | Choice | Setting | Named | Accumulated | Apply | Reduce
+Node = Input | Number | Whole | Place | Anything | Choice | Setting | Named | Accumulated | Apply | Reduce
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.patterns.nodes import Number, Product
+from opsplice.matchers.patterns.nodes import Number, Place, Product
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import permuted
 from opsplice.matchers.search.merged_dims import finer
@@ -16,7 +16,7 @@ from opsplice.matchers.search.state import State
 from opsplice.matchers.terms import chains
 from opsplice.matchers.terms.canonical import COMPARISONS, turned
 from opsplice.matchers.terms.recomputation import Again
-from opsplice.matchers.terms.terms import Apply, Constant, Loop, Reduce, Started, Term
+from opsplice.matchers.terms.terms import Apply, Constant, Loop, LoopIndex, Reduce, Started, Term
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import vocabulary
 
@@ -165,3 +165,10 @@ class Operators:
             return []
         self.reader.other_op(node, found)
         return None
+
+    def place(self, node: Place, term: Term) -> list[tuple[Any, Any]] | None:
+        """An index as a number: that of the label's dim."""
+        if not isinstance(term, LoopIndex):
+            self.reader.other_op(node, term)
+            return None
+        return None if self.state.unify(node, (node.label,), (term.index,)) is None else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,12 +11,15 @@ from iree.compiler import ir
 from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op, is_structured, is_tensor, shape_of
 from opsplice.matchers.search.failures import Why
-from opsplice.matchers.search.labels import ones_first, permuted
+from opsplice.matchers.search.labels import ones_first
 from opsplice.matchers.search.matches import Match, Size
 from opsplice.matchers.search.merged_dims import ungrouped
 from opsplice.matchers.search.state import Attempt, State
 from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Sized
 from opsplice.spec_lang.syntax import tree, vocabulary
+
+# How many orders of axes there may be, of which so many are tried.
+_MOST_LOOKED_AT, _MOST_ORDERS = 5040, 24
 
 
 class Roots:
@@ -100,17 +104,23 @@ class Roots:
 
 
 def orders(labels: tuple[Any, ...], indices: tuple[Index, ...]) -> list[tuple[int, ...]]:
-    """The other orders of a result's axes: a pack takes what other labels leave, with all axes of size one."""
+    """The orders of a result's axes, those that change least first: a pack takes what other labels leave, with all axes
+    of size one."""
     axes = [axis for axis, index in enumerate(indices) if index != UNIT]
     singles = sum(not label.pack for label in labels)
     pack = next((at for at, label in enumerate(labels) if label.pack), None)
     if len(axes) < singles or (pack is None and len(indices) != singles):
         return []
     found: list[tuple[int, ...]] = []
-    for chosen in permuted(axes, singles):
+    for chosen in itertools.islice(itertools.permutations(axes, singles), _MOST_LOOKED_AT):
         rest = tuple(axis for axis in range(len(indices)) if axis not in chosen)
         found.append(chosen if pack is None else (*chosen[:pack], *rest, *chosen[pack:]))
-    return [order for order in found if order != tuple(range(len(indices)))]
+    return sorted(found, key=_changes)[:_MOST_ORDERS]
+
+
+def _changes(order: tuple[int, ...]) -> int:
+    """How many pairs of axes are the other way round."""
+    return sum(left > right for left, right in itertools.combinations(order, 2))
 
 
 def _shaped_by(root: ir.Value) -> ir.Value:

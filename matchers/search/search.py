@@ -27,6 +27,7 @@ from opsplice.matchers.patterns.nodes import (
     Named,
     Node,
     Number,
+    Place,
     Product,
     Setting,
     Whole,
@@ -151,8 +152,9 @@ class Search:
         if self.graph.reordered and not is_plain:
             for root in self._split_roots(value):
                 indices = tuple(ungrouped((root or self.views.root(value)).indices))
+                tried = None if root is not None else tuple(range(len(indices)))
                 for order in orders(self.graph.results[0].labels, indices):
-                    if self._failed_at_dims():
+                    if order != tried and self._failed_at_dims():
                         yield Attempt(root=root, by_address=True, order=order)
 
     def _split_roots(self, value: ir.Value) -> Iterator[Access | None]:
@@ -274,6 +276,8 @@ class Search:
             assert isinstance(term, Access), "operands are whole values"
             for access in self.wholes.levels(term):
                 yield lambda access=access: self.wholes.operand(node.result, access)
+        elif isinstance(node, Place):
+            yield lambda: self.operators.place(node, term)
         elif isinstance(node, Anything):
             yield list
         else:

@@ -173,12 +173,12 @@ def _only_view(value: ir.Value) -> ir.Value | None:
 
 def _source(views: Views, access: Access) -> Access | None:
     """The element that a view reads: one level up."""
-    step = views.expand(access)
-    if step is not None:
-        return step.term if isinstance(step.term, Access) else None
     op = defining_op(access.value)
     views.reads[access.value] = None
-    return _sliced(op, access.indices) if op is not None and op.name == "tensor.extract_slice" else None
+    if op is not None and op.name == "tensor.extract_slice":
+        return _sliced(op, access.indices)
+    step = views.expand(access)
+    return step.term if step is not None and isinstance(step.term, Access) else None
 
 
 def _sliced(op: ir.Operation, indices: tuple[Index, ...]) -> Access | None:

@@ -32,6 +32,7 @@ from opsplice.matchers.terms.loop_bodies import Body
 from opsplice.matchers.terms.ops.composite_ops import attention, dequantized, quantized, softmax
 from opsplice.matchers.terms.ops.constant_ops import FRONTEND_CONSTANTS, constant_of, may_be_number
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, compared
+from opsplice.matchers.terms.ops.parts_of_dims import CONCAT, INSERT, SLICE, sliced, stacked
 from opsplice.matchers.terms.ops.reshape_ops import regrouped, reshaped
 from opsplice.matchers.terms.ops.structured_ops import Structured, attributes_of, loops_of_output
 from opsplice.matchers.terms.terms import (
@@ -314,11 +315,18 @@ class Views:
             if axis is None or axis.name != "arith.constant":
                 return None
             return Step(DimSize(op.operands[0], ir.IntegerAttr(axis.attributes["value"]).value), op)
+        if name in (SLICE, CONCAT, INSERT):
+            is_slice = name == SLICE
+            term = sliced(op, access.indices, self.fresh) if is_slice else stacked(op, access.indices, self._note)
+            return None if term is None else Step(term, op)
         if name == "tensor.extract" and len(op.operands) == 1:
             return Step(Access(op.operands[0], ()), op)
         if name == "tensor.splat" or (name == "tensor.from_elements" and len(op.operands) == 1):
             return Step(Access(op.operands[0], ()), op)
         return None
+
+    def _note(self, value: ir.Value) -> None:
+        self.reads[value] = None
 
     def _elementwise(self, op: ir.Operation, indices: tuple[Index, ...]) -> Term:
         args = self.elements(op, indices)

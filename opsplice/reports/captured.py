@@ -15,9 +15,8 @@ from opsplice.spec_lang.syntax import vocabulary
 PHASES = ("input", "preprocessing")
 DEFAULT_NAME = "captured"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_WORDS = frozenset(
-    ["broadcast", "const", "contract", "import", "inf", "kernel", "nan", "pattern", "reduce", "replace", "take"]
-)
+_NUMBERS = frozenset(["const", "inf", "nan"])
+_WORDS = _NUMBERS | {"broadcast", "contract", "import", "kernel", "pattern", "reduce", "replace", "stack", "take"}
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ MAX_DEPTH = 100
 _MAX_DIGITS = 20
 RESERVED = frozenset(
     {"and", "or", "not", "is", "in", "true", "false", "inf", "nan", "const", "contract", "reduce", "broadcast"}
-    | {"transpose", "pack", "take", "only", "shared", "accumulated", "through", "with"}
+    | {"transpose", "pack", "take", "stack", "only", "shared", "accumulated", "through", "with"}
 )
 _DIM_FUNCTIONS = ("ceildiv", "floordiv", "min", "max")
 _PROPERTIES = ("bits", "rank")

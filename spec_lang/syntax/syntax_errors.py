@@ -16,8 +16,8 @@ _KEYWORDS = (
     "import", "kernel", "builds", "file", "pattern", "replace", "annotate", "run", "mlir", "at", "priority", "where",
     "with", "otherwise",
     "keep", "grid", "workgroup", "symbol", "when", "as", "flags", "and", "or", "not", "in", "is", "const", "inf",
-    "contract", "take", "reduce", "broadcast", "transpose", "pack", "tensor", "strided", "copied", "zeroed", "optional",
-    "through", "op", "links", "shared", "takes", "x",
+    "contract", "take", "stack", "reduce", "broadcast", "transpose", "pack", "tensor", "strided", "copied", "zeroed",
+    "optional", "through", "op", "links", "shared", "takes", "x",
 )  # fmt: skip
 _SIGNS = {
     "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "LESSTHAN": "<", "MORETHAN": ">",

@@ -43,6 +43,8 @@ def _check_indices(expr: tree.Contract, values: Sequence[Value], variables: tupl
         new = next((str(label) for label in labels if label not in subscripts.result), None)
         if new is not None:
             raise Misfit(subscripts.span, f"the result lacks {new}, which {show(arg)} has")
+        if isinstance(value, Number) and not isinstance(getattr(value.constant.value, "value", 0), int):
+            raise Misfit(arg.span, f"{show(arg)} is not an integer, and indices are")
         known = None if value is None or isinstance(value, Number) else possible_elements(value.element.name, variables)
         if known is not None and not all(map(vocabulary.is_integer, known)):
             raise Misfit(arg.span, f"{show(arg)} is {value}, and indices are integers")

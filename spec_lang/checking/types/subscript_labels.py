@@ -42,6 +42,17 @@ def bind_new_labels(expr: tree.Rearrange, binding: Binding, dims: dict[str, Dim]
             binding.dims[name] = known if known is not None and known.symbol else Dim(expr.subscripts.span)
 
 
+def bind_stacked(expr: tree.Contract, binding: Binding, dims: dict[str, Dim]) -> None:
+    """The one label that stack adds is the pattern's dim of that name, or of as many as there are operands."""
+    operands, result = expr.subscripts.operands, expr.subscripts.result
+    added = [label for label in result if label not in operands[0]]
+    if any(sorted(map(str, labels)) != sorted(set(result) - set(added)) for labels in operands) or len(added) != 1:
+        message = "stack adds one label, and its operands have all others"
+        raise Misfit(expr.subscripts.span, message, "such as stack[m h, m h -> m p h](a, b)")
+    known = dims.get(added[0])
+    binding.dims[added[0]] = known if known is not None and known.symbol else Dim(expr.subscripts.span)
+
+
 def bind_labels(
     subscripts: tree.Subscripts, args: tuple[Expr, ...], values: list[Value], dims: dict[str, Dim]
 ) -> Binding:
@@ -57,9 +68,9 @@ def bind_labels(
             raise Misfit(subscripts.span, f"there are two packs in [{shown}]", "one at most can be told apart")
     binding = Binding()
     for labels, arg, value in zip(subscripts.operands, args, values, strict=True):
-        if isinstance(value, Number):
+        if isinstance(value, Number) and labels:
             raise Misfit(arg.span, "a constant has no dims to label")
-        if value is None:
+        if value is None or isinstance(value, Number):
             continue
         reason = binding.match_dims(labelled_dims(labels, subscripts.span), value.dims)
         if reason:

@@ -25,6 +25,7 @@ from opsplice.spec_lang.checking.types.signature_binding import Binding, merge_d
 from opsplice.spec_lang.checking.types.subscript_labels import (
     bind_labels,
     bind_new_labels,
+    bind_stacked,
     check_labels,
     in_pieces,
     labelled_dims,
@@ -327,7 +328,10 @@ class _Inference:
         self.check_type(expr.type)
         element = contracted_element(expr, values, self.variables)
         binding = bind_labels(expr.subscripts, expr.args, values, self.dims)
-        check_labels(expr.subscripts, expr.kind)
+        if expr.kind == "stack":
+            bind_stacked(expr, binding, self.dims)
+        else:
+            check_labels(expr.subscripts, expr.kind)
         dims = binding.apply_dims(labelled_dims(expr.subscripts.result, expr.subscripts.span))
         if element is None or dims is None:
             return expr.type if isinstance(expr.type, TensorType) else None

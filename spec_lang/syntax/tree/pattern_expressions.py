@@ -177,8 +177,8 @@ class Subscripts:
 class Contract:
     """`contract[mk, kn -> mn](a, b)`: the sum over the labels that the result lacks of the product of the operands.
 
-    kind in contract take. `take[v n, m -> m n](w, i)`: the elements of the first operand where each label that the
-    result lacks is what the other operands say, in their order.
+    kind in contract take stack. `take[v n, m -> m n](w, i)`: the elements of the first operand where each label that
+    the result lacks is what the other operands say, in their order. `stack[h, h -> p h](a, b)`: both, along a new dim.
     """
 
     span: Span

@@ -58,6 +58,9 @@ PARTS = {
 OTHERS = [
     ("argmax_jax", "stablehlo.iota dim = 1", "stablehlo.iota dim = 0"),
     ("argmax_jax", "stablehlo.compare GT", "stablehlo.compare LT"),
+    ("rope", "stablehlo.negate %second", "stablehlo.negate %first"),
+    ("rope", "%0, %first, dim = 2", "%first, %0, dim = 2"),
+    ("rope_by_halves", "stablehlo.subtract %0, %1", "stablehlo.subtract %1, %0"),
     ("layernorm_keras", "stablehlo.negate", "stablehlo.abs"),
     ("layernorm_keras", "stablehlo.multiply %17, %15", "stablehlo.multiply %17, %13"),
     ("layernorm_2d_keras", "stablehlo.multiply %x, %15", "stablehlo.multiply %5, %15"),

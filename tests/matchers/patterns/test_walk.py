@@ -33,6 +33,7 @@ FIELDS = {
     nodes.Named: "name node",
     nodes.Accumulated: "node",
     nodes.Anything: "",
+    nodes.Place: "label",
     nodes.Label: "id name pack windowed",
     nodes.Window: "terms",
     nodes.Result: "node labels element",

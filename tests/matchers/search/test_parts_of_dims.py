@@ -1,0 +1,93 @@
+"""`take` at a number and `stack`: slices and joined tensors hold if, and only if, they make what numpy makes."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+from iree.compiler import ir
+
+from opsplice.interpreter import evaluate
+from opsplice.matchers.find import engine
+from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.spec_lang.loading.loader import load_text
+
+# Slices of 8 numbers: offset and step, of four each.
+SLICES = ((0, 1), (4, 1), (0, 2), (1, 2), (2, 1), (3, 1))
+TURNED = """
+pattern turned(x: tensor<...m x p x h x f32>) {
+  first = take[...m p h, -> ...m h](x, 0)
+  second = take[...m p h, -> ...m h](x, 1)
+  addf(x, stack[...m h, ...m h -> ...m p h](negf(second), first))
+}
+"""
+JOINED = {
+    "concat": """%1 = tensor.concat dim(1) %n, %b : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x8xf32>""",
+    "inserted": """%0 = tensor.insert_slice %n into %e[0, 0] [3, 4] [1, 1] : tensor<3x4xf32> into tensor<3x8xf32>
+      %1 = tensor.insert_slice %b into %0[0, 4] [3, 4] [1, 1] : tensor<3x4xf32> into tensor<3x8xf32>""",
+    "last first": """%0 = tensor.insert_slice %b into %e[0, 4] [3, 4] [1, 1] : tensor<3x4xf32> into tensor<3x8xf32>
+      %1 = tensor.insert_slice %n into %0[0, 0] [3, 4] [1, 1] : tensor<3x4xf32> into tensor<3x8xf32>""",
+    "one over the other": """
+      %0 = tensor.insert_slice %n into %x[0, 0] [3, 4] [1, 1] : tensor<3x4xf32> into tensor<3x8xf32>
+      %1 = tensor.insert_slice %b into %0[0, 2] [3, 4] [1, 1] : tensor<3x4xf32> into tensor<3x8xf32>""",
+    "into what is there": """%1 = tensor.insert_slice %n into %x[0, 0] [3, 4] [1, 1]
+        : tensor<3x4xf32> into tensor<3x8xf32>""",
+    "side by side": """
+      %c = tensor.expand_shape %n [[0], [1, 2]] output_shape [3, 4, 1] : tensor<3x4xf32> into tensor<3x4x1xf32>
+      %d = tensor.expand_shape %b [[0], [1, 2]] output_shape [3, 4, 1] : tensor<3x4xf32> into tensor<3x4x1xf32>
+      %0 = tensor.concat dim(2) %c, %d : (tensor<3x4x1xf32>, tensor<3x4x1xf32>) -> tensor<3x4x2xf32>
+      %1 = tensor.collapse_shape %0 [[0], [1, 2]] : tensor<3x4x2xf32> into tensor<3x8xf32>""",
+}
+
+
+def function(name: str, negated: tuple[int, int], other: tuple[int, int], joined: str) -> str:
+    """x and, added to it, one slice negated and another one, put together."""
+    (first, step), (second, stride) = negated, other
+    return f"""
+    func.func @{name}(%x: tensor<3x8xf32>) -> tensor<3x8xf32> {{
+      %e = tensor.empty() : tensor<3x8xf32>
+      %a = tensor.extract_slice %x[0, {first}] [3, 4] [1, {step}] : tensor<3x8xf32> to tensor<3x4xf32>
+      %b = tensor.extract_slice %x[0, {second}] [3, 4] [1, {stride}] : tensor<3x8xf32> to tensor<3x4xf32>
+      %n = arith.negf %a : tensor<3x4xf32>
+      {JOINED[joined]}
+      %r = arith.addf %x, %1 : tensor<3x8xf32>
+      return %r : tensor<3x8xf32>
+    }}"""
+
+
+def programs() -> dict[str, str]:
+    cases = itertools.product(SLICES, SLICES, JOINED)
+    return {f"f{number}": function(f"f{number}", *case) for number, case in enumerate(cases)}
+
+
+def test_parts_hold_if_numpy_puts_together_the_same(session):
+    """The two halves of a row, or pairs of its numbers, one behind the other: nothing else is the pattern."""
+    made, spec = programs(), load_text(TURNED)
+    module = ir.Module.parse("\n".join(made.values()), context=session.context)
+    graphs = compile_pattern(spec.patterns["turned"], spec.patterns, spec.types)
+    strided = [dataclasses.replace(graph, strided=frozenset({"x"}), reordered=True) for graph in graphs]
+    functions = {match.function for match in engine.find(module, strided).matches}
+    x = np.arange(1.0, 25.0).reshape(3, 8)
+    halves = np.concatenate((-x[:, 4:], x[:, :4]), 1) + x
+    pairs = np.stack((-x[:, 1::2], x[:, ::2]), -1).reshape(3, 8) + x
+    for name, text in made.items():
+        (result,) = evaluate(module, name, [x])
+        is_turned = any((result == each).all() for each in (halves, pairs))
+        assert is_turned == (name in functions), text
+    assert len(functions) == 4
+
+
+@pytest.mark.parametrize(("offset", "number"), [(0, 0), (4, 1), (8, 2), (2, None), (6, None)])
+def test_a_part_has_a_number(find, offset, number):
+    text = f"""
+    func.func @f(%y: tensor<3x4xf32>) -> tensor<4xf32> {{
+      %x = tensor.collapse_shape %y [[0, 1]] : tensor<3x4xf32> into tensor<12xf32>
+      %a = tensor.extract_slice %x[{offset}] [4] [1] : tensor<12xf32> to tensor<4xf32>
+      %r = math.absf %a : tensor<4xf32>
+      return %r : tensor<4xf32>
+    }}"""
+    for wanted in range(3):
+        spec = f"pattern p(x: tensor<p x h x f32>) {{ absf(take[p h, -> h](x, {wanted})) }}"
+        assert find(text, spec).count == (wanted == number)
