@@ -130,16 +130,16 @@ MODELS = {
     "functions": (functions, {"activation_all": 4, "log_softmax_rows": 1}),
     "activated": (activated, {"linear_packed": 4}),
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),
-    "bytes with fixed scales": (fixed_bytes, {"byte_linear_requantised": 3, "byte_linear_fixed": 3}),
-    "bytes with scales for columns": (quantised_gemms, {"byte_linear_requantised": 2}),
-    "activations of bytes": (quantised_activations, {"byte_linear_requantised": 2, "byte_activation": 1}),
+    "bytes with fixed scales": (fixed_bytes, {"byte_linear_fixed": 6}),
+    "bytes with scales for columns": (quantised_gemms, {"byte_linear_fixed": 2}),
+    "activations of bytes": (quantised_activations, {"byte_linear_fixed": 2, "byte_activation": 1}),
     "convolutions of bytes": (
         lambda: quantised_convs(False),
-        {"byte_convolution_requantised": 2, "byte_convolution": 1},
+        {"byte_convolution": 3},
     ),
     "convolutions of bytes with scales for channels": (
         lambda: quantised_convs(True),
-        {"byte_convolution_requantised": 2, "byte_convolution": 1},
+        {"byte_convolution": 3},
     ),
     "int8 bert": (
         lambda: onnx_models.quantised(onnx_models.bert_layer(9, 64, 2)),

@@ -52,7 +52,7 @@ def test_byte_linear(kernel, guarded, m, k, n, signed):
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 64, 33), (15, 12, 70), (300, 48, 32), *MATRICES])
 def test_byte_linear_with_fixed_scales(kernel, guarded, m, k, n, signed):
-    """To f32, and to bytes of the other kind: rounded to even, and at most the largest byte."""
+    """To f32, and to bytes of the other kind: rounded to even, and at most the largest byte; one of them positive."""
     random = np.random.default_rng(0)
     kind, other = (np.int8, np.uint8) if signed else (np.uint8, np.int8)
     x, (low, high) = random.integers(0, 256, (m, k), np.uint8).view(kind), (np.iinfo(other).min, np.iinfo(other).max)
@@ -67,11 +67,11 @@ def test_byte_linear_with_fixed_scales(kernel, guarded, m, k, n, signed):
     for place in np.ndindex(len(panels), -(-m // 252)):
         sizes, form = (m, k, len(panels), k // 4, n, *place), (ctypes.c_int32(zero), ctypes.c_int32(signed))
         given = (x, panels, sums, columns, bias, 0.5, 0.25, *form)
-        kernel("quantised/linear.c", "opsplice_byte_linear_fixed")(*given, out, *sizes)
-        kernel("quantised/linear.c", "opsplice_byte_linear_requantised")(
-            *(*given, step / 8, float(middle), ctypes.c_int32(not signed), result, *sizes)
-        )
-    np.testing.assert_array_equal(out, exact * 0.125)
+        to = (step / 8, float(middle), ctypes.c_int32(not signed))
+        kernel("quantised/linear.c", "opsplice_byte_linear_f32")(*given, ctypes.c_int32(signed), *to, out, *sizes)
+        kernel("quantised/linear.c", "opsplice_byte_linear_i8")(*given, ctypes.c_int32(not signed), *to, result, *sizes)
+    np.testing.assert_array_equal(out, np.maximum(exact, 0 if signed else -np.inf) * 0.125)
+    exact = np.maximum(exact, -np.inf if signed else 0)
     np.testing.assert_array_equal(result, np.clip(np.round(exact / step) + middle, low, high))
 
 
@@ -167,11 +167,12 @@ def test_byte_convolution(kernel, guarded, shape, filters, strides, dilations, a
     form, dims = (*strides, *dilations, *around[:2]), (*shape, len(words), kh, kw, -(-c // 4), o, *size)
     rounding = (step / 8, float(middle), ctypes.c_int32(not signed))
     for place in np.ndindex(-(-len(words) // 8), -(-size[0] // 8), n):
-        kernel("quantised/convolution.c", "opsplice_byte_convolution")(*given, *form, out, *dims, *place)
-        kernel("quantised/convolution.c", "opsplice_byte_convolution_requantised")(
-            *(*given, *rounding, *form, result, *dims, *place)
-        )
-    np.testing.assert_array_equal(out, exact * 0.125)
+        for name, to, positive in (("f32", out, signed), ("i8", result, not signed)):
+            kernel("quantised/convolution.c", f"opsplice_byte_convolution_{name}")(
+                *(*given, ctypes.c_int32(positive), *rounding, *form, to, *dims, *place)
+            )
+    np.testing.assert_array_equal(out, np.maximum(exact, 0 if signed else -np.inf) * 0.125)
+    exact = np.maximum(exact, -np.inf if signed else 0)
     limits = np.iinfo(other)
     np.testing.assert_array_equal(result, np.clip(np.round(exact / step) + middle, limits.min, limits.max))
 

@@ -179,3 +179,38 @@ def test_weights_of_bytes(rows):
     with torch.no_grad():
         wanted = layer.double()(x.double()).numpy()
     np.testing.assert_allclose(np.asarray(program.run("main", x.numpy())), wanted, rtol=1e-5, atol=1e-4)
+
+
+class Static(torch.nn.Module):
+    """A convolution and a layer with scales that are known, and relu behind them: as PT2E writes them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("f", torch.randint(-128, 128, (24, 6, 3, 3), dtype=torch.int8))
+        self.register_buffer("w", torch.randint(-128, 128, (44, 24), dtype=torch.int8))
+        for name, size in (("f_scales", 24), ("w_scales", 44), ("bias", 24)):
+            self.register_buffer(name, torch.rand(size) * 0.01)
+        self.register_buffer("f_zeros", torch.zeros(24, dtype=torch.int64))
+        self.register_buffer("w_zeros", torch.zeros(44, dtype=torch.int64))
+
+    def forward(self, x):
+        signed, unsigned = (-128, 127, torch.int8), (0, 255, torch.uint8)
+        x = ops.dequantize_per_tensor(ops.quantize_per_tensor(x, 2**-5, 7, *signed), 2**-5, 7, *signed)
+        f = ops.dequantize_per_channel(self.f, self.f_scales, self.f_zeros, 0, *signed)
+        y = torch.relu(torch.nn.functional.conv2d(x, f, self.bias, stride=2, padding=1))
+        w = ops.dequantize_per_channel(self.w, self.w_scales, self.w_zeros, 0, *signed)
+        return ops.quantize_per_tensor(y, 2**-4, 3, *unsigned), torch.relu(torch.nn.functional.linear(x, w))
+
+
+def test_relu_behind_bytes():
+    torch.manual_seed(0)
+    layer, x = Static().eval(), torch.randn(2, 6, 9, 24)
+    program = opsplice.torch.export(layer, (x,), specs=[KERNELS / "quantised.splice"], flags=[CPU])
+    found = {each.kernel: each.pattern for each in program.report.replacements if not each.lost}
+    assert found == {"byte_convolution": "requantised_convolution", "byte_linear_fixed": "fixed_linear"}, program.report
+    whole, numbers = (np.asarray(each) for each in program.run("main", x.numpy()))
+    with torch.no_grad():
+        wanted = [each.numpy() for each in layer(x)]
+    off = np.abs(whole.astype(int) - wanted[0])  # a sum half way between two bytes may be rounded the other way
+    assert (off.max() <= 1, (off > 0).mean() < 0.01) == (True, True)
+    np.testing.assert_allclose(numbers, wanted[1], rtol=1e-5, atol=1e-5)

@@ -2,7 +2,8 @@
 //   out[n, o, y, z] = scale * columns[o] * (the sum of (x[n, c, sh y + dh i - top, sw z + dw j - left] - zero)
 //                     * w[o, c, i, j]) + bias[o],
 // where x is `zero` outside of the image, w is [o / 32][kh][kw][c / 4][32][4], the last panel and the last four channels
-// filled up with zeros, and sums[o] the sum of all w of o. columns and bias may be null. Or the same as bytes again.
+// filled up with zeros, and sums[o] the sum of all w of o. columns and bias may be null. With `positive` what is
+// below 0 is 0. Or the same as bytes again.
 //
 // A workgroup does 8 rows by 8 panels of 32 channels, strip by strip: it copies the piece of the image that a strip needs,
 // with its zeros around, channels last, so that four of them are a word and a stride is only an address. Signed bytes
@@ -27,7 +28,7 @@ typedef struct {
   uint8_t *bytes;  // instead of `out`
   rounding by;
   float scale;
-  int32_t zero, flip;  // flip: what makes bytes unsigned
+  int32_t zero, flip, positive;  // flip: what makes bytes unsigned
   int has_matrices;
   size_t c, h, width, kh, kw, c4, o, oh, ow, sh, sw, dh, dw, top, left;
 } layer;
@@ -135,7 +136,10 @@ static __attribute__((noinline)) void put(const layer *of, float sums[][PANEL], 
     if (of->bias) bias = load_up_to(of->bias + channel + v, lanes, 0.0f);
     for (size_t p = 0; p < places; p += LANES) {
       floats turned[LANES], kept[LANES];
-      UNROLL for (int i = 0; i < LANES; i++) turned[i] = load(sums[p + i] + v) * scale + bias;
+      UNROLL for (int i = 0; i < LANES; i++) {
+        turned[i] = load(sums[p + i] + v) * scale + bias;
+        if (of->positive) turned[i] = larger(turned[i], splat(0.0f));
+      }
       transpose(turned);
       UNROLL for (int i = 0; i < LANES; i++) kept[i] = turned[i];
       for (size_t l = 0; l < lanes; l++) {
@@ -248,29 +252,30 @@ static void byte_convolution(layer of, float x_scale, float w_scale, int32_t is_
 #endif
 }
 
-void opsplice_byte_convolution(const uint8_t *x, const int8_t *w, const int32_t *sums, const float *columns,
-                               const float *bias, float x_scale, float w_scale, int32_t zero, int32_t is_signed,
-                               size_t sh, size_t sw, size_t dh, size_t dw, size_t top, size_t left, float *out,
-                               size_t n, size_t c, size_t h, size_t width, size_t p, size_t kh, size_t kw, size_t c4,
-                               size_t o, size_t oh, size_t ow, size_t workgroup_x, size_t workgroup_y,
-                               size_t workgroup_z) {
-  layer of = {.x = x, .w = w, .sums = sums, .columns = columns, .bias = bias, .out = out, .zero = zero, .c = c, .h = h,
-              .width = width, .kh = kh, .kw = kw, .c4 = c4, .o = o, .oh = oh, .ow = ow, .sh = sh, .sw = sw, .dh = dh,
-              .dw = dw, .top = top, .left = left};
+void opsplice_byte_convolution_f32(const uint8_t *x, const int8_t *w, const int32_t *sums, const float *columns,
+                                   const float *bias, float x_scale, float w_scale, int32_t zero, int32_t is_signed,
+                                   int32_t positive, float step, float middle, int32_t is_out_signed, size_t sh,
+                                   size_t sw, size_t dh, size_t dw, size_t top, size_t left, float *out, size_t n,
+                                   size_t c, size_t h, size_t width, size_t p, size_t kh, size_t kw, size_t c4,
+                                   size_t o, size_t oh, size_t ow, size_t workgroup_x, size_t workgroup_y,
+                                   size_t workgroup_z) {
+  (void)step, (void)middle, (void)is_out_signed;
+  layer of = {.x = x, .w = w, .sums = sums, .columns = columns, .bias = bias, .out = out, .zero = zero,
+              .positive = positive, .c = c, .h = h, .width = width, .kh = kh, .kw = kw, .c4 = c4, .o = o, .oh = oh,
+              .ow = ow, .sh = sh, .sw = sw, .dh = dh, .dw = dw, .top = top, .left = left};
   byte_convolution(of, x_scale, w_scale, is_signed, n, p, workgroup_y * HEIGHT, workgroup_x, workgroup_z);
 }
 
-void opsplice_byte_convolution_requantised(const uint8_t *x, const int8_t *w, const int32_t *sums,
-                                           const float *columns, const float *bias, float x_scale, float w_scale,
-                                           int32_t zero, int32_t is_signed, float step, float middle,
-                                           int32_t is_out_signed, size_t sh, size_t sw, size_t dh, size_t dw,
-                                           size_t top, size_t left, uint8_t *bytes, size_t n, size_t c, size_t h,
-                                           size_t width, size_t p, size_t kh, size_t kw, size_t c4, size_t o,
-                                           size_t oh, size_t ow, size_t workgroup_x, size_t workgroup_y,
-                                           size_t workgroup_z) {
+void opsplice_byte_convolution_i8(const uint8_t *x, const int8_t *w, const int32_t *sums, const float *columns,
+                                   const float *bias, float x_scale, float w_scale, int32_t zero, int32_t is_signed,
+                                   int32_t positive, float step, float middle, int32_t is_out_signed, size_t sh,
+                                   size_t sw, size_t dh, size_t dw, size_t top, size_t left, uint8_t *bytes, size_t n,
+                                   size_t c, size_t h, size_t width, size_t p, size_t kh, size_t kw, size_t c4,
+                                   size_t o, size_t oh, size_t ow, size_t workgroup_x, size_t workgroup_y,
+                                   size_t workgroup_z) {
   layer of = {.x = x, .w = w, .sums = sums, .columns = columns, .bias = bias, .bytes = bytes,
-              .by = {step, middle, is_out_signed ? -128.0f : 0.0f}, .zero = zero, .c = c, .h = h, .width = width,
-              .kh = kh, .kw = kw, .c4 = c4, .o = o, .oh = oh, .ow = ow, .sh = sh, .sw = sw, .dh = dh, .dw = dw,
-              .top = top, .left = left};
+              .by = {step, middle, is_out_signed ? -128.0f : 0.0f}, .zero = zero,
+              .positive = positive, .c = c, .h = h, .width = width, .kh = kh, .kw = kw, .c4 = c4, .o = o, .oh = oh,
+              .ow = ow, .sh = sh, .sw = sw, .dh = dh, .dw = dw, .top = top, .left = left};
   byte_convolution(of, x_scale, w_scale, is_signed, n, p, workgroup_y * HEIGHT, workgroup_x, workgroup_z);
 }

@@ -2,7 +2,7 @@
 //   out[m, n] = (sum of (x[m, k] - zero) * w[k, n]) * rows[m] * columns[n] * scale + bias[n],
 // with x unsigned, or signed where `is_signed`, w as [n / 32][k / 4][32][4], the last panel filled up with zeros, and
 // sums[n] the sum over k of w. rows, columns and bias may be null. k is a multiple of 4. Or back to bytes, as QuantizeLinear
-// of ONNX: out[m, n] = round(that / step) + middle within the numbers of a byte.
+// of ONNX: out[m, n] = round(that / step) + middle within the numbers of a byte. With `positive` what is below 0 is 0 before.
 //
 // With AMX, 16 rows and more of a k that 64 divides are multiplied in its registers where the system gives them.
 //
@@ -15,6 +15,7 @@ enum { SHARE = 252 };
 typedef struct {
   const float *rows, *columns, *bias;
   float scale;
+  int32_t positive;
   size_t m, k, k4, n;
   float *out;
   uint8_t *bytes;  // instead of `out`
@@ -35,7 +36,8 @@ INLINE void scale_back(const int rows, const product *of, const ints *sums, size
   UNROLL for (int p = 0; p < rows; p++) {
     floats value = __builtin_convertvector(sums[p * step], floats);
     if (of->rows) value *= of->rows[row + p];
-    finish(of, value * scale + bias, (row + p) * of->n + column, of->n - column);
+    value = value * scale + bias;
+    finish(of, of->positive ? larger(value, splat(0.0f)) : value, (row + p) * of->n + column, of->n - column);
   }
 }
 
@@ -105,22 +107,23 @@ void opsplice_byte_linear(const uint8_t *x, const int8_t *w, const int32_t *sums
   byte_linear(&of, x, w, sums, is_signed ? zero : (uint8_t)zero, is_signed, workgroup_x, workgroup_y);
 }
 
-void opsplice_byte_linear_fixed(const uint8_t *x, const int8_t *w, const int32_t *sums, const float *columns,
-                                const float *bias, float x_scale, float w_scale, int32_t zero, int32_t is_signed,
-                                float *out, size_t m, size_t k, size_t p, size_t k4, size_t n, size_t workgroup_x,
-                                size_t workgroup_y) {
-  (void)p;
-  product of = {.columns = columns, .bias = bias, .scale = x_scale * w_scale, .m = m, .k = k, .k4 = k4, .n = n, .out = out};
+void opsplice_byte_linear_f32(const uint8_t *x, const int8_t *w, const int32_t *sums, const float *columns,
+                              const float *bias, float x_scale, float w_scale, int32_t zero, int32_t is_signed,
+                              int32_t positive, float step, float middle, int32_t is_out_signed, float *out, size_t m,
+                              size_t k, size_t p, size_t k4, size_t n, size_t workgroup_x, size_t workgroup_y) {
+  (void)p, (void)step, (void)middle, (void)is_out_signed;
+  product of = {.columns = columns, .bias = bias, .scale = x_scale * w_scale, .positive = positive, .m = m, .k = k,
+                .k4 = k4, .n = n, .out = out};
   byte_linear(&of, x, w, sums, zero, is_signed, workgroup_x, workgroup_y);
 }
 
-void opsplice_byte_linear_requantised(const uint8_t *x, const int8_t *w, const int32_t *sums, const float *columns,
-                                      const float *bias, float x_scale, float w_scale, int32_t zero,
-                                      int32_t is_signed, float step, float middle, int32_t is_out_signed, uint8_t *bytes,
-                                      size_t m, size_t k, size_t p, size_t k4, size_t n, size_t workgroup_x,
-                                      size_t workgroup_y) {
+void opsplice_byte_linear_i8(const uint8_t *x, const int8_t *w, const int32_t *sums, const float *columns,
+                             const float *bias, float x_scale, float w_scale, int32_t zero, int32_t is_signed,
+                             int32_t positive, float step, float middle, int32_t is_out_signed, uint8_t *bytes,
+                             size_t m, size_t k, size_t p, size_t k4, size_t n, size_t workgroup_x,
+                             size_t workgroup_y) {
   (void)p;
-  product of = {.columns = columns, .bias = bias, .scale = x_scale * w_scale, .m = m, .k = k, .k4 = k4, .n = n, .bytes = bytes,
-                .by = {step, middle, is_out_signed ? -128.0f : 0.0f}};
+  product of = {.columns = columns, .bias = bias, .scale = x_scale * w_scale, .positive = positive, .m = m, .k = k,
+                .k4 = k4, .n = n, .bytes = bytes, .by = {step, middle, is_out_signed ? -128.0f : 0.0f}};
   byte_linear(&of, x, w, sums, zero, is_signed, workgroup_x, workgroup_y);
 }
