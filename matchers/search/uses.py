@@ -28,7 +28,10 @@ _CONSTANTS = frozenset(
 )
 _LOADS = frozenset({"util.global.load", "ml_program.global_load"})
 # The dialects whose ops compute the same from the same, and the ops of these that do not.
-_COMPUTING = ("arith.", "math.", "linalg.", "tensor.", "flow.tensor.", "stablehlo.", "chlo.", "tosa.")
+_COMPUTING = (
+    *("arith.", "math.", "linalg.", "tensor.", "flow.tensor.", "stablehlo.", "chlo.", "tosa."),
+    *("iree_linalg_ext.dequantize_affine", "iree_linalg_ext.quantize_affine"),
+)
 _VARYING = frozenset({"stablehlo.custom_call", "stablehlo.rng", "stablehlo.rng_bit_generator", "tosa.custom"})
 # How many values are looked at behind one to tell whether what uses it goes with a match.
 _MOST_USERS = 16

@@ -187,11 +187,11 @@ class Static(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("f", torch.randint(-128, 128, (24, 6, 3, 3), dtype=torch.int8))
-        self.register_buffer("w", torch.randint(-128, 128, (44, 24), dtype=torch.int8))
-        for name, size in (("f_scales", 24), ("w_scales", 44), ("bias", 24)):
+        self.register_buffer("w", torch.randint(-128, 128, (136, 24), dtype=torch.int8))
+        for name, size in (("f_scales", 24), ("w_scales", 136), ("bias", 24)):
             self.register_buffer(name, torch.rand(size) * 0.01)
         self.register_buffer("f_zeros", torch.zeros(24, dtype=torch.int64))
-        self.register_buffer("w_zeros", torch.zeros(44, dtype=torch.int64))
+        self.register_buffer("w_zeros", torch.zeros(136, dtype=torch.int64))
 
     def forward(self, x):
         signed, unsigned = (-128, 127, torch.int8), (0, 255, torch.uint8)
@@ -214,3 +214,15 @@ def test_relu_behind_bytes():
     off = np.abs(whole.astype(int) - wanted[0])  # a sum half way between two bytes may be rounded the other way
     assert (off.max() <= 1, (off > 0).mean() < 0.01) == (True, True)
     np.testing.assert_allclose(numbers, wanted[1], rtol=1e-5, atol=1e-5)
+
+
+def test_weights_that_bytes_stand_for_are_weights():
+    """Zero points that are not 0 are for no kernel of bytes, so the weights become f32: once, not in each call."""
+    torch.manual_seed(0)
+    layer, x = Static().eval(), torch.randn(2, 6, 9, 24)
+    layer.w_zeros += 5
+    program = opsplice.torch.export(layer, (x,), specs=["opsplice_kernels"], flags=[CPU])
+    assert "linear_packed" in [each.kernel for each in program.report.replacements if not each.lost], program.report
+    with torch.no_grad():
+        wanted = layer(x)[1].numpy()
+    np.testing.assert_allclose(np.asarray(program.run("main", x.numpy())[1]), wanted, rtol=1e-4, atol=1e-4)

@@ -41,6 +41,8 @@ from opsplice.torch.importing.parameters import array_of, torch_tensor
 # Buffers and constants of so many bytes stand in the module, where the compiler computes with them. Parameters never
 # do: the model's next checkpoint may have others.
 LARGEST_LITERAL = 1024
+# Of these, those of zeros alone do, too, whatever their size: the zero points of quantised weights.
+_WIDE_INTEGERS = (torch.int32, torch.int64)
 # The bytes of an f32.
 _WORD = 4
 
@@ -152,6 +154,8 @@ class _Weights(FxImporterHooks):
 
     def resolve_input(self, gni: GraphNodeImporter, value: Any, info: InputInfo) -> ir.Value | None:
         may_be_literal = info.input_spec.kind != InputKind.PARAMETER and _identity(value) not in self._changed
+        if may_be_literal and value.dtype in _WIDE_INTEGERS and not value.any():
+            return _written(gni, value, "0")
         # IREE's importer gives literals of bytes the wrong type.
         if may_be_literal and value.nbytes <= LARGEST_LITERAL and value.dtype != torch.uint8:
             return None
@@ -222,11 +226,12 @@ def _identity(tensor: torch.Tensor) -> tuple[Any, ...]:
     return (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
 
 
-def _written(gni: GraphNodeImporter, tensor: torch.Tensor) -> ir.Value:
-    """A small tensor as a literal with its bits: IREE 3.13 does not widen to f32 those that the module keeps apart."""
+def _written(gni: GraphNodeImporter, tensor: torch.Tensor, number: str | None = None) -> ir.Value:
+    """A tensor as a literal with its bits, or of one number: IREE 3.13 does not widen to f32 those that the module
+    keeps apart."""
     element = TORCH_DTYPE_TO_MLIR_TYPE[tensor.dtype]()
-    bits = array_of(tensor, ELEMENT_TYPES[str(element)]).tobytes().hex()
-    value = ir.Attribute.parse(f'dense<"0x{bits}"> : {ir.RankedTensorType.get(tensor.shape, element)}')
+    bits = number or f'"0x{array_of(tensor, ELEMENT_TYPES[str(element)]).tobytes().hex()}"'
+    value = ir.Attribute.parse(f"dense<{bits}> : {ir.RankedTensorType.get(tensor.shape, element)}")
     kind = gni._cc.tensor_to_vtensor_type(tensor)
     return ir.Operation.create("torch.vtensor.literal", [kind], attributes={"value": value}).result
 
