@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from opsplice.errors import counted
 from opsplice.measuring.cutting.records import Trial, Verdict, Verification, Whole
-from opsplice.reports.render import brief, dims_text, several_text, short_location, style
+from opsplice.reports.render import brief, brief_location, dims_text, several_text, style
 
 _COLORS = {"ok": "green", "failed": "red", "not tried": "yellow"}
 _WORDS = {"ok": "ok", "failed": "FAILED", "not tried": "not tried"}
@@ -20,10 +20,10 @@ def verification_text(found: Verification, *, color: bool = False, verbose: bool
     """Each match, then whole functions. verbose: every trial, and the drift of every match."""
     lines = [style(heading(found), "bold", color)]
     words = max((len(_WORDS[v.outcome]) for v in found.verdicts), default=0)
-    places = max((len(short_location(v.replacement.location)) for v in found.verdicts), default=0)
+    places = max((len(brief_location(v.replacement.location)) for v in found.verdicts), default=0)
     for verdict in found.verdicts:
         word = style(f"{_WORDS[verdict.outcome]:<{words}}", _COLORS[verdict.outcome], color)
-        where = short_location(verdict.replacement.location)
+        where = brief_location(verdict.replacement.location)
         lines.append(f"  {word}  {where:<{places}}  {what(verdict)}  {outcome_text(verdict)}{_same(verdict)}")
         if verbose:
             lines += [f"      {t.kind}: {t.reason or f'ok{trial_numbers(t)}'}" for t in verdict.trials]
@@ -72,7 +72,7 @@ def trial_numbers(trial: Trial) -> str:
 def _same(verdict: Verdict) -> str:
     if not verdict.same:
         return ""
-    return f"; the same at {several_text(map(short_location, verdict.same), _NAMED)}"
+    return f"; the same at {several_text(map(brief_location, verdict.same), _NAMED)}"
 
 
 def whole_text(whole: Whole) -> str:
@@ -95,7 +95,7 @@ def _whole(whole: Whole, color: bool, verbose: bool) -> Sequence[str]:
         lines = [f"{name}: {whole_text(whole)}"]
     drift = whole.drift if verbose else sorted(whole.drift, key=lambda each: -each[2])[:1]
     lead = "" if verbose else "most "
-    told = [(f"{lead}{amount:.1e}", short_location(at), pattern) for at, pattern, amount in drift if amount]
+    told = [(f"{lead}{amount:.1e}", brief_location(at), pattern) for at, pattern, amount in drift if amount]
     lines += [f"  drift: {amount} at {at} {pattern}" for amount, at, pattern in told]
     return lines
 
@@ -103,7 +103,7 @@ def _whole(whole: Whole, color: bool, verbose: bool) -> Sequence[str]:
 def verification_html(found: Verification) -> str:
     """What a notebook shows."""
     rows = "".join(
-        f"<tr><td>{escape(short_location(v.replacement.location))}</td><td>{escape(what(v))}</td>"
+        f"<tr><td>{escape(brief_location(v.replacement.location))}</td><td>{escape(what(v))}</td>"
         f"<td><b>{escape(_WORDS[v.outcome])}</b></td><td>{escape(outcome_text(v) + _same(v))}</td></tr>"
         for v in found.verdicts
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from opsplice import api
 from opsplice.measuring.cutting import preparation
-from opsplice.measuring.cutting.records import PROBE
+from opsplice.measuring.cutting.records import READER
 
 SPEC = Path(__file__).parents[2] / "samples/mul_abs_negate/replace.splice"
 # The second place computes the same as the first, on its result.
@@ -48,9 +49,19 @@ def test_a_value_is_noted_once_and_matches_alone_are_compiled_once(
     assert len(first.probes) == 2
     assert second.probes == ()
     assert first.cut.weights == frozenset()
-    noted = {name for name in found.plain.load("local-sync").functions if name.startswith(PROBE)}
-    assert noted == {f"{PROBE}{n}_read" for n in {*first.probes, first.root, second.root}}
-    assert len(noted) == 4
+    assert first.root is None, "the last place of a computation is the one that tells how far it drifts"
+    assert sorted([*first.probes, second.root]) == [0, 1, 2]
+    for program in (found.plain, found.kernels):
+        loaded = program.load("local-sync")
+        a, b = (np.arange(8, dtype=np.float32) - shift for shift in (3, 5))
+        (result,) = loaded.call("main", a, b)
+        noted = loaded.call(READER)
+        assert len(noted) == 3
+        np.testing.assert_array_equal(noted[second.root], result)
+        if program is found.plain:
+            assert [noted[n].tolist() for n in first.probes] == [a.tolist(), b.tolist()]
+        else:
+            assert [noted[n] for n in first.probes] == [None, None]
     assert len(compiled) == 5  # the whole and the matches alone, with kernels and without, and these backwards
     compiled.clear()
     again = preparation.Preparation(job, lambda _: None, probing=False).all()

@@ -105,32 +105,37 @@ class Preparation:
 
     def _look(self, module: ir.Module) -> None:
         """Cut out what specs would replace, and note what goes in and comes out when the program runs."""
-        cuts, taken = Cuts(module.context), set[ir.Value]()
+        cuts, taken, roots = Cuts(module.context), set[ir.Value](), list[ir.Value]()
         for spec, told in planned(module, self.specs):
             for action, replacement in told:
                 if not taken.isdisjoint(action.match.roots):
                     continue
                 taken.update(action.match.roots)
+                roots.append(action.match.roots[0])
                 whens = [each.rule.when for each, _ in told if each.match is action.match]
                 self.places.append(self._place(spec, action, replacement, cuts, _named(whens)))
         self.text, self.cuts = cuts.text(), tuple(cuts.known.values())
-        for value, number in self.noted.items() if self.probing else ():
-            probes.place(module, value, number)
+        last = {place.cut.digest if place.cut else None: number for number, place in enumerate(self.places)}
+        for number, place in enumerate(self.places):
+            # The most that a computation drifts is where the most came before it; noting all takes IREE long.
+            if place.cut is None or last[place.cut.digest] == number:
+                self.places[number] = dataclasses.replace(place, root=self._number(roots[number]))
+        if self.probing:
+            probes.place(module, list(self.noted.items()), len(self.noted))
 
     def _place(
         self, spec: LoadedSpec, action: Action, replacement: Replacement, cuts: Cuts, tried: tuple[int, ...]
     ) -> Place:
-        root = self._number(action.match.roots[0])
         try:
             cut, inputs = cuts.add(action, Views(), width_of(spec, action.match))
         except CutError as failure:
-            return Place(replacement, None, f"it is not a function of its own: {failure}", root=root)
+            return Place(replacement, None, f"it is not a function of its own: {failure}")
         # Of places that compute the same, the first is tried; noting inputs of the others is time for nothing.
         is_first = all(place.cut is None or place.cut.digest != cut.digest for place in self.places)
         noted = [self._number(value) for value in inputs] if is_first else []
         weights = frozenset(at for at, value in enumerate(inputs) if uses.is_weight(Views(), value))
         cut = dataclasses.replace(cut, tried=tried, weights=weights)
-        return Place(replacement, cut, "", tuple(number for number in noted if number is not None), root)
+        return Place(replacement, cut, "", tuple(number for number in noted if number is not None))
 
     def _number(self, value: ir.Value) -> int | None:
         """The number of the probe that notes a value, None where none can."""
@@ -143,11 +148,11 @@ class Preparation:
         if isinstance(spec, TransformSpec) or any(rule.phase not in (None, PHASE) for rule in spec.rules):
             return
         known, found = _grouped((p.key, p.root) for p in self.places), told_of(splicer.planned(module, spec))
+        noted = []
         for key, actions in _grouped((Place(told, None).key, action) for action, told in found).items():
             if len(actions) == len(known.get(key, ())):  # places with one location and one size are told by their order
-                for action, number in zip(actions, known[key], strict=True):
-                    if number is not None:
-                        probes.place(module, action.match.roots[0], number)
+                noted += [(action.match.roots[0], number) for action, number in zip(actions, known[key], strict=True)]
+        probes.place(module, [(value, number) for value, number in noted if number is not None], len(self.noted))
 
 
 def _grouped(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:

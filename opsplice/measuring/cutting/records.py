@@ -95,8 +95,9 @@ class Place:
         return r.function, r.location, r.rule_location, str(r.dims)
 
 
-# What begins the names of functions that read probes.
+# What begins the names of what notes values, and the function that reads them.
 PROBE = "opsplice_probe_"
+READER = f"{PROBE}read"
 
 Outcome = Literal["ok", "failed", "not tried"]
 

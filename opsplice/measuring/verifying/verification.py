@@ -19,7 +19,7 @@ from opsplice.compiling.job import Job, Outcome
 from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
-from opsplice.measuring.cutting.records import PROBE, Cut, Place, Trial, Verdict, Verification, Whole
+from opsplice.measuring.cutting.records import PROBE, READER, Cut, Place, Trial, Verdict, Verification, Whole
 from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.verifying import tolerance, trial_runs, verdict_cache
 from opsplice.measuring.verifying.trials import KINDS, generated
@@ -238,12 +238,10 @@ def _run_functions(report: Progress, program: Runnable, options: Options) -> _Ra
         given = options.inputs if options.inputs is not None else generated(loaded.functions[name])
         ran.inputs[name] = list(given)
         ran.results[name] = [np.asarray(value) for value in loaded.call(name, *given)]
-        for reader in loaded.functions:
-            if reader.startswith(PROBE):
-                number = int(reader.removeprefix(PROBE).removesuffix("_read"))
-                values = loaded.call(reader)
-                if values and values[0] is not None:
-                    ran.probes.setdefault(number, np.asarray(values[0]))
+        if READER in loaded.functions:
+            for number, value in enumerate(loaded.call(READER)):
+                if value is not None:
+                    ran.probes.setdefault(number, np.asarray(value))
     return ran
 
 
