@@ -244,7 +244,7 @@ class _Fits:
 
     def at_root(self, outline: _Outline, term: Term) -> bool:
         """A match ends with the pattern's last op: no op that leaves a value as it is stands behind that."""
-        return outline.kind == "anything" or any(self._ops(outline, term, is_root=True))
+        return outline.kind == "anything" or self._fits_some_op(outline, term, is_root=True)
 
     def begins(self, outline: _Outline, term: Term) -> bool:
         """Whether an op right below the outermost fits, though not all do."""
@@ -265,22 +265,24 @@ class _Fits:
             return True
         key = (outline, term)
         if key not in self._known:
-            self._known[key] = any(self._ops(outline, term))
+            self._known[key] = self._fits_some_op(outline, term)
         return self._known[key]
 
-    def _ops(self, outline: _Outline, term: Term, *, is_root: bool = False) -> Iterator[bool]:
-        """Whether each of the ops fits that a term may be seen as: its own, behind casts and behind what leaves it."""
+    def _fits_some_op(self, outline: _Outline, term: Term, *, is_root: bool = False) -> bool:
+        """Whether an op fits that a term may be seen as: its own, behind casts or behind what leaves it as it is."""
         source: Term | None = term
         while source is not None:
             if isinstance(source, Access) and outline.able(_VALUE):
-                yield True
+                return True
             found = self._views.resolve(source)
             for option in outline.able(_name(found)):
-                yield self._fits_op(option, found)
+                if self._fits_op(option, found):
+                    return True
             if isinstance(found, Apply) and outline.casts and found.op in WIDTHS:
                 source = found.args[0]
             else:
                 source = None if is_root else self._views.unchanged(found)
+        return False
 
     def _fits_op(self, outline: _Outline, found: Any) -> bool:
         kind, what, below = outline.kind, outline.what, outline.below

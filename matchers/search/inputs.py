@@ -9,7 +9,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import Extent
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
-from opsplice.matchers.patterns.nodes import Input
+from opsplice.matchers.patterns.nodes import Input, Window
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import Sizes, sizes_of
 from opsplice.matchers.search.matches import Binding, flat
@@ -21,14 +21,19 @@ from opsplice.spec_lang.syntax import tree
 
 
 class Inputs:
-    """Binds inputs for a search. may_place: whether a dense input may be a value that is read through other dims."""
+    """Binds inputs for a search.
+
+    may_place: whether a dense input may be a value that is read through other dims. may_stride: whether a strided input
+    was met that its address may bind, without one beside it that is read in windows, whose address tells nothing.
+    """
 
     def __init__(self, state: State, reader: Reader) -> None:
         self.state = state
         self.reader = reader
         self.views = state.views
         self.graph = state.graph
-        self.may_place = False
+        self.may_place = self.may_stride = False
+        self._in_windows: dict[str, None] = {}
 
     def branches(self, node: Input, term: Term) -> Iterator[Any]:
         """The ways in which an input may be a term."""
@@ -39,7 +44,9 @@ class Inputs:
             return
         levels = list(self.reader.chain(term))
         by_address = self.state.attempt.by_address and bool(levels)
-        if by_address and node.name in self.graph.strided:
+        is_strided = node.name in self.graph.strided
+        self.may_stride |= is_strided and not self._in_windows and not _has_window(node)
+        if by_address and is_strided:
             yield lambda: self._placed(node, parameter, levels)
             return
         if not levels:
@@ -123,6 +130,8 @@ class Inputs:
         pairs = self.state.unify(node, node.labels, access.indices)
         if pairs is None or not self.state.bind_dims(node, parameter.type, pairs, access):
             return None
+        if node.name in self.graph.strided and _has_window(node):
+            self.state.set(self._in_windows, node.name)
         return []
 
     def _placed(self, node: Input, parameter: tree.Parameter, levels: list[Access]) -> list[tuple[Any, Any]] | None:
@@ -191,6 +200,10 @@ class Inputs:
         step = self.views.expand(view)
         if step is not None and step.op is not None:
             self.state.set(self.state.ops, step.op)
+
+
+def _has_window(node: Input) -> bool:
+    return any(isinstance(label, Window) for label in node.labels)
 
 
 def _has_strides(layout: address.Layout, labels: tuple[Any, ...], indices: list[tuple[Index, ...]]) -> bool:

@@ -139,7 +139,7 @@ class Search:
         """
         yield Attempt()
         is_plain = at_view or self.is_view
-        if self.inputs.may_place or (not is_plain and self.graph.strided and self._failed_at_dims()):
+        if self.inputs.may_place or (not is_plain and self.inputs.may_stride and self._failed_at_dims()):
             yield Attempt(by_address=True)
         if not (is_plain or as_it_is):
             for access in groupings(self.views, self.graph, value):

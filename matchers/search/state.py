@@ -105,11 +105,19 @@ class State:
 
     def fail(self, node: Wanted, why: Why, *operands: Any) -> bool:
         """Note why a part of the pattern does not hold; operands: as `Why` says."""
-        held = (len(self.held), len(self.trail))
-        if self.furthest is None or held > self.furthest.held:
-            self.furthest = Failure(node, why, operands, held, self.place)
+        if self.is_furthest:
+            self.furthest = Failure(node, why, operands, self._reached, self.place)
             self.listener.failed(self.furthest)
         return False
+
+    @property
+    def is_furthest(self) -> bool:
+        """Whether no path came further: only then it matters why this one ends."""
+        return self.furthest is None or self._reached > self.furthest.held
+
+    @property
+    def _reached(self) -> tuple[int, int]:
+        return len(self.held), len(self.trail)
 
     def element(self, name: str) -> str:
         """The element type that a type variable stands for, or (in a pattern that is used) that is written for it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from iree.compiler import ir
 
 from opsplice.matchers.find.prefilter import Sieve
@@ -126,3 +127,35 @@ def test_sums_over_more_dims_and_inputs_inside_of_bodies_are_not_searched_for(se
     )
     one_dim, two_dims, inside, value = (graph_of(f"pattern p({text}") for text in texts)
     assert Sieve((one_dim, two_dims, inside, value)).sort(Views(), made) == ([two_dims, value], [one_dim, inside])
+
+
+PRODUCT = """func.func @f(%x: tensor<4x3x5xf32>, %y: tensor<4x5x8xf32>) -> tensor<4x3x8xf32> {
+  %c0 = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x3x8xf32>
+  %z = linalg.fill ins(%c0 : f32) outs(%e : tensor<4x3x8xf32>) -> tensor<4x3x8xf32>
+  %r = linalg.batch_matmul ins(%x, %y : tensor<4x3x5xf32>, tensor<4x5x8xf32>)
+    outs(%z : tensor<4x3x8xf32>) -> tensor<4x3x8xf32>
+  return %r : tensor<4x3x8xf32> }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "strided", "attempts"),
+    [
+        # x is of another rank, whatever the layout of w is, which is not looked at.
+        ("m x k x f32>, w: tensor<b x k x n x f32>) { contract[m k, b k n -> b m n](x, w) }", "w", 1),
+        # No address tells what is read in windows.
+        ("n x c x h x f32>, w: tensor<c x o x k x f32>) { contract[n c (y+i), c o i -> n o y](x,w) }", "xw", 1),
+        ("b x k x m x f32>, w: tensor<b x k x n x f32>) { contract[b k m, b k n -> b m n](x, w) }", "xw", 2),
+    ],
+)
+def test_inputs_are_looked_for_by_address_only_where_one_was_met_that_may_bind_so(
+    session, monkeypatch, text, strided, attempts
+):
+    module = ir.Module.parse(PRODUCT, context=session.context)
+    made = list(module.body.operations[0].regions[0].blocks[0].operations)[3].results[0]
+    graph = dataclasses.replace(graph_of(f"pattern p(x: tensor<{text}"), strided=frozenset(strided))
+    seen, at_root = [], Search._at_root
+    monkeypatch.setattr(Search, "_at_root", lambda self, *a: seen.append(self.state.attempt) or at_root(self, *a))
+    match = Search(Views(), graph, "f").run(made)
+    assert [attempt.by_address for attempt in seen] == [False, True][:attempts]
+    assert (match is not None) == (attempts > 1)
