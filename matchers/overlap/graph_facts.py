@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from opsplice.matchers.patterns.nodes import Graph, Input, Label, Node, Number, Whole
+from opsplice.matchers.patterns.nodes import Asked, Form, Graph, Input, Label, Node, Number, Whole, Within
 from opsplice.matchers.patterns.walk import children_of, nodes_of
 from opsplice.matchers.terms.canonical import WIDTHS
 from opsplice.matchers.terms.terms import Apply, Reduce
@@ -48,7 +48,7 @@ def key(node: Node) -> str:
 
 def facts(graph: Graph) -> list[tree.Condition]:
     """What holds of the dims of every match: the conditions, and what written types say to be one size."""
-    found = list(graph.conditions)
+    found = [condition for condition in graph.conditions if not isinstance(condition, (Asked, Form, Within))]
     sizes = Sizes(graph)
     for group, written in sizes.written.items():
         first, *others = written

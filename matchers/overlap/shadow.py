@@ -9,13 +9,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.overlap import graph_facts, subsumption
 from opsplice.matchers.overlap.subsumption import Cover
 from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.matchers.patterns.kernel_layouts import layouts
-from opsplice.matchers.patterns.nodes import Graph
+from opsplice.matchers.patterns.nodes import Condition, Graph
 from opsplice.matchers.patterns.walk import nodes_of
 from opsplice.spec_lang.dims import decide, dim_conditions
 from opsplice.spec_lang.linting import lint
@@ -161,8 +162,9 @@ def _taken_graph(rule: _Rule, graph: Graph, earlier: Sequence[_Rule], budget: _B
             cover = subsumption.covers(general, graph)
             if cover is None:
                 continue
-            asked = (*general.conditions, *other.demands)
-            if all(map(_is_plain, asked)):
+            every = (*general.conditions, *other.demands)
+            asked = tuple(filter(_is_plain, every))
+            if len(asked) == len(every):
                 wanted.append((other, [*cover.needs, *dim_conditions.substituted(asked, cover.sizes)]))
     return _taken(own, wanted, budget)
 
@@ -218,7 +220,7 @@ def _targets_covered(earlier: _Rule, later: _Rule, spec: LoadedSpec) -> bool:
     return all(map(covered, others.artifacts))
 
 
-def _is_plain(condition: object) -> bool:
+def _is_plain(condition: Condition) -> TypeGuard[tree.Condition]:
     """Whether a condition speaks of sizes alone."""
     return all(isinstance(part, _PLAIN) for part in tree.parts(condition))
 
@@ -273,6 +275,6 @@ def _contention(other: _Rule, rule: _Rule, first: Graph, second: Graph) -> tuple
 
 
 def _possible(cover: Cover, other: _Rule, rule: _Rule, first: Graph, second: Graph) -> bool:
-    asked = [c for c in (*first.conditions, *other.demands) if _is_plain(c)]
+    asked = tuple(filter(_is_plain, (*first.conditions, *other.demands)))
     known = [*graph_facts.facts(second), *rule.demands, *cover.needs]
-    return not decide.impossible([*known, *dim_conditions.substituted(tuple(asked), cover.sizes)])
+    return not decide.impossible([*known, *dim_conditions.substituted(asked, cover.sizes)])

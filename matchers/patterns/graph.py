@@ -21,6 +21,7 @@ from opsplice.matchers.patterns.nodes import (
     Anything,
     Asked,
     Choice,
+    Condition,
     Form,
     Graph,
     Input,
@@ -108,7 +109,7 @@ class _Builder:
         self.memo: dict[tuple[int, int, tuple[Label, ...]], Node] = {}
         self.used: dict[tuple[int, int], Scope] = {}
         self.ties: dict[Any, Tie] = {}
-        self.conditions: list[Any] = []
+        self.conditions: list[Condition] = []
         self.through: set[str] = set()
         self.factors: dict[str, None] = {}
         self.variables: dict[str, tuple[str, ...]] = {}

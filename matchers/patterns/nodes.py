@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce
 from opsplice.spec_lang.syntax import tree
@@ -163,7 +162,7 @@ class Form:
     name: str
     form: Result
     negated: bool
-    conditions: tuple[Any, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,11 +170,13 @@ class Within:
     """A condition of a pattern that only an alternative uses: it asks nothing where the `Named` of that was not met."""
 
     name: str
-    condition: Any
+    condition: Condition
 
 
+# What a pattern asks besides: what the spec writes, and where that asks about nodes, what the graph has for it.
+Condition = tree.Condition | Asked | Form | Within
 # What a search can fail at: a node, or a condition of the pattern.
-Wanted = Node | Asked | Form | Within | tree.Condition
+Wanted = Node | Condition
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +206,7 @@ class Graph:
     pattern: tree.Pattern
     results: tuple[Result, ...]
     ties: tuple[Tie, ...]
-    conditions: tuple[Any, ...]
+    conditions: tuple[Condition, ...]
     variables: Mapping[str, tuple[str, ...]]
     rearranged: bool
     factors: tuple[str, ...]

@@ -11,7 +11,7 @@ from opsplice.matchers.dims.equal_sizes import Classes
 from opsplice.matchers.dims.extents import Extent, holds_sizes, is_size_cast, product
 from opsplice.matchers.dims.size_bounds import bounds_of
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Asked, Form, Node, Number, Tie, Whole, Within
+from opsplice.matchers.patterns.nodes import Asked, Condition, Form, Node, Number, Tie, Whole, Within
 from opsplice.matchers.patterns.walk import names_in
 from opsplice.matchers.search import uses
 from opsplice.matchers.search.failures import Why
@@ -39,7 +39,7 @@ class Verdicts:
         """What can only be judged when everything is bound: what `_fits` says, and the pattern's conditions."""
         return self.fits_with(self.graph.conditions)
 
-    def fits_with(self, conditions: Sequence[Any]) -> bool:
+    def fits_with(self, conditions: Sequence[Condition]) -> bool:
         """Whether what is bound goes together, and conditions hold."""
         return self.fits() and self.meets(conditions, self.static_dims())
 
@@ -65,7 +65,7 @@ class Verdicts:
             self.state.hold(node)
         return True
 
-    def meets(self, wanted: Sequence[Any], sizes: judge.Sizes) -> bool:
+    def meets(self, wanted: Sequence[Condition], sizes: judge.Sizes) -> bool:
         """Whether conditions hold."""
         self.state.place = None
         for where in wanted:
@@ -78,7 +78,7 @@ class Verdicts:
                 return self._condition_failed(asked, sizes)
         return True
 
-    def _is_left_out(self, condition: Any) -> bool:
+    def _is_left_out(self, condition: Condition) -> bool:
         """Whether a condition asks about a part that the pattern's results have and the match has not."""
         if (
             not isinstance(condition, (Asked, Form))
@@ -88,7 +88,9 @@ class Verdicts:
             return False
         return condition.name in names_in(self.graph)
 
-    def _condition_failed(self, where: Any, sizes: judge.Sizes) -> bool:
+    def _condition_failed(self, where: Condition, sizes: judge.Sizes) -> bool:
+        if not self.state.is_furthest:
+            return False
         failed = judge.first_failure(where, sizes, self._judge)
         why = Why.CONDITION
         if isinstance(failed, Asked) and failed.kind != "weight":
@@ -97,7 +99,7 @@ class Verdicts:
             self.state.place = next((op for op in makers if op is not None), None)
         return self.state.fail(failed, why, self._what_is(failed, sizes))
 
-    def _what_is(self, condition: Any, sizes: judge.Sizes) -> Any:
+    def _what_is(self, condition: Condition, sizes: judge.Sizes) -> Any:
         """What there is where a condition does not hold: a type, another user, dims of a contraction, a term, sizes."""
         if isinstance(condition, tree.Membership):
             return self.state.element(condition.variable)
@@ -113,13 +115,14 @@ class Verdicts:
 
     # ---- what conditions ask ----------------------------------------------------------------------------------------
 
-    def _judge(self, condition: Any) -> bool | None:
+    def _judge(self, condition: Condition) -> bool | None:
         if isinstance(condition, tree.Membership):
             return self.state.element(condition.variable) in {choice.name for choice in condition.choices}
         if isinstance(condition, tree.Predicate):
             return uses.holds_at(self.state.roots[0].value.owner.operation, condition)
         if isinstance(condition, Form):
             return self._has_form(condition)
+        assert isinstance(condition, Asked), "sizes are compared by `judge`"
         if condition.kind == "weight":
             return self._is_weight(condition.name)
         return bool((next(self._other_users(condition.name), None) is None) == (condition.kind == "only"))
