@@ -158,7 +158,10 @@ INLINE void tile(layer *of, const int is_point, const int is_spread, const int s
 }
 
 INLINE void row_of(layer *of, const int is_point, const int is_spread, const int step, size_t y, size_t z, size_t end, size_t channel) {
-  size_t span = of->kh * of->kw > TAPS ? SPAN / 2 : SPAN, most = is_point ? ROWS : least(ROWS, (span - 1) / of->sw + 1);
+  // Copies of what lies at the edges hold few places that are far apart.
+  const size_t span = of->kh * of->kw > TAPS ? SPAN / 2 : SPAN;
+  const int is_whole = z * of->sw >= of->left && (end - 1) * of->sw + (of->kw - 1) * of->dw < of->width + of->left;
+  const size_t most = is_point || is_whole ? ROWS : least(ROWS, (span - 1) / of->sw + 1);
   for (size_t left = end - z; left > 0;) {
     size_t places = left / ((left + most - 1) / most);
 #define ROW_TILE(p) tile(of, is_point, is_spread, step, 1, p, y, z, channel)
