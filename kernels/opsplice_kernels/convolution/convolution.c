@@ -8,7 +8,8 @@
 // piece of a row, with zeros. Where places lie next to each other in memory the sums are transposed.
 //
 // A 1x1 convolution of few channels and many places is a product with vectors of places instead, which leaves nothing to
-// transpose.
+// transpose. So is one of any filter with a stride of 1 and few channels of the output, such as a group's, which would leave
+// most of a vector of channels empty.
 //
 // Filters of 3x3 with stride 1 take fewer products where the image is large enough (winograd.h).
 //
@@ -23,7 +24,9 @@ enum { HEIGHT = 16, LENGTH = 448, LINE = 16, DEPTH = 64, AHEAD = 8 * PANEL };
 // Of copies: the longest piece of a row with all taps, and floats in all. A kernel has at most 2 * TAPS taps, so that these do.
 enum { SPAN = 64, TAPS = 128, PIECES = SPAN * TAPS };
 // Of products: channels at most, places at least, and what a tile of them has: vectors of places, and channels.
-enum { FEW = 160, MANY = 128, WIDE = 3, LOW = 8 };
+enum { FEW = 160, MANY = 128, WIDE = 3, LOW = 8, SOME = 4 };
+// Of convolutions that are computed so, too: channels of the output at most, taps of a row at most, places of a row at least.
+enum { NARROW = LANES == 4 ? SOME : 2 * SOME, SHORT = 8, LONG = LANES == 4 ? 40 : LANES / 2 + 1 };
 
 // Where the inputs of a tile lie: of channels, taps of the filter in y and x, rows of the output, and places of a row.
 typedef struct {
@@ -196,25 +199,41 @@ static void two_rows_of_7(layer *of, size_t y, size_t channel) {
 }
 #endif
 
-// LOW channels by `vectors` vectors of places, the last of which ends after `count` places.
-INLINE void product(const layer *of, const int vectors, size_t q, size_t count, size_t channel) {
+// sums += what a tap adds to `rows` channels and `vectors` vectors of places, the last of `last` places.
+INLINE void add_tap(const int rows, const int vectors, const int is_cut, const float *x, const lanes there[WIDE],
+                    size_t last, const float *w, floats sums[LOW][WIDE]) {
+  floats values[WIDE];
+  UNROLL for (int v = 0; v < vectors; v++) {
+    if (is_cut) values[v] = load_lanes(x + v * LANES, there[v], 0.0f);
+    else values[v] = v + 1 < vectors ? load(x + v * LANES) : load_up_to(x + v * LANES, last, 0.0f);
+  }
+  UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) sums[r][v] += values[v] * w[r];
+}
+
+// `rows` channels by `vectors` vectors of places of row y from z on, the last of which ends after `count` places. Of a filter of more
+// than one tap, the rows `from` to `to`; there[j]: the places of each vector that tap j of a row finds in the image.
+INLINE void product(const layer *of, const int rows, const int vectors, const int is_point, const int is_cut,
+                    const float *x, size_t from, size_t to, const lanes there[SHORT][WIDE], size_t y, size_t z,
+                    size_t count, size_t channel) {
   floats sums[LOW][WIDE];
-  UNROLL for (int r = 0; r < LOW; r++) {
+  UNROLL for (int r = 0; r < rows; r++) {
     float start = of->bias && channel + r < of->columns ? of->bias[channel + r] : 0.0f;
     UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = splat(start);
   }
-  const float *x = of->x + q, *w = of->w + channel;
-  size_t last = count - (vectors - 1) * LANES;
+  const float *w = of->w + channel;
+  const size_t last = count - (vectors - 1) * LANES;
   for (size_t c = 0; c < of->c; c++, x += of->x_c, w += of->w_c) {
-    floats values[WIDE];
-    UNROLL for (int v = 0; v < vectors; v++)
-      values[v] = v + 1 < vectors ? load(x + v * LANES) : load_up_to(x + v * LANES, last, 0.0f);
-    UNROLL for (int r = 0; r < LOW; r++) UNROLL for (int v = 0; v < vectors; v++) sums[r][v] += values[v] * w[r];
+    if (is_point) add_tap(rows, vectors, 0, x, 0, last, w, sums);
+    else
+      for (size_t i = from; i < to; i++)
+        for (size_t j = 0; j < of->kw; j++)
+          add_tap(rows, vectors, is_cut, x + i * of->dh * of->x_h + j * of->dw, there[j], last,
+                  w + i * of->w_i + j * of->w_j, sums);
   }
-  UNROLL for (int r = 0; r < LOW; r++) {
+  UNROLL for (int r = 0; r < rows; r++) {
     if (channel + r >= of->columns) return;
-    const float *rest = of->rest ? of->rest + (channel + r) * of->rest_c + q : 0;
-    float *out = of->out + (channel + r) * of->out_c + q;
+    const float *rest = of->rest ? of->rest + (channel + r) * of->rest_c + y * of->rest_y + z : 0;
+    float *out = of->out + (channel + r) * of->out_c + y * of->out_y + z;
     UNROLL for (int v = 0; v < vectors; v++) {
       size_t left = v + 1 < vectors ? LANES : last;
       floats value = sums[r][v];
@@ -224,16 +243,45 @@ INLINE void product(const layer *of, const int vectors, size_t q, size_t count, 
   }
 }
 
-static void products(const layer *of, size_t q, size_t end) {
-  while (q < end) {
-    size_t left = (end - q + LANES - 1) / LANES, vectors = left / ((left + WIDE - 1) / WIDE);
-    size_t count = least(end - q, vectors * LANES);
+#define PRODUCT(count, CALL) \
+  switch (count) { case 1: CALL(1); break; case 2: CALL(2); break; default: CALL(3); break; }
+
+// Places z to `end` of an image that is one row, by a filter of one tap.
+static __attribute__((noinline)) void point_products(const layer *of, size_t z, size_t end) {
+  for (size_t count; z < end; z += count) {
+    const size_t left = (end - z + LANES - 1) / LANES, vectors = left / ((left + WIDE - 1) / WIDE);
+    count = least(end - z, vectors * LANES);
     for (size_t channel = 0; channel < of->columns; channel += LOW) {
-      if (vectors == 1) product(of, 1, q, count, channel);
-      else if (vectors == 2) product(of, 2, q, count, channel);
-      else product(of, 3, q, count, channel);
+#define OF_POINTS(v) product(of, LOW, v, 1, 0, of->x + z, 0, 1, 0, 0, z, count, channel)
+      PRODUCT(vectors, OF_POINTS)
     }
-    q += count;
+  }
+}
+
+// Places z to `end` of row y, where filters have rows of at most SHORT taps.
+static __attribute__((noinline)) void row_products(const layer *of, size_t y, size_t z, size_t end) {
+  const ptrdiff_t above = (ptrdiff_t)(y * of->sh - of->top), width = (ptrdiff_t)of->width;
+  size_t from = 0, to = of->kh;
+  while (from < to && above + (ptrdiff_t)(from * of->dh) < 0) from++;
+  while (from < to && above + (ptrdiff_t)((to - 1) * of->dh) >= (ptrdiff_t)of->h) to--;
+  for (size_t count; z < end; z += count) {
+    const size_t left = (end - z + LANES - 1) / LANES, vectors = left / ((left + WIDE - 1) / WIDE);
+    count = least(end - z, vectors * LANES);
+    const ptrdiff_t first = (ptrdiff_t)(z - of->left);
+    const float *x = of->x + above * (ptrdiff_t)of->x_h + first;
+    lanes there[SHORT][WIDE];
+    for (size_t j = 0; j < of->kw; j++)
+      for (size_t v = 0; v < vectors; v++) {
+        const ptrdiff_t at = first + (ptrdiff_t)(j * of->dw + v * LANES);
+        there[j][v] = lanes_between(-at, width - at);
+      }
+    const int is_cut = first < 0 || first + (ptrdiff_t)(vectors * LANES + (of->kw - 1) * of->dw) > width;
+    for (size_t channel = 0; channel < of->columns; channel += SOME) {
+#define OF_ROWS(v) product(of, SOME, v, 0, 0, x, from, to, there, y, z, count, channel)
+#define OF_CUT_ROWS(v) product(of, SOME, v, 0, 1, x, from, to, there, y, z, count, channel)
+      if (is_cut) PRODUCT(vectors, OF_CUT_ROWS)
+      else PRODUCT(vectors, OF_ROWS)
+    }
   }
 }
 
@@ -262,9 +310,14 @@ static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
   if (is_flat) {
     of.width *= of.h;
     if (of.c <= FEW && oh * ow >= MANY && of.sw == 1 && of.x_w == 1 && of.out_z == 1 && (!of.rest || of.rest_z == 1)) {
-      products(&of, y * ow, end * ow);
+      point_products(&of, y * ow, end * ow);
       return;
     }
+  }
+  if (!is_point && of.columns <= NARROW && of.kw <= SHORT && of.sw == 1 && of.x_w == 1 && of.out_z == 1 && ow >= LONG &&
+      (!of.rest || of.rest_z == 1)) {
+    for (; y < end; y++) row_products(&of, y, 0, ow);
+    return;
   }
   if (pays_winograd(&of, end - y, ow)) {
     convolve_winograd(&of, ow, y, end);
