@@ -73,7 +73,7 @@ class DirectCall:
         call_values.check_sizes(self.function, arguments)
         declared = self.function.inputs or (None,) * len(arguments)
         given = VmVariantList(len(arguments))
-        places = set[int]()
+        places: set[int] = set()
         for index, (wanted, value) in enumerate(zip(declared, arguments, strict=True)):
             view = self._shared(wanted, value, places)
             self.push(given, call_values.checked_input(self.function, index, value) if view is None else view)
@@ -117,7 +117,7 @@ class DirectCall:
             view = self.device.from_dlpack_capsule(capsule)
         except (*runtime_devices.FAILURES, BufferError, TypeError):
             return None
-        if wanted is not None and not _fits(view, wanted):
+        if wanted is not None and not _fits(view.element_type, tuple(view.shape), wanted):
             return None
         places.add(place)
         return view
@@ -202,10 +202,11 @@ def _address(capsule: Any) -> int:
 _Words = ctypes.c_uint64 * 6
 
 
-def _fits(view: HalBufferView, wanted: ValueType) -> bool:
+@functools.lru_cache(maxsize=1024)
+def _fits(element: int, shape: tuple[int, ...], wanted: ValueType) -> bool:
     if wanted.dtype is None or wanted.shape is None:
         return True
-    return _alike(view.element_type, _element_of(wanted.dtype)) and call_values.fits(tuple(view.shape), wanted.shape)
+    return _alike(element, _element_of(wanted.dtype)) and call_values.fits(shape, wanted.shape)
 
 
 @functools.cache

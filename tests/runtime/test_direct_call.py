@@ -13,7 +13,7 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
-from opsplice.runtime import to_host
+from opsplice.runtime import to_host, value_text
 from tests.waiting import in_threads
 
 ELEMENTS = ("f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2", "i64", "i32", "i16", "i8", "i1")
@@ -90,7 +90,7 @@ def aligned(array, offset=0):
 
 @pytest.mark.parametrize("kind", ELEMENTS)
 def test_elements_of_all_types_go_both_ways(call, kind):
-    dtype = opsplice.runtime.value_text.ELEMENT_TYPES[kind]
+    dtype = value_text.ELEMENT_TYPES[kind]
     x = np.array([[0, 1, 2], [3, 4, 5]]).astype(dtype)
     (result,) = call(f"keep_{kind}", x, np.ones((2, 3), bool))
     assert (result.shape, result.dtype) == ((2, 3), dtype)
