@@ -112,7 +112,7 @@ def open_device(uri: str, plugins: Sequence[PluginFile] = (), imports: Collectio
             if key not in _devices:
                 if plugins:
                     _announce(plugins, imports)
-                _devices[key] = Device(_new(uri) if plugins or generation else iree.runtime.get_device(uri))
+                _devices[key] = Device(_new(uri))
             return _devices[key]
     except FAILURES as error:
         listed = "\n".join(str(plugin.path) for plugin in _flagged) if plugins else ""
@@ -130,11 +130,16 @@ def limit_threads(count: int) -> None:
     iree.runtime.flags.parse_flags(f"--task_topology_max_group_count={count}")
 
 
+# Freed memory that the next call takes: new memory is filled with zeros, which takes a loop over elements half as long
+# again. Up to 256 MiB in 64 pieces are kept.
+_ALLOCATORS = ["caching:*=256mib;256mib;64"]
+
+
 def _new(uri: str) -> Any:
     """A device of a driver of its own; of the package's public calls each gives the driver that was made first."""
     from iree.runtime._binding import create_hal_driver
 
-    return create_hal_driver(_driver(uri)).create_device_by_uri(uri)
+    return create_hal_driver(_driver(uri)).create_device_by_uri(uri, allocators=_ALLOCATORS)
 
 
 def _forget() -> None:
