@@ -47,6 +47,21 @@ def quantize(
     return torch.clamp(whole, _as(torch.float32, quant_min), _as(torch.float32, quant_max)).to(dtype)
 
 
+def quantize_groups(
+    x: torch.Tensor,
+    scales: torch.Tensor,
+    zero_points: torch.Tensor,
+    quant_min: int,
+    quant_max: int,
+    dtype: torch.dtype,
+    group_size: int = 128,
+) -> torch.Tensor:
+    """Integers for the numbers of rows, with a scale for each group of neighbours. Zero points may be floats."""
+    groups = x.reshape(-1, min(group_size, x.shape[-1])) * (1.0 / scales.reshape(-1, 1))
+    whole = torch.round(groups + zero_points.reshape(-1, 1).to(groups.dtype))
+    return torch.clamp(whole, quant_min, quant_max).to(dtype).reshape(x.shape)
+
+
 def dequantize(
     x: torch.Tensor,
     scale: float | torch.Tensor,

@@ -158,6 +158,7 @@ _OF_PACKAGES: dict[str, dict[str, Callable[..., Any]]] = {
     "quantized_decomposed": {
         "choose_qparams.tensor": quantized.choose_range,
         "choose_qparams_symmetric.tensor": quantized.choose_symmetric_range,
+        "quantize_per_channel_group.default": quantized.quantize_groups,
         **{f"quantize_per_tensor.{kind}": quantized.quantize for kind in ("default", "tensor", "tensor2")},
         **{f"dequantize_per_tensor.{kind}": quantized.dequantize for kind in ("default", "tensor", "tensor2")},
     },

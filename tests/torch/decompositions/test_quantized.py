@@ -17,7 +17,7 @@ S8, U8 = (-128, 127, torch.int8), (0, 255, torch.uint8)
 
 
 class Quantized(torch.nn.Module):
-    """Scales that are known, that are tensors, and that are chosen from the numbers."""
+    """Scales that are known, that are tensors, for groups, and chosen from the numbers."""
 
     def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
         chosen = ops.choose_qparams.tensor(x, 0, 255, 2**-12, torch.uint8)
@@ -28,7 +28,10 @@ class Quantized(torch.nn.Module):
         words = ops.quantize_per_tensor(x, 0.05, 3, *S8), ops.quantize_per_tensor(x, 0.03, 0, *U8)
         found = ops.quantize_per_tensor.tensor(x, *chosen, *U8)
         limited = ops.quantize_per_tensor.tensor2(x, *even, *limits, torch.int8)
+        scales, zeros = x.reshape(6, 2, 32).abs().amax(2) / 7, torch.full((6, 2), 0.25)
         return [
+            ops.quantize_per_channel_group(x, scales, zeros, -8, 7, torch.int8, 32),
+            ops.quantize_per_channel_group(x, scales[:, :1], zeros[:, :1].long(), -8, 7, torch.int8, 128),
             *(*chosen, *even, *middle, *nothing, *words, found, limited),
             ops.dequantize_per_tensor(words[0], 0.05, 3, *S8),
             ops.dequantize_per_tensor(words[1], 0.03, 0, *U8),
