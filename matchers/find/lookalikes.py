@@ -48,7 +48,7 @@ from opsplice.matchers.search import uses
 from opsplice.matchers.terms.attributes import ROUNDING
 from opsplice.matchers.terms.ops.constant_ops import FRONTEND_CONSTANTS, may_be_number
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE
-from opsplice.matchers.terms.terms import Apply, Constant, Reduce
+from opsplice.matchers.terms.terms import Apply, Constant, LoopIndex, Reduce
 from opsplice.matchers.terms.views import Reads, Users, Views
 from opsplice.spec_lang.syntax import tree, vocabulary
 
@@ -80,7 +80,7 @@ _NAMED = WANTED | ENDING
 # What patterns are made of whose search reads what views read and nothing else.
 _LOCAL = frozenset(
     {Accumulated, Anything, Apply, Asked, Choice, Form, Input, Label, Named, Number, Product, Reduce, Result, Setting}
-    | {Constant, Place, Tie, Whole}
+    | {Constant, LoopIndex, Place, Tie, Whole}
     | {Window, Within, tree.Arithmetic, tree.Attribute, tree.Bound, tree.Code, tree.Comparison, tree.DimRef}
     | {tree.Literal, tree.Logical, tree.MlirText, tree.Property}
 )

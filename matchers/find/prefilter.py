@@ -19,6 +19,7 @@ from opsplice.matchers.ir.tensor_values import shape_of
 from opsplice.matchers.patterns.nodes import Accumulated, Choice, Graph, Input, Named, Node, Number, Setting
 from opsplice.matchers.terms import chains, constants
 from opsplice.matchers.terms.canonical import COMPARISONS, READ_AS, WIDTHS
+from opsplice.matchers.terms.ops.bands import BAND
 from opsplice.matchers.terms.scalar_folding import FOLDED
 from opsplice.matchers.terms.terms import Access, Apply, Constant, Reduce, Started, Term
 from opsplice.matchers.terms.views import Views
@@ -186,7 +187,7 @@ class _Outlines:
 
     def _make(self, node: Node, depth: int) -> _Outline:
         """Parts that this module does not know fit anything."""
-        if isinstance(node, Apply):
+        if isinstance(node, Apply) and node.op != BAND:
             operands = chains.operands(node)  # of a chain, in whatever grouping and order
             below = tuple(self._of(arg, depth - 1) for arg in operands) if depth else None
             if len(operands) == len(node.args):

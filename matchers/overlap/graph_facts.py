@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 from opsplice.matchers.patterns.nodes import Asked, Form, Graph, Input, Label, Node, Number, Whole, Within
 from opsplice.matchers.patterns.walk import children_of, nodes_of
 from opsplice.matchers.terms.canonical import WIDTHS
+from opsplice.matchers.terms.ops.bands import BAND
 from opsplice.matchers.terms.terms import Apply, Reduce
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
@@ -22,7 +23,7 @@ def is_understood(graph: Graph) -> bool:
     if graph.through and any(isinstance(node, Apply) and node.op in WIDTHS for node in nodes_of(graph)):
         return False
     for node in nodes_of(graph):
-        if not isinstance(node, (Input, Number, Whole, Apply, Reduce)):
+        if not isinstance(node, (Input, Number, Whole, Apply, Reduce)) or (isinstance(node, Apply) and node.op == BAND):
             return False
         if isinstance(node, Whole) and (
             node.rest or node.regions or node.body or "*" in node.op or any(map(_is_open, node.attributes))

@@ -51,10 +51,11 @@ from opsplice.matchers.patterns.scopes import (
     type_of,
 )
 from opsplice.matchers.terms.canonical import canonical, combiner
+from opsplice.matchers.terms.ops.bands import BAND
 from opsplice.matchers.terms.ops.index_reads import TAKE
 from opsplice.matchers.terms.ops.index_reductions import POSITION
 from opsplice.matchers.terms.ops.parts_of_dims import STACK
-from opsplice.matchers.terms.terms import Apply, Constant, Reduce
+from opsplice.matchers.terms.terms import Apply, Constant, LoopIndex, Reduce
 from opsplice.spec_lang.checking import walks
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
@@ -141,8 +142,7 @@ class _Builder:
 
     def _node(self, key: Any, make: Callable[[], Node]) -> Node:
         """One object for each node, so that equal parts of a pattern are the same part."""
-        if key not in self.nodes:
-            self.nodes[key] = make()
+        self.nodes[key] = self.nodes[key] if key in self.nodes else make()
         return self.nodes[key]
 
     # ---- labels and sizes -----------------------------------------------------------------------------------------
@@ -201,16 +201,15 @@ class _Builder:
 
     def _ask(self, scope: Scope) -> None:
         """Take over a pattern's condition, and give names to what it asks about. All its values are there."""
-        where = scope.pattern.where
-        if where is None:
+        if (where := scope.pattern.where) is None:
             return
         for name in sorted(asked_values(where)):
-            scope.values[name] = self._named(scope.prefix + name, scope.values[name])
+            scope.values[name] = partial(self._named, scope.prefix + name, scope.values[name])
         condition = self._condition(where, scope)
         self.conditions.append(Within(scope.within, condition) if scope.within else condition)
 
-    def _named(self, name: str, maker: Maker) -> Maker:
-        return lambda labels: self._name(name, maker(labels))
+    def _named(self, name: str, maker: Maker, labels: tuple[Label, ...]) -> Node:
+        return self._name(name, maker(labels))
 
     def _name(self, name: str, node: Node) -> Node:
         return self._node(("named", name, id(node)), lambda: Named(name, node)) if name else node
@@ -220,9 +219,8 @@ class _Builder:
             operands = tuple(self._condition(operand, scope) for operand in condition.operands)
             return dataclasses.replace(condition, operands=operands)
         if isinstance(condition, tree.Predicate):
-            if condition.name in tree.OF_THE_ROOT:
-                return condition
-            return Asked(condition.span, condition.name, scope.prefix + condition.value)
+            asked = Asked(condition.span, condition.name, scope.prefix + condition.value)
+            return condition if condition.name in tree.OF_THE_ROOT else asked
         if isinstance(condition, tree.Membership):
             return dataclasses.replace(condition, variable=scope.elements.get(condition.variable, condition.variable))
         if isinstance(condition, tree.Is):
@@ -238,9 +236,9 @@ class _Builder:
             if len(let.names) == 1:
                 return self._lower(let.expr, labels, scope)
             assert isinstance(let.expr, tree.Call), "the checker lets only calls have several results"
-            if let.expr.quoted:
-                return self._whole(let.expr, labels, scope, position, len(let.names))
-            return self._inlined(let.expr, position, labels, scope)
+            if not let.expr.quoted:
+                return self._inlined(let.expr, position, labels, scope)
+            return self._whole(let.expr, labels, scope, position, len(let.names))
 
         return make
 
@@ -311,10 +309,15 @@ class _Builder:
             return self._inlined(expr, 0, labels, scope)
         known = None if expr.quoted else vocabulary.find(expr.callee)
         if known is None:
-            return self._whole(expr, labels, scope, 0, 1)
+            is_band = expr.callee == BAND and not expr.quoted
+            return self._band(expr, labels, scope) if is_band else self._whole(expr, labels, scope)
         args = tuple(self._lower(a, () if self._is_scalar(a) else labels, scope) for a in expr.args)
         element = "" if not known.is_cast and self._is_cast(scope.element(expr.type)) else scope.element(expr.type)
         return self._apply(known.full_name, args, attributes_of(known, expr), element)
+
+    def _band(self, expr: tree.Call, labels: tuple[Label, ...], scope: Scope) -> Node:
+        places = (self._node(("index", label), partial(LoopIndex, label)) for label in labels)
+        return self._apply(BAND, (*(self._lower(arg, (), scope) for arg in expr.args), *places), (), "")
 
     def _is_cast(self, element: str) -> bool:
         """Whether a float may be of another type than the one that is written, as casts are looked through."""
@@ -324,7 +327,7 @@ class _Builder:
         key = ("apply", op, tuple(map(id, args)), attributes, kind)
         return self._node(key, lambda: canonical(as_sum(Apply(op, args, attributes, kind)), resolved))
 
-    def _whole(self, expr: tree.Call, labels: tuple[Label, ...], scope: Scope, number: int, count: int) -> Node:
+    def _whole(self, expr: tree.Call, labels: tuple[Label, ...], scope: Scope, number: int = 0, count: int = 1) -> Node:
         def make() -> Node:
             operands = tuple(self._operand(a, scope) for a in expr.args)
             attributes = tuple(scoped(a, scope.prefix) for a in expr.attributes)
@@ -341,8 +344,7 @@ class _Builder:
         return Result(self._lower(expr, labels, scope), labels)
 
     def _is_scalar(self, expr: tree.Expr) -> bool:
-        kind = self.types.get(expr)
-        return kind is not None and not kind.dims
+        return (kind := self.types.get(expr)) is not None and not kind.dims
 
     # ---- patterns in patterns -------------------------------------------------------------------------------------
 

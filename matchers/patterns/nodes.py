@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from opsplice.matchers.terms.terms import Apply, Constant, Reduce
+from opsplice.matchers.terms.terms import Apply, Constant, LoopIndex, Reduce
 from opsplice.spec_lang.syntax import tree
 
 
@@ -139,7 +139,7 @@ class Accumulated:
     node: Reduce
 
 
-Node = Input | Number | Whole | Place | Anything | Choice | Setting | Named | Accumulated | Apply | Reduce
+Node = Input | Number | Whole | Place | Anything | Choice | Setting | Named | Accumulated | Apply | Reduce | LoopIndex
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,7 +44,7 @@ from opsplice.matchers.search.roots import Roots, orders
 from opsplice.matchers.search.state import QUIET, Attempt, Listener, State
 from opsplice.matchers.search.verdicts import Verdicts
 from opsplice.matchers.search.whole_ops import Operand, WholeOps
-from opsplice.matchers.terms.terms import Access, Apply, Reduce, Term
+from opsplice.matchers.terms.terms import Access, Apply, LoopIndex, Reduce, Term
 from opsplice.matchers.terms.views import Views
 
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
@@ -280,6 +280,9 @@ class Search:
             yield lambda: self.operators.place(node, term)
         elif isinstance(node, Anything):
             yield list
+        elif isinstance(node, LoopIndex):
+            assert isinstance(term, LoopIndex), "indices of a pattern are read as such"
+            yield lambda: None if self.state.unify(node, (node.index,), (term.index,)) is None else []
         else:
             yield from self.operators.reduce_branches(node, term)
 

@@ -60,7 +60,7 @@ class Again:
         if isinstance(left, Constant) and isinstance(right, Constant):
             return self._same_number(left, right)
         if isinstance(left, LoopIndex) and isinstance(right, LoopIndex):
-            return left.index == self._renamed(right.index)
+            return bool(left.index == self._renamed(right.index))
         if isinstance(left, Reduce) and isinstance(right, Reduce):
             if left.combiner != right.combiner or [x.size for x in left.loops] != [x.size for x in right.loops]:
                 return False

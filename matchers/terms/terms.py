@@ -201,9 +201,9 @@ class DimSize:
 
 @dataclass(frozen=True)
 class LoopIndex:
-    """An index used as a number."""
+    """An index (in a pattern: a label) used as a number."""
 
-    index: Index
+    index: Any
 
 
 Term = Access | Constant | Apply | Reduce | DimSize | LoopIndex

@@ -29,6 +29,7 @@ from opsplice.matchers.terms.canonical import (
     unchanged,
 )
 from opsplice.matchers.terms.loop_bodies import Body
+from opsplice.matchers.terms.ops.bands import BAND, bands
 from opsplice.matchers.terms.ops.composite_ops import attention, dequantized, quantized, softmax
 from opsplice.matchers.terms.ops.constant_ops import FRONTEND_CONSTANTS, constant_of, may_be_number
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, compared
@@ -100,7 +101,7 @@ class Views:
         self.weights: dict[ir.Value, bool] = {}  # see `uses.is_weight`
         self.numbers: dict[ir.Value, bool] = {}  # see `may_be_number`
         self._steps: dict[Access, tuple[Step | None, Reads]] = {}
-        self._readings: dict[tuple[Apply | Reduce, str], tuple[tuple[Apply, ...], Reads]] = {}
+        self._readings: dict[tuple[Term, str], tuple[tuple[Apply, ...], Reads]] = {}
         self._unchanged: dict[Apply, tuple[Term | None, Reads]] = {}
         self._wholes: dict[ir.Value, Access] = {}
         self._roots: dict[ir.Value, Access] = {}
@@ -222,6 +223,8 @@ class Views:
         """The term as ops of the name `wanted`: itself if it is one, else its other spellings; () if there are none."""
         if isinstance(term, Apply) and term.op == wanted:
             return (term,)
+        if wanted == BAND:
+            return self._kept(self._readings, (term, wanted), lambda: bands(term, self.resolve))
         if not isinstance(term, (Apply, Reduce)) or (isinstance(term, Reduce) and wanted != "arith.mulf"):
             return ()
         if isinstance(term, Apply):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from opsplice.spec_lang.syntax import tree
+from opsplice.spec_lang.syntax import tree, vocabulary
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class GapError(Exception):
 def check_call(expr: tree.Call) -> None:
     """Raise GapError for a call that stands for more than one op as it is written."""
     what = f"`{written_text(expr)}`"
+    if expr.callee == vocabulary.BAND and not expr.quoted:
+        raise GapError.at(expr.span, what, "programs spell it in too many ways for a template")
     if expr.rest or (expr.quoted and "*" in expr.callee):
         raise GapError.at(expr.span, what, "a template has just these operands, of an op of just this name")
     if expr.regions:

@@ -130,6 +130,8 @@ def _check_result(result: Expr, pattern: tree.Pattern, values: dict[str, Expr], 
     for made in reached([result], values, into=_behind):
         if isinstance(made, tree.Constant):
             report(error(result.span, "an op must make a result, but this is a constant"))
+        elif isinstance(made, tree.Call) and made.callee == vocabulary.BAND and not made.quoted:
+            report(error(result.span, "a band alone is no computation", "look for the op that it is an operand of"))
         elif isinstance(made, tree.Wildcard):
             report(error(made.span, "an op must make a result, but this may be anything"))
         elif isinstance(made, tree.Uses) and made.kind != "accumulated":

@@ -11,6 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+# The word for what depends on how far apart two indices are: `band(low, high, inside, outside) : tensor<m x n x f32>`.
+BAND = "band"
+
 # ---- element types ---------------------------------------------------------------------------------------------------
 
 # What a kernel's buffers may hold. Scalars may be `index` too, and what is linked into a program may read i4.

@@ -146,3 +146,75 @@ def test_halves(kernel, guarded, m, n, d, e, kind, type_of, unit):
         attention(function, *given, out, (mask, bias, None, None))
         exact = wanted(q, k, v, lambda s: np.where(keep, s + bias.astype(float), -np.inf))
         np.testing.assert_allclose(out.astype(float), exact, rtol=unit, atol=unit * 1e-2)
+
+
+# ---- bands -----------------------------------------------------------------------------------------------------------
+
+
+def banded(function, q, k, v, out, low, high, bias=None, keep=None, fill=-np.inf, zeros=0, added=0) -> None:
+    sizes = [1, *q.shape, len(k), v.shape[1]]
+    views = [stride for value in (q, k, v, bias, keep, out) for stride in strides(value)]
+    for group in range(-(-len(q) // 84)):
+        function(q, k, v, bias, keep, 0.3, 0.0, fill, zeros, low, high, added, out, *sizes, *views, 0, group)
+
+
+LEAST, MOST = -(1 << 31), (1 << 31) - 1
+BANDS = [
+    *((170, 200, *band) for band in ((LEAST, 30), (-70, 0), (40, 41), (500, MOST))),
+    *((1, 150, LEAST, 3), (90, 40, -7, 5), (90, 40, 0, MOST)),
+]
+
+
+def in_band(m: int, n: int, low: int, high: int) -> np.ndarray:
+    apart = np.arange(n) - np.arange(m)[:, None]
+    return (low <= apart) & (apart <= high)
+
+
+@pytest.mark.parametrize(("m", "n", "low", "high"), BANDS)
+def test_bands(kernel, guarded, m, n, low, high):
+    """By a choice or added, with further keys left out and a bias: rows without any key are NaN, zero, or a mean."""
+    function = kernel("attention/attention.c", "opsplice_banded_attention_f32")
+    q, k, v = (guarded(values(size, D, seed=seed)) for seed, size in enumerate((m, n, n)))
+    out, bias = guarded(np.zeros((m, D), np.float32)), guarded(values(m, n, seed=4))
+    keep = guarded(np.random.default_rng(5).random((m, n)) < 0.8)
+    inside = in_band(m, n, low, high)
+    for fill, added, zeros in ((-np.inf, 0, 0), (-np.inf, 1, 1), (LOWEST, 0, 0), (-3.0, 1, 0)):
+        for with_keep, with_bias in ((False, False), (True, True)):
+            left_in = inside & keep if with_keep else inside
+
+            def change(scores, fill=fill, added=added, with_bias=with_bias, left_in=left_in):
+                scores = scores + bias if with_bias else scores
+                with np.errstate(over="ignore"):
+                    outside = (scores.astype(np.float32) + np.float32(fill)).astype(float) if added else fill
+                return np.where(left_in, scores, outside)
+
+            out[...] = 7
+            banded(function, q, k, v, out, low, high, bias if with_bias else None, keep if with_keep else None,
+                   fill, zeros, added)  # fmt: skip
+            with np.errstate(invalid="ignore"):
+                expected = wanted(q, k, v, change)
+            expected = np.nan_to_num(expected, nan=0.0) if zeros else expected
+            np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5, err_msg=f"{fill} {added} {with_keep}")
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 2])
+def test_what_a_band_leaves_out_is_not_computed_and_changes_no_number(kernel, wrong):
+    function, out = kernel("attention/attention.c", "opsplice_banded_attention_f32"), np.empty((M, D), np.float32)
+    given = [values(size, D, seed=seed) for seed, size in enumerate((M, N, N))]
+    given[wrong][-2, 3] = np.inf if wrong == 2 else np.nan
+    for fill in (-np.inf, LOWEST):
+        banded(function, *given, out, LEAST, N - M, fill=fill)
+        with np.errstate(invalid="ignore"):
+            exact = wanted(*given, lambda s, fill=fill: np.where(LEFT_IN["causal"], s, fill))
+        np.testing.assert_allclose(out, exact, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_bands_of_halves(kernel, guarded, kind):
+    type_of, unit = {"f16": (np.float16, 2.0**-10), "bf16": (ml_dtypes.bfloat16, 2.0**-7)}[kind]
+    function = kernel("attention/attention.c", f"opsplice_banded_attention_{kind}")
+    q, k, v = (guarded(values(size, D, seed=seed).astype(type_of)) for seed, size in enumerate((M, N, N)))
+    out = guarded(np.zeros((M, D), type_of))
+    banded(function, q, k, v, out, -70, 0)
+    exact = wanted(q, k, v, lambda s: np.where(in_band(M, N, -70, 0), s, -np.inf))
+    np.testing.assert_allclose(out.astype(float), exact, rtol=unit, atol=unit * 1e-2)

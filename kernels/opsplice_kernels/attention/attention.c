@@ -4,8 +4,11 @@
 // What a mask leaves out of a block of keys, rows from either end or all of them, is not computed: causal masks and
 // sliding windows cost as much as they leave in. Blocks with NaN or infinity are computed, since 0 * NaN is NaN.
 //
-// Buffers that a match lacks are null; `scale` is 1 and `cap` 0 then. What `keep` or `drop` leaves out has the score
-// `fill`. A row whose scores are all minus infinity is zero with `zeros`, and NaN without; with
+// A band says which keys count for a row by how far they are from it: from `low` to `high` places behind it. Keys in the
+// band are done first, so that it is known of the others that they do not count.
+//
+// Buffers that a match lacks are null; `scale` is 1 and `cap` 0 then. What `keep`, `drop` or a band leaves out has the score
+// `fill`, or with `added` its own and `fill`. A row whose scores are all minus infinity is zero with `zeros`, and NaN without; with
 // `zeros` 2 any row that were NaN is zero.
 //
 // f16 and bf16 are widened as they are read, and all is computed in f32.
@@ -29,7 +32,7 @@ typedef struct {
   const void *mask, *bias;
   const uint8_t *keep, *drop;
   float scale, cap, fill;
-  int32_t kind, zeros;
+  int32_t kind, zeros, is_banded, low, high, added;
   size_t mask_m, mask_n, bias_m, bias_n, keep_m, keep_n, drop_m, drop_n;
 } scoring;
 
@@ -60,11 +63,35 @@ INLINE floats only(floats value, const uint8_t *flags, size_t step, int wanted, 
   return value;
 }
 
+// Whether `all` keys from key j on count for row i by the band, or any of them.
+INLINE int is_in_band(const scoring *with, size_t i, size_t j, size_t count, int all) {
+  int64_t first = (int64_t)j - (int64_t)i, last = first + (int64_t)count - 1;
+  return all ? first >= with->low && last <= with->high : last >= with->low && first <= with->high;
+}
+
+INLINE int32_t among_lanes(int64_t lane) { return (int32_t)(lane < 0 ? -1 : lane < LANES ? lane : LANES); }
+
+INLINE floats left_out(floats s, const scoring *with) { return with->added ? s + with->fill : splat(with->fill); }
+
+INLINE floats banded(floats s, const scoring *with, size_t i, size_t j, size_t count) {
+  ints counts = {0}, lane = {0};
+  UNROLL for (int l = 0; l < LANES; l++) lane[l] = l;
+  int64_t apart = (int64_t)j - (int64_t)i, from = with->low - apart, to = with->high - apart;
+  if (from <= 0 && to >= (int64_t)count - 1) counts = counts == 0;
+  else counts = (lane >= among_lanes(from)) & (lane <= among_lanes(to));
+  if (with->keep && with->added) {
+    const uint8_t *flags = with->keep + i * with->keep_m + j * with->keep_n;
+    counts &= only(splat(1.0f), flags, with->keep_n, 1, 0.0f, count) != 0.0f;
+  }
+  return choose(counts, s, left_out(s, with));
+}
+
 // What the masks make of the scores of LANES keys from key j on, of which `count` there are, in row i.
 INLINE floats masked(floats s, const scoring *with, size_t i, size_t j, size_t count) {
   if (with->mask) s += load_at(with->kind, with->mask, i * with->mask_m + j * with->mask_n, with->mask_n, count);
   if (with->bias) s += load_at(with->kind, with->bias, i * with->bias_m + j * with->bias_n, with->bias_n, count);
-  if (with->keep) s = only(s, with->keep + i * with->keep_m + j * with->keep_n, with->keep_n, 1, with->fill, count);
+  if (with->is_banded) s = banded(s, with, i, j, count);
+  if (with->keep && !with->added) s = only(s, with->keep + i * with->keep_m + j * with->keep_n, with->keep_n, 1, with->fill, count);
   if (with->drop) s = only(s, with->drop + i * with->drop_m + j * with->drop_n, with->drop_n, 0, with->fill, count);
   if (count < LANES) {
     ints lane = {0};
@@ -86,6 +113,11 @@ INLINE floats scored(floats s, const scoring *with, size_t i, size_t j, size_t c
 
 // Whether no key of a block counts in row i, whatever its score.
 static int is_left_out(const scoring *with, size_t i, size_t j, size_t count, float peak) {
+  if (with->is_banded && !is_in_band(with, i, j, count, 0)) {
+    float most = left_out(splat(MOST), with)[0];
+    return most == NEVER || most - peak <= -FAR;
+  }
+  if (with->is_banded && !with->bias && !with->keep && is_in_band(with, i, j, count, 1)) return 0;
   for (size_t l = 0; l < count; l += LANES) {
     floats most = masked(splat(MOST), with, i, j + l, least(LANES, count - l));
     ints is_low = (most == NEVER) | (most - peak <= -FAR);
@@ -177,6 +209,12 @@ static int sums_fit_result(const operands *of, int kind) {
   return kind == F32 && of->out_e == 1 && of->e == width_of(of);
 }
 
+// The first block of keys in which some count for a row. Those behind it are done after it, then those before it.
+static size_t first_near(const scoring *with, size_t row, size_t blocks) {
+  int64_t key = (int64_t)row + with->low;
+  return !with->is_banded || key <= 0 ? 0 : least((size_t)key / KEYS, blocks - 1);
+}
+
 static void attend(const operands *of, const scoring *with, size_t start, size_t rows) {
   float panel[PANEL * DEPTH] __attribute__((aligned(64))), scores[SHARE * KEYS] __attribute__((aligned(64)));
   float own_sums[SUMS] __attribute__((aligned(64))), wide[SUMS] __attribute__((aligned(64)));
@@ -193,14 +231,15 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
 
   const float *q = element(kind, of->q, start * of->q_m);
   size_t q_m = of->q_m, q_d = of->q_d;
-  int may_skip = (with->mask || with->keep || with->drop) && is_finite(kind, q, q_m, q_d, rows, of->d);
+  int may_skip = (with->mask || with->keep || with->drop || with->is_banded) && is_finite(kind, q, q_m, q_d, rows, of->d);
   if (kind != F32) {
     widen(kind, q, q_m, q_d, rows, of->d, wide);
     q = wide, q_m = of->d, q_d = 1;
   }
   int is_few = rows <= 2 && of->k_d == 1 && q_d == 1, is_in_place = kind == F32 && of->v_e == 1 && of->e == width;
-  for (size_t j = 0; j < of->n; j += KEYS) {
-    size_t count = least(KEYS, of->n - j);
+  size_t blocks = (of->n + KEYS - 1) / KEYS, near = first_near(with, start, blocks);
+  for (size_t number = 0; number < blocks; number++) {
+    size_t j = (number < blocks - near ? near + number : blocks - 1 - number) * KEYS, count = least(KEYS, of->n - j);
     const void *k = element(kind, of->k, j * of->k_n), *v = element(kind, of->v, j * of->v_n);
     size_t first = 0, end = rows;
     if (may_skip) {
@@ -281,19 +320,31 @@ INLINE void rows_of(const operands *of, const scoring *with, size_t m, size_t wo
   }
 }
 
+#define BETWEEN \
+  void *out, size_t b, size_t m, size_t d, size_t n, size_t e, size_t q_m, size_t q_d, size_t k_n, size_t k_d, size_t v_n, \
+      size_t v_e
+#define BEHIND size_t out_m, size_t out_e, size_t workgroup_x, size_t workgroup_y
 #define PARAMETERS \
   const void *q, const void *k, const void *v, const void *mask, const void *bias, const uint8_t *keep, \
-      const uint8_t *drop, float scale, float cap, float fill, int32_t zeros, void *out, size_t b, size_t m, size_t d, \
-      size_t n, size_t e, size_t q_m, size_t q_d, size_t k_n, size_t k_d, size_t v_n, size_t v_e, size_t mask_m, \
-      size_t mask_n, size_t bias_m, size_t bias_n, size_t keep_m, size_t keep_n, size_t drop_m, size_t drop_n, \
-      size_t out_m, size_t out_e, size_t workgroup_x, size_t workgroup_y
-#define ROWS_OF(kind) \
+      const uint8_t *drop, float scale, float cap, float fill, int32_t zeros, BETWEEN, size_t mask_m, size_t mask_n, \
+      size_t bias_m, size_t bias_n, size_t keep_m, size_t keep_n, size_t drop_m, size_t drop_n, BEHIND
+#define BAND \
+  const void *q, const void *k, const void *v, const void *bias, const uint8_t *keep, float scale, float cap, float fill, \
+      int32_t zeros, int32_t low, int32_t high, int32_t added, BETWEEN, size_t bias_m, size_t bias_n, size_t keep_m, \
+      size_t keep_n, BEHIND
+#define ROWS_WITH(...) \
   (void)b, (void)workgroup_x; \
   operands of = {q, k, v, out, d, n, e, q_m, q_d, k_n, k_d, v_n, v_e, out_m, out_e}; \
-  scoring with = {mask, bias, keep, drop, scale, cap, fill, kind, zeros, mask_m, mask_n, bias_m, bias_n, keep_m, \
-                  keep_n, drop_m, drop_n}; \
+  scoring with = {.bias = bias, .keep = keep, .scale = scale, .cap = cap, .fill = fill, .zeros = zeros, .bias_m = bias_m, \
+                  .bias_n = bias_n, .keep_m = keep_m, .keep_n = keep_n, __VA_ARGS__}; \
   rows_of(&of, &with, m, workgroup_y);
+#define ROWS_OF(number) \
+  ROWS_WITH(.kind = number, .mask = mask, .mask_m = mask_m, .mask_n = mask_n, .drop = drop, .drop_m = drop_m, .drop_n = drop_n)
+#define ROWS_IN_BAND(number) ROWS_WITH(.kind = number, .is_banded = 1, .low = low, .high = high, .added = added)
 
 void opsplice_attention_f32(PARAMETERS) { ROWS_OF(F32) }
 void opsplice_attention_f16(PARAMETERS) { ROWS_OF(F16) }
 void opsplice_attention_bf16(PARAMETERS) { ROWS_OF(BF16) }
+void opsplice_banded_attention_f32(BAND) { ROWS_IN_BAND(F32) }
+void opsplice_banded_attention_f16(BAND) { ROWS_IN_BAND(F16) }
+void opsplice_banded_attention_bf16(BAND) { ROWS_IN_BAND(BF16) }

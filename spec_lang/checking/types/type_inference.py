@@ -20,6 +20,7 @@ from opsplice.spec_lang.checking.types.operand_types import (
     check_mixed,
     check_operand,
     common_dims,
+    numbers_of_band,
 )
 from opsplice.spec_lang.checking.types.signature_binding import Binding, merge_dims, possible_elements
 from opsplice.spec_lang.checking.types.subscript_labels import (
@@ -113,8 +114,7 @@ class _Inference:
         self.values.update(zip(let.names, made or (None,) * len(let.names), strict=True))
 
     def result(self, expr: Expr) -> Type | None:
-        value = self.value(expr)
-        return None if isinstance(value, Number) else value
+        return None if isinstance(value := self.value(expr), Number) else value
 
     # ---- expressions ----
 
@@ -231,9 +231,10 @@ class _Inference:
             made = self.use(call, self.signatures[call.callee])
             if len(made) == 1:
                 return made[0]
-            names = ", ".join(f"r{i}" for i in range(len(made)))
-            advice = f"bind them all: {names} = {call.callee}(...)"
+            advice = f"bind them all: {', '.join(f'r{i}' for i in range(len(made)))} = {call.callee}(...)"
             raise Misfit(call.span, f"{call.callee} has {len(made)} results", advice)
+        if call.callee == vocabulary.BAND:
+            return self.band(call)
         for arg in call.args:
             self.value(arg)
         if "<" in call.callee:
@@ -241,6 +242,13 @@ class _Inference:
         near = did_you_mean(call.callee, [*vocabulary.OPS, *self.signatures])
         advice = near or f'any op can be named in quotes: "dialect.{call.callee.rpartition(".")[2]}"(...)'
         raise Misfit(call.callee_span, f"unknown op or pattern {call.callee}", advice)
+
+    def band(self, call: tree.Call) -> Type | None:
+        values = [self.value(arg) for arg in call.args]
+        self.check_type(call.type)
+        for arg, number, element in numbers_of_band(call, values):
+            self._settle(arg, number, element)
+        return call.type
 
     def quoted(self, call: tree.Call) -> Type | None:
         for arg in call.args:
@@ -344,8 +352,7 @@ class _Inference:
         places = expr.combiner in vocabulary.POSITIONS
         if not places and (op is None or op.name not in vocabulary.COMBINERS):
             known = (*vocabulary.COMBINERS, *vocabulary.POSITIONS)
-            near = did_you_mean(expr.combiner, known)
-            advice = near or f"the ops that can are {' '.join(known)}"
+            advice = did_you_mean(expr.combiner, known) or f"the ops that can are {' '.join(known)}"
             raise Misfit(expr.combiner_span, f"{expr.combiner} cannot reduce", advice)
         binding = bind_labels(expr.subscripts, (expr.arg,), [value], self.dims)
         check_labels(expr.subscripts, "reduce")
@@ -418,7 +425,7 @@ class _Inference:
                     self._settle(arg, value, wanted.element.name)
         made = [None if result is None else binding.apply(result) for result in used.results]
         if call.type is not None and len(made) == 1:
-            made[0] = call.type if made[0] is None else self._ascribed(call.type, made[0])
+            made = [call.type if made[0] is None else self._ascribed(call.type, made[0])]
         return tuple(made)
 
     # ---- types that are written ----

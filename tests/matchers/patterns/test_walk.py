@@ -14,7 +14,7 @@ from opsplice.matchers.overlap.subsumption import covers
 from opsplice.matchers.patterns import nodes, walk
 from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.matchers.patterns.nodes import Graph
-from opsplice.matchers.terms.terms import Apply, Reduce
+from opsplice.matchers.terms.terms import Apply, LoopIndex, Reduce
 from opsplice.spec_lang.loading.loader import load_text
 from opsplice.spec_lang.syntax import tree
 
@@ -25,6 +25,7 @@ FIELDS = {
     Apply: "op args attributes type",
     nodes.Product: "op args attributes type",
     Reduce: "combiner loops body",
+    LoopIndex: "index",
     nodes.Input: "name labels",
     nodes.Number: "low high",
     nodes.Whole: "op operands attributes labels number count element rest regions body scalars",

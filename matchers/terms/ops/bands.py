@@ -1,0 +1,291 @@
+"""Values that depend on how far apart two indices are alone, as causal masks and sliding windows are: `band`.
+
+    select(cmpi(index of column, addi(index of row, 2)) {predicate = sle}, 0.0, -inf)
+      =>   band(none, 2, 0.0, -inf, row, column): 0.0 where column - row is 2 at most, else -inf
+
+A program computes them from indices by comparisons, truths and choices, in any spelling. Each step of that is read as
+a function of the difference, which has one number up to some difference, another one up to the next, and so on.
+"""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.matchers.ir.tensor_values import defining_op
+from opsplice.matchers.terms.ops.index_reads import TAKE
+from opsplice.matchers.terms.scalar_folding import fold
+from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, Index, Loop, LoopIndex, Sum, Term
+from opsplice.spec_lang.syntax import vocabulary
+
+# The op of such a term: from which difference on, up to which, the number there, that elsewhere, row and column.
+BAND = vocabulary.BAND
+# Where there is no such difference.
+_LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1
+# No index is as large, nor what is added to one: nothing wraps round.
+_LARGEST = 1 << 30
+_DEEPEST = 32
+_LEAST_BITS = 32
+_CASTS = ("arith.index_cast", "arith.extsi", "arith.trunci")
+_HOLDS: Mapping[str, Callable[[int, int], bool]] = {
+    "eq": operator.eq, "ne": operator.ne, "gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le,
+}  # fmt: skip
+_TRUTHS: Mapping[str, Callable[[int, int], int]] = {
+    "arith.andi": operator.and_,
+    "arith.ori": operator.or_,
+    "arith.xori": operator.xor,
+}
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A sum of indices, each times a number, and a number."""
+
+    factors: Mapping[Index, int]
+    start: int = 0
+
+    def plus(self, other: _Line, times: int) -> _Line:
+        factors = dict(self.factors)
+        for index, factor in other.factors.items():
+            factors[index] = factors.get(index, 0) + factor * times
+        return _Line({index: factor for index, factor in factors.items() if factor}, self.start + other.start * times)
+
+    @property
+    def least(self) -> int | None:
+        """The least number that it can be, None if that is not known."""
+        least = self.start
+        for index, factor in self.factors.items():
+            size = index.size if isinstance(index, Loop) else None
+            if factor < 0 and size is None:
+                return None
+            least += min(factor, 0) * ((size or 1) - 1)
+        return least
+
+    def may_have(self, sign: int) -> bool:
+        """Whether it can be less than zero, zero, or more, as far as is known."""
+        least, most = self.least, _Line({}).plus(self, -1).least
+        if sign == 0:
+            return (least is None or least <= 0) and (most is None or most <= 0)
+        end = least if sign < 0 else most
+        return end is None or end < 0
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """A function of column - row: `values[i]` up to the difference `ends[i]`, the last value beyond all of them.
+
+    An index that is always zero is `UNIT`.
+    """
+
+    row: Index
+    column: Index
+    ends: tuple[int, ...]
+    values: tuple[Constant, ...]
+
+    def at(self, difference: int) -> Constant:
+        return self.values[bisect_left(self.ends, difference)]
+
+    @property
+    def joined(self) -> _Steps | Constant:
+        """Without steps from a number to the same one."""
+        if all(value == self.values[0] for value in self.values):
+            return self.values[0]
+        kept = [place for place, end in enumerate(self.ends) if self.values[place] != self.values[place + 1]]
+        values = (*(self.values[place] for place in kept), self.values[-1])
+        return _Steps(self.row, self.column, tuple(self.ends[place] for place in kept), values)
+
+    @property
+    def turned(self) -> _Steps:
+        """The same as a function of row - column."""
+        ends = tuple(-end - 1 for end in reversed(self.ends))
+        return _Steps(self.column, self.row, ends, self.values[::-1])
+
+
+_Known = _Line | _Steps | Constant
+
+
+def bands(term: Term, resolve: Callable[[Term], Term]) -> tuple[Apply, ...]:
+    """The ways to read a term as a band, one for each way to call the two indices; none if it is no band."""
+    found = _read(term, resolve, {}, 0)
+    if not isinstance(found, _Steps):
+        return ()
+    return tuple(band for steps in (found, found.turned) for band in _spelled(steps))
+
+
+def _spelled(steps: _Steps) -> Iterator[Apply]:
+    pieces = list(zip(pairwise((_LOWEST - 1, *steps.ends, _HIGHEST)), steps.values, strict=True))
+    several = {(value.type, repr(value.value)) for value in steps.values}
+    if len(several) != 2 or len(pieces) > 3:
+        return
+    for number, ((before, last), inside) in enumerate(pieces):
+        (outside, *others) = (value for place, value in enumerate(steps.values) if place != number)
+        if all(other == outside for other in others) and inside != outside:
+            limits = (Constant(before + 1, "i32"), Constant(last, "i32"))
+            yield Apply(BAND, (*limits, inside, outside, LoopIndex(steps.row), LoopIndex(steps.column)))
+
+
+def _read(term: Term, resolve: Callable[[Term], Term], known: dict[int, Any], depth: int) -> _Known | None:
+    found = resolve(term)
+    if id(found) not in known:
+        known[id(found)] = (found, _read_one(found, resolve, known, depth))  # kept, so that its id is its own
+    made: _Known | None = known[id(found)][1]
+    return made
+
+
+def _read_one(found: Term, resolve: Callable[[Term], Term], known: dict[int, Any], depth: int) -> _Known | None:
+    if isinstance(found, Constant):
+        return found
+    if isinstance(found, LoopIndex):
+        return _line(found.index)
+    if isinstance(found, Access):
+        return _counted(found)
+    if type(found) is not Apply or depth > _DEEPEST:
+        return None
+    if found.op == TAKE:
+        every, place = found.args
+        element = _read(every.body, resolve, known, depth + 1)
+        return _taken(every.loops[0], element, _read(place, resolve, known, depth + 1))
+    args: list[_Known] = []
+    for arg in found.args:
+        each = _read(arg, resolve, known, depth + 1)
+        if each is None:
+            return None
+        args.append(each)
+        if found.op == "arith.select" and len(args) == 1 and isinstance(each, Constant):
+            return _read(found.args[1 if each.value else 2], resolve, known, depth + 1)
+    if any(isinstance(arg, _Line) for arg in args):
+        return _of_lines(found, [_as_line(arg) for arg in args])
+    return _pointwise(found, [arg for arg in args if not isinstance(arg, _Line)])
+
+
+# ---- indices -----------------------------------------------------------------------------------------------------
+
+
+def _line(index: Index) -> _Line | None:
+    if index == UNIT:
+        return _Line({})
+    if not isinstance(index, Sum):
+        return _Line({index: 1})
+    if not isinstance(index.constant, int):
+        return None
+    line = _Line({}, index.constant)
+    for factor, part in index.terms:
+        inner = _line(part)
+        if inner is None:
+            return None
+        line = line.plus(inner, factor)
+    return line
+
+
+def _counted(access: Access) -> _Line | None:
+    """An element of a constant tensor of one dim that counts up or down, such as 0, 1, 2."""
+    op = defining_op(access.value)
+    value = None if op is None or op.name != "arith.constant" else op.attributes["value"]
+    places = [index for index in access.indices if index != UNIT]
+    if not isinstance(value, ir.DenseIntElementsAttr) or value.is_splat or len(places) != 1:
+        return None
+    numbers = list(value)
+    step = numbers[1] - numbers[0]
+    line = _line(places[0])
+    if line is None or any(number != numbers[0] + place * step for place, number in enumerate(numbers)):
+        return None
+    return _Line({}, numbers[0]).plus(line, step)
+
+
+def _taken(loop: Index, element: _Known | None, index: _Known | None) -> _Known | None:
+    """The element at a computed index of what counts up or down along a loop."""
+    place = _as_line(index)
+    if isinstance(element, Constant):
+        return element
+    if not isinstance(element, _Line) or place is None:
+        return None
+    factors = dict(element.factors)
+    return _Line({}, element.start).plus(place, factors.pop(loop, 0)).plus(_Line(factors), 1)
+
+
+def _as_line(known: _Known | None) -> _Line | None:
+    if isinstance(known, Constant):
+        return _Line({}, known.value) if isinstance(known.value, int) and known.type != "i1" else None
+    return known if isinstance(known, _Line) else None
+
+
+def _of_lines(term: Apply, lines: Sequence[_Line | None]) -> _Known | None:
+    first, *others = lines
+    if first is None or None in others:
+        return None
+    if term.op in _CASTS:
+        return first if (vocabulary.bits(term.type) or _LEAST_BITS) >= _LEAST_BITS else None
+    (second,) = others if len(others) == 1 else (None,)
+    made: _Known | None = None
+    if second is None:
+        return None
+    if term.op in ("arith.addi", "arith.subi"):
+        made = first.plus(second, 1 if term.op == "arith.addi" else -1)
+    elif term.op == "arith.muli" and not (first.factors and second.factors):
+        line, number = (first, second.start) if first.factors else (second, first.start)
+        made = _Line({}).plus(line, number)
+    elif term.op == "arith.cmpi":
+        return _compared(term, first, second)
+    return made if isinstance(made, _Line) and abs(made.start) < _LARGEST else None
+
+
+def _compared(term: Apply, left: _Line, right: _Line) -> _Steps | Constant | None:
+    """Where a comparison holds: the same everywhere, as far as can be told, or up to some difference of indices."""
+    name, line = vocabulary.CMPI_PREDICATES[int(dict(term.attributes)["predicate"])], left.plus(right, -1)
+    if name.startswith("u") and (left.least is None or right.least is None or min(left.least, right.least) < 0):
+        return None
+    holds = _HOLDS[name[-2:]]
+    if abs(line.start) >= _LARGEST:
+        return None
+    ends = {sign for sign in (-1, 0, 1) if line.may_have(sign)}
+    truths = {holds(sign, 0) for sign in ends}
+    if len(truths) == 1:
+        return Constant(int(truths.pop()), "i1")
+    columns = [index for index, factor in line.factors.items() if factor == 1]
+    rows = [index for index, factor in line.factors.items() if factor == -1]
+    if len(columns) > 1 or len(rows) > 1 or len(columns) + len(rows) != len(line.factors):
+        return None
+    # Below, at and above the difference at which the line is zero.
+    values = tuple(Constant(int(holds(sign, 0)), "i1") for sign in (-1, 0, 1))
+    steps = _Steps(rows[0] if rows else UNIT, columns[0] if columns else UNIT, (-line.start - 1, -line.start), values)
+    return steps.joined
+
+
+# ---- numbers -----------------------------------------------------------------------------------------------------
+
+
+def _pointwise(term: Apply, args: Sequence[_Steps | Constant]) -> _Steps | Constant | None:
+    """What an op makes of numbers for each difference, of one pair of indices in all operands."""
+    first = next((arg for arg in args if isinstance(arg, _Steps)), None)
+    if first is None:
+        return _number(term, [arg for arg in args if isinstance(arg, Constant)])
+    aligned: list[_Steps | Constant] = []
+    for arg in args:
+        other = arg.turned if isinstance(arg, _Steps) and arg.row != first.row else arg
+        if isinstance(other, _Steps) and (other.row, other.column) != (first.row, first.column):
+            return None
+        aligned.append(other)
+    ends = sorted({end for arg in aligned if isinstance(arg, _Steps) for end in arg.ends})
+    values: list[Constant] = []
+    for end in (*ends, ends[-1] + 1):
+        value = _number(term, [arg.at(end) if isinstance(arg, _Steps) else arg for arg in aligned])
+        if value is None:
+            return None
+        values.append(value)
+    return _Steps(first.row, first.column, tuple(ends), tuple(values)).joined
+
+
+def _number(term: Apply, args: Sequence[Constant]) -> Constant | None:
+    if term.op == "arith.select":
+        return args[1] if args[0].value else args[2]
+    compute = _TRUTHS.get(term.op)
+    if compute is not None:
+        truths = all(arg.type == "i1" for arg in args)
+        return Constant(compute(*(int(arg.value) & 1 for arg in args)), "i1") if truths else None
+    return fold(term, args)

@@ -1,0 +1,77 @@
+"""Attention with causal masks and sliding windows as frameworks write it: found as bands, with their numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opsplice
+
+LOWEST = -(1 << 31)
+M, N, D = 5, 9, 8
+
+
+def given(random: np.random.Generator, *shape: int) -> np.ndarray:
+    return random.standard_normal(shape).astype(np.float32)
+
+
+def bands_in(program: opsplice.Program) -> list[tuple[int, int, int] | str]:
+    """The bands that were found, in the program's order, or the other patterns that hold."""
+    found = sorted(program.report.replacements, key=lambda each: each.location)
+    names = ("low", "high", "added")
+    return [
+        tuple(each.dims.get(name, 0) for name in names) if each.pattern == "banded_attention" else each.pattern
+        for each in found
+    ]
+
+
+def test_bands_of_pytorch():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+    opsplice_torch = pytest.importorskip("opsplice.torch")
+    attention, lowest = torch.nn.functional.scaled_dot_product_attention, float(np.finfo(np.float32).min)
+
+    class Masked(torch.nn.Module):
+        """The last two read a mask: one that is computed from an input, and one of no single difference."""
+
+        def forward(self, q, k, v, padding, start):
+            row, column = torch.arange(M)[:, None], torch.arange(N)[None, :]
+            later, near = column <= row + (N - M), (column <= row) & (column > row - 3)
+            scores = q @ k.transpose(-1, -2)
+            made = [attention(q, k[:, :, :M], v[:, :, :M], is_causal=True)]
+            made.append(attention(q, k, v, attn_mask=later))
+            made.append(torch.softmax(scores * 0.3 + torch.where(near, 0.0, lowest), -1) @ v)
+            made.append(attention(q, k, v, attn_mask=later & padding[:, None, None, :]))
+            made.append(torch.softmax(scores.masked_fill(torch.ones(M, N).triu(2).bool(), -torch.inf), -1) @ v)
+            made.append(attention(q, k, v, attn_mask=column <= row + start))
+            made.append(attention(q, k, v, attn_mask=column // 3 <= row // 3))
+            return tuple(made)
+
+    random = np.random.default_rng(0)
+    inputs = [given(random, 2, 3, size, D) for size in (M, N, N)] + [random.random((2, N)) < 0.7, np.array(2)]
+    inputs[3][:, 0] = True
+    example = tuple(torch.tensor(each) for each in inputs)
+    program = opsplice_torch.export(Masked().eval(), example, specs=["opsplice_kernels:attention"])
+    apart = N - M
+    wanted = [(LOWEST, 0, 0), (LOWEST, apart, 1), (-2, 0, 1), (LOWEST, apart, 1), (LOWEST, 1, 0)]
+    assert bands_in(program) == [*wanted, "any_attention", "any_attention"], str(program.report)
+    for found, exact in zip(program.run("main", *inputs), Masked()(*example), strict=True):
+        np.testing.assert_allclose(np.asarray(found), exact.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_bands_of_jax():
+    jax = pytest.importorskip("jax", reason="JAX is not installed (make frontends)")
+    attention = jax.nn.dot_product_attention
+
+    def masked(q, k, v, lengths):
+        return (
+            attention(q, k, v, is_causal=True),
+            attention(q, k, v, local_window_size=(2, 1)),
+            attention(q, k, v, is_causal=True, key_value_seq_lengths=lengths),
+        )
+
+    random = np.random.default_rng(1)
+    inputs = [*(given(random, 2, N, 3, D) for _ in range(3)), np.array([4, 9], np.int32)]
+    program = opsplice.compile(jax.export.export(jax.jit(masked))(*inputs), ["opsplice_kernels:attention"])
+    assert bands_in(program) == [(LOWEST, 0, 0), (-2, 1, 0), (LOWEST, 0, 0)], str(program.report)
+    for found, exact in zip(program.run("main", *inputs), masked(*inputs), strict=True):
+        np.testing.assert_allclose(np.asarray(found), np.asarray(exact), rtol=1e-5, atol=1e-6)
