@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, counted
 from opsplice.runtime import to_host
 from opsplice.runtime.declared_functions import Function, ValueType
 from opsplice.runtime.value_text import Value, element_name, type_name
@@ -31,7 +31,8 @@ def check_number(function: Function, inputs: Sequence[Any]) -> None:
     """Raise OpspliceError unless there are as many inputs as a function declares, if it declares any."""
     if function.inputs is not None and len(inputs) != len(function.inputs):
         raise OpspliceError(
-            f"'{function.name}' takes {len(function.inputs)} inputs, not {len(inputs)}", hint=f"it is {function}"
+            f"'{function.name}' takes {counted(len(function.inputs), 'input')}, not {len(inputs)}",
+            hint=f"it is {function}",
         )
 
 

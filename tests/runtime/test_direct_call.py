@@ -151,7 +151,7 @@ def test_what_a_function_does_not_take_is_refused(call):
 
     assert message("twice", np.zeros(9, np.float32)) == "input 0 of 'twice' is 9xf32, the function wants tensor<8xf32>"
     assert message("twice", aligned(np.zeros(8))) == "input 0 of 'twice' is 8xf64, the function wants tensor<8xf32>"
-    assert "takes 1 inputs, not 2" in message("same", np.zeros(1, np.float32), np.zeros(1, np.float32))
+    assert "takes 1 input, not 2" in message("same", np.zeros(1, np.float32), np.zeros(1, np.float32))
     bits = np.zeros((2, 3), np.uint8)
     assert "is 2x3xui8, the function wants tensor<2x3xi1>" in message("keep_i8", bits, bits)
 

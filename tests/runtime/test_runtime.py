@@ -149,7 +149,7 @@ def test_no_results_and_untyped_values(program):
 @pytest.mark.parametrize(
     ("name", "inputs", "message"),
     [
-        ("double", [], "'double' takes 1 inputs, not 0"),
+        ("double", [], "'double' takes 1 input, not 0"),
         ("double", [np.ones(2)], "input 0 of 'double' is 2xf64, the function wants tensor<?xf32>"),
         ("double", [np.ones((2, 1), np.float32)], "input 0 of 'double' is 2x1xf32, the function wants tensor<?xf32>"),
         ("double", [np.ones(2, np.int32)], "input 0 of 'double' is 2xi32, the function wants tensor<?xf32>"),
@@ -199,7 +199,7 @@ def test_functions_that_take_fences(device):
         np.testing.assert_array_equal(result, np.arange(size, dtype=np.float32) * 2)
     assert fenced.call("nothing") == []
     assert fenced.call("scalars", 1.5, 2, 3, 4.5, True, 6, -7) == [1.5, 2, 3, 4.5, True, 6, -7]
-    assert "takes 1 inputs, not 2" in error_of(fenced.call, "double", np.ones(1), np.ones(1)).message
+    assert "takes 1 input, not 2" in error_of(fenced.call, "double", np.ones(1), np.ones(1)).message
 
 
 @pytest.mark.parametrize("provider", [None, Provider([{}])])
