@@ -158,15 +158,21 @@ def _of_the_library(large: int, spec: Path) -> list[Case]:
 # ---- building ------------------------------------------------------------------------------------------------------
 
 
-def build(folder: Path, target: str, large: int) -> list[str]:
-    """Writes programs, expected numbers and check.py. Returns what was left out, and why."""
+def build(folder: Path, target: str, large: int, names: Sequence[str] = ()) -> list[str]:
+    """Writes programs, expected numbers and check.py. names: the cases that are wanted; all without a name.
+
+    Returns what was left out, and why.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     for part in ("programs", "expected"):
         (folder / part).mkdir(parents=True)
     shutil.copy(gpu_check.__file__, folder / "check.py")
     flags = ["--iree-llvmcpu-target-cpu=host"] if target == "cpu" else []
     described, left_out = [], []
-    for case in cases(large, target):
+    wanted = [case for case in cases(large, target) if not names or case.name in names]
+    if unknown := set(names) - {case.name for case in wanted}:
+        raise OpspliceError(f"there is no case {', '.join(sorted(unknown))}", hint="programs.json names all of them")
+    for case in wanted:
         try:
             program = opsplice.compile(case.model, [case.spec], flags, targets=[target])
         except OpspliceError as error:
@@ -220,6 +226,7 @@ def download(folder: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="cases; all without a name")
     parser.add_argument("--target", default="cuda:sm_80", help="what to compile for (default: cuda:sm_80); or cpu")
     parser.add_argument("--output", type=Path, default=OUTPUT, help=f"the archive (default: {OUTPUT})")
     parser.add_argument("--large", type=int, default=4096, help="the size of what is timed (default: 4096)")
@@ -227,7 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     folder = options.output.parent / options.output.name.removesuffix(".tar.gz")
     try:
-        left_out = build(folder, options.target, options.large)
+        left_out = build(folder, options.target, options.large, options.names)
         if not options.no_wheels:
             download(folder / "wheels")
     except OpspliceError as error:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import tempfile
 
-from tests.zygote import zygote
+from tests.zygote import TORCH, zygote
 
 
 def opsplice(
@@ -23,7 +23,8 @@ def opsplice(
     words = [str(argument) for argument in arguments]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         streams = [out.fileno(), err.fileno()]
-        code = zygote().run(words, os.path.abspath(cwd), {**os.environ, **(env or {})}, streams, timeout)
+        server = zygote(*[TORCH] * any(word.endswith(".pt2") for word in words))
+        code = server.run(words, os.path.abspath(cwd), {**os.environ, **(env or {})}, streams, timeout)
         texts = []
         for stream in (out, err):
             stream.seek(0)

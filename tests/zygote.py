@@ -23,7 +23,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
-from opsplice.frontends import importing
 from opsplice.isolation import isolate
 
 if TYPE_CHECKING:
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 _MOST = 1 << 20  # bytes of a request
+# What takes seconds to import: calls that are about PyTorch have a zygote of their own, with this in it.
+TORCH = "opsplice.torch.importing.pt2"
 # What starts a Python for each call.
 SPAWN, WAIT = isolate._spawn, isolate._wait
 
@@ -103,13 +104,13 @@ def fork_isolated_calls(patch: pytest.MonkeyPatch) -> None:
     forked: dict[int, Zygote] = {}
 
     def serve(job: Any, stderr: int) -> Any:
-        imports_torch = job.function is importing._import and job.args[0] == importing.EXPORTED.importer
-        server = zygote(*[importing.EXPORTED.importer] * imports_torch)
+        pickled = pickle.dumps(job)
+        server = zygote(*[TORCH] * (b"torch" in pickled))
         if not server.is_ours:
             return SPAWN(job, stderr)
         reader, writer = os.pipe()
         with tempfile.TemporaryFile() as file:
-            pickle.dump(job, file)
+            file.write(pickled)
             file.seek(0)
             pid = server.serve(file.fileno(), writer, stderr if job.stderr_captured else 2)
         os.close(writer)
