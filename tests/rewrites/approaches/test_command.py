@@ -102,6 +102,20 @@ func.func @two(%a: tensor<6xf32>) -> tensor<6xf32> {
   return %2 : tensor<6xf32>
 }
 """
+# All kernels, and nothing that is left to compile.
+CALLS_ALONE = """
+func.func @main(%a: tensor<4x3xf32>, %b: tensor<5xi64>, %c: tensor<5xi64>, %d: tensor<6xf32>)
+    -> (tensor<4x3xf32>, tensor<4x3xf32>, tensor<5xi64>, tensor<6xf32>, tensor<6xf32>) {
+  %0 = arith.negf %a : tensor<4x3xf32>
+  %factor = arith.constant dense<2.5> : tensor<4x3xf32>
+  %1 = arith.mulf %a, %factor : tensor<4x3xf32>
+  %2 = arith.addi %b, %c : tensor<5xi64>
+  %zero = arith.constant dense<0.0> : tensor<6xf32>
+  %3 = arith.minimumf %d, %zero : tensor<6xf32>
+  %4 = arith.maximumf %d, %zero : tensor<6xf32>
+  return %0, %1, %2, %3, %4 : tensor<4x3xf32>, tensor<4x3xf32>, tensor<5xi64>, tensor<6xf32>, tensor<6xf32>
+}
+"""
 BLOCK = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 INPUTS = {
     "twice": [np.arange(12, dtype=np.float32).reshape(4, 3)],
@@ -408,7 +422,8 @@ def test_a_file_without_the_function(spliced, text, message):
     ],
 )
 def test_a_file_that_may_have_the_function(spliced, text):
-    assert spliced(MODEL, SPEC, {"host.py": text}).report.replacements
+    program = spliced(CALLS_ALONE, SPEC, {"host.py": text})
+    assert {each.kernel for each in program.report.replacements} == {"negate", "add_to", "affine", "halves"}
 
 
 def test_a_file_that_is_no_command(spliced):
