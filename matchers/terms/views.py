@@ -319,9 +319,11 @@ class Views:
                 return None
             return Step(DimSize(op.operands[0], ir.IntegerAttr(axis.attributes["value"]).value), op)
         if name in (SLICE, CONCAT, INSERT):
-            is_slice = name == SLICE
-            term = sliced(op, access.indices, self.fresh) if is_slice else stacked(op, access.indices, self._note)
-            return None if term is None else Step(term, op)
+            if name == SLICE:
+                made = sliced(op, access.indices, self.fresh, self.extent)
+            else:
+                made = stacked(op, access.indices, self._note)
+            return None if made is None else Step(made, op)
         if name == "tensor.extract" and len(op.operands) == 1:
             return Step(Access(op.operands[0], ()), op)
         if name == "tensor.splat" or (name == "tensor.from_elements" and len(op.operands) == 1):

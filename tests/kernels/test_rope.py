@@ -61,13 +61,39 @@ def test_rope_of_pytorch(given):
             c, s = cos[:, None], sin[:, None]
             return x * c + torch.cat((-second, first), -1) * s, in_front * cos + pairs * sin
 
-    x, cos, sin = given
-    program = opsplice_torch.export(
-        Turned().eval(), tuple(map(torch.zeros, (x.shape, cos.shape, sin.shape))), specs=["opsplice_kernels:rope"]
-    )
-    in_front = x.transpose(0, 2, 1, 3)
-    halves = turned(in_front, cos, sin, pairs=False).transpose(0, 2, 1, 3)
-    check(program, given, ["rope", "rope"], [halves, turned(in_front, cos, sin, pairs=True)])
+    sizes = {"x": {0: "batch", 1: "places"}, "cos": {0: "places"}, "sin": {0: "places"}}
+    example = tuple(torch.from_numpy(each) for each in given)
+    program = opsplice_torch.export(Turned().eval(), example, dynamic=sizes, specs=["opsplice_kernels:rope"])
+    for places in (6, 4):
+        x, cos, sin = given[0][:, :places], given[1][:places], given[2][:places]
+        in_front = x.transpose(0, 2, 1, 3)
+        halves = turned(in_front, cos, sin, pairs=False).transpose(0, 2, 1, 3)
+        check(program, (x, cos, sin), ["rope", "rope"], [halves, turned(in_front, cos, sin, pairs=True)])
+
+
+def test_rope_of_onnx(given, tmp_path):
+    onnx = pytest.importorskip("onnx", reason="ONNX is not installed (make frontends)")
+    of, float32 = onnx.helper, onnx.TensorProto.FLOAT
+    numbers = {"zero": [0], "eight": [8], "sixteen": [16], "last": [-1]}
+    constants = [onnx.numpy_helper.from_array(np.array(each), name) for name, each in numbers.items()]
+    nodes = [
+        of.make_node("Slice", ["x", "zero", "eight", "last"], ["first"]),
+        of.make_node("Slice", ["x", "eight", "sixteen", "last"], ["second"]),
+        of.make_node("Neg", ["second"], ["negated"]),
+        of.make_node("Concat", ["negated", "first"], ["turned"], axis=-1),
+        of.make_node("Mul", ["x", "cos"], ["left"]),
+        of.make_node("Mul", ["turned", "sin"], ["right"]),
+        of.make_node("Add", ["left", "right"], ["y"]),
+    ]
+    x, cos, sin = given[0].transpose(0, 2, 1, 3).copy(), *given[1:]
+    inputs = [of.make_tensor_value_info(n, float32, each.shape) for n, each in (("x", x), ("cos", cos), ("sin", sin))]
+    graph = of.make_graph(nodes, "main", inputs, [of.make_tensor_value_info("y", float32, x.shape)], constants)
+    path = tmp_path / "model.onnx"
+    onnx.save(of.make_model(graph, opset_imports=[of.make_opsetid("", 17)], ir_version=9), path)
+    program = opsplice.compile(path, ["opsplice_kernels:rope"])
+    assert [each.pattern for each in program.report.replacements] == ["rope"], program.report
+    found = np.asarray(program.run("main", x, cos, sin))
+    np.testing.assert_allclose(found, turned(x, cos, sin, pairs=False), rtol=1e-5, atol=1e-5)
 
 
 def test_rope_of_jax(given):

@@ -13,26 +13,47 @@ from collections.abc import Callable
 
 from iree.compiler import ir
 
+from opsplice.matchers.dims.extents import Extent
 from opsplice.matchers.ir.tensor_values import defining_op, element_type, shape_of
 from opsplice.matchers.terms.ops.index_reads import TAKE
-from opsplice.matchers.terms.terms import Access, Apply, Constant, Index, Loop, LoopIndex, Reduce, Term, flatten, split
+from opsplice.matchers.terms.terms import (
+    Access,
+    Apply,
+    Constant,
+    DimSize,
+    Index,
+    Loop,
+    LoopIndex,
+    Reduce,
+    Term,
+    flatten,
+    split,
+)
 
 SLICE, CONCAT, INSERT = "tensor.extract_slice", "tensor.concat", "tensor.insert_slice"
+_DYNAMIC = ir.ShapedType.get_dynamic_size()
 # The op of a term that is the element of one of several tensors: of the one whose number its first operand is.
 STACK = "stack"
 
 
-def sliced(op: ir.Operation, indices: tuple[Index, ...], fresh: Callable[[int | None], Index]) -> Term | None:
+def sliced(
+    op: ir.Operation,
+    indices: tuple[Index, ...],
+    fresh: Callable[[int | None], Index],
+    extent: Callable[[DimSize | ir.Value], Extent],
+) -> Term | None:
     """The element of its source that an element of a slice is, None where the slice is no part of each dim."""
-    ranges, whole = _ranges(op), shape_of(op.operands[0]) or ()
-    if ranges is None or None in whole or len(whole) != len(indices):
+    ranges, whole = _ranges(op, extent), shape_of(op.operands[0]) or ()
+    if ranges is None or len(whole) != len(indices):
         return None
     read: list[Index] = []
     numbers: list[tuple[Index, int]] = []
     for index, (offset, size, step), dim in zip(indices, ranges, whole, strict=True):
         if size == dim:
             read.append(index)
-        elif dim is not None and step == 1 and not offset % size and not dim % size:
+        elif dim is None or size is None:
+            return None
+        elif step == 1 and not offset % size and not dim % size:
             part = fresh(dim // size)
             numbers.append((part, offset // size))
             read.append(flatten((part, index), (dim // size, size)))
@@ -97,9 +118,24 @@ def _inserted(op: ir.Operation | None, note: Callable[[ir.Value], None]) -> tupl
     return axis, [found[offset] for offset in offsets] if whole == shape[axis] else []
 
 
-def _ranges(op: ir.Operation) -> list[tuple[int, int, int]] | None:
-    """The offset, size and step of a slice along each dim, None where one is known at run time only."""
+def _ranges(
+    op: ir.Operation, extent: Callable[[DimSize | ir.Value], Extent] | None = None
+) -> list[tuple[int, int | None, int]] | None:
+    """The offset, size and step of a slice along each dim, None where one is known at run time only.
+
+    extent: tells sizes. With it the size of all of a dim, of whatever size that is, is None.
+    """
     columns = (ir.DenseI64ArrayAttr(op.attributes[f"static_{which}"]) for which in ("offsets", "sizes", "strides"))
-    found = list(zip(*columns, strict=True))
-    dynamic = ir.ShapedType.get_dynamic_size()
-    return None if any(dynamic in each for each in found) else found
+    found: list[tuple[int, int | None, int]] = []
+    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    sizes = iter(list(op.operands)[-segments[2] - segments[3] :] if segments[2] else ())
+    for axis, (offset, size, step) in enumerate(zip(*columns, strict=True)):
+        if _DYNAMIC in (offset, step):
+            return None
+        if size != _DYNAMIC:
+            found.append((offset, size, step))
+        elif extent is None or (offset, step) != (0, 1) or extent(next(sizes)) != extent(DimSize(op.operands[0], axis)):
+            return None
+        else:
+            found.append((offset, None, step))
+    return found
