@@ -79,7 +79,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
         from opsplice.pipeline.devices import flags_for
 
         if isolate or flags_for(job.targets, job.flags):
-            return run_isolated(job, on_progress, method="spawn")
+            return run_isolated(job, on_progress)
         return run_job(on_progress or _silent, job)
 
     if cache:

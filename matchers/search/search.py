@@ -125,7 +125,7 @@ class Search:
             for attempt in self._attempts(value, at_view, as_it_is):
                 self.state.undo(0)
                 self.state.attempt, self.steps = attempt, 0
-                if self._at_root(0, value, goals):
+                if self._at_root(value, goals):
                     return None if at_view and self._holds_at_source(value) else self.roots.match(self.function)
         except (_GaveUpError, RecursionError):
             self.gave_up = True
@@ -326,8 +326,8 @@ class Search:
         self.reader.look(node, term)
         return [(node.node, self.reader.accumulation(node, term))]
 
-    def _at_root(self, number: int, value: ir.Value, rest: Goals) -> bool:
-        more = self.roots.bind(number, value)
+    def _at_root(self, value: ir.Value, rest: Goals) -> bool:
+        more = self.roots.bind(0, value)
         return more is not None and self._solve(_append(more, rest))
 
 

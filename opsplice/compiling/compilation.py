@@ -11,7 +11,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from iree.compiler import ir
 
@@ -107,11 +107,11 @@ def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: 
     return Outcome(compiled.vmfb, steps.report, warnings, steps.provided, commands)
 
 
-def run_isolated(job: Job, on_progress: Progress | None, method: Literal["fork", "spawn"]) -> Outcome:
+def run_isolated(job: Job, on_progress: Progress | None) -> Outcome:
     """Compile in a child process, so that a crash of the compiler is an OpspliceError."""
     hidden = not (job.verbose or asks_to_print(job.flags))  # what the compiler writes to stderr
     try:
-        return call_isolated(run_job, (job,), on_progress=on_progress, method=method, capture_stderr=hidden)
+        return call_isolated(run_job, (job,), on_progress=on_progress, method="spawn", capture_stderr=hidden)
     except ChildCrashError as crash:
         raise compiler_crash(crash, job.source, job.flags, None) from None
 

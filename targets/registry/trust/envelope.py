@@ -89,9 +89,9 @@ def parse(data: bytes, what: str = "the signature") -> Envelope:
     return Envelope(_decoded(table, "payload"), signatures)
 
 
-def parse_statement(payload: bytes, what: str = "the signed statement") -> Statement:
+def parse_statement(payload: bytes) -> Statement:
     """The statement that a payload holds, which was verified before. Raises OpspliceError."""
-    table = strict_json.parse(payload, what)
+    table = strict_json.parse(payload, "the signed statement")
     for key, wanted in (("_type", _STATEMENT_TYPE), ("predicateType", PREDICATE_TYPE)):
         if (kind := table.text(key)) != wanted:
             raise table.error(f"{kind!r:.100} is not {wanted}", key)
