@@ -201,8 +201,8 @@ class Verdicts:
     def _tied(self, tie: Tie) -> bool:
         """Whether labels have the size that the pattern writes for them."""
         bound = [self.state.labels.get(label) for label in tie.labels]
-        if None in bound:
-            return True  # no part of the payload was looked at under them
+        if None in bound or (isinstance(tie.node, Whole) and id(tie.node) not in self.state.held):
+            return True  # no part of the payload was looked at under them, or another alternative made it
         indices = tuple(i for group in bound if group is not None for i in group)
         sizes = tuple(self.state.extent(i) for i in indices)
         size: Sizes = sizes if tie.pack or len(sizes) != 1 else sizes[0]

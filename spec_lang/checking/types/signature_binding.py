@@ -25,6 +25,14 @@ def merge_dims(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[Dim, ...] | N
     return None if None in merged else tuple(m for m in merged if m is not None)
 
 
+def either_dims(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[Dim, ...] | None:
+    """The dims of what is one of two values: of any size where one of them is. None if they differ."""
+    merged = merge_dims(left, right)
+    if merged is None:
+        return None
+    return tuple(a if str(a) == "?" else b if str(b) == "?" else c for a, b, c in zip(left, right, merged, strict=True))
+
+
 def possible_elements(element: str, variables: Iterable[TypeVariable]) -> frozenset[str] | None:
     """The element types that a name may stand for, or None when it may be any."""
     for variable in variables:

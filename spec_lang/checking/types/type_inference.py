@@ -22,7 +22,7 @@ from opsplice.spec_lang.checking.types.operand_types import (
     common_dims,
     numbers_of_band,
 )
-from opsplice.spec_lang.checking.types.signature_binding import Binding, merge_dims, possible_elements
+from opsplice.spec_lang.checking.types.signature_binding import Binding, either_dims, possible_elements
 from opsplice.spec_lang.checking.types.subscript_labels import (
     bind_labels,
     bind_new_labels,
@@ -200,7 +200,7 @@ class _Inference:
             return None
         if not isinstance(left, TensorType) or not isinstance(right, TensorType):
             return left if isinstance(left, TensorType) else right
-        dims = merge_dims(left.dims, right.dims)
+        dims = either_dims(left.dims, right.dims)
         return None if dims is None else TensorType(left.span, dims, left.element)
 
     def optional(self, call: tree.Call) -> Value:

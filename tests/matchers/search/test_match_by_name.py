@@ -405,3 +405,23 @@ def test_a_pack_of_a_pattern_with_an_op_by_name_may_be_given_several_dims(find, 
     outcome = find(TURNED, spec)
     assert outcome.count == 1
     assert find(TURNED.replace("(%n)", "(%x)"), spec).count == 0
+
+
+def test_alternatives_that_end_at_different_ops_have_sizes_of_their_own(find):
+    """A slice of a sort, or the sort: each where it is, and the slice is more of the pattern."""
+    program = """func.func @f(%x: tensor<8xf32>, %y: tensor<9xf32>) -> tensor<3xf32> {
+      %s = iree_linalg_ext.sort dimension(0) outs(%x : tensor<8xf32>) {
+      ^bb0(%a: f32, %b: f32):
+        %0 = arith.cmpf ole, %a, %b : f32
+        iree_linalg_ext.yield %0 : i1
+      } -> tensor<8xf32>
+      %r = tensor.extract_slice %s[0] [3] [1] : tensor<8xf32> to tensor<3xf32>
+      return %r : tensor<3xf32> }"""
+    spec = """pattern p(x: tensor<n x f32>) {
+      s = "iree_linalg_ext.sort"(x) {dimension = 0, ...} : tensor<n x f32>
+      "tensor.extract_slice"(s) : tensor<? x f32> | s
+    }"""
+    outcome = find(program, spec)
+    assert [(match.held, match.static_dims()) for match in outcome.found.matches] == [(1, {"n": 8}), (2, {"n": 8})]
+    of_another = program.replace("%s[0]", "%y[0]").replace("tensor<8xf32> to", "tensor<9xf32> to")
+    assert [match.held for match in find(of_another, spec).found.matches] == [1]
