@@ -76,28 +76,26 @@ def paired(
     return Paired(tuple(taken[0]), tuple(taken[1]))
 
 
-def in_turn(
-    sides: Mapping[str, Callable[[], object]], seconds: float, clock: Callable[[], float] = time.thread_time
-) -> dict[str, tuple[float, ...]]:
-    """Seconds of single calls of each side, in turn, for about so many seconds in all."""
-    calls = {name: _calls(side, clock) for name, side in sides.items()}
+def in_turn(sides: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, tuple[float, ...]]:
+    """Seconds of this thread in single calls of each side, in turn, for about so many seconds in all."""
+    calls = {name: _calls(side) for name, side in sides.items()}
     taken: dict[str, list[float]] = {name: [] for name in sides}
     until = time.monotonic() + seconds
     for number in itertools.count():
         if number >= _MOST or (number >= _FEWEST and time.monotonic() > until):
             break
         for name, side in sides.items():
-            start = clock()
+            start = time.thread_time()
             for _ in range(calls[name]):
                 side()
-            taken[name].append((clock() - start) / calls[name])
+            taken[name].append((time.thread_time() - start) / calls[name])
     return {name: tuple(found) for name, found in taken.items()}
 
 
-def _calls(side: Callable[[], object], clock: Callable[[], float]) -> int:
+def _calls(side: Callable[[], object]) -> int:
     """How many calls make a sample. It also warms the side up."""
     for _ in range(_WARM):
         side()
-    start = clock()
+    start = time.thread_time()
     side()
-    return max(1, round(_LEAST / max(clock() - start, 1e-7)))
+    return max(1, round(_LEAST / max(time.thread_time() - start, 1e-7)))
