@@ -62,20 +62,25 @@ def _sections(model: Measured) -> Iterable[str]:
         yield f"<h2>Numbers</h2><p>{escape(heading(verified))}</p>"
         for whole in verified.whole:
             yield f"<p>@{escape(whole.function)}: {escape(whole.reason or whole_text(whole))}</p>"
-    verdicts = {} if verified is None else {v.replacement.location: v for v in verified.verdicts}
+    verdicts = {} if verified is None else {_key(v.replacement): v for v in verified.verdicts}
     yield f"<h2>Replaced: {len(found.report.replacements)}</h2>"
-    timed = {where: each for each in found.timed if each.replacement for where in (each.name, *each.same)}
-    shown = {id(each): each for each in timed.values()}
-    for each in shown.values():
-        assert each.replacement is not None
-        yield _card(_title(each.replacement, each), each, found, _details(each.replacement, verdicts.get(each.name)))
-    for other in (r for r in found.report.replacements if r.location not in timed):
-        details = _details(other, verdicts.get(other.location))
+    shown = set()
+    for each in found.timed:
+        if (match := each.replacement) is not None:
+            shown |= {_key(match, where) for where in (each.name, *each.same)}
+            yield _card(_title(match, each), each, found, _details(match, verdicts.get(_key(match))))
+    for other in (r for r in found.report.replacements if _key(r) not in shown):
+        details = _details(other, verdicts.get(_key(other)))
         yield f"<article><header><b>{_title(other, None)}</b></header>{details}</article>"
     if model.survey is not None:
         yield f"<h2>Layers</h2><p>{escape(render_survey.heading(model.survey))}</p>"
         yield from render_survey.layers_html(model.survey)
     yield from _left(found.report)
+
+
+def _key(match: Replacement, where: str | None = None) -> tuple[str, str, str]:
+    """What tells matches apart: of a line of PyTorch many may come. where: its place, if not the match's own."""
+    return where or match.location, match.pattern, dims_text(match)
 
 
 def _title(match: Replacement, timed: Timed | None) -> str:

@@ -169,7 +169,8 @@ def _card(part: Part, found: Survey, longest: float) -> str:
     width = 100 * share / longest if longest else 0
     ours, kind = (" ours", "good") if item.kernels else ("", "faint" if item.is_pattern else "bad")
     times = f" &times; {count}" if count > 1 else ""
-    amounts = f"{amount_text(item.operations)} operations, {amount_text(item.moved)}B each"
+    moved = f", {amount_text(item.moved)}B" if item.moved else ""
+    amounts = f"{amount_text(item.operations)} operations{moved} each"
     return (
         f'<article><header><b>{escape(what(item))}{times}</b><span class="ratio {kind}">{escape(item.state)}</span>'
         f'</header><div class="bar{ours}"><span>{share:.1%}</span><span><i style="width: {width:.1f}%"></i></span>'

@@ -14,6 +14,7 @@ from opsplice.measuring.timing.benching import Bench, Timed
 from opsplice.measuring.timing.machine import Machine
 from opsplice.measuring.timing.repeated_sequences import Repeated
 from opsplice.measuring.timing.survey_model import Item, Survey
+from opsplice.reports import measured_page
 from opsplice.reports.measured_page import Measured, report_page
 from opsplice.reports.report import ArtifactUse, Miss, Replacement, Report, UnmatchedRule
 
@@ -49,6 +50,29 @@ def test_a_page_has_all_and_needs_nothing_else() -> None:
     assert not re.search(r"https?://|<script|<link|src=", text)
     for wanted in ("norm.c", "5" * 64, "near", "2 layers", "off 1e-07", "x2.00", "@main"):
         assert wanted in text
+
+
+def test_matches_of_one_line_have_cards_and_verdicts_of_their_own() -> None:
+    wide, narrow, whole_only = (
+        Replacement("replace p", "a.splice:1:1", "dense", "main", "layer.py:7", {"n": size}, "k", "inline")
+        for size in (64, 32, 16)
+    )
+    times = {"IREE": (2e-3,) * 9, "kernels": (1e-3,) * 9}
+    timed = (Timed(wide.location, times, wide), Timed(narrow.location, times, narrow))
+    report = Report((wide, narrow, whole_only))
+    bench = Bench(report, Machine("a CPU", 2, 2e11, 3e10), timed, (1, 2), (1.0, 2.0), (3, 4))
+    verdicts = (Verdict(wide, "failed", reason="wrong in row 3"), Verdict(narrow, "ok", ()))
+    items = (Item("dense", "n = ?", ("layer.py:7",), True, 1000, 0, 1e-3),)
+    survey = Survey(items, layers={"main": (0,)})
+    text = measured_page.page("a model", bench, Verification(report, verdicts), survey)
+    cards = {size: card for card in text.split("<article>") for size in re.findall(r"dense\(n = (\d+)\)", card)}
+    assert sorted(cards) == ["16", "32", "64"]
+    assert "x2.00" in cards["64"]
+    assert "failed: wrong in row 3" in cards["64"]
+    assert "x2.00" in cards["32"]
+    assert "failed" not in cards["32"]
+    assert "x2.00" not in cards["16"]
+    assert "1 k operations each" in text
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
