@@ -41,8 +41,8 @@ WORDS = {**{k.upper(): f"'{k}'" for k in _KEYWORDS}, **{k: f"'{v}'" for k, v in 
 
 # Sets of terminals that mean one thing to a reader, the larger ones first.
 _GROUPS = (
-    ({"NAME", "QUALIFIED", "STRING", "CONST", "REDUCE", "CONTRACT", "BROADCAST", "TRANSPOSE", "PACKED", "INT", "FLOAT",
-      "INF", "MINUS", "LPAR"}, "a value"),
+    ({"NAME", "QUALIFIED", "STRING", "CONST", "REDUCE", "CONTRACT", "TAKE", "STACK", "BROADCAST", "TRANSPOSE", "PACKED",
+      "INT", "FLOAT", "INF", "MINUS", "LPAR"}, "a value"),
     ({"NAME", "INT", "FLOAT", "INF", "MINUS"}, "a number or a dim"),
     ({"NAME", "INT", "PACK", "QMARK", "SIZED"}, "a dim"),
     ({"NAME", "INT", "PACK", "QMARK"}, "a dim"),
