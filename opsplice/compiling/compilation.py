@@ -39,7 +39,15 @@ from opsplice.rewrites.approaches import dynamic_function
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, targets_of
 from opsplice.rewrites.ir.symbols import Brought
 from opsplice.rewrites.link import late_binding
-from opsplice.rewrites.memory import aligned_buffers, branch_widths, crossed_reads, in_bounds, kept_inputs, split_sums
+from opsplice.rewrites.memory import (
+    aligned_buffers,
+    branch_widths,
+    crossed_reads,
+    in_bounds,
+    kept_inputs,
+    split_sums,
+    stored_types,
+)
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.registry.store import Store
@@ -93,7 +101,8 @@ def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: 
     apart = Step(crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate)
     split = Step(split_sums.PHASE, "split sums of products", split_sums.split)
     widths = Step(branch_widths.PHASE, "hand over numbers of one width", branch_widths.widen)
-    edits = [*steps.all(), *extra, *patterns, bounding, apart, split, *noting, keeping, *steps.late(), widths]
+    stored = Step(stored_types.PHASE, "check what devices store", stored_types.check)
+    edits = [*steps.all(), *extra, *patterns, bounding, apart, split, *noting, keeping, *steps.late(), stored, widths]
 
     def report(progress: compiler.Progress) -> None:
         on_progress(dataclasses.replace(progress, notes=tuple(unmatched_lines(steps.report))))

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan import interface, workgroups
-from opsplice.rewrites.plan.actions import Buffer, Choice, KernelCall
-from opsplice.spec_lang.syntax import vocabulary
+from opsplice.rewrites.plan.actions import Choice, KernelCall
 from opsplice.targets.artifacts.artifact import Artifact, Form
 from opsplice.targets.backends.backend_table import named
 from opsplice.targets.formats import entries, ptx
 from opsplice.targets.formats.entries import Entry, Launch, Threads
 from opsplice.targets.formats.ptx_parameters import Given, rearranged
 from opsplice.targets.registry.store import Store, key_of
-
-_STORED = re.compile(r"\bstorage = ([b\d|]+)")
 
 
 @dataclass(frozen=True)
@@ -103,7 +99,6 @@ def _check_device(call: KernelCall, workgroup: Threads, entry: Entry, shared: in
             hint="make them smaller, name the device, such as --target=vulkan:ada, or put this clause before another: "
             f"when threads >= {count}",
         )
-    check_copies(call, target)
     memory = target.limit("memory")
     if memory and entry.shared + shared > memory[0]:
         device = f"{target.backend} {target.arch}"
@@ -111,24 +106,3 @@ def _check_device(call: KernelCall, workgroup: Threads, entry: Entry, shared: in
             f"{entry.told} shares {entry.shared + shared} bytes in a workgroup, and {device} has {memory[0]}",
             hint="make it smaller, name the device, such as --target=vulkan:ada, or add a clause: when memory >= ...",
         )
-
-
-def check_copies(call: KernelCall, target: ProgramTarget) -> None:
-    """Raises OpspliceError where a copy is needed for what a kernel overwrites, and IREE makes code that may miss its
-    end: a target that does not store the type copies whole words.
-    """
-    found = _STORED.search(target.text)
-    overwritten = {o.alias for o in call.outputs if o.alias is not None}
-    for argument in call.arguments:
-        width = max(vocabulary.bits(argument.element) or 64, 8)
-        if found is None or argument.name not in overwritten or f"b{width}" in found[1].split("|"):
-            continue
-        assert isinstance(argument, Buffer), "only buffers are overwritten"
-        sizes = [d.size if d.size is not None else call.dims[d.name or ""] for d in argument.shape]
-        parts = [part for size in sizes for part in (size if isinstance(size, tuple) else (size,))]
-        if width * math.prod(part for part in parts if isinstance(part, int)) % 32:
-            raise OpspliceError(
-                f"kernel {call.kernel.name} overwrites {argument.name}, and {target.backend} {target.arch} stores no "
-                f"{argument.element}: it would be copied in words of 32 bits, and may end within one",
-                hint="name the device, such as --target=vulkan:ada, or let the kernel write a result of its own",
-            )

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import ops_in
-from opsplice.rewrites.approaches import dispatch_files
 from opsplice.rewrites.approaches.approach import Later
 from opsplice.rewrites.approaches.command import (
     Command,
@@ -98,11 +97,6 @@ class RecordedCommand(Command):
 
     def fits(self, call: KernelCall) -> bool:
         return super().fits(call) and is_recorded(call.kernel)
-
-    def prepared(self, call: KernelCall) -> KernelCall:
-        for choice in call.choices:
-            dispatch_files.check_copies(call, choice.target)
-        return call
 
     def later(self, calls: Sequence[KernelCall]) -> Sequence[Later]:
         return [Later(PHASE, "commands that are recorded", record_anew)]

@@ -20,6 +20,7 @@ _GPU = re.compile(r'#iree_gpu\.target<arch = "([^"]*)", features = "([^"]*)"')
 _CHIP = re.compile(r'opsplice\.chip = "([^"]*)"')
 # Vulkan profiles say what devices have at least. IREE 3.13 makes up the size of their subgroups.
 _PROFILE = "vp_"
+_STORED = re.compile(r"\bstorage = ([b\d|]+)")
 _LIMITS = {
     "subgroup": re.compile(r"subgroup_size_choices = \[(\d+(?:, \d+)*)\]"),
     "threads": re.compile(r"max_thread_count_per_workgroup = (\d+)"),
@@ -63,6 +64,12 @@ class ProgramTarget:
     def is_profile(self) -> bool:
         """Whether it is any of many devices, which have its limits at least: IREE's choice where no chip is named."""
         return self.arch.startswith(_PROFILE)
+
+    @property
+    def stored_widths(self) -> frozenset[int]:
+        """The bits of the elements that a GPU's buffers can have; empty where it is not known."""
+        found = _STORED.search(self.text)
+        return frozenset(int(width.removeprefix("b")) for width in found[1].split("|")) if found else frozenset()
 
     def limit(self, name: str) -> tuple[int, ...]:
         """What IREE says of a GPU: `subgroup` for each size that a subgroup can have how many threads that is,

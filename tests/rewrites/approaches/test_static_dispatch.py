@@ -381,8 +381,8 @@ func.func @main(%x: tensor<{shape}x{element}>) -> (tensor<{shape}x{element}>, te
 @pytest.mark.parametrize(
     ("element", "shape", "target"),
     [
-        ("i8", "3x5", "vulkan:llvmpipe"), ("i8", "?x4", "vulkan"), ("f16", "?x5", "vulkan:llvmpipe"),
-        ("i16", "2x5", "vulkan"), ("f64", "?x5", "vulkan"), ("f64", "3x5", "vulkan:llvmpipe"), ("i64", "3x5", "vulkan"),
+        ("i8", "3x5", "vulkan:llvmpipe"), ("f16", "?x5", "vulkan:llvmpipe"), ("f64", "?x5", "vulkan"),
+        ("f64", "3x5", "vulkan:llvmpipe"), ("i64", "3x5", "vulkan"),
     ],
 )  # fmt: skip
 def test_in_place_with_all_bytes(tmp_path, vulkan, element, shape, target):
@@ -394,9 +394,9 @@ def test_in_place_with_all_bytes(tmp_path, vulkan, element, shape, target):
     np.testing.assert_array_equal(same, x)
 
 
-@pytest.mark.parametrize(("element", "shape"), [("i8", "3x5"), ("i8", "?x6"), ("i16", "3x5"), ("f16", "?x5")])
-def test_in_place_where_a_copy_would_lose_bytes(tmp_path, element, shape):
-    with pytest.raises(OpspliceError, match=f"kernel bump overwrites x, and .* stores no {element}") as error:
+@pytest.mark.parametrize(("element", "shape"), [("i8", "3x5"), ("i8", "?x4"), ("i16", "2x5"), ("f16", "?x5")])
+def test_in_place_where_a_copy_would_be_in_words(tmp_path, element, shape):
+    with pytest.raises(OpspliceError, match=r"stores no elements of \d+ bits: IREE's own code") as error:
         bumped(tmp_path, element, shape, "vulkan")
     assert "--target=vulkan:" in error.value.hint
 
