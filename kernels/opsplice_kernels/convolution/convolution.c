@@ -173,8 +173,9 @@ INLINE void row_of(layer *of, const int is_point, const int is_spread, const int
   }
 }
 
+// None of these has its copies of edges on the stack of another, nor on that of Winograd's blocks: workers of IREE have 128 KiB.
 #define ROW_BY(name, is_point, is_spread, step) \
-  static void name(layer *of, size_t y, size_t z, size_t end, size_t channel) { \
+  static __attribute__((noinline)) void name(layer *of, size_t y, size_t z, size_t end, size_t channel) { \
     row_of(of, is_point, is_spread, step, y, z, end, channel); \
   }
 ROW_BY(row_by_1, 0, 0, 1)
@@ -193,7 +194,7 @@ static void row(layer *of, int is_point, size_t y, size_t z, size_t end, size_t 
 }
 
 #if LANES == 16
-static void two_rows_of_7(layer *of, size_t y, size_t channel) {
+static __attribute__((noinline)) void two_rows_of_7(layer *of, size_t y, size_t channel) {
   if (of->x_w == 1 && of->sw == 1 && of->w_i == of->kw * PANEL) tile(of, 0, 0, 1, 2, 7, y, 0, channel);
   else tile(of, 0, 1, 0, 2, 7, y, 0, channel);
 }
