@@ -287,7 +287,9 @@ class Tensor:
             return self._flat(index, size)
         if isinstance(index, Part):
             regrouped = _part_of_flat(index)
-            return {index: Amount.of(1)} if regrouped is None else self._form(regrouped, _extent(index))
+            if regrouped is not None:
+                return self._form(regrouped, _extent(index.sizes[index.position]))
+            return {index: Amount.of(1)}
         return {index: Amount.of(1)} if isinstance(index, Loop) else None
 
     def _flat(self, index: Flat, size: Extent | None) -> _Form | None:

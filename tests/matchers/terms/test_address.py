@@ -51,6 +51,16 @@ func.func @f(%x: tensor<4x6xf32>) -> tensor<3x8xf32> {
   %e = tensor.expand_shape %c [[0, 1]] output_shape [3, 8] : tensor<24xf32> into tensor<3x8xf32>
   return %e : tensor<3x8xf32>
 }"""
+# Windows of 4x4 pixels back to an image of 8x8, where the 64 pixels are one dim.
+WINDOWS = """
+func.func @f(%x: tensor<4x16xf32>) -> tensor<64xf32> {
+  %c = tensor.collapse_shape %x [[0, 1]] : tensor<4x16xf32> into tensor<64xf32>
+  %s = tensor.expand_shape %c [[0, 1, 2, 3]] output_shape [2, 2, 4, 4] : tensor<64xf32> into tensor<2x2x4x4xf32>
+  %e = tensor.empty() : tensor<2x4x2x4xf32>
+  %t = linalg.transpose ins(%s : tensor<2x2x4x4xf32>) outs(%e : tensor<2x4x2x4xf32>) permutation = [0, 2, 1, 3]
+  %r = tensor.collapse_shape %t [[0, 1, 2, 3]] : tensor<2x4x2x4xf32> into tensor<64xf32>
+  return %r : tensor<64xf32>
+}"""
 DYNAMIC = """
 func.func @f(%x: tensor<?x?x3x4x8xf32>, %at: index) -> tensor<?x?x8xf32> {
   %c0 = arith.constant 0 : index
@@ -119,6 +129,7 @@ QKV_MADE = numbered(1, 16, 96)[:, :, 32:64].reshape(1, 16, 4, 8).transpose(0, 2,
         (REPEATED, numbered(2, 4, 6, 8), numbered(2, 4, 6, 8).repeat(2, axis=1), 3),
         (MERGED, numbered(2, 6, 4, 8), numbered(2, 6, 4, 8).transpose(0, 2, 1, 3).reshape(8, 48), 3),
         (ACROSS, numbered(4, 6), numbered(4, 6).reshape(3, 8), 3),
+        (WINDOWS, numbered(4, 16), numbered(2, 2, 4, 4).transpose(0, 2, 1, 3).reshape(64), 5),
         (MASKED.replace("MAP", "2"), numbered(4, 4), None, 1),
         (MASKED.replace("MAP", "j floordiv 2"), numbered(4, 4), None, 1),
     ],
