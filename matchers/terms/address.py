@@ -192,7 +192,8 @@ def _sliced(op: ir.Operation, indices: tuple[Index, ...]) -> Access | None:
     dynamic = iter(list(op.operands)[1 : 1 + segments[1]])
     shape = list(shape_of(op.results[0]) or ())
     left, spare, found = list(indices), len(sizes) - len(shape), []
-    for offset, size, step in zip(offsets, sizes, steps, strict=True):
+    whole = shape_of(op.operands[0]) or ()
+    for offset, size, step, own in zip(offsets, sizes, steps, whole, strict=True):
         if spare and size == 1 and shape[:1] != [1]:
             spare -= 1
             left.insert(0, UNIT)
@@ -200,7 +201,7 @@ def _sliced(op: ir.Operation, indices: tuple[Index, ...]) -> Access | None:
             shape.pop(0)
         index = left.pop(0)
         start = next(dynamic) if offset == _DYNAMIC else offset
-        plain = start == 0 and step == 1
+        plain = start == 0 and step == 1 and (index != UNIT or own == 1)
         found.append(index if plain else Sum(() if index == UNIT else ((step, index),), start))
     return Access(op.operands[0], tuple(found))
 

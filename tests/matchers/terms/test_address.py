@@ -29,6 +29,13 @@ func.func @f(%x: tensor<3x10x12xf32>) -> tensor<2x5xf32> {
   %b = tensor.extract_slice %a[1, 0] [2, 5] [4, 2] : tensor<8x9xf32> to tensor<2x5xf32>
   return %b : tensor<2x5xf32>
 }"""
+# Queries of heads that have their queries, keys and values side by side: the first of three.
+FIRST = """
+func.func @f(%x: tensor<5x24xf32>) -> tensor<5x2x4xf32> {
+  %h = tensor.expand_shape %x [[0], [1, 2, 3]] output_shape [5, 2, 3, 4] : tensor<5x24xf32> into tensor<5x2x3x4xf32>
+  %q = tensor.extract_slice %h[0, 0, 0, 0] [5, 2, 1, 4] [1, 1, 1, 1] : tensor<5x2x3x4xf32> to tensor<5x2x4xf32>
+  return %q : tensor<5x2x4xf32>
+}"""
 REPEATED = """
 func.func @f(%x: tensor<2x4x6x8xf32>) -> tensor<2x8x6x8xf32> {
   %e = tensor.empty() : tensor<2x4x2x6x8xf32>
@@ -126,6 +133,7 @@ QKV_MADE = numbered(1, 16, 96)[:, :, 32:64].reshape(1, 16, 4, 8).transpose(0, 2,
     [
         (QKV, numbered(1, 16, 96), QKV_MADE, 4),
         (SLICES, numbered(3, 10, 12), numbered(3, 10, 12)[1, 2:, 3:][1::4, :10:2][:2], 3),
+        (FIRST, numbered(5, 24), numbered(5, 2, 3, 4)[:, :, 0], 3),
         (REPEATED, numbered(2, 4, 6, 8), numbered(2, 4, 6, 8).repeat(2, axis=1), 3),
         (MERGED, numbered(2, 6, 4, 8), numbered(2, 6, 4, 8).transpose(0, 2, 1, 3).reshape(8, 48), 3),
         (ACROSS, numbered(4, 6), numbered(4, 6).reshape(3, 8), 3),
