@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from opsplice.matchers.dims.extents import Extent
 from opsplice.matchers.terms import address
 from opsplice.matchers.terms.address import NONE, Amount, Layout, Runs
 from opsplice.matchers.terms.views import Views
+from tests.effort import examples
+from tests.matchers.soundness.programs import Program, run
 
 QKV = """
 func.func @f(%x: tensor<1x16x96xf32>) -> tensor<1x4x16x8xf32> {
@@ -152,6 +155,25 @@ def test_a_layout_is_where_the_elements_are(text, base, wanted, levels):
     _, furthest = known[-1]
     assert furthest.count.number == base.size
     np.testing.assert_array_equal(memory(furthest, base, shape), wanted)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_layouts_of_random_views_are_where_the_elements_are(session, block):
+    count, read = examples(60, 500), 0
+    for seed in range(block * count, (block + 1) * count):
+        rng = random.Random(seed)
+        made = Program(rng)
+        made.values = [made.argument(tuple(rng.choice([1, 2, 4, 6, 12]) for _ in range(rng.choice([1, 2, 3]))))]
+        for _ in range(6):
+            rng.choice([made.transpose, made.collapse, made.expand, made.slice, made.broadcast])()
+        module, arrays, returned = run(session, made, seed)
+        views = Views()
+        for value in returned:
+            for base, layout in address.layouts(views, value, address.sizes_of(views, value)):
+                wanted, told = arrays[value], f"seed {seed}, {value} in {base}\n{module}"
+                np.testing.assert_array_equal(memory(layout, arrays[base], wanted.shape), wanted, told)
+                read += base != value
+    assert read > count
 
 
 def test_sizes_that_are_known_at_run_time_make_sums_of_products():
