@@ -179,7 +179,8 @@ class MatMulNBits(OpRun):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_numbers(name, tmp_path):
-    compared(*MODELS[name], SPEC, [CPU], tmp_path)
+    """On workers as programs have them by default, whose stacks are small."""
+    compared(*MODELS[name], SPEC, [CPU], tmp_path, "local-task")
 
 
 @pytest.mark.parametrize(
@@ -187,10 +188,10 @@ def test_numbers(name, tmp_path):
 )
 def test_few_bits_by_kernels_for_cuda(name, wanted, tmp_path):
     make, _ = MODELS[name]
-    compared(make, wanted, emulated_cuda.spec(tmp_path), [], tmp_path)
+    compared(make, wanted, emulated_cuda.spec(tmp_path), [], tmp_path, "local-sync")
 
 
-def compared(make, wanted, spec, flags, folder):
+def compared(make, wanted, spec, flags, folder, device):
     model, file = make(), folder / "model.onnx"
     file.write_bytes(model.proto.SerializeToString())
     program = opsplice.compile(file, [spec], flags)
@@ -198,7 +199,7 @@ def compared(make, wanted, spec, flags, folder):
     assert {kernel: found.count(kernel) for kernel in found} == wanted, program.report
     exact = onnx_models.as_type(model, np.float32)
     (reference,) = ReferenceEvaluator(exact.proto, new_ops=[MatMulNBits]).run(None, exact.inputs)
-    got = program.run("main", *model.inputs.values(), device="local-task")  # its workers have small stacks
+    got = program.run("main", *model.inputs.values(), device=device)
     limit = 1e-4 if got.dtype == np.float32 else 8e-3
     np.testing.assert_allclose(got, reference, rtol=limit, atol=limit)
 
