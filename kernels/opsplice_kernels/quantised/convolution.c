@@ -252,30 +252,18 @@ static void byte_convolution(layer of, float x_scale, float w_scale, int32_t is_
 #endif
 }
 
-void opsplice_byte_convolution_f32(const uint8_t *x, const int8_t *w, const int32_t *sums, const float *columns,
-                                   const float *bias, float x_scale, float w_scale, int32_t zero, int32_t is_signed,
-                                   int32_t positive, float step, float middle, int32_t is_out_signed, size_t sh,
-                                   size_t sw, size_t dh, size_t dw, size_t top, size_t left, float *out, size_t n,
-                                   size_t c, size_t h, size_t width, size_t p, size_t kh, size_t kw, size_t c4,
-                                   size_t o, size_t oh, size_t ow, size_t workgroup_x, size_t workgroup_y,
-                                   size_t workgroup_z) {
-  (void)step, (void)middle, (void)is_out_signed;
-  layer of = {.x = x, .w = w, .sums = sums, .columns = columns, .bias = bias, .out = out, .zero = zero,
-              .positive = positive, .c = c, .h = h, .width = width, .kh = kh, .kw = kw, .c4 = c4, .o = o, .oh = oh,
-              .ow = ow, .sh = sh, .sw = sw, .dh = dh, .dw = dw, .top = top, .left = left};
-  byte_convolution(of, x_scale, w_scale, is_signed, n, p, workgroup_y * HEIGHT, workgroup_x, workgroup_z);
-}
-
-void opsplice_byte_convolution_i8(const uint8_t *x, const int8_t *w, const int32_t *sums, const float *columns,
-                                   const float *bias, float x_scale, float w_scale, int32_t zero, int32_t is_signed,
-                                   int32_t positive, float step, float middle, int32_t is_out_signed, size_t sh,
-                                   size_t sw, size_t dh, size_t dw, size_t top, size_t left, uint8_t *bytes, size_t n,
-                                   size_t c, size_t h, size_t width, size_t p, size_t kh, size_t kw, size_t c4,
-                                   size_t o, size_t oh, size_t ow, size_t workgroup_x, size_t workgroup_y,
-                                   size_t workgroup_z) {
-  layer of = {.x = x, .w = w, .sums = sums, .columns = columns, .bias = bias, .bytes = bytes,
-              .by = {step, middle, is_out_signed ? -128.0f : 0.0f}, .zero = zero,
-              .positive = positive, .c = c, .h = h, .width = width, .kh = kh, .kw = kw, .c4 = c4, .o = o, .oh = oh,
-              .ow = ow, .sh = sh, .sw = sw, .dh = dh, .dw = dw, .top = top, .left = left};
-  byte_convolution(of, x_scale, w_scale, is_signed, n, p, workgroup_y * HEIGHT, workgroup_x, workgroup_z);
-}
+// An entry for each type of results: `to` is where a layer has these.
+#define BYTE_CONVOLUTION(name, type, to) \
+  void name(const uint8_t *x, const int8_t *w, const int32_t *sums, const float *columns, const float *bias, \
+            float x_scale, float w_scale, int32_t zero, int32_t is_signed, int32_t positive, float step, float middle, \
+            int32_t is_out_signed, size_t sh, size_t sw, size_t dh, size_t dw, size_t top, size_t left, type *result, \
+            size_t n, size_t c, size_t h, size_t width, size_t p, size_t kh, size_t kw, size_t c4, size_t o, size_t oh, \
+            size_t ow, size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) { \
+    layer of = {.x = x, .w = w, .sums = sums, .columns = columns, .bias = bias, .to = result, \
+                .by = {step, middle, is_out_signed ? -128.0f : 0.0f}, .zero = zero, .positive = positive, .c = c, \
+                .h = h, .width = width, .kh = kh, .kw = kw, .c4 = c4, .o = o, .oh = oh, .ow = ow, .sh = sh, .sw = sw, \
+                .dh = dh, .dw = dw, .top = top, .left = left}; \
+    byte_convolution(of, x_scale, w_scale, is_signed, n, p, workgroup_y * HEIGHT, workgroup_x, workgroup_z); \
+  }
+BYTE_CONVOLUTION(opsplice_byte_convolution_f32, float, out)
+BYTE_CONVOLUTION(opsplice_byte_convolution_i8, uint8_t, bytes)
