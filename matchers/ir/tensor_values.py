@@ -11,14 +11,15 @@ from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 _TORCH_TENSOR = re.compile(r"!torch\.vtensor<\[(?P<dims>[\d?,]*)\],(?P<element>\w+)>")
-_DYNAMIC = ir.ShapedType.get_dynamic_size()
+# In attributes, a number that is known at run time only.
+DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
 def shape_of(value: ir.Value) -> tuple[int | None, ...] | None:
     """The sizes of a ranked tensor (None for a dynamic one); () for a scalar; None for anything else."""
     kind = value.type
     if isinstance(kind, ir.RankedTensorType):
-        return tuple(None if size == _DYNAMIC else size for size in kind.shape)
+        return tuple(None if size == DYNAMIC else size for size in kind.shape)
     if isinstance(kind, (ir.FloatType, ir.IntegerType, ir.IndexType)):
         return ()
     torch = _TORCH_TENSOR.fullmatch(str(kind))
@@ -34,6 +35,12 @@ def element_type(value: ir.Value) -> str:
         return str(kind.element_type)
     torch = _TORCH_TENSOR.fullmatch(str(kind))
     return str(kind) if torch is None else signless(torch["element"])
+
+
+def ranges_of(op: ir.Operation) -> list[tuple[int, int, int]]:
+    """The offset, size and step along each dim of what a slice reads or an insertion writes; `DYNAMIC` for operands."""
+    columns = (ir.DenseI64ArrayAttr(op.attributes[f"static_{which}"]) for which in ("offsets", "sizes", "strides"))
+    return list(zip(*columns, strict=True))
 
 
 def is_tensor(value: ir.Value) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import ONE, Extent, groups, product
-from opsplice.matchers.ir.tensor_values import defining_op, is_tensor, shape_of
+from opsplice.matchers.ir.tensor_values import DYNAMIC, defining_op, is_tensor, ranges_of, shape_of
 from opsplice.matchers.search.matches import Size
 from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Loop, Part, Sized, Sum, flatten, split
 from opsplice.matchers.terms.view_inverse import solved
@@ -25,7 +25,6 @@ from opsplice.matchers.terms.views import Views
 
 # How many views are followed.
 _MOST_VIEWS = 64
-_DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
 @dataclass(frozen=True)
@@ -183,24 +182,22 @@ def _source(views: Views, access: Access) -> Access | None:
 
 def _sliced(op: ir.Operation, indices: tuple[Index, ...]) -> Access | None:
     """The element of its source that an element of a slice is. None where the step is known at run time only."""
-    offsets, sizes, steps = (
-        list(ir.DenseI64ArrayAttr(op.attributes[f"static_{which}"])) for which in ("offsets", "sizes", "strides")
-    )
+    ranges = ranges_of(op)
     segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-    if _DYNAMIC in steps:
+    if any(step == DYNAMIC for _, _, step in ranges):
         return None
     dynamic = iter(list(op.operands)[1 : 1 + segments[1]])
     shape = list(shape_of(op.results[0]) or ())
-    left, spare, found = list(indices), len(sizes) - len(shape), []
+    left, spare, found = list(indices), len(ranges) - len(shape), []
     whole = shape_of(op.operands[0]) or ()
-    for offset, size, step, own in zip(offsets, sizes, steps, whole, strict=True):
+    for (offset, size, step), own in zip(ranges, whole, strict=True):
         if spare and size == 1 and shape[:1] != [1]:
             spare -= 1
             left.insert(0, UNIT)
         else:
             shape.pop(0)
         index = left.pop(0)
-        start = next(dynamic) if offset == _DYNAMIC else offset
+        start = next(dynamic) if offset == DYNAMIC else offset
         plain = start == 0 and step == 1 and (index != UNIT or own == 1)
         found.append(index if plain else Sum(() if index == UNIT else ((step, index),), start))
     return Access(op.operands[0], tuple(found))

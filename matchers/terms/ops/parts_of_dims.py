@@ -14,7 +14,7 @@ from collections.abc import Callable
 from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import Extent
-from opsplice.matchers.ir.tensor_values import defining_op, element_type, shape_of
+from opsplice.matchers.ir.tensor_values import DYNAMIC, defining_op, element_type, ranges_of, shape_of
 from opsplice.matchers.terms.ops.index_reads import TAKE
 from opsplice.matchers.terms.terms import (
     Access,
@@ -31,7 +31,6 @@ from opsplice.matchers.terms.terms import (
 )
 
 SLICE, CONCAT, INSERT = "tensor.extract_slice", "tensor.concat", "tensor.insert_slice"
-_DYNAMIC = ir.ShapedType.get_dynamic_size()
 # The op of a term that is the element of one of several tensors: of the one whose number its first operand is.
 STACK = "stack"
 
@@ -125,14 +124,13 @@ def _ranges(
 
     extent: tells sizes. With it the size of all of a dim, of whatever size that is, is None.
     """
-    columns = (ir.DenseI64ArrayAttr(op.attributes[f"static_{which}"]) for which in ("offsets", "sizes", "strides"))
     found: list[tuple[int, int | None, int]] = []
     segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
     sizes = iter(list(op.operands)[-segments[2] - segments[3] :] if segments[2] else ())
-    for axis, (offset, size, step) in enumerate(zip(*columns, strict=True)):
-        if _DYNAMIC in (offset, step):
+    for axis, (offset, size, step) in enumerate(ranges_of(op)):
+        if DYNAMIC in (offset, step):
             return None
-        if size != _DYNAMIC:
+        if size != DYNAMIC:
             found.append((offset, size, step))
         elif extent is None or (offset, step) != (0, 1) or extent(next(sizes)) != extent(DimSize(op.operands[0], axis)):
             return None
