@@ -47,12 +47,14 @@ class Program:
         self,
         function: str | None,
         *inputs: Any,
-        device: str = "local-task",
+        device: str | None = None,
         plugins: Sequence[SpecPath] = (),
         parameters: Sequence[SpecPath] = (),
     ) -> Any:
         """Call a function (None: the only one) with numpy arrays and numbers.
 
+        device: where to run, `local-task`, `local-sync`, `vulkan`, `cuda://0`; None for local-task, or the first device
+        at hand that the program was compiled for.
         plugins: the files with what the program imports; later ones shadow earlier ones. Where none is given, one is
         built of the files that the kernels name.
         parameters: archives with weights that it does not come with, or that take the place of those that it does:
@@ -67,7 +69,7 @@ class Program:
         self,
         function: str | None = None,
         *,
-        device: str = "local-task",
+        device: str | None = None,
         plugins: Sequence[SpecPath] = (),
         parameters: Sequence[SpecPath] = (),
     ) -> DirectCall:
@@ -120,7 +122,7 @@ class Program:
     def _programs(self) -> dict[Any, LoadedProgram]:
         return {}
 
-    def _loaded(self, device: str, plugins: Sequence[SpecPath], parameters: Sequence[SpecPath]) -> LoadedProgram:
+    def _loaded(self, device: str | None, plugins: Sequence[SpecPath], parameters: Sequence[SpecPath]) -> LoadedProgram:
         from opsplice.runtime import runtime_devices
         from opsplice.runtime.host_commands import Commands
         from opsplice.runtime.loaded_program import load_program
@@ -128,7 +130,8 @@ class Program:
         from opsplice.runtime.weights import joined, read_archives
 
         libraries, functions = split_plugins(plugins)
-        loaded = tuple(plugin.identity for plugin in runtime_devices.read_plugins(libraries, device))
+        files = runtime_devices.read_plugins(libraries, device or runtime_devices.DEFAULT)
+        loaded = tuple(plugin.identity for plugin in files)
         weights = joined(read_archives(parameters), self.parameters)
         key = (runtime_devices.generation, device, loaded, tuple(file.identity for file in functions), weights)
         if key not in self._programs:

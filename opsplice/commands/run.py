@@ -15,7 +15,7 @@ from opsplice.commands.shared.answer import Answer
 from opsplice.commands.shared.jobs import compile_job
 from opsplice.compiling.job import plugin_builder
 from opsplice.errors import OpspliceError
-from opsplice.pipeline.flags import for_this_cpu
+from opsplice.pipeline.flags import for_this_cpu, named_backends, named_devices
 from opsplice.runtime.providers import Provider, split_plugins
 from opsplice.runtime.weights import Parameters, found_beside, joined, read_archives
 
@@ -36,9 +36,9 @@ def run(options: argparse.Namespace) -> Answer:
     inputs = [value for text in options.input for value in values.parse_input(text)]
     plugins, functions = split_plugins(options.plugin)
     if plugins:
-        from opsplice.runtime.runtime_devices import read_plugins
+        from opsplice.runtime.runtime_devices import DEFAULT, read_plugins
 
-        read_plugins(plugins, options.device)
+        read_plugins(plugins, options.device or DEFAULT)
     report = None
     commands = named_files(options.command_files)
     weights = read_archives(options.parameters)
@@ -52,6 +52,7 @@ def run(options: argparse.Namespace) -> Answer:
             raise OpspliceError(f"{options.model} is compiled already, so {' and '.join(unused)} would have no effect")
         weights = joined(weights, found_beside(Path(options.model)))
     else:
+        _settle_device(options)
         options.flags = for_this_cpu(options.flags, options.target)
         outcome = compile_job(options)
         report = outcome.report
@@ -84,6 +85,26 @@ def run(options: argparse.Namespace) -> Answer:
     return Answer(found, [*lines, *(f"saved {path}" for path in saved)])
 
 
+def _settle_device(options: argparse.Namespace) -> None:
+    """Let the target choose the device, or the device the target. Raises OpspliceError if there is no such device."""
+    from opsplice.runtime import device_choice, runtime_devices
+
+    named = options.target or (*named_devices(options.flags), *named_backends(options.flags))
+    if options.device is None:
+        devices = device_choice.devices_for(named)
+        options.device = device_choice.first_at_hand(devices) if devices else None
+    elif not runtime_devices.takes_plugins(options.device):
+        runtime_devices.open_device(options.device)
+        if not named and not _names_devices(options.model):
+            options.target = device_choice.targets_for(options.device)
+
+
+def _names_devices(model: str) -> bool:
+    """Whether a module says itself for which devices it is."""
+    path = Path(model)
+    return path.suffix != ".onnx" and path.is_file() and b"hal.device.targets" in path.read_bytes()
+
+
 @dataclass(frozen=True)
 class _Run:
     """A call of a program. specs: those that it was compiled with. limit: how many elements of a result are shown."""
@@ -91,7 +112,7 @@ class _Run:
     vmfb: bytes | Path
     function: str | None
     inputs: list[Any]
-    device: str
+    device: str | None
     plugins: list[Any]
     provider: Provider | None
     commands: dict[str, Path]

@@ -52,7 +52,7 @@ class _Options:
     flags: tuple[str, ...]
     of_compile: Mapping[str, Any]
     of_jax: Mapping[str, Any]
-    device: str
+    device: str | None
     plugins: tuple[SpecPath, ...]
     fallback: bool
 
@@ -186,7 +186,7 @@ def jit(
     flags: Sequence[str] = (),
     packages: PackageOptions | None = None,
     no_code: bool = False,
-    device: str = "local-task",
+    device: str | None = None,
     plugins: Sequence[SpecPath] = (),
     cache: bool = True,
     fallback: bool = False,

@@ -16,6 +16,7 @@ from opsplice import api, frontends
 from opsplice.compiling.spec_sources import PackageOptions, SpecPath
 from opsplice.errors import OpspliceError
 from opsplice.pipeline.flags import for_this_cpu
+from opsplice.runtime.device_choice import targets_for
 from opsplice.runtime.value_text import ELEMENT_TYPES
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ _PROVIDERS = {
     "MIGraphXExecutionProvider": "hip",
 }
 _DEVICES = ("local-task", "local-sync", "vulkan", "cuda", "hip", "metal")
-# What a program for a device is compiled for, where that is not this machine's CPU.
-_TARGETS = {"vulkan": "vulkan", "cuda": "cuda", "hip": "rocm", "metal": "metal"}
 
 # The word of ONNX for each element type of MLIR that is not the same.
 _ELEMENTS = {
@@ -112,8 +111,7 @@ class InferenceSession:
         source = frontends.load(path_or_bytes, dims)
         if "inputs" not in source.facts:
             raise OpspliceError(f"{source.name} is not an ONNX model", hint="opsplice.compile takes programs in MLIR")
-        driver = device.partition(":")[0]
-        targets = (_TARGETS[driver],) if driver in _TARGETS else ()
+        targets = targets_for(device)
         flags = for_this_cpu(tuple(flags), targets)
         program = api.compile(source, specs, flags, targets=targets, packages=packages, no_code=no_code, cache=cache)
         self._bind(program, source.facts, provider, program.direct(None, device=device, plugins=tuple(plugins)))

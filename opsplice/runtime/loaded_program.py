@@ -15,7 +15,7 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.files import check_file, check_name
-from opsplice.runtime import providers, runtime_devices
+from opsplice.runtime import device_choice, providers, runtime_devices
 from opsplice.runtime import weights as parameters
 from opsplice.runtime.call_values import checked_arguments, host_results
 from opsplice.runtime.declared_functions import Function, declared_function
@@ -26,8 +26,6 @@ from opsplice.runtime.weights import Parameters
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.plugins import plugin_file
 from opsplice.targets.plugins.plugin_file import PluginFile
-
-DEFAULT_DEVICE = "local-task"
 
 # See rewrites/approaches/dynamic_function.py, which cannot be imported without the compiler.
 _IMPORTS_NOTE, _OPTIONAL_NOTE = "opsplice.imports.", "opsplice.optional-imports."
@@ -122,7 +120,7 @@ class LoadedProgram:
 
 def load_program(
     vmfb: bytes | str | os.PathLike[str],
-    device: str = DEFAULT_DEVICE,
+    device: str | None = None,
     plugins: Sequence[str | os.PathLike[str]] = (),
     provider: Provider | None = None,
     commands: Commands | None = None,
@@ -131,7 +129,8 @@ def load_program(
 ) -> LoadedProgram:
     """Loads a compiled program (its bytes, or the path of a .vmfb) onto a device.
 
-    device: as `iree-run-module --device=` takes it: local-sync, local-task, vulkan, cuda://0, ...
+    device: as `iree-run-module --device=` takes it: local-sync, local-task, vulkan, cuda://0, ...; None for local-task,
+    or the first device at hand that the program was compiled for.
     plugins: the files with functions that the program imports; later ones shadow earlier ones.
     provider: what gives the program kernels that it does not hold. commands: what it may call on the host.
     weights: its parameters. build: what makes a plugin with what the program imports, where none is given.
@@ -141,6 +140,7 @@ def load_program(
     """
     import iree.runtime
 
+    named, device = device, device or runtime_devices.DEFAULT
     found = runtime_devices.read_plugins(plugins, device)
     instance = iree.runtime.VmInstance()
     name = "the program" if isinstance(vmfb, bytes) else str(vmfb)
@@ -170,6 +170,14 @@ def load_program(
         if imports and refused:
             raise runtime_devices.missing_imports(name, sorted(imports), found) from None
         reason = runtime_devices.status(error)
+        if others := device_choice.compiled_for(reason):
+            if named is None:
+                there = device_choice.first_at_hand(others)
+                return load_program(vmfb, there, plugins, provider, commands, weights, build)
+            raise OpspliceError(
+                f"{name} is for the device '{' or '.join(others)}', not for '{device}'",
+                hint=f"run it with --device={others[0]}, or compile it with --target for the other",
+            ) from None
         raise OpspliceError(
             f"{name} does not load on device '{device}'", details=reason, hint=_load_hint(reason, refused)
         ) from None
@@ -214,7 +222,7 @@ def run(
     vmfb: bytes | str | os.PathLike[str],
     function: str | None,
     inputs: Sequence[Any],
-    device: str = DEFAULT_DEVICE,
+    device: str | None = None,
     plugins: Sequence[str | os.PathLike[str]] = (),
     provider: Provider | None = None,
 ) -> list[Value]:

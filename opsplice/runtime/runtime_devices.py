@@ -27,6 +27,8 @@ from opsplice.targets.plugins.plugin_file import PluginFile
 # What IREE's binding raises for a status that is not OK (runtime/bindings/python/status_utils.cc).
 FAILURES = (ValueError, RuntimeError, IndexError)
 
+# The device that programs run on where neither they nor the user name another.
+DEFAULT = "local-task"
 # The drivers that run code of this machine's CPU, and so can have plugins.
 _LOCAL = ("local-sync", "local-task")
 
@@ -57,7 +59,7 @@ _loaded: dict[Path, list[tuple[int, ...]]] = {}
 
 def takes_plugins(uri: str) -> bool:
     """Whether a device runs code of this machine's CPU."""
-    return _driver(uri) in _LOCAL
+    return driver_of(uri) in _LOCAL
 
 
 def read_plugins(paths: Any, uri: str) -> tuple[PluginFile, ...]:
@@ -139,7 +141,7 @@ def _new(uri: str) -> Any:
     """A device of a driver of its own; of the package's public calls each gives the driver that was made first."""
     from iree.runtime._binding import create_hal_driver
 
-    return create_hal_driver(_driver(uri)).create_device_by_uri(uri, allocators=_ALLOCATORS)
+    return create_hal_driver(driver_of(uri)).create_device_by_uri(uri, allocators=_ALLOCATORS)
 
 
 def _forget() -> None:
@@ -225,14 +227,15 @@ def _check_driver(uri: str) -> None:
     import iree.runtime
 
     drivers = sorted(iree.runtime.query_available_drivers())
-    if _driver(uri) in drivers:
+    if driver_of(uri) in drivers:
         return
-    near = difflib.get_close_matches(_driver(uri), drivers, n=1)
+    near = difflib.get_close_matches(driver_of(uri), drivers, n=1)
     hint = f"did you mean '{near[0]}'? " if near else ""
     raise OpspliceError(f"there is no device '{uri}'", hint=f"{hint}the drivers are {', '.join(drivers)}")
 
 
-def _driver(uri: str) -> str:
+def driver_of(uri: str) -> str:
+    """The driver of a device."""
     return uri.partition("://")[0]
 
 

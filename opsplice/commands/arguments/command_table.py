@@ -101,8 +101,8 @@ run [flags]: run a .vmfb, or compile a model with specs and run it
       the first that has a kernel wins
   --command=MODULE=FILE...  the Python file with the functions of a module that the program calls on the host (`as
       command`); FILE alone if the module is called like it
-  --device=URI [local-task]  where to run: local-task (the CPU, default), local-sync (on one thread), vulkan, cuda,
-      hip or metal
+  --device=URI  where to run: local-task (the CPU), local-sync (on one thread), vulkan, cuda, hip or metal; a model is
+      compiled for it. The default is what it was compiled for, a CPU first
   --plugin=FILE...  a file with functions that the program imports (`as plugin`): .so or .sos for a CPU, .spv,
       .wgsl, .ptx or .ll for GPUs; the last file with a function wins
   --parameters=SCOPE=FILE...  an archive of the program's weights, .irpa, .gguf or .safetensors; FILE alone if their
