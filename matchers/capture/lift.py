@@ -34,7 +34,7 @@ from opsplice.matchers.capture.slice_terms import SliceTerms
 from opsplice.matchers.capture.slices import Slice
 from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op, element_type, shape_of
-from opsplice.matchers.search.whole_dims import AgainError, CannotSayError, Wholes, is_simple, loops
+from opsplice.matchers.search.whole_dims import AgainError, CannotSayError, Splits, Wholes, is_simple, loops
 from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.ops.index_reads import TAKE
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Loop, Reduce, Started, Sum, Term
@@ -53,7 +53,7 @@ def lift(views: Views, part: Slice, *, splitting: bool = True) -> Captured:
     """
     cuts: dict[ir.Value, str] = {}
     named = set(part.named)
-    splits: dict[Loop, tuple[int, ...]] | None = {} if splitting else None
+    splits: Splits | None = {} if splitting else None
     for _ in range(_MAX_CUTS):
         lifter = _Lifter(views, part, cuts, named, splits)
         try:
@@ -70,7 +70,7 @@ class _Lifter:
         part: Slice,
         cuts: dict[ir.Value, str],
         named: set[ir.Value],
-        splits: dict[Loop, tuple[int, ...]] | None,
+        splits: Splits | None,
     ) -> None:
         self.views = views
         self.tensors = Wholes(views, splits)

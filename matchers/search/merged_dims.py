@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from iree.compiler import ir
 
 from opsplice.matchers.patterns.nodes import Graph
-from opsplice.matchers.terms.terms import Access, Apply, Flat, Index, Loop, Part, Reduce, Term
+from opsplice.matchers.terms.terms import Access, Apply, DimSize, Flat, Index, Loop, Part, Parts, Reduce, Sized, Term
 from opsplice.matchers.terms.views import Views
 
 # How many terms below a result are looked at, also for each op of a pattern, which covers no more of the program; and
@@ -37,17 +37,17 @@ def groupings(views: Views, graph: Graph, value: ir.Value) -> Iterator[Access]:
 def finest(views: Views, value: ir.Value) -> Access | None:
     """The access to a value with several loops for each dim that the program splits below, None if there is none."""
     whole = access = views.root(value)
-    for loop, sizes in views.remembered(whole, _MOST_TERMS, lambda: tuple(_splits(views, whole))):
+    for loop, parts in views.remembered(whole, _MOST_TERMS, lambda: tuple(_splits(views, whole))):
         if loop in access.indices:
-            access = views.split(access, loop, sizes)
+            access = views.split(access, loop, parts)
     return None if access == whole else access
 
 
 def finer(views: Views, found: Reduce, count: int) -> Iterator[Reduce]:
     """A reduction with so many loops, several of them for one that is split below."""
-    for loop, sizes in _splits(views, found.body):
-        if loop in found.loops and len(found.loops) + len(sizes) - 1 <= count:
-            made = views.split_reduction(found, loop, sizes)
+    for loop, parts in _splits(views, found.body):
+        if loop in found.loops and len(found.loops) + len(parts.sizes) - 1 <= count:
+            made = views.split_reduction(found, loop, parts)
             if made is not None:
                 yield from (made,) if len(made.loops) == count else finer(views, made, count)
 
@@ -63,15 +63,16 @@ def _taken_apart(views: Views, access: Access, more: int, most: int) -> Iterator
     if more <= 0:
         return
     loops = set(ungrouped(access.indices))
-    for loop, sizes in views.remembered(access, most, lambda: tuple(_splits(views, access, most))):
-        if loop in loops and len(sizes) <= more + 1:
-            finer = views.split(access, loop, sizes)
-            yield from (finer,) if len(sizes) == more + 1 else _taken_apart(views, finer, more + 1 - len(sizes), most)
+    for loop, parts in views.remembered(access, most, lambda: tuple(_splits(views, access, most))):
+        left = more + 1 - len(parts.sizes)
+        if loop in loops and left >= 0:
+            finer = views.split(access, loop, parts)
+            yield from _taken_apart(views, finer, left, most) if left else (finer,)
 
 
-def _splits(views: Views, above: Term, most: int = _MOST_TERMS) -> Iterator[tuple[Loop, tuple[int, ...]]]:
-    """What loops are split into below a term, each way once: a loop and the sizes of its parts."""
-    found: set[tuple[Index, tuple[int, ...]]] = set()
+def _splits(views: Views, above: Term, most: int = _MOST_TERMS) -> Iterator[tuple[Loop, Parts]]:
+    """What loops are split into below a term, each way once."""
+    found: set[tuple[Index, tuple[Sized, ...]]] = set()
     seen: dict[object, None] = {above: None}
     pending: list[object] = [above]
     while pending and len(seen) < most:
@@ -79,10 +80,13 @@ def _splits(views: Views, above: Term, most: int = _MOST_TERMS) -> Iterator[tupl
         below: tuple[object, ...] = ()
         if isinstance(term, Access):
             for index in term.indices:
-                if isinstance(index, Part) and (index.whole, index.sizes) not in found:
+                if not isinstance(index, Part) or (index.whole, index.sizes) in found:
+                    continue
+                dims = _dims_of(index, term)
+                if dims is not None:
                     found.add((index.whole, index.sizes))
-                    if isinstance(index.whole, Loop) and all(isinstance(size, int) for size in index.sizes):
-                        yield index.whole, index.sizes
+                    if isinstance(index.whole, Loop):
+                        yield index.whole, Parts(index.sizes, dims)
             step = views.expand(term)
             below = () if step is None else (step.term,)
         elif isinstance(term, Apply):
@@ -91,3 +95,14 @@ def _splits(views: Views, above: Term, most: int = _MOST_TERMS) -> Iterator[tupl
             below = (term.body,)
         pending += [each for each in below if each not in seen]
         seen.update(dict.fromkeys(below))
+
+
+def _dims_of(part: Part, access: Access) -> tuple[int | DimSize, ...] | None:
+    """The sizes of the dims that an index is split into where it is read; None where one is read elsewhere alone."""
+    found: list[int | DimSize] = []
+    for position, size in enumerate(part.sizes):
+        each = Part(part.whole, position, part.sizes)
+        if not isinstance(size, int) and each not in access.indices:
+            return None
+        found.append(size if isinstance(size, int) else DimSize(access.value, access.indices.index(each)))
+    return tuple(found)

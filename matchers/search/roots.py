@@ -15,7 +15,7 @@ from opsplice.matchers.search.labels import ones_first
 from opsplice.matchers.search.matches import Match, Size
 from opsplice.matchers.search.merged_dims import ungrouped
 from opsplice.matchers.search.state import Attempt, State
-from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Sized
+from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # How many orders of axes there may be, of which so many are tried.
@@ -92,7 +92,9 @@ class Roots:
         """The sizes of the dims that each axis of the first root stands for, where it is several."""
         access = self.state.roots[0]
         pairs = zip(access.indices, self._sizes(access), strict=True)
-        return tuple(_numbers(index.sizes) if isinstance(index, Flat) else (size,) for index, size in pairs)
+        return tuple(
+            tuple(map(self.state.extent, index.parts)) if isinstance(index, Flat) else (size,) for index, size in pairs
+        )
 
     def _sizes(self, access: Access) -> tuple[Size, ...]:
         """The sizes of a root, axis by axis, read off the inputs rather than off what will be replaced."""
@@ -124,13 +126,9 @@ def _changes(order: tuple[int, ...]) -> int:
 
 
 def _shaped_by(root: ir.Value) -> ir.Value:
-    """A value of a root's shape that is there before it: what a `linalg` op starts from."""
+    """A value of a root's shape that is there before it: where a `linalg` op starts, or an operand of another."""
     op = defining_op(root)
-    if op is None or not is_structured(op) or len(op.results) > 1:
+    is_elementwise = op is not None and op.name.startswith(("arith.", "math.")) and len(op.operands) > 0
+    if op is None or len(op.results) > 1 or not (is_structured(op) or is_elementwise):
         return root
     return op.operands[len(op.operands) - 1]
-
-
-def _numbers(sizes: tuple[Sized, ...]) -> tuple[int, ...]:
-    """The sizes that a dim is split into, which are numbers."""
-    return tuple(size for size in sizes if isinstance(size, int))

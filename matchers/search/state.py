@@ -314,4 +314,5 @@ class State:
             return 1
         if isinstance(index, Loop) and index.size is not None:
             return index.size
-        return self.extents.get(index, DimSize(index, 0))
+        known = index.part if isinstance(index, Loop) else None
+        return self.extents.get(index, known or DimSize(index, 0))

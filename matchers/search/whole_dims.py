@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from opsplice.matchers.terms.terms import UNIT, Access, Flat, Index, Loop, Part, Reduce, Sized, Sum
+from opsplice.matchers.terms.terms import UNIT, Access, Flat, Index, Loop, Part, Parts, Reduce, Sized, Sum
 from opsplice.matchers.terms.views import Views
 
-# The sizes that a loop of a whole tensor is split into.
-Splits = dict[Loop, tuple[int, ...]]
+# What a loop of a whole tensor is split into.
+Splits = dict[Loop, Parts]
 
 
 class CannotSayError(Exception):
@@ -71,9 +71,10 @@ class Wholes:
         """Lift again with several loops for this one, if it is that of a whole tensor."""
         if self.splits is None or self.fixed or not isinstance(loop, Loop):
             return
-        if loop not in self._own or loop in self.splits or not all(isinstance(size, int) for size in sizes):
+        numbers = tuple(size for size in sizes if isinstance(size, int))
+        if loop not in self._own or loop in self.splits or numbers != sizes:
             return
-        self.splits[loop] = sizes
+        self.splits[loop] = Parts(sizes, numbers)
         raise AgainError
 
 

@@ -284,7 +284,7 @@ class Tensor:
         if isinstance(index, Flat):
             return self._flat(index, size)
         if isinstance(index, Part):
-            regrouped = _part_of_flat(index)
+            regrouped = self._part_of_flat(index)
             if regrouped is not None:
                 return self._form(regrouped, _extent(index.sizes[index.position]))
             return {index: Amount.of(1)}
@@ -301,6 +301,25 @@ class Tensor:
                 return None
             total = _plus(total, form, runs[0][1] if runs else NONE)
         return total
+
+    def _part_of_flat(self, part: Part) -> Index | None:
+        """A part of a flattened index as the indices that it flattens itself, where these fall on its borders."""
+        whole = part.whole
+        outer = self._all_sizes(whole) if isinstance(whole, Flat) else None
+        inner = None if outer is None else _filled(part.sizes, product(outer))
+        if outer is None or inner is None or not isinstance(whole, Flat):
+            return None
+        paired = groups(tuple(outer), tuple(inner)) or ()
+        own = next((old for old, new in paired if list(new) == [part.position]), None)
+        if own is None:
+            return None
+        return flatten(tuple(whole.parts[i] for i in own), tuple(_sized(outer[i]) for i in own))
+
+    def _all_sizes(self, index: Flat) -> list[Extent] | None:
+        """The sizes that an index flattens, those of the tensor's own dims included."""
+        own = dict(zip(self.indices, self.sizes, strict=True))
+        pairs = zip(index.parts, index.sizes, strict=True)
+        return _filled([own.get(part) if size is None else size for part, size in pairs], None)
 
     def _joined(self, form: _Form) -> _Form | None:
         """A sum in which all parts of one index, in order, are that index again."""
@@ -358,16 +377,6 @@ def _plus(form: Mapping[Index | None, Amount], other: Mapping[Index | None, Amou
     for index, amount in other.items():
         found[index] = found.get(index, NONE) + amount * factor
     return {index: amount for index, amount in found.items() if amount != NONE}
-
-
-def _part_of_flat(part: Part) -> Index | None:
-    """A part of a flattened index as the indices that it flattens itself, where these fall on its borders."""
-    whole = part.whole
-    if not isinstance(whole, Flat) or None in (*whole.sizes, *part.sizes):
-        return None
-    paired = groups(*(tuple(map(_extent, sizes)) for sizes in (whole.sizes, part.sizes)))
-    own = next((old for old, new in paired or () if list(new) == [part.position]), None)
-    return None if own is None else flatten(tuple(whole.parts[i] for i in own), tuple(whole.sizes[i] for i in own))
 
 
 def _filled(sizes: Sequence[Sized], total: Extent | None) -> list[Extent] | None:

@@ -20,10 +20,14 @@ from typing import Any
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """An index that runs over [0, size); size is None when only known at run time. Each is made only once."""
+    """An index that runs over [0, size); size is None when only known at run time. Each is made only once.
+
+    part: for one of the loops that another one is split into, the dim that has the size at run time.
+    """
 
     id: int
     size: int | None
+    part: DimSize | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +201,14 @@ class DimSize:
 
     value: Any
     axis: int
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a loop is split into, row-major. sizes: as in `Part`; dims: the same, each a number or where to read it."""
+
+    sizes: tuple[Sized, ...]
+    dims: tuple[int | DimSize, ...]
 
 
 @dataclass(frozen=True)

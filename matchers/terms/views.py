@@ -46,7 +46,9 @@ from opsplice.matchers.terms.terms import (
     Loop,
     LoopIndex,
     Part,
+    Parts,
     Reduce,
+    Sized,
     Term,
     flatten,
     mentions,
@@ -107,8 +109,8 @@ class Views:
         self._roots: dict[ir.Value, Access] = {}
         self._root_loops: dict[tuple[int, int], Index] = {}
         self._below: dict[tuple[Access, Hashable], tuple[Any, Reads]] = {}
-        self._split: dict[tuple[Access, Loop, tuple[int, ...]], Access] = {}
-        self._finer: dict[tuple[Reduce, Loop, tuple[int, ...]], Reduce | None] = {}
+        self._split: dict[tuple[Access, Loop, tuple[Sized, ...]], Access] = {}
+        self._finer: dict[tuple[Reduce, Loop, tuple[Sized, ...]], Reduce | None] = {}
         self._extents: dict[DimSize | ir.Value, tuple[Extent, Reads]] = {}
         self._inner: dict[Term, ir.Value] = {}
         self._origins: dict[int, Origin] = {}  # by identity: equal constants are made by many ops
@@ -136,21 +138,21 @@ class Views:
     def _of_root(self, axis: int, size: int | None) -> Index:
         return self.fresh(size) if size is None else self._root_loops.setdefault((axis, size), self.fresh(size))
 
-    def split(self, access: Access, index: Loop, sizes: tuple[int, ...]) -> Access:
-        """An access with loops of `sizes` in place of one of its loops."""
-        key = (access, index, sizes)
+    def split(self, access: Access, index: Loop, parts: Parts) -> Access:
+        """An access with several loops in place of one of its loops."""
+        key = (access, index, parts.sizes)
         if key not in self._split:
-            whole = flatten(tuple(map(self.fresh, sizes)), sizes)
+            whole = flatten(tuple(map(self.fresh, parts.dims)), parts.sizes)
             self._split[key] = Access(access.value, tuple(replaced(i, index, whole) for i in access.indices))
         return self._split[key]
 
-    def split_reduction(self, term: Reduce, loop: Loop, sizes: tuple[int, ...]) -> Reduce | None:
-        """A reduction over loops of `sizes` in place of one; None where its body does more than read at that loop."""
-        key = (term, loop, sizes)
+    def split_reduction(self, term: Reduce, loop: Loop, parts: Parts) -> Reduce | None:
+        """A reduction over several loops in place of one; None where its body does more than read at that loop."""
+        key = (term, loop, parts.sizes)
         if key not in self._finer:
-            parts = tuple(map(self.fresh, sizes))
-            body = self._at_other(term.body, loop, flatten(parts, sizes))
-            loops = tuple(each for own in term.loops for each in (parts if own == loop else (own,)))
+            finer = tuple(map(self.fresh, parts.dims))
+            body = self._at_other(term.body, loop, flatten(finer, parts.sizes))
+            loops = tuple(each for own in term.loops for each in (finer if own == loop else (own,)))
             self._finer[key] = None if body is None else self._alike(term, Reduce(term.combiner, loops, body))
         return self._finer[key]
 
@@ -276,12 +278,12 @@ class Views:
 
     # ---- reading ops ----------------------------------------------------------------------------------------------
 
-    def fresh(self, size: int | None) -> Index:
-        """A new index for a dim of `size`."""
+    def fresh(self, size: int | DimSize | None) -> Index:
+        """A new index for a dim of `size`, of one that is known at run time only, or of the size that a tensor has."""
         if size == 1:
             return UNIT
         self._loops += 1
-        return Loop(self._loops, size)
+        return Loop(self._loops, None, size) if isinstance(size, DimSize) else Loop(self._loops, size)
 
     def _read(self, access: Access) -> Step | None:
         value: ir.Value = access.value

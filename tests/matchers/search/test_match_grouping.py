@@ -94,6 +94,52 @@ def test_a_kernel_of_more_dims_makes_the_merged_result(tmp_path: Path):
     np.testing.assert_allclose(np.asarray(program.run("f", x, m)), wanted, rtol=1e-5)
 
 
+# A batch of a size that is known at run time only: its heads are merged with it, two of them read the same rows of x,
+# and each batch has a number of its own.
+HEADS = """func.func @f(%x: tensor<?x2x3xf32>, %m: tensor<?xf32>) -> tensor<?x3xf32> {
+  %c0 = arith.constant 0 : index
+  %c4 = arith.constant 4 : index
+  %b = tensor.dim %x, %c0 : tensor<?x2x3xf32>
+  %bh = arith.muli %b, %c4 : index
+  %e = tensor.empty(%b) : tensor<?x2x2x3xf32>
+  %w = linalg.broadcast ins(%x : tensor<?x2x3xf32>) outs(%e : tensor<?x2x2x3xf32>) dimensions = [2]
+  %q = tensor.collapse_shape %w [[0, 1, 2], [3]] : tensor<?x2x2x3xf32> into tensor<?x3xf32>
+  %s = tensor.expand_shape %q [[0, 1], [2]] output_shape [%b, 4, 3] : tensor<?x3xf32> into tensor<?x4x3xf32>
+  %e4 = tensor.empty(%b) : tensor<?x4x3xf32>
+  %n = linalg.broadcast ins(%m : tensor<?xf32>) outs(%e4 : tensor<?x4x3xf32>) dimensions = [1, 2]
+  %a = arith.addf %s, %n : tensor<?x4x3xf32>
+  %c = tensor.collapse_shape %a [[0, 1], [2]] : tensor<?x4x3xf32> into tensor<?x3xf32>
+  %r = math.exp %c : tensor<?x3xf32>
+  return %r : tensor<?x3xf32> }"""
+
+
+def test_a_batch_of_unknown_size_is_taken_apart_from_its_heads(tmp_path: Path):
+    (tmp_path / "k.c").write_text(
+        """#include <stddef.h>
+        #include <math.h>
+        void biased(const float *x, const float *m, float *out, size_t b, size_t h, size_t xh, size_t oh, size_t i) {
+          for (size_t j = 0; j < h; ++j) out[j * oh] = expf(x[j * xh] + *m);
+        }"""
+    )
+    (tmp_path / "s.splice").write_text(
+        """kernel biased(x: f32[...b, h] strided, m: f32[...b] strided) -> f32[...b, h] strided {
+          grid (b)
+          cpu "k.c"
+        }
+        pattern p(x: tensor<...b x h x f32>, m: tensor<...b x f32>) { exp(addf(x, broadcast[...b -> ...b h](m))) }
+        replace p with biased(x, m)"""
+    )
+    (tmp_path / "model.mlir").write_text(HEADS)
+    program = opsplice.compile(tmp_path / "model.mlir", specs=[tmp_path / "s.splice"])
+    assert [each.kernel for each in program.report.replacements] == ["biased"]
+    for batch in (1, 5):
+        x, m = (
+            np.random.default_rng(batch).uniform(-1, 1, shape).astype(np.float32) for shape in [(batch, 2, 3), batch]
+        )
+        wanted = np.exp(np.repeat(x, 2, axis=1) + m.reshape(-1, 1, 1)).reshape(-1, 3)
+        np.testing.assert_allclose(np.asarray(program.run("f", x, m)), wanted, rtol=1e-5)
+
+
 # ---- reductions ------------------------------------------------------------------------------------------------------
 
 # Weights of 8 bits in groups that have a scale each. The product sums over all groups at once.
