@@ -216,6 +216,7 @@ def test_what_iree_computes_wrongly_is_written_otherwise():
         node("GridSample", "x grid", "border", padding_mode="border"),
         *(node("Det", f"m{size}", f"d{size}") for size in (1, 2, 3, 4)),
         *(node("LpNormalization", "x", f"norm{p}", axis=-1, p=p) for p in (1, 2)),
+        *(node("DepthToSpace", f"{each}", f"{each}_shuffled", blocksize=2, mode="CRD") for each in ("deep", "open")),
         node("ConvTranspose", "x w b", "grown", group=2, strides=[2, 1], pads=[1, 0, 1, 0], output_padding=[1, 0]),
     ]
     outputs = {"even": [None] * 4, "apart": [None] * 4, "inner": [1, 2, 8, 8]}
@@ -225,15 +226,20 @@ def test_what_iree_computes_wrongly_is_written_otherwise():
         "norm1": [1, 2, 4, 6],
         "norm2": [1, 2, 4, 6],
         "grown": [None] * 4,
+        "deep_shuffled": [2, 3, 6, 8],
+        "open_shuffled": [None] * 4,
     }
-    inputs = {"x": [1, 2, 4, 6], "grid": [1, 8, 8, 2]} | {f"m{size}": ["n", size, size] for size in (1, 2, 3, 4)}
+    inputs = {"x": [1, 2, 4, 6], "grid": [1, 8, 8, 2], "deep": [2, 12, 3, 4], "open": ["n", 8, "h", "w"]}
+    inputs |= {f"m{size}": ["n", size, size] for size in (1, 2, 3, 4)}
     weights = {"w": floats(2, 3, 3, 2), "b": floats(6)}
-    model = make_model(nodes, inputs, outputs | {f"d{size}": ["n"] for size in (1, 2, 3, 4)}, weights)
+    outputs |= {f"d{size}": ["n"] for size in (1, 2, 3, 4)}
+    model = make_model(nodes, inputs, outputs, weights)
     ticks = np.array([-1.5, -1, -0.75, -0.5, 0, 0.25, 1, 1.1], np.float32)
     matrices = {f"m{size}": np.stack([np.eye(size)[::-1], floats(size, size)]) for size in (1, 2, 3, 4)}
     x = floats(1, 2, 4, 6)
     x[0, 0, 1] = 0
     feed = {"x": x, "grid": np.stack(np.meshgrid(ticks, ticks), -1)[None]}
+    feed |= {"deep": floats(2, 12, 3, 4), "open": floats(2, 8, 3, 5)}
     check(model, feed | {name: matrix.astype(np.float32) for name, matrix in matrices.items()})
 
 
@@ -300,6 +306,9 @@ def test_what_iree_computes_wrongly_is_refused():
     model = make_model([node("Det", "x", "y", name="/d")], {"x": [5, 5]}, {"y": []})
     with pytest.raises(OpspliceError, match="may be zero"):
         frontends.load(model)
+    shuffle = node("DepthToSpace", "x", "y", name="/s", blocksize=2, mode="CRD")
+    with pytest.raises(OpspliceError, match="elements of other channels"):
+        frontends.load(make_model([shuffle], {"x": [1, "c", 4, 4]}, {"y": [None] * 4}))
 
 
 @pytest.fixture(scope="module")
