@@ -42,6 +42,19 @@ def functions() -> onnx_models.Model:
     return graph.model(graph.op("LogSoftmax", graph.op("Softplus", graph.op("Mish", gated)), axis=-1))
 
 
+def reductions() -> onnx_models.Model:
+    """Of rows, columns, images and all, and one whose elements the compiler computes as it adds them."""
+    graph = onnx_models.Graph()
+    x, axes = graph.input(3, 40, 30), [graph.constant(np.array(each)) for each in ([2], [1], [1, 2])]
+    rows = graph.op("Expand", graph.op("ReduceMean", x, axes[0]), graph.constant(np.array([3, 40, 30])))
+    columns = graph.op("ReduceMax", x, axes[1])
+    images = graph.op("ReduceL2", x, axes[2])
+    whole = graph.op("ReduceMin", graph.op("Flatten", x), keepdims=0)
+    fused = graph.op("ReduceSum", graph.op("Tanh", graph.op("Sub", x, rows)), axes[0])
+    y = graph.op("Add", graph.op("Mul", graph.op("Add", rows, columns), images), whole)
+    return graph.model(graph.op("Add", y, fused))
+
+
 def products() -> onnx_models.Model:
     """Of inputs alone: in batches, one of them turned, and of rows."""
     graph = onnx_models.Graph()
@@ -128,6 +141,7 @@ MODELS = {
     "decode in f16": (lambda: halves(1, 70), {"half_linear_packed": 7, "attention_rows": 1}),
     "products": (products, {"product_unpacked": 1, "linear_unpacked": 1}),
     "functions": (functions, {"activation_all": 4, "log_softmax_rows": 1}),
+    "reductions": (reductions, {"reduced_rows": 2, "reduced_columns": 1, "reduced_images": 1}),
     "activated": (activated, {"linear_packed": 4}),
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),
     "bytes with fixed scales": (fixed_bytes, {"byte_linear_fixed": 6}),

@@ -66,6 +66,28 @@ def test_norms(kernel, guarded, n):
     np.testing.assert_allclose(out, wide / np.sqrt((wide**2).mean(1, keepdims=True) + 1e-3) * gain, rtol=2e-6)
 
 
+def test_reductions(kernel, guarded):
+    """Of rows, images and columns, with NaN in some: sums, sums of squares, largest and smallest elements."""
+    combine = (np.sum, lambda x, axis: np.sum(x * x, axis), np.max, np.min)
+    for m, n in ((1, 1), (3, 5), (17, 16), (70, 33), (20, 100), (130, 9), (300, 3), (259, 18), (2, 1000)):
+        x = guarded((np.random.default_rng(n).standard_normal((2, m, n)) * 3).astype(np.float32))
+        x[0, m // 2, n // 3] = np.nan
+        for which, function in enumerate(combine):
+            number = ctypes.c_int32(which)
+            rows, columns = guarded(np.full((2, m), 7, np.float32)), guarded(np.full((2, n), 7, np.float32))
+            for group in range(-(-2 * m // 64)):
+                source = kernel("rows/reduction.c", "opsplice_reduced_rows" if m % 2 else "opsplice_reduced_images")
+                source(x, number, 0.5, 3.0, rows, 2 * m, *([n] if m % 2 else [1, n]), group)
+            for batch in range(2):
+                for group in range(-(-n // 256)):
+                    kernel("rows/reduction.c", "opsplice_reduced_columns")(
+                        x, number, 0.5, 3.0, columns, 2, m, n, batch, group
+                    )
+            for axis, found in ((2, rows), (1, columns)):
+                wanted = function(x.astype(float), axis) / 6
+                np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=2e-6, err_msg=f"{m} {n} {which} {axis}")
+
+
 GELU, GELU_TANH, SILU, MISH, SOFTPLUS, ERF, SINE, COSINE = 2, 3, 4, 7, 8, 9, 10, 11
 
 
