@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from opsplice.errors import OpspliceError
+from opsplice.matchers.patterns.alternatives import within
 from opsplice.matchers.patterns.differences import as_sum
 from opsplice.matchers.patterns.named_labels import align, bind, match_names, packs
 from opsplice.matchers.patterns.nodes import (
@@ -50,7 +51,7 @@ from opsplice.matchers.patterns.scopes import (
     scoped,
     type_of,
 )
-from opsplice.matchers.terms.canonical import canonical, combiner
+from opsplice.matchers.terms.canonical import BECOMES, canonical, combiner
 from opsplice.matchers.terms.ops.bands import BAND
 from opsplice.matchers.terms.ops.index_reads import TAKE
 from opsplice.matchers.terms.ops.index_reductions import POSITION
@@ -325,7 +326,17 @@ class _Builder:
 
     def _apply(self, op: str, args: tuple[Node, ...], attributes: tuple[tuple[str, str], ...], kind: str) -> Node:
         key = ("apply", op, tuple(map(id, args)), attributes, kind)
-        return self._node(key, lambda: canonical(as_sum(Apply(op, args, attributes, kind)), resolved))
+        return self._node(key, lambda: self._one_form(as_sum(Apply(op, args, attributes, kind))))
+
+    def _one_form(self, node: Node) -> Node:
+        """A node as it is canonically. A cast goes into the alternatives for what it casts, each with a form."""
+        if not isinstance(node, Apply):
+            return node
+        op, args, kind = node.op, node.args, node.type
+        is_cast = op in BECOMES and len(args) == 1
+        made = within(args[0], lambda arg: self._apply(op, (arg,), (), kind), self._node) if is_cast else None
+        form: Node = canonical(node, resolved) if made is None else made
+        return form
 
     def _whole(self, expr: tree.Call, labels: tuple[Label, ...], scope: Scope, number: int = 0, count: int = 1) -> Node:
         def make() -> Node:

@@ -137,6 +137,9 @@ TABLE = (
     Row("minimumnumf(x, y)", Form.ONE, "minimumf(x, y)", Licence(nan=True)),
     Row("clampf(x, low, high)", Form.ONE, "minimumf(maximumf(x, low), high)", Licence(where="low < high")),
     Row("maximumf(x, 0.0)", Form.ONE, "x", when="x is a sum of squares"),
+    Row("sitofp(extsi(x))", Form.ONE, "sitofp(x)"),
+    Row("sitofp(extui(x))", Form.ONE, "uitofp(x)"),
+    Row("uitofp(extui(x))", Form.ONE, "uitofp(x)"),
     Row("divf(x, c)", Form.EITHER, "mulf(x, 1 / c)", Licence(ulps=1), when="c and 1 / c are normal numbers"),
     Row(
         "divf(x, y)",

@@ -11,7 +11,7 @@ from iree.compiler import ir
 
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.spelling import dim_bounds
-from opsplice.rewrites.spelling.not_exportable import GapError
+from opsplice.rewrites.spelling.not_exportable import GapError, written_text
 from opsplice.rewrites.spelling.spelled_template import Instance
 from opsplice.rewrites.spelling.spellings import Spelling
 from opsplice.rewrites.spelling.templates import spell
@@ -42,6 +42,10 @@ def programs(pattern: tree.Pattern, patterns: Mapping[str, tree.Pattern], name: 
     Dims without a name are dynamic, and so is a pack, of one dim. Raises GapError for a pattern that cannot be written
     as ops, as ranges cannot (`of_numbers`).
     """
+    for part in tree.parts(pattern.where):
+        if isinstance(part, tree.Is) and not part.negated:
+            what = f"`{written_text(part)}`"
+            raise GapError.at(part.span, what, "it asks for ops behind an input, and a template has none")
     context = ir.Context()
     emit.load_dialects(context)
     found: dict[str, None] = {}

@@ -99,6 +99,7 @@ pattern smooth(x: tensor<n x f32>, w: tensor<k x f32>) { contract[(y + i), i -> 
 pattern slid(x: tensor<n x f32>, w: tensor<k x f32>) { contract[(y + i), i -> y](w, x) }
 pattern counted<T>(x: tensor<n x T>) { addi(x, x) }
 pattern long(x: tensor<n x f64>) { cos(x) }
+pattern formed(x: tensor<n x f32>) where x is negf(_) { exp(x) }
 pattern near(x: tensor<n x f32>) { negf(x) }
 pattern gpu(x: tensor<n x f32>) { tanh(x) }
 
@@ -149,6 +150,7 @@ def test_what_is_wrong_with_a_library_is_found(tmp_path: Path) -> None:
         ("pattern", "slid"): "skipped",
         ("pattern", "counted"): "ok",
         ("pattern", "long"): "ok",
+        ("pattern", "formed"): "skipped",
         ("pattern", "near"): "failed",
         ("pattern", "gpu"): "ok",
         ("numbers", "doubled"): "ok",
@@ -165,6 +167,7 @@ def test_what_is_wrong_with_a_library_is_found(tmp_path: Path) -> None:
             "slid",
             "a window: a template has no sizes for what slides over another; give an example of your own",
         ),
+        ("pattern", "formed", "`x is negf(_)`: it asks for ops behind an input, and a template has none"),
         ("pattern", "near", f"it does not match {tmp_path}/examples/near.mlir"),
         ("pattern", "gpu", "its kernel has no code for CPUs"),
         ("pattern", "relu", "replaced by rectified"),
@@ -213,7 +216,7 @@ def test_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert main(["library", "list"]) == 0
     shown = capsys.readouterr().out
     assert "opsplice (comes with opsplice) " in shown
-    assert f"acme (MIT, acme 1.4) {tmp_path}/acme/specs\n  acme:acme: 8 patterns, 4 kernels, 3 rules\n" in shown
+    assert f"acme (MIT, acme 1.4) {tmp_path}/acme/specs\n  acme:acme: 9 patterns, 4 kernels, 3 rules\n" in shown
     assert "  acme:more: 0 patterns, 0 kernels, 0 rules\n" in shown
     assert f"bad (MIT, bad 1.4) {tmp_path}/bad/specs\n  1 error in " in shown
     assert "lost 1.4 has no folder lost/nowhere" in shown

@@ -103,15 +103,16 @@ def dequantized(op: ir.Operation, indices: tuple[Index, ...]) -> Term | None:
     if made is None:
         return None
     (x, scale, *zero), is_unsigned, bits = made
-    number: Term = x
-    if bits < 32:
-        number = Apply("arith.extui" if is_unsigned else "arith.extsi", (x,), (), "i32")
-    elif is_unsigned or zero:
+    if zero and bits == vocabulary.bits("i32"):
         return None
-    if zero:
-        number = Apply("arith.subi", (number, Apply("arith.trunci", (zero[0],), (), "i32")), (), "i32")
     kind = element_type(op.results[0])
-    return Apply("arith.mulf", (Apply("arith.sitofp", (number,), (), kind), scale), (), kind)
+    if zero:
+        wide = Apply("arith.extui" if is_unsigned else "arith.extsi", (x,), (), "i32")
+        number = Apply("arith.subi", (wide, Apply("arith.trunci", (zero[0],), (), "i32")), (), "i32")
+        whole = Apply("arith.sitofp", (number,), (), kind)
+    else:
+        whole = Apply("arith.uitofp" if is_unsigned else "arith.sitofp", (x,), (), kind)
+    return Apply("arith.mulf", (whole, scale), (), kind)
 
 
 def quantized(op: ir.Operation, indices: tuple[Index, ...]) -> Term | None:

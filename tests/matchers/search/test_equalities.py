@@ -32,6 +32,8 @@ STANDS_FOR = {
     AN_OP: {"x": "absf(a)"},
     "x is a sum of squares": {"x": "divf(reduce addf(mulf(a, a)), 3.0)"},
 }
+# What casts make.
+CASTS = {"arith.extsi": "i32", "arith.extui": "i32", "arith.sitofp": "f32", "arith.uitofp": "f32"}
 ALONG = 3  # how many values a reduction runs over
 ELEMENT = Loop(0, ALONG)
 FACTORS = (3.0, -0.1, 1 / 3, 0.0, -0.0, 1e-4, 6e-8, 6e4, 1e-39, 3e38, 1e38, float("inf"), float("-inf"), float("nan"))
@@ -74,7 +76,8 @@ class Terms:
             return Reduce(wanted.op.removeprefix(REDUCE), (loop,), self.of(wanted.args[0], loop))
         names = {"arith.cmpf": vocabulary.CMPF_PREDICATES, "arith.cmpi": vocabulary.CMPI_PREDICATES}.get(wanted.op, ())
         attributes = tuple(("predicate", str(names.index(name))) for name in wanted.predicates)
-        return Apply(wanted.op, tuple(self.of(a, at) for a in wanted.args), attributes, "i1" if names else self.kind)
+        made = CASTS.get(wanted.op, "i1" if names else self.kind)
+        return Apply(wanted.op, tuple(self.of(a, at) for a in wanted.args), attributes, made)
 
 
 def alike(left: Any, right: Any) -> bool:
@@ -344,7 +347,8 @@ def test_the_licence_asks_for_no_more_than_it_needs(row):
 
 _FEW = (0.0, -0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -0.5, float("inf"), float("-inf"))
 _NAMES = set().union(*(ops_in(shape(row.left)) for row in ROWS if "reduce" not in row.left)) - {"addf"}
-_OPS = ["addf", "addf", "addf", "select", *sorted(name for name in _NAMES if vocabulary.OPS[name].result == "F")]
+_FLOATS = [op for op in map(vocabulary.OPS.get, sorted(_NAMES)) if op.result == "F" and op.full_name not in CASTS]
+_OPS = ["addf", "addf", "addf", "select", *(op.name for op in _FLOATS)]
 
 
 def resolved(term: Any, **_: Any) -> Any:

@@ -785,3 +785,28 @@ def test_what_a_match_takes_is_used_elsewhere(find):
     assert find(text, spec).count == 0
     assert find(text, spec.replace("only", "shared")).count == 1
     assert find(text, "pattern p(x: tensor<n x f32>) { addf(only(absf(x)), _) }").count == 1
+
+
+@pytest.mark.parametrize(
+    ("made", "signed"),
+    [
+        ("%f = arith.uitofp %x : tensor<8xi8> to tensor<8xf32>", 0),
+        ("%f = arith.sitofp %x : tensor<8xi8> to tensor<8xf32>", 1),
+        ("%w = arith.extui %x : tensor<8xi8> to !wide %f = arith.sitofp %w : !wide to tensor<8xf32>", 0),
+        ("%w = arith.extsi %x : tensor<8xi8> to !wide %f = arith.sitofp %w : !wide to tensor<8xf32>", 1),
+    ],
+)
+def test_a_cast_goes_into_the_alternatives_for_what_it_casts(find, made, signed):
+    """MLIR's canonicaliser leaves one cast of the two, and knows which."""
+    spec = """pattern p(x: tensor<n x i8>, signed: i32 = 0) {
+      wide = extui(x) : i32 | extsi(x) : i32 with signed = 1
+      exp(sitofp(wide | subi(wide, 3)) : f32)
+    }"""
+    payload = f"""!wide = tensor<8xi32>
+    func.func @f(%x: tensor<8xi8>) -> tensor<8xf32> {{
+      {made}
+      %r = math.exp %f : tensor<8xf32>
+      return %r : tensor<8xf32>
+    }}"""
+    inputs = find(payload, spec).inputs
+    assert (inputs["x"], inputs.get("signed", 0)) == ("%arg0", signed)

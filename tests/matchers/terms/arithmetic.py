@@ -16,6 +16,8 @@ from opsplice.matchers.terms.terms import Access, Apply, Constant, Reduce
 
 Array = np.ndarray[Any, Any]
 TYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i1": np.bool_, "i32": np.int32}
+# Casts of integers, by the type that they read their operand as: None for the one that it has.
+_CASTS = {"arith.extsi": None, "arith.extui": "u", "arith.sitofp": None, "arith.uitofp": "u"}
 _MAXIMUM, _MINIMUM = (scalars.FLOATS[f"arith.{name}"] for name in ("maximumf", "minimumf"))
 
 
@@ -54,6 +56,9 @@ def _evaluate(term: Any, values: Mapping[str, Array], kind: str) -> Array:
     if term.op in ("arith.cmpf", "arith.cmpi"):
         table = scalars.FLOAT_PREDICATES if term.op == "arith.cmpf" else scalars.INTEGER_PREDICATES
         return np.asarray(table[int(dict(term.attributes)["predicate"])](*args))
+    if term.op in _CASTS:
+        read = args[0].view(f"u{args[0].itemsize}") if _CASTS[term.op] else args[0]
+        return np.asarray(read.astype(TYPES[term.type]))
     return _computed(term.op, args, kind)
 
 
