@@ -68,8 +68,9 @@ class _Outline:
             return name == _NUMBER or name in FOLDED
         if self.kind in _REDUCTIONS:
             return name == _REDUCED + self.what or (self.kind != "reduce" and name == self.what)
-        product = self.what == "arith.mulf" and name.startswith(_REDUCED)  # a sum with a constant factor is one
-        return name == self.what or self.what in READ_AS.get(name, ()) or product
+        if name.startswith(_REDUCED):  # a sum with a constant factor is a product, and one over parts is one of theirs
+            return self.what in ("arith.mulf", name.removeprefix(_REDUCED))
+        return name == self.what or self.what in READ_AS.get(name, ())
 
 
 class Sieve:

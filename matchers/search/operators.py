@@ -65,7 +65,8 @@ class Operators:
             yield lambda: self.state.fail(node, Why.TWICE) or None
             return
         self.state.hold(node)
-        between = chains.read_between(self.views, found, spellings[0]) if respelled else ()
+        in_parts = isinstance(found, Reduce) and found.combiner == node.op  # read anew, part by part
+        between = chains.read_between(self.views, found, spellings[0]) if respelled and not in_parts else ()
         for goals, seen in pairings or [(straight, ())]:
             yield lambda goals=goals, seen=seen: self._pairing(goals, (*between, *seen))
 

@@ -246,6 +246,8 @@ class State:
 
     def _unify_window(self, node: Node, window: Window, found: Index) -> bool:
         """A sum of labels against one of indices: labels that are bound take their index, then the others one each."""
+        if isinstance(found, Sum) and found.constant != 0:
+            return self.fail(node, Why.WINDOW, window)
         if isinstance(found, Sum):
             left = {index: factor for factor, index in found.terms}
         else:

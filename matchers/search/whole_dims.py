@@ -92,7 +92,7 @@ def is_simple(indices: tuple[Index, ...]) -> bool:
 def is_window(indices: tuple[Index, ...]) -> bool:
     """Whether each index is a loop, a sum of loops, or that of a dim of size one."""
     sums = (i for i in indices if isinstance(i, Sum))
-    is_plain = all(i.terms and all(isinstance(loop, Loop) for _, loop in i.terms) for i in sums)
+    is_plain = all(i.terms and i.constant == 0 and all(isinstance(loop, Loop) for _, loop in i.terms) for i in sums)
     return is_plain and all(isinstance(i, (Loop, Sum)) or i == UNIT for i in indices)
 
 

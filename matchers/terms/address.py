@@ -17,9 +17,23 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import ONE, Extent, groups, product
-from opsplice.matchers.ir.tensor_values import DYNAMIC, defining_op, is_tensor, ranges_of, shape_of
+from opsplice.matchers.ir.tensor_values import defining_op, is_tensor, shape_of
 from opsplice.matchers.search.matches import Size
-from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Loop, Part, Sized, Sum, flatten, split
+from opsplice.matchers.terms.ops.parts_of_dims import places_in_source
+from opsplice.matchers.terms.terms import (
+    UNIT,
+    Access,
+    DimSize,
+    Flat,
+    Index,
+    Loop,
+    Part,
+    Sized,
+    Sum,
+    flatten,
+    moved,
+    split,
+)
 from opsplice.matchers.terms.view_inverse import solved
 from opsplice.matchers.terms.views import Views
 
@@ -182,24 +196,13 @@ def _source(views: Views, access: Access) -> Access | None:
 
 def _sliced(op: ir.Operation, indices: tuple[Index, ...]) -> Access | None:
     """The element of its source that an element of a slice is. None where the step is known at run time only."""
-    ranges = ranges_of(op)
-    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-    if any(step == DYNAMIC for _, _, step in ranges):
+    places = places_in_source(op, indices)
+    if places is None:
         return None
-    dynamic = iter(list(op.operands)[1 : 1 + segments[1]])
-    shape = list(shape_of(op.results[0]) or ())
-    left, spare, found = list(indices), len(ranges) - len(shape), []
-    whole = shape_of(op.operands[0]) or ()
-    for (offset, size, step), own in zip(ranges, whole, strict=True):
-        if spare and size == 1 and shape[:1] != [1]:
-            spare -= 1
-            left.insert(0, UNIT)
-        else:
-            shape.pop(0)
-        index = left.pop(0)
-        start = next(dynamic) if offset == DYNAMIC else offset
-        plain = start == 0 and step == 1 and (index != UNIT or own == 1)
-        found.append(index if plain else Sum(() if index == UNIT else ((step, index),), start))
+    found: list[Index] = []
+    for (index, start, step), own in zip(places, shape_of(op.operands[0]) or (), strict=True):
+        is_plain = start == 0 and step == 1 and (index != UNIT or own == 1)
+        found.append(index if is_plain else moved(index, step, start))
     return Access(op.operands[0], tuple(found))
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from iree.compiler import ir
 
 from opsplice.matchers.terms import constants
-from opsplice.matchers.terms.terms import Access, Apply, Constant, Flat, Index, Loop, LoopIndex, Part, Reduce, Term
+from opsplice.matchers.terms.terms import Access, Apply, Constant, Flat, Index, Loop, LoopIndex, Part, Reduce, Sum, Term
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import vocabulary
 
@@ -107,4 +107,6 @@ class Again:
             return replace(index, parts=tuple(map(self._renamed, index.parts)))
         if isinstance(index, Part):
             return replace(index, whole=self._renamed(index.whole))
+        if isinstance(index, Sum):
+            return replace(index, terms=tuple((factor, self._renamed(part)) for factor, part in index.terms))
         return self._loops.get(index, index) if isinstance(index, Loop) else index

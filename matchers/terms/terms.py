@@ -85,12 +85,8 @@ Index = Loop | Point | Flat | Part | Sum | Affine
 
 def summed(terms: dict[Index, int], size: int | None) -> Index:
     """The sum of indices, each times its factor, in a dim of `size`. Indices that are always zero vanish."""
-    kept = tuple(sorted(((factor, i) for i, factor in terms.items() if i != UNIT and factor), key=str))
-    if len(kept) == 1:
-        ((factor, index),) = kept
-        if factor == 1 and size is not None and isinstance(index, Loop) and index.size == size:
-            return index  # it runs over all of the dim
-    return Sum(kept)
+    kept = sorted(((factor, i) for i, factor in terms.items() if i != UNIT and factor), key=str)
+    return at_start(Sum(tuple(kept)), size)
 
 
 def flatten(parts: tuple[Index, ...], sizes: tuple[Sized, ...]) -> Index:
@@ -135,7 +131,40 @@ def replaced(index: Index, loop: Loop, other: Index) -> Index:
     """An index with another one in place of a loop in it."""
     if isinstance(index, Flat):
         return Flat(tuple(replaced(part, loop, other) for part in index.parts), index.sizes)
+    if isinstance(index, Sum) and len(index.terms) == 1:
+        ((factor, part),) = index.terms
+        return moved(replaced(part, loop, other), factor, index.constant) if mentions(part, loop) else index
     return other if index == loop else index
+
+
+def moved(index: Index, step: int, start: Any) -> Sum:
+    """Where an element of a slice lies in what it is a slice of. start: a number, or a value of the program."""
+    if index == UNIT:
+        return Sum((), start)
+    if isinstance(index, Sum) and isinstance(index.constant, int) and isinstance(start, int):
+        return Sum(tuple((factor * step, part) for factor, part in index.terms), index.constant * step + start)
+    return Sum(((step, index),), start)
+
+
+def within(index: Index, start: int, size: int) -> Index | None:
+    """An index counted from `start`, in a dim of `size` there; None where it may lie outside, as far as is known."""
+    found = index if isinstance(index, Sum) else moved(index, 1, 0)
+    if not isinstance(found.constant, int) or any(factor < 0 for factor, _ in found.terms):
+        return None
+    sizes = [part.size if isinstance(part, Loop) else None for _, part in found.terms]
+    most = sum(factor * (each - 1) for (factor, _), each in zip(found.terms, sizes, strict=True) if each is not None)
+    if None in sizes or found.constant < start or found.constant + most >= start + size:
+        return None
+    return UNIT if size == 1 else at_start(Sum(found.terms, found.constant - start), size)
+
+
+def at_start(index: Sum, size: int | None) -> Index:
+    """The loop that a sum is, where it runs over all of a dim of `size`; else the sum."""
+    if index.constant == 0 and len(index.terms) == 1 and size is not None:
+        ((factor, loop),) = index.terms
+        if factor == 1 and isinstance(loop, Loop) and loop.size == size:
+            return loop
+    return index
 
 
 # ---- terms -------------------------------------------------------------------------------------------------------

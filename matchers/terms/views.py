@@ -33,7 +33,7 @@ from opsplice.matchers.terms.ops.bands import BAND, bands
 from opsplice.matchers.terms.ops.composite_ops import attention, dequantized, quantized, softmax
 from opsplice.matchers.terms.ops.constant_ops import FRONTEND_CONSTANTS, constant_of, may_be_number
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, compared
-from opsplice.matchers.terms.ops.parts_of_dims import CONCAT, INSERT, SLICE, sliced, stacked
+from opsplice.matchers.terms.ops.parts_of_dims import CONCAT, INSERT, SLICE, joined, joints, sliced
 from opsplice.matchers.terms.ops.reshape_ops import regrouped, reshaped
 from opsplice.matchers.terms.ops.structured_ops import Structured, attributes_of, loops_of_output
 from opsplice.matchers.terms.terms import (
@@ -52,11 +52,14 @@ from opsplice.matchers.terms.terms import (
     Term,
     flatten,
     mentions,
+    moved,
     replaced,
 )
 
 # A program that nests deeper in ops with other forms than this keeps the form that it has.
 _MAX_LOOKS = 16
+# How many terms of a reduction are looked at for tensors that are put together along what it runs over.
+_MOST_JOINTS = 24
 _K = TypeVar("_K")
 _T = TypeVar("_T")
 
@@ -227,11 +230,54 @@ class Views:
             return (term,)
         if wanted == BAND:
             return self._kept(self._readings, (term, wanted), lambda: bands(term, self.resolve))
+        if isinstance(term, Reduce) and wanted == term.combiner:
+            return self._kept(self._readings, (term, wanted), lambda: self._in_parts(term))
         if not isinstance(term, (Apply, Reduce)) or (isinstance(term, Reduce) and wanted != "arith.mulf"):
             return ()
         if isinstance(term, Apply):
             return self._kept(self._readings, (term, wanted), lambda: readings(term, wanted, self.resolve))
         return self._kept(self._readings, (term, wanted), lambda: hoisted(term, self.resolve))
+
+    def _in_parts(self, term: Reduce) -> tuple[Apply, ...]:
+        """A reduction over what tensors are put together along, as those over each of them; none if it is no such."""
+        for loop in term.loops:
+            sizes, start = self._joints(term.body, loop), 0
+            made: Term | None = None
+            for size in sizes:
+                part = self.fresh(size)
+                body = self._at_other(term.body, loop, moved(part, 1, start))
+                if body is None:
+                    return ()
+                loops = tuple(part if own == loop else own for own in term.loops if own != loop or part != UNIT)
+                each = Reduce(term.combiner, loops, body) if loops else body
+                made = each if made is None else Apply(term.combiner, (made, each), (), self._element_of(body))
+                start += size
+            if isinstance(made, Apply):
+                return (made,)
+        return ()
+
+    def _joints(self, above: Term, loop: Loop) -> list[int]:
+        """The sizes of what is put together along a loop, none if nothing is that the first terms read at it."""
+        pending: list[Term] = [above]
+        for _ in range(_MOST_JOINTS):
+            if not pending:
+                break
+            term = pending.pop(0)
+            if isinstance(term, Apply):
+                pending += term.args
+            if not isinstance(term, Access) or not any(mentions(index, loop) for index in term.indices):
+                continue
+            op = defining_op(term.value)
+            if op is not None and op.name in (CONCAT, INSERT):
+                axis, sizes = joints(op, self._note)
+                if sizes and term.indices[axis] == loop:
+                    return sizes
+            step = self.expand(term)
+            pending += () if step is None else (step.term,)
+        return []
+
+    def _element_of(self, term: Term) -> str:
+        return element_type(term.value) if isinstance(term, Access) else getattr(term, "type", "")
 
     def unchanged(self, term: Term) -> Term | None:
         """What a term is by another name: x of `addf(x, 0.0)` and the like. None for other terms."""
@@ -324,7 +370,7 @@ class Views:
             if name == SLICE:
                 made = sliced(op, access.indices, self.fresh, self.extent)
             else:
-                made = stacked(op, access.indices, self._note)
+                made = joined(op, access.indices, self._note)
             return None if made is None else Step(made, op)
         if name == "tensor.extract" and len(op.operands) == 1:
             return Step(Access(op.operands[0], ()), op)

@@ -17,17 +17,23 @@ def strides(value: np.ndarray | None) -> list[int]:
     return [0, 0] if value is None else [stride // value.itemsize for stride in value.strides]
 
 
-def attention(function, q, k, v, out, masks=(None,) * 4, scale=0.3, cap=0.0, fill=-np.inf, zeros=0) -> None:
+def sink_stride(sink: np.ndarray | None) -> int:
+    return 0 if sink is None else sink.strides[0] // sink.itemsize
+
+
+def attention(function, q, k, v, out, masks=(None,) * 4, scale=0.3, cap=0.0, fill=-np.inf, zeros=0, sink=None) -> None:
     sizes = [1, *q.shape, len(k), v.shape[1]]
-    views = [stride for value in (q, k, v, *masks, out) for stride in strides(value)]
+    views = [stride for value in (q, k, v, *masks) for stride in strides(value)] + [sink_stride(sink), *strides(out)]
     for group in range(-(-len(q) // 84)):
-        function(q, k, v, *masks, scale, cap, fill, zeros, out, *sizes, *views, 0, group)
+        function(q, k, v, *masks, sink, scale, cap, fill, zeros, out, *sizes, *views, 0, group)
 
 
-def wanted(q, k, v, change=lambda scores: scores, scale=0.3) -> np.ndarray:
+def wanted(q, k, v, change=lambda scores: scores, scale=0.3, sink=None) -> np.ndarray:
     scores = change(q.astype(float) @ k.astype(float).T * scale)
-    weights = np.exp(scores - scores.max(1, keepdims=True))
-    return weights / weights.sum(1, keepdims=True) @ v.astype(float)
+    beside = np.full(len(q), -np.inf) if sink is None else sink.astype(float)
+    peak = np.maximum(scores.max(1), beside)[:, None]
+    weights = np.exp(scores - peak)
+    return weights / (weights.sum(1, keepdims=True) + np.exp(beside[:, None] - peak)) @ v.astype(float)
 
 
 @pytest.mark.parametrize(("m", "n", "d", "e"), SIZES)
@@ -61,6 +67,29 @@ def test_layouts(kernel):
         out = np.full((24, 44), np.nan, np.float32).T
         attention(function, *given, out)
         np.testing.assert_allclose(out, wanted(q, k, v), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("m", "n", "d", "e"), SIZES)
+def test_sinks(kernel, guarded, m, n, d, e):
+    """One more score for each row: far below the others, among them, far above, and with no key left."""
+    function = kernel("attention/attention.c", "opsplice_attention_f32")
+    q, k, v = (guarded(values(*shape, seed=i)) for i, shape in enumerate(((m, d), (n, d), (n, e))))
+    out, sink = guarded(np.zeros((m, e), np.float32)), guarded(values(m, seed=3) * 40)
+    keep = guarded(np.random.default_rng(4).random((m, n)) < 0.5)
+    keep[-1] = False
+    for masks, change in (
+        ((None,) * 4, lambda s: s),
+        ((None, None, keep, None), lambda s: np.where(keep, s, -np.inf)),
+        ((None, None, keep, None), lambda s: np.where(keep, s, LOWEST)),
+    ):
+        fill = change(np.full((m, n), 0.0)).min()
+        for given in (sink, np.broadcast_to(sink[:1], m)):
+            out[...] = np.nan
+            attention(function, q, k, v, out, masks, fill=fill, sink=given)
+            np.testing.assert_allclose(out, wanted(q, k, v, change, sink=given), rtol=1e-5, atol=1e-5)
+    for wrong in (np.nan, np.inf):
+        attention(function, q, k, v, out, sink=np.full(m, wrong, np.float32))
+        assert np.isnan(out).all()
 
 
 LOWEST = float(np.finfo(np.float32).min)
@@ -151,11 +180,12 @@ def test_halves(kernel, guarded, m, n, d, e, kind, type_of, unit):
 # ---- bands -----------------------------------------------------------------------------------------------------------
 
 
-def banded(function, q, k, v, out, low, high, bias=None, keep=None, fill=-np.inf, zeros=0, added=0) -> None:
+def banded(function, q, k, v, out, low, high, bias=None, keep=None, fill=-np.inf, zeros=0, added=0, sink=None) -> None:
     sizes = [1, *q.shape, len(k), v.shape[1]]
-    views = [stride for value in (q, k, v, bias, keep, out) for stride in strides(value)]
+    views = [stride for value in (q, k, v, bias, keep) for stride in strides(value)]
+    views += [sink_stride(sink), *strides(out)]
     for group in range(-(-len(q) // 84)):
-        function(q, k, v, bias, keep, 0.3, 0.0, fill, zeros, low, high, added, out, *sizes, *views, 0, group)
+        function(q, k, v, bias, keep, sink, 0.3, 0.0, fill, zeros, low, high, added, out, *sizes, *views, 0, group)
 
 
 LEAST, MOST = -(1 << 31), (1 << 31) - 1
@@ -215,6 +245,7 @@ def test_bands_of_halves(kernel, guarded, kind):
     function = kernel("attention/attention.c", f"opsplice_banded_attention_{kind}")
     q, k, v = (guarded(values(size, D, seed=seed).astype(type_of)) for seed, size in enumerate((M, N, N)))
     out = guarded(np.zeros((M, D), type_of))
-    banded(function, q, k, v, out, -70, 0)
-    exact = wanted(q, k, v, lambda s: np.where(in_band(M, N, -70, 0), s, -np.inf))
+    sink = guarded(values(M, seed=4).astype(type_of))
+    banded(function, q, k, v, out, -70, 0, sink=sink)
+    exact = wanted(q, k, v, lambda s: np.where(in_band(M, N, -70, 0), s, -np.inf), sink=sink)
     np.testing.assert_allclose(out.astype(float), exact, rtol=unit, atol=unit * 1e-2)

@@ -11,6 +11,8 @@
 // `fill`, or with `added` its own and `fill`. A row whose scores are all minus infinity is zero with `zeros`, and NaN without; with
 // `zeros` 2 any row that were NaN is zero.
 //
+// A sink is one more score of each row, whose value is zero.
+//
 // f16 and bf16 are widened as they are read, and all is computed in f32.
 //
 // Grid: (b, ceildiv(m, 84)); a workgroup does up to 84 rows of one head, fewer at a time where they are long: IREE gives a
@@ -29,11 +31,11 @@ enum { SHARE = 84, KEYS = 64, DEPTH = 256, SUMS = SHARE * 64 };
 typedef uint8_t flag_bytes __attribute__((vector_size(LANES)));
 
 typedef struct {
-  const void *mask, *bias;
+  const void *mask, *bias, *sink;
   const uint8_t *keep, *drop;
   float scale, cap, fill;
   int32_t kind, zeros, is_banded, low, high, added;
-  size_t mask_m, mask_n, bias_m, bias_n, keep_m, keep_n, drop_m, drop_n;
+  size_t mask_m, mask_n, bias_m, bias_n, keep_m, keep_n, drop_m, drop_n, sink_m;
 } scoring;
 
 INLINE const void *element(int kind, const void *base, size_t index) {
@@ -225,7 +227,9 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
   float *sums = sums_fit_result(of, kind) ? (float *)of->out + start * of->out_m : own_sums;
   size_t sums_m = sums == own_sums ? width : of->out_m;
   for (size_t i = 0; i < rows; i++) {
-    totals[i] = splat(0.0f), peaks[i] = NEVER;
+    float sink = with->sink ? load_at(with->kind, with->sink, (start + i) * with->sink_m, 1, 1)[0] : NEVER;
+    totals[i] = splat(0.0f), peaks[i] = sink;
+    if (sink != NEVER) totals[i][0] = 1.0f + (sink - sink);  // NaN where the sink is NaN or infinity
     for (size_t c = 0; c < width; c += LANES) store(sums + i * sums_m + c, splat(0.0f));
   }
 
@@ -326,17 +330,18 @@ INLINE void rows_of(const operands *of, const scoring *with, size_t m, size_t wo
 #define BEHIND size_t out_m, size_t out_e, size_t workgroup_x, size_t workgroup_y
 #define PARAMETERS \
   const void *q, const void *k, const void *v, const void *mask, const void *bias, const uint8_t *keep, \
-      const uint8_t *drop, float scale, float cap, float fill, int32_t zeros, BETWEEN, size_t mask_m, size_t mask_n, \
-      size_t bias_m, size_t bias_n, size_t keep_m, size_t keep_n, size_t drop_m, size_t drop_n, BEHIND
+      const uint8_t *drop, const void *sink, float scale, float cap, float fill, int32_t zeros, BETWEEN, size_t mask_m, \
+      size_t mask_n, size_t bias_m, size_t bias_n, size_t keep_m, size_t keep_n, size_t drop_m, size_t drop_n, \
+      size_t sink_m, BEHIND
 #define BAND \
-  const void *q, const void *k, const void *v, const void *bias, const uint8_t *keep, float scale, float cap, float fill, \
-      int32_t zeros, int32_t low, int32_t high, int32_t added, BETWEEN, size_t bias_m, size_t bias_n, size_t keep_m, \
-      size_t keep_n, BEHIND
+  const void *q, const void *k, const void *v, const void *bias, const uint8_t *keep, const void *sink, float scale, \
+      float cap, float fill, int32_t zeros, int32_t low, int32_t high, int32_t added, BETWEEN, size_t bias_m, size_t bias_n, \
+      size_t keep_m, size_t keep_n, size_t sink_m, BEHIND
 #define ROWS_WITH(...) \
   (void)b, (void)workgroup_x; \
   operands of = {q, k, v, out, d, n, e, q_m, q_d, k_n, k_d, v_n, v_e, out_m, out_e}; \
-  scoring with = {.bias = bias, .keep = keep, .scale = scale, .cap = cap, .fill = fill, .zeros = zeros, .bias_m = bias_m, \
-                  .bias_n = bias_n, .keep_m = keep_m, .keep_n = keep_n, __VA_ARGS__}; \
+  scoring with = {.bias = bias, .keep = keep, .sink = sink, .scale = scale, .cap = cap, .fill = fill, .zeros = zeros, \
+                  .bias_m = bias_m, .bias_n = bias_n, .keep_m = keep_m, .keep_n = keep_n, .sink_m = sink_m, __VA_ARGS__}; \
   rows_of(&of, &with, m, workgroup_y);
 #define ROWS_OF(number) \
   ROWS_WITH(.kind = number, .mask = mask, .mask_m = mask_m, .mask_n = mask_n, .drop = drop, .drop_m = drop_m, .drop_n = drop_n)

@@ -1,15 +1,17 @@
-"""Slices of a dim in equal parts, and tensors put together along a dim: `take` at a number, and `stack`.
+"""Slices of a dim, and tensors put together along a dim.
 
-    tensor.extract_slice %x[8] [8] [1] of 16     =>   take(reduce take over p of x[(p i)], 1), p of 2 and i of 8
-    tensor.extract_slice %x[1] [8] [2] of 16     =>   take(reduce take over p of x[(i p)], 1)
-    tensor.concat %a, %b, or both inserted       =>   stack(p, a[i], b[i]) where the dim is (p i)
-
-Slices that are no such part, and parts of different sizes, are no terms: their elements are read as they are.
+tensor.extract_slice %x[8] [8] [1] of 16     =>   take(reduce take over p of x[(p i)], 1), p of 2 and i of 8
+tensor.extract_slice %x[1] [8] [2] of 16     =>   take(reduce take over p of x[(i p)], 1)
+tensor.extract_slice %x[3] [8] [1] of 16     =>   x[i + 3]
+tensor.concat %a, %b, or both inserted       =>   stack(p, a[i], b[i]) where the dim is (p i)
+... of any sizes, at i + 3                   =>   a[i + 3] or b[i] or b[i + 1], where that lies in one of them
+reduce max over i of concat(a, b)[i]         =>   max(reduce max over i of a[i], reduce max over i of b[i])
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from iree.compiler import ir
 
@@ -17,6 +19,7 @@ from opsplice.matchers.dims.extents import Extent
 from opsplice.matchers.ir.tensor_values import DYNAMIC, defining_op, element_type, ranges_of, shape_of
 from opsplice.matchers.terms.ops.index_reads import TAKE
 from opsplice.matchers.terms.terms import (
+    UNIT,
     Access,
     Apply,
     Constant,
@@ -27,7 +30,9 @@ from opsplice.matchers.terms.terms import (
     Reduce,
     Term,
     flatten,
+    moved,
     split,
+    within,
 )
 
 SLICE, CONCAT, INSERT = "tensor.extract_slice", "tensor.concat", "tensor.insert_slice"
@@ -41,17 +46,20 @@ def sliced(
     fresh: Callable[[int | None], Index],
     extent: Callable[[DimSize | ir.Value], Extent],
 ) -> Term | None:
-    """The element of its source that an element of a slice is, None where the slice is no part of each dim."""
+    """The element of its source that an element of a slice is, None where a step is known at run time only."""
+    places = places_in_source(op, indices)
     ranges, whole = _ranges(op, extent), shape_of(op.operands[0]) or ()
-    if ranges is None or len(whole) != len(indices):
+    if places is None:
         return None
     read: list[Index] = []
     numbers: list[tuple[Index, int]] = []
-    for index, (offset, size, step), dim in zip(indices, ranges, whole, strict=True):
-        if size == dim:
+    for number, (index, start, step) in enumerate(places):
+        offset, size, _ = ranges[number] if ranges is not None else (0, None, 0)
+        dim = whole[number]
+        if size == dim if ranges is not None else ranges_of(op)[number][1] == dim:
             read.append(index)
-        elif dim is None or size is None:
-            return None
+        elif dim is None or size is None or len(whole) != len(indices):
+            read.append(moved(index, step, start))
         elif step == 1 and not offset % size and not dim % size:
             part = fresh(dim // size)
             numbers.append((part, offset // size))
@@ -61,7 +69,7 @@ def sliced(
             numbers.append((part, offset))
             read.append(flatten((index, part), (size, step)))
         else:
-            return None
+            read.append(moved(index, step, start))
     kind = element_type(op.operands[0])
     made: Term = Access(op.operands[0], tuple(read))
     for part, number in numbers:
@@ -70,19 +78,59 @@ def sliced(
     return made
 
 
-def stacked(op: ir.Operation, indices: tuple[Index, ...], note: Callable[[ir.Value], None]) -> Term | None:
-    """The element that tensors of one size, put together along one dim, have at indices. note: told what is read."""
-    axis, parts = _concatenated(op) if op.name == CONCAT else _inserted(op, note)
-    shapes = {shape_of(part) for part in parts}
-    if len(parts) < 2 or len(shapes) != 1:
+def places_in_source(op: ir.Operation, indices: tuple[Index, ...]) -> list[tuple[Index, Any, int]] | None:
+    """For each dim of what is sliced the slice's index, where it starts and its step. None if a step is not known.
+
+    A start that is known at run time only is a value of the program. Dims of size one may be left out of the slice.
+    """
+    ranges = ranges_of(op)
+    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    if any(step == DYNAMIC for _, _, step in ranges):
         return None
-    shape = shapes.pop() or ()
-    size = shape[axis]
-    if size is None:
+    dynamic = iter(list(op.operands)[1 : 1 + segments[1]])
+    shape = list(shape_of(op.results[0]) or ())
+    left, spare, found = list(indices), len(ranges) - len(shape), []
+    for offset, size, step in ranges:
+        if spare and size == 1 and shape[:1] != [1]:
+            spare -= 1
+            left.insert(0, UNIT)
+        else:
+            shape.pop(0)
+        found.append((left.pop(0), next(dynamic) if offset == DYNAMIC else offset, step))
+    return found
+
+
+def joined(op: ir.Operation, indices: tuple[Index, ...], note: Callable[[ir.Value], None]) -> Term | None:
+    """The element that tensors put together along one dim have at indices. note: told what is read.
+
+    None where it may lie in several that are of different sizes.
+    """
+    axis, parts = _joined(op, note)
+    shapes = [shape_of(part) or () for part in parts]
+    sizes, start = [shape[axis] for shape in shapes], 0
+    for part, size in zip(parts, sizes, strict=True):
+        if size is None:
+            return None
+        inside = within(indices[axis], start, size)
+        if inside is not None:
+            return Access(part, (*indices[:axis], inside, *indices[axis + 1 :]))
+        start += size
+    if len(parts) < 2 or len(set(sizes)) != 1:
         return None
-    number, within = split(indices[axis], (len(parts), size))
-    at = (*indices[:axis], within, *indices[axis + 1 :])
+    number, inside = split(indices[axis], (len(parts), sizes[0]))
+    at = (*indices[:axis], inside, *indices[axis + 1 :])
     return Apply(STACK, (LoopIndex(number), *(Access(part, at) for part in parts)), (), element_type(op.results[0]))
+
+
+def joints(op: ir.Operation, note: Callable[[ir.Value], None]) -> tuple[int, list[int]]:
+    """The dim along which tensors are put together, and their sizes along it; none where these are not known."""
+    axis, parts = _joined(op, note)
+    sizes = [(shape_of(part) or ())[axis] for part in parts]
+    return axis, [size for size in sizes if size is not None] if None not in sizes else []
+
+
+def _joined(op: ir.Operation, note: Callable[[ir.Value], None]) -> tuple[int, list[ir.Value]]:
+    return _concatenated(op) if op.name == CONCAT else _inserted(op, note)
 
 
 def _concatenated(op: ir.Operation) -> tuple[int, list[ir.Value]]:

@@ -91,3 +91,50 @@ def test_a_part_has_a_number(find, offset, number):
     for wanted in range(3):
         spec = f"pattern p(x: tensor<p x h x f32>) {{ absf(take[p h, -> h](x, {wanted})) }}"
         assert find(text, spec).count == (wanted == number)
+
+
+SUMS = """
+func.func @f(%x: tensor<3x5xf32>, %y: tensor<3x2xf32>) -> tensor<3xf32> {{
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<3xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<3xf32>) -> tensor<3xf32>
+  %j = tensor.concat dim(1) {parts} : ({kinds}) -> tensor<3x7xf32>
+  %a = math.absf %j : tensor<3x7xf32>
+  %c = tensor.extract_slice %a[0, {start}] [3, {size}] [1, 1] : tensor<3x7xf32> to tensor<3x{size}xf32>
+  %s = linalg.reduce ins(%c : tensor<3x{size}xf32>) outs(%z : tensor<3xf32>) dimensions = [1]
+    (%in: f32, %out: f32) {{
+      %t = arith.addf %in, %out : f32
+      linalg.yield %t : f32
+    }}
+  %r = math.absf %s : tensor<3xf32>
+  return %r : tensor<3xf32>
+}}"""
+BOTH = """
+pattern p(x: tensor<m x n x f32>, y: tensor<m x k x f32>) {
+  absf(addf(reduce addf[m n -> m](absf(x)), reduce addf[m k -> m](absf(y))))
+}"""
+ONE = "pattern p(x: tensor<m x n x f32>) { absf(reduce addf[m n -> m](absf(x))) }"
+
+
+@pytest.mark.parametrize(
+    ("start", "size", "spec", "bound"),
+    [
+        (0, 7, BOTH, {0: 5, 1: 2}),
+        (0, 5, ONE, {0: 5}),
+        (5, 2, ONE, {1: 2}),
+        (0, 5, BOTH, None),
+        (0, 6, BOTH, None),
+        (0, 4, ONE, None),  # a part of one: no value holds it
+        (2, 5, ONE, None),
+    ],
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_sum_over_what_is_put_together_is_that_of_the_parts(find, start, size, spec, bound, swapped):
+    """And a slice that lies in one of them is a slice of that one."""
+    parts, kinds = ("%x, %y", "tensor<3x5xf32>, tensor<3x2xf32>")
+    if swapped:
+        parts, kinds, start = "%y, %x", "tensor<3x2xf32>, tensor<3x5xf32>", 7 - start - size
+    outcome = find(SUMS.format(parts=parts, kinds=kinds, start=start, size=size), spec)
+    own = [m for m in outcome.found.matches if all(b.value.get_name().startswith("%arg") for b in m.inputs.values())]
+    found = [{int(b.value.get_name()[4:]): b.value.type.get_dim_size(1) for b in m.inputs.values()} for m in own]
+    assert found == ([] if bound is None else [bound])

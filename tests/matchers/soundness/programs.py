@@ -143,6 +143,32 @@ class Program:
         still = (False,) * len(shape)
         self.add(shape, still, f"tensor.extract_slice {x.name}{starts} {sizes} {steps} : {x.type} to RESULT")
 
+    def join(self) -> None:
+        """With another tensor behind it or before it along one dim, of any size there. Of sizes that are known only."""
+        x = self.any()
+        if any(x.dynamic) or not x.shape:
+            return
+        axis = self.rng.randrange(len(x.shape))
+        size = self.rng.choice([1, 1, 2, x.shape[axis]])
+        parts = [x, self.argument((*x.shape[:axis], size, *x.shape[axis + 1 :]))]
+        self.rng.shuffle(parts)
+        shape, still = (*x.shape[:axis], x.shape[axis] + size, *x.shape[axis + 1 :]), (False,) * len(x.shape)
+        if self.rng.random() < 0.5:
+            names, types = ", ".join(p.name for p in parts), ", ".join(p.type for p in parts)
+            self.add(shape, still, f"tensor.concat dim({axis}) {names} : ({types}) -> RESULT")
+            return
+        into, start = self.empty(shape, still).name, 0
+        for number, part in enumerate(parts):
+            offsets, ones = [start if i == axis else 0 for i in range(len(shape))], [1] * len(shape)
+            start += part.shape[axis]
+            line = (f"tensor.insert_slice {part.name} into {into}{offsets} {list(part.shape)} {ones} : "
+                    f"{part.type} into {Tensor('', shape, still).type}")  # fmt: skip
+            if number:
+                self.add(shape, still, line)
+            else:
+                into = self.name()
+                self.lines.append(f"{into} = {line}")
+
     def combine(self) -> None:
         x = self.any()
         same = [y for y in self.values if (y.shape, y.dynamic) == (x.shape, x.dynamic)]

@@ -19,6 +19,7 @@ from opsplice.matchers.dims.extents import Extent
 from opsplice.matchers.find import engine
 from opsplice.matchers.patterns.graph import compile_pattern
 from opsplice.matchers.terms.ops.index_reads import TAKE
+from opsplice.matchers.terms.ops.parts_of_dims import STACK
 from opsplice.matchers.terms.terms import (
     UNIT,
     Access,
@@ -56,6 +57,7 @@ def program(seed: int) -> Program:
         made.collapse,
         made.expand,
         made.slice,
+        made.join,
         made.combine,
         made.generic,
         made.generic,
@@ -138,7 +140,10 @@ class Reader:
             for loop in term.loops:
                 self.runs[loop] = loop.size
             ways = itertools.product(*(range(loop.size) for loop in term.loops))
-            return sum(self.value(term.body, loops | dict(zip(term.loops, way, strict=True))) for way in ways)
+            total = sum(self.value(term.body, loops | dict(zip(term.loops, way, strict=True))) for way in ways)
+            for other in self.views.readings(term, term.combiner):
+                assert self.value(other, loops) == total, "a sum over parts is another one"
+            return total
         assert isinstance(term, (Apply, Started))
         if term.op == TAKE:
             every, at = term.args
@@ -156,6 +161,7 @@ OPS = {
     "arith.maximumf": max,
     "arith.index_cast": lambda a: a,
     "arith.sitofp": float,
+    STACK: lambda number, *parts: parts[int(number)],
 }
 
 
