@@ -27,7 +27,7 @@ from opsplice.compiling.splice import graphs_of
 from opsplice.frontends.source import ModuleSource
 from opsplice.matchers.explain.diagnosis import Explainer
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_patterns
 from opsplice.matchers.terms.views import Views
 from opsplice.pipeline.compiler import Compilation
 from opsplice.pipeline.phases import END
@@ -129,7 +129,7 @@ def _median(run: Callable[[], object], rounds: int = _ROUNDS) -> float:
 
 
 def _patterns(spec: LoadedSpec) -> engine.Patterns:
-    return engine.Patterns([g for p in spec.patterns.values() for g in compile_pattern(p, spec.patterns, spec.types)])
+    return engine.Patterns(compile_patterns(spec))
 
 
 def _to_phase(compilation: Compilation, source: bytes) -> None:

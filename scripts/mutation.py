@@ -125,13 +125,13 @@ def questions(path: Path | None) -> list[Question]:
 def answers(asked: Sequence[Question], wanted: Sequence[str] | None = None) -> list[str]:
     """What the searches find, as text; only up to the first answer that is not the wanted one."""
     from opsplice.matchers.find import engine
-    from opsplice.matchers.patterns.graph import compile_pattern
+    from opsplice.matchers.patterns.compiled import compile_pattern
 
     found: list[str] = []
     for number, each in enumerate(asked):
         pattern = each.spec.patterns[each.pattern]
         try:
-            matches = engine.find(each.program, compile_pattern(pattern, each.spec.patterns, each.spec.types)).matches
+            matches = engine.find(each.program, compile_pattern(each.spec, pattern.name)).matches
             found.append("; ".join(map(_told, matches)))
         except (OpspliceError, RecursionError) as problem:
             found.append(str(problem))

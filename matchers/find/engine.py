@@ -7,10 +7,10 @@ hold for their first ops alone, and `matchers.search` tries each of the others.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 from iree.compiler import ir
@@ -71,6 +71,12 @@ class Patterns:
         return self._families[graph]
 
 
+@functools.lru_cache(maxsize=8)
+def ready(graphs: tuple[Graph, ...]) -> Patterns:
+    """Graphs made ready, once for those of the specs that a process compiles with."""
+    return Patterns(graphs)
+
+
 def find(
     module: ir.Module,
     graphs: Sequence[Graph] | Patterns,
@@ -83,7 +89,7 @@ def find(
     module, which are only good while the module is alive and unchanged. near_misses: how many to keep of each pattern;
     they change no match, and none cost nothing. views: of the module, where others share what they read.
     """
-    patterns = graphs if isinstance(graphs, Patterns) else Patterns(graphs)
+    patterns = graphs if isinstance(graphs, Patterns) else ready(tuple(graphs))
     finder = Finder(patterns, near_misses, views)
     return Found(finder.find(module), finder.near_misses({graph.pattern.name for graph in patterns.graphs}))
 
@@ -99,11 +105,11 @@ class _Place:
     value: ir.Value
     around: Sequence[ir.Value] = ()
 
-    @cached_property
+    @functools.cached_property
     def function(self) -> str:
         return function_around(self.value.owner.operation)
 
-    @cached_property
+    @functools.cached_property
     def makers(self) -> dict[ir.Operation, int]:
         """The ops that make the values around it, each with the number of one of these."""
         makers = ((defining_op(value), number) for number, value in enumerate(self.around))

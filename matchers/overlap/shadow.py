@@ -14,7 +14,7 @@ from typing import TypeGuard
 from opsplice.errors import OpspliceError
 from opsplice.matchers.overlap import graph_facts, subsumption
 from opsplice.matchers.overlap.subsumption import Cover
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.patterns.kernel_layouts import layouts
 from opsplice.matchers.patterns.nodes import Condition, Graph
 from opsplice.matchers.patterns.walk import nodes_of
@@ -65,7 +65,7 @@ def _impossible(spec: LoadedSpec) -> Iterator[Diagnostic]:
 
 def _graphs(pattern: tree.Pattern, spec: LoadedSpec) -> tuple[Graph, ...]:
     try:
-        graphs = compile_pattern(pattern, spec.patterns, spec.types)
+        graphs = compile_pattern(spec, pattern.name)
     except OpspliceError:
         return ()  # too deep: matching says so
     return graphs if all(map(graph_facts.is_understood, graphs)) else ()

@@ -1,6 +1,6 @@
 """The pattern graph: a pattern of the language as the term that it looks for.
 
-`compile_pattern` turns a checked pattern into one or two graphs (two when an element type may be an integer or a float,
+`built` turns a checked pattern into one or two graphs (two when an element type may be an integer or a float,
 which changes the ops of a contraction). Its nodes are the terms of `matchers.terms` with labels for indices, and three
 leaves of their own: `Input`, `Number` and `Whole`. Equal nodes are one object. Patterns used by name are put in place;
 their dims, type variables and conditions come along under names of their own. It knows nothing of payloads.
@@ -58,6 +58,7 @@ from opsplice.matchers.terms.ops.index_reductions import POSITION
 from opsplice.matchers.terms.ops.parts_of_dims import STACK
 from opsplice.matchers.terms.terms import Apply, Constant, LoopIndex, Reduce
 from opsplice.spec_lang.checking import walks
+from opsplice.spec_lang.checking.checker import Checked
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
 
@@ -72,18 +73,11 @@ _PRODUCTS = {
 MAX_USES = 1000
 
 
-def compile_pattern(
-    pattern: tree.Pattern,
-    patterns: Mapping[str, tree.Pattern],
-    types: Mapping[tree.Expr, tree.Type | None],
-) -> tuple[Graph, ...]:
-    """The graphs of a checked pattern. `patterns` are those that it may use by name, `types` the checker's.
-
-    Raises OpspliceError for a pattern that nests too deep, which only hundreds of ops in a row do, or uses too many.
-    """
+def built(checked: Checked, pattern: tree.Pattern) -> tuple[Graph, ...]:
+    """The graphs of a pattern in files that were checked. Raises what `compile_pattern` raises."""
     graphs = []
     for family in ("float", "int"):
-        builder = _Builder(patterns, types, family)
+        builder = _Builder(checked, family)
         try:
             graphs.append(builder.build(pattern))
         except RecursionError:
@@ -95,14 +89,11 @@ def compile_pattern(
 
 
 class _Builder:
-    def __init__(
-        self,
-        patterns: Mapping[str, tree.Pattern],
-        types: Mapping[tree.Expr, tree.Type | None],
-        family: str,
-    ) -> None:
-        self.patterns = patterns
-        self.types = types
+    """patterns: those that a pattern may use by name. types: of each expression, as the checker says."""
+
+    def __init__(self, checked: Checked, family: str) -> None:
+        self.patterns: Mapping[str, tree.Pattern] = checked.patterns
+        self.types: Mapping[tree.Expr, tree.Type | None] = checked.types
         self.family = family
         self.ambiguous = False
         self.spans: dict[int, tree.Span] = {}

@@ -27,8 +27,7 @@ from opsplice.matchers.explain.pointing import Ops
 from opsplice.matchers.find import engine
 from opsplice.matchers.ir.op_names import FUNCTIONS, around, location_text, symbol_of
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.graph import compile_pattern
-from opsplice.matchers.patterns.nodes import Graph
+from opsplice.matchers.patterns.compiled import compile_patterns
 from opsplice.matchers.search.matches import Found, Match
 from opsplice.matchers.terms.views import Views
 from opsplice.pipeline.compiler import Compilation, Step, run
@@ -232,17 +231,12 @@ def _proven(module: ir.Module, made: _Spec, roots: tuple[ir.Value, ...]) -> tupl
         spec = load_text(made.text)
     except OpspliceError as failure:
         raise _UnprovenError(f"{made.text}\n{failure}") from None
-    graphs = _graphs(spec)
-    found = engine.find(module, graphs)
+    found = engine.find(module, compile_patterns(spec))
     here = [match for match in found.matches if match.roots == roots]
     if not here:
         missed = [f"nearest: {miss}" for miss in found.near_misses[:_SHOWN]]
         raise _UnprovenError("\n".join([made.text, *missed]))
     return found, _refusal(module, spec, here[0])
-
-
-def _graphs(spec: LoadedSpec) -> list[Graph]:
-    return [g for p in spec.patterns.values() for g in compile_pattern(p, spec.patterns, spec.types)]
 
 
 def _refusal(module: ir.Module, spec: LoadedSpec, match: Match) -> str:

@@ -21,7 +21,7 @@ from opsplice.matchers.explain.places import place_of, remembering
 from opsplice.matchers.explain.pointing import ops_at, parse_place
 from opsplice.matchers.find import engine
 from opsplice.matchers.ir.op_names import ops_in
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.patterns.walk import endings
 from opsplice.matchers.search.matches import Match
@@ -174,14 +174,14 @@ def _others(spec: LoadedSpec) -> dict[str, tuple[Graph, ...]]:
     """The patterns that a spec declares and those of the library, compiled, by what the user calls them."""
     libraries = {path for path, library in spec.libraries.items() if library is OWN}
     own = {n: p for n, p in spec.patterns.items() if p.name_span.source.path not in libraries}
-    return {n: tuple(compile_pattern(p, spec.patterns, spec.types)) for n, p in own.items()} | _library()
+    return {n: compile_pattern(spec, n) for n in own} | _library()
 
 
 @functools.cache
 def _library() -> dict[str, tuple[Graph, ...]]:
     specs = {f"{OWN.name}:{part}": load(OWN.spec(part), OWN) for part in OWN.parts()}
     return {
-        f"{pattern.name} of {name}": tuple(compile_pattern(pattern, spec.patterns, spec.types))
+        f"{pattern.name} of {name}": compile_pattern(spec, pattern.name)
         for name, spec in specs.items()
         for pattern in spec.patterns.values()
         if pattern.name_span.source.path == spec.paths[-1]  # not those that the file imports

@@ -19,7 +19,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import check_file
 from opsplice.matchers.explain.places import as_known
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.patterns.kernel_layouts import layouts
 from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.search.matches import Found, Match
@@ -77,7 +77,7 @@ class Splicer:
         split = False
         reports = []
         calls: list[KernelCall] = []
-        patterns = engine.Patterns(graphs_of(spec))
+        patterns = engine.ready(graphs_of(spec))
         beside = functools.partial(self._beside, spec)
         for number in itertools.count():
             views = Views()
@@ -110,7 +110,7 @@ class Splicer:
             return self._transform(module, spec, lambda _path, _target: None)
         run_passes(module, spec)
         own = symbols(module)
-        patterns = engine.Patterns(graphs_of(spec))
+        patterns = engine.ready(graphs_of(spec))
         reports = []
         for number in itertools.count():
             found = engine.find(module, patterns, near_misses=outcomes.NEAREST)
@@ -262,19 +262,17 @@ def _written_out(spec: LoadedSpec, match: Match, rule: tree.Rule, computed: tree
     return pattern_insertion.write(match, rule, computed, patterns=spec.patterns)
 
 
-def graphs_of(spec: LoadedSpec) -> Sequence[Graph]:
+def graphs_of(spec: LoadedSpec) -> tuple[Graph, ...]:
     """The compiled patterns that the rules of a spec use, in the order of the rules."""
     names = dict.fromkeys(rule.pattern for rule in spec.rules)
-    return [graph for name in names for graph in graphs_named(spec, name)]
+    return tuple(graph for name in names for graph in graphs_named(spec, name))
 
 
 def graphs_named(spec: LoadedSpec, name: str) -> Sequence[Graph]:
     """The compiled pattern of a name, with what the kernels of a spec can take of it."""
     taken = [layouts(rule, spec.kernels.get(rule.kernel)) for rule in spec.rules if rule.pattern == name]
-    strided = frozenset().union(*(inputs for inputs, _ in taken))
-    reordered = any(result for _, result in taken)
-    graphs = compile_pattern(spec.patterns[name], spec.patterns, spec.types)
-    return [dataclasses.replace(graph, strided=strided, reordered=reordered) for graph in graphs]
+    strided = frozenset[str]().union(*(inputs for inputs, _ in taken))
+    return compile_pattern(spec, name, strided, any(result for _, result in taken))
 
 
 def _only_new(chosen: Plan) -> Plan:

@@ -27,7 +27,7 @@ from opsplice.frontends import ModuleSource
 from opsplice.matchers.explain.failure_words import sentence
 from opsplice.matchers.explain.places import as_known
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.search.matches import Found
 from opsplice.measuring.verifying.tolerance import difference
 from opsplice.measuring.verifying.trials import generated
@@ -213,7 +213,7 @@ class _Trial:
             yield from self._compared("\n".join(texts[f] for f in chosen) if texts else model, chosen)
 
     def _found(self, source: ModuleSource) -> tuple[Found, list[Replacement]]:
-        graphs = [g for p in self.patterns for g in compile_pattern(p, self.spec.patterns, self.spec.types)]
+        graphs = [g for p in self.patterns for g in compile_pattern(self.spec, p.name)]
         results: list[tuple[Found, list[Replacement]]] = []
 
         def look(module: ir.Module) -> None:

@@ -28,7 +28,7 @@ _Declared = TypeVar("_Declared", tree.Kernel, tree.Pattern)
 _MAX_ERRORS = 100
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Checked:
     """The declarations of all files together, and what was found. Of a name that is declared twice the first counts."""
 

@@ -28,21 +28,30 @@ class LoadedSpec:
 
     paths: the files, imported ones first. rules: in the order in which they apply: by priority, imported ones first.
     runs: passes to run. codes: raw MLIR that rules refer to. files: the trees, as `paths`.
-    types: of each expression in each pattern; None where a quoted op leaves it open. libraries: of the files that
-    belong to one, by path. targets: the files that are imported, as absolute paths.
+    checked: what the checker says of all files, the same object each time that they are loaded. libraries: of the files
+    that belong to one, by path. targets: the files that are imported, as absolute paths.
     """
 
     paths: tuple[Path, ...]
     kernels: Mapping[str, tree.Kernel]
-    patterns: Mapping[str, tree.Pattern]
     rules: tuple[tree.Rule, ...]
-    types: Mapping[tree.Expr, tree.Type | None]
+    checked: Checked
     runs: tuple[tree.Run, ...]
     codes: tuple[tree.Code, ...]
     warnings: tuple[Diagnostic, ...]
     files: tuple[tree.Spec, ...] = ()
     libraries: Mapping[Path, Library] = field(default_factory=dict)
     targets: Mapping[tree.Import, Path] = field(default_factory=dict)
+
+    @property
+    def patterns(self) -> Mapping[str, tree.Pattern]:
+        """The patterns by name."""
+        return self.checked.patterns
+
+    @property
+    def types(self) -> Mapping[tree.Expr, tree.Type | None]:
+        """The type of each expression in each pattern; None where a quoted op leaves it open."""
+        return self.checked.types
 
 
 def load(
@@ -74,9 +83,8 @@ def _load(text: str, path: Path | None, library: Library | None, others: Mapping
     return LoadedSpec(
         paths=tuple(s.source.path for s in specs if s.source.path is not None),
         kernels=MappingProxyType(checked.kernels),
-        patterns=MappingProxyType(checked.patterns),
         rules=checked.rules,
-        types=MappingProxyType(checked.types),
+        checked=checked,
         runs=tuple(r for s in specs for r in s.runs),
         codes=tuple(c for s in specs for c in s.codes),
         warnings=checked.diagnostics,

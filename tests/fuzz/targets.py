@@ -99,9 +99,9 @@ def _match_spec(data: bytes) -> None:
 def _explain(module: Any, spec: Any) -> None:
     from opsplice.matchers.explain.diagnosis import Explainer
     from opsplice.matchers.find import engine
-    from opsplice.matchers.patterns.graph import compile_pattern
+    from opsplice.matchers.patterns.compiled import compile_pattern
 
-    graphs = [compile_pattern(p, spec.patterns, spec.types) for p in spec.patterns.values()]
+    graphs = [compile_pattern(spec, name) for name in spec.patterns]
     found = engine.find(module, [graph for each in graphs for graph in each])
     for each in graphs:
         Explainer(spec.patterns).nearest(module, each, found.matches, 3)

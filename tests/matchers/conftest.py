@@ -13,7 +13,7 @@ import pytest
 
 from opsplice.matchers.explain.failure_words import sentence
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.search.matches import Found, Match
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.spec_lang.loading.loader import load_text
@@ -87,7 +87,7 @@ def find(session: Any) -> Finder:
         before = str(module)
         loaded = load_text(spec)
         pattern = list(loaded.patterns.values())[-1]
-        found = engine.find(module, compile_pattern(pattern, loaded.patterns, loaded.types))
+        found = engine.find(module, compile_pattern(loaded, pattern.name))
         assert str(module) == before, "a search changes nothing"
         if "OPSPLICE_PAIRS" in os.environ:
             with Path(os.environ["OPSPLICE_PAIRS"]).open("a") as file:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from opsplice.cli import main
 from opsplice.compiling import linting
 from opsplice.errors import OpspliceError
-from opsplice.matchers.patterns.graph import MAX_USES, compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
+from opsplice.matchers.patterns.graph import MAX_USES
 from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading import loader
 from opsplice.spec_lang.loading.loader import MAX_BYTES, MAX_IMPORT_DEPTH, load, load_text
@@ -121,7 +122,7 @@ def test_optional_ops_nest_as_deep_as_others(op: str):
     for _ in range(80):
         expr = op.format(expr)
     spec = load_text(f"pattern p({X}, y: tensor<n x f32>) {{ absf(mulf({expr}, y)) }}")
-    assert compile_pattern(spec.patterns["p"], spec.patterns, spec.types)
+    assert compile_pattern(spec, "p")
 
 
 def test_what_is_wrong_in_an_optional_op_is_said_once():
@@ -134,7 +135,7 @@ def test_a_pattern_that_doubles_is_refused():
     doubling = (f"pattern p{i + 1}({X}) {{ addf(p{i}(x), p{i}(x)) }}" for i in range(40))
     spec = load_text(PATTERN.replace("p(", "p0(", 1) + " ".join(doubling))
     with pytest.raises(OpspliceError, match=f"uses others more than {MAX_USES} times"):
-        compile_pattern(spec.patterns["p40"], spec.patterns, spec.types)
+        compile_pattern(spec, "p40")
 
 
 # ---- odd characters and files ----------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
 from opsplice.matchers.explain.places import as_known
 from opsplice.matchers.find import engine
 from opsplice.matchers.ir.op_names import location_text, ops_in
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.search.matches import Match
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring.cutting.cuts import CutError, Cuts, Piece, Work, elements
@@ -163,8 +163,8 @@ def _largest(module: ir.Module, taken: set[ir.Operation]) -> list[Match]:
     Of those that have an op in common the largest is chosen.
     """
     spec = load_text(_PATTERNS)
-    compiled = [graph for p in spec.patterns.values() for graph in compile_pattern(p, spec.patterns, spec.types)]
-    graphs = [dataclasses.replace(g, strided=frozenset(p.name for p in g.pattern.parameters)) for g in compiled]
+    inputs = {name: frozenset(p.name for p in pattern.parameters) for name, pattern in spec.patterns.items()}
+    graphs = [graph for name, strided in inputs.items() for graph in compile_pattern(spec, name, strided)]
     found = engine.find(module, graphs, near_misses=0).matches
     chosen: list[Match] = []
     for match in sorted(found, key=lambda m: -sum(map(_is_heavy, m.ops))):

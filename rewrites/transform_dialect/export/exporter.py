@@ -18,7 +18,7 @@ from iree.compiler.passmanager import PassManager
 
 from opsplice.matchers.explain.failure_words import sentence
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.search.matches import Match, Size
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.apply import apply
@@ -268,7 +268,7 @@ class _Exporter:
     def _matches(self, rule: tree.Rule) -> tuple[dict[ir.Value, Match], dict[str, str]]:
         """The matches of a rule's pattern by root, and by function why there is none. Conditions are not judged."""
         pattern = self.spec.patterns[rule.pattern]
-        graphs = compile_pattern(pattern, self.spec.patterns, self.spec.types)
+        graphs = compile_pattern(self.spec, pattern.name)
         found = engine.find(self.module, [replace(g, conditions=()) for g in graphs])
         misses = {
             m.function.removeprefix(_CALL): f"as ops of dynamic sizes it is not a match: {sentence(m)}"

@@ -13,7 +13,7 @@ from opsplice.matchers.explain.near_miss import Attempt, State
 from opsplice.matchers.explain.pointing import ops_at, parse_place
 from opsplice.matchers.explain.reasons import other_uses, reason_of
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.patterns.nodes import Asked
 from opsplice.matchers.search import failures
 from opsplice.matchers.search.failures import Kind
@@ -39,7 +39,7 @@ class Setting:
         self.module = ir.Module.parse(payload, context=session.context)
         loaded = load_text(spec)
         pattern = list(loaded.patterns.values())[-1]
-        self.graphs = compile_pattern(pattern, loaded.patterns, loaded.types)
+        self.graphs = compile_pattern(loaded, pattern.name)
         self.explainer = Explainer(loaded.patterns)
         self.found = engine.find(self.module, self.graphs)
 

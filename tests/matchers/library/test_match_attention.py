@@ -11,7 +11,7 @@ import pytest
 
 from opsplice.frontends.source import ModuleSource
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.pipeline.compiler import Compilation
 from opsplice.spec_lang.loading.loader import load_text
 from opsplice.spec_lang.syntax import tree
@@ -120,7 +120,7 @@ def graphs():
     library = load_text('import "opsplice:strided"')
     pattern = library.patterns["any_attention"]
     tensors = frozenset(p.name for p in pattern.parameters if isinstance(p.type, tree.TensorType))
-    made = compile_pattern(pattern, library.patterns, library.types)
+    made = compile_pattern(library, pattern.name)
     return [dataclasses.replace(graph, strided=tensors, reordered=True) for graph in made]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from opsplice.frontends.source import ModuleSource
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_patterns
 from opsplice.pipeline.compiler import Compilation
 from opsplice.spec_lang.loading.loader import load
 
@@ -38,7 +38,7 @@ EXPECTED = {
 @pytest.fixture(scope="module")
 def graphs():
     spec = load(FOLDER / "layers.splice")
-    return [g for p in spec.patterns.values() for g in compile_pattern(p, spec.patterns, spec.types)]
+    return list(compile_patterns(spec))
 
 
 @pytest.mark.parametrize("path", KERNELS, ids=[f"{p.parent.name}-{p.stem}" for p in KERNELS])

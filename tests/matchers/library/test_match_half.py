@@ -15,7 +15,7 @@ import pytest
 from opsplice.frontends.source import ModuleSource
 from opsplice.matchers.find import engine
 from opsplice.matchers.ir.tensor_values import element_type
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.pipeline.compiler import Compilation
 from opsplice.spec_lang.loading.loader import load_text
 from tests.matchers.library.test_match_library import whole
@@ -38,7 +38,7 @@ def test_each_layer_is_found_with_inputs_and_results_of_its_type(path):
     library = load_text('import "opsplice:nn" import "opsplice:strided"')
     parts = ("any_linear", "activated", "attended")
     patterns = [pattern for name, pattern in library.patterns.items() if name not in parts]
-    graphs = [g for p in patterns for g in compile_pattern(p, library.patterns, library.types)]
+    graphs = [g for p in patterns for g in compile_pattern(library, p.name)]
     any_layout = {"strided": frozenset("qkv"), "reordered": True}
     graphs = [dataclasses.replace(g, **any_layout) if g.pattern.name == "any_attention" else g for g in graphs]
     half = path.stem.rpartition("_")[2]

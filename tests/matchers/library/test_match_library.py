@@ -18,7 +18,7 @@ import pytest
 
 from opsplice.frontends.source import ModuleSource
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.search.matches import Match
 from opsplice.pipeline.compiler import Compilation
 from opsplice.spec_lang.loading.loader import load_text
@@ -107,7 +107,7 @@ def whole(matches: Sequence[Match]) -> list[Match]:
 @pytest.mark.parametrize("path", FILES, ids=[p.stem for p in FILES])
 def test_each_layer_is_found_once_and_nothing_else_in_it(path, library):
     layers = [p for name, p in library.patterns.items() if name not in HELPERS]
-    graphs = [g for p in layers for g in compile_pattern(p, library.patterns, library.types)]
+    graphs = [g for p in layers for g in compile_pattern(library, p.name)]
     with Compilation() as compilation:
         compilation.load(ModuleSource(path=path))
         compilation.run_to("preprocessing")
@@ -133,7 +133,7 @@ def test_what_differs_in_one_op_is_no_such_layer(function, old, new, library, tm
         with Compilation() as compilation:
             compilation.load(ModuleSource(path=path))
             compilation.run_to("preprocessing")
-            graphs = compile_pattern(library.patterns[wanted], library.patterns, library.types)
+            graphs = compile_pattern(library, wanted)
             assert len(whole(engine.find(compilation.module, graphs).matches)) == count
 
 

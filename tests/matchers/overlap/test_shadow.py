@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from opsplice.matchers.overlap import graph_facts, shadow, subsumption
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.patterns.nodes import Graph
 from opsplice.spec_lang.dims import decide
 from opsplice.spec_lang.loading.loader import load_text
@@ -46,7 +46,7 @@ def codes(text: str) -> list[tuple[str | None, str]]:
 def graphs(text: str) -> list[Graph]:
     """The graph of each pattern."""
     spec = load_text(text)
-    return [compile_pattern(p, spec.patterns, spec.types)[0] for p in spec.patterns.values()]
+    return [compile_pattern(spec, name)[0] for name in spec.patterns]
 
 
 # ---- patterns that look through casts -------------------------------------------------------------------------------

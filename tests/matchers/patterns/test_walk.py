@@ -12,7 +12,7 @@ from opsplice.matchers.find.lookalikes import Traits
 from opsplice.matchers.find.size_variants import family_key
 from opsplice.matchers.overlap.subsumption import covers
 from opsplice.matchers.patterns import nodes, walk
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.terms.terms import Apply, LoopIndex, Reduce
 from opsplice.spec_lang.loading.loader import load_text
@@ -78,7 +78,7 @@ BODIES = {
 
 def graph_of(body: str) -> Graph:
     spec = load_text(f"pattern p(x: tensor<m x n x f32>) {body}")
-    return compile_pattern(spec.patterns["p"], spec.patterns, spec.types)[0]
+    return compile_pattern(spec, "p")[0]
 
 
 def marked(graph: Graph, mark: Any) -> Graph:
@@ -131,5 +131,5 @@ def test_what_a_field_more_holds_is_walked():
 def test_patterns_that_differ_in_what_a_scalar_is_by_default_are_no_family():
     text = "pattern p(x: tensor<n x f32>, s: f32 = {}) {{ exp(mulf?(x, s)) }}"
     specs = [load_text(text.format(default)) for default in ("1.0", "2.0")]
-    one, other = (compile_pattern(s.patterns["p"], s.patterns, s.types)[0] for s in specs)
+    one, other = (compile_pattern(s, "p")[0] for s in specs)
     assert family_key(one) != family_key(other)

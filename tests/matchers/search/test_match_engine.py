@@ -17,7 +17,7 @@ from opsplice.frontends.source import ModuleSource
 from opsplice.matchers.explain.failure_words import words
 from opsplice.matchers.find import engine
 from opsplice.matchers.find.lookalikes import Recall
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_patterns
 from opsplice.matchers.search.search import Search
 from opsplice.matchers.terms.views import Views
 from opsplice.pipeline.compiler import Compilation
@@ -37,7 +37,7 @@ PARTS = examples(12, 1)
 
 
 def graphs_of(spec):
-    return [g for p in spec.patterns.values() for g in compile_pattern(p, spec.patterns, spec.types)]
+    return list(compile_patterns(spec))
 
 
 @pytest.fixture(scope="module")
@@ -591,12 +591,12 @@ from iree.compiler import ir
 from iree.compiler.api import Session
 from opsplice.matchers.explain.failure_words import words
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_patterns
 from opsplice.spec_lang.loading.loader import load_text
 session = Session()
 module = ir.Module.parse(open(sys.argv[2]).read(), context=session.context)
 spec = load_text(open(sys.argv[3]).read())
-graphs = [g for p in spec.patterns.values() for g in compile_pattern(p, spec.patterns, spec.types)]
+graphs = compile_patterns(spec)
 found = engine.find(module, graphs)
 for m in found.matches:
     print(m.pattern.name, m.function, m.location, dict(m.dims), [o.name for o in m.ops], sorted(m.inputs))

@@ -178,7 +178,7 @@ from iree.compiler import ir
 from iree.compiler.api import Session
 from opsplice.matchers.find import engine
 from opsplice.matchers.explain.failure_words import words
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_patterns
 from opsplice.spec_lang.loading.loader import load_text
 text = '''func.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {
   %a = arith.mulf %x, %y : tensor<8xf32>
@@ -194,7 +194,7 @@ pattern r(s: tensor<n x f32>, t: tensor<n x f32>, u: tensor<n x f32>, v: tensor<
   addf(subf(s, t), mulf(u, v))
 }''')
 module = ir.Module.parse(text, context=Session().context)
-graphs = [g for p in spec.patterns.values() for g in compile_pattern(p, spec.patterns, spec.types)]
+graphs = compile_patterns(spec)
 found = engine.find(module, graphs)
 for match in found.matches:
     bound = {n: b.value.get_name() for n, b in match.inputs.items()}

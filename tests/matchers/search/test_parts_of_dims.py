@@ -11,7 +11,7 @@ from iree.compiler import ir
 
 from opsplice.interpreter import evaluate
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.spec_lang.loading.loader import load_text
 
 # Slices of 8 numbers: offset and step, of four each.
@@ -66,7 +66,7 @@ def test_parts_hold_if_numpy_puts_together_the_same(session):
     """The two halves of a row, or pairs of its numbers, one behind the other: nothing else is the pattern."""
     made, spec = programs(), load_text(TURNED)
     module = ir.Module.parse("\n".join(made.values()), context=session.context)
-    graphs = compile_pattern(spec.patterns["turned"], spec.patterns, spec.types)
+    graphs = compile_pattern(spec, "turned")
     strided = [dataclasses.replace(graph, strided=frozenset({"x"}), reordered=True) for graph in graphs]
     functions = {match.function for match in engine.find(module, strided).matches}
     x = np.arange(1.0, 25.0).reshape(3, 8)

@@ -6,7 +6,7 @@ import pytest
 from iree.compiler import ir
 
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading.loader import load_text
 from opsplice.spec_lang.syntax.spec_errors import SpecError
@@ -110,6 +110,6 @@ def test_instances_have_types_of_their_own(session):
     spec += "\n".join(f"annotate p<{name}> with {{a.b}}" for name in makers)
     loaded, module = load_text(spec), ir.Module.parse(payload, context=session.context)
     for name, maker in makers.items():
-        graphs = compile_pattern(loaded.patterns[f"p<{name}>"], loaded.patterns, loaded.types)
+        graphs = compile_pattern(loaded, f"p<{name}>")
         (match,) = engine.find(module, graphs).matches
         assert maker in match.roots[0].owner.operation.operands[0].owner.operation.name

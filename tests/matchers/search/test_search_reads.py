@@ -8,7 +8,7 @@ import pytest
 from iree.compiler import ir
 
 from opsplice.matchers.find.prefilter import Sieve
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_patterns
 from opsplice.matchers.search.search import Search
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.loading.loader import load_text
@@ -25,7 +25,7 @@ def chain(session, kind, count=20, op="math.exp"):
 
 def graph_of(text):
     spec = load_text(text)
-    (graph,) = (g for p in spec.patterns.values() for g in compile_pattern(p, spec.patterns, spec.types))
+    (graph,) = compile_patterns(spec)
     return graph
 
 

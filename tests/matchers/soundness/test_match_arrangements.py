@@ -17,7 +17,7 @@ import pytest
 
 from opsplice.matchers.dims.extents import Extent
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_patterns
 from opsplice.matchers.terms.ops.index_reads import TAKE
 from opsplice.matchers.terms.ops.parts_of_dims import STACK
 from opsplice.matchers.terms.terms import (
@@ -238,7 +238,7 @@ def test_what_matches_is_what_the_program_computes(session, block):
     """Every match in a random program, computed from its inputs in the shapes that they are bound in."""
     heads = (text.partition(" {") for text in PATTERNS)
     spec = load_text("\n".join(f"pattern p{n}({given}) {{{body}" for n, (given, _, body) in enumerate(heads)))
-    patterns = [graph for p in spec.patterns.values() for graph in compile_pattern(p, spec.patterns, spec.types)]
+    patterns = compile_patterns(spec)
     functions = dict(zip(spec.patterns, PATTERNS.values(), strict=True))
     count, found = examples(20, 500), set()
     prepared = engine.Patterns(patterns)

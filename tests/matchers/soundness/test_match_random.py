@@ -23,7 +23,7 @@ from opsplice.matchers.explain.diagnosis import Explainer
 from opsplice.matchers.explain.failure_words import words
 from opsplice.matchers.explain.near_miss import State
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.search.failures import Kind
 from opsplice.matchers.search.search import Search
 from opsplice.matchers.search.tracing import Tracer
@@ -451,7 +451,7 @@ def claims_of(case: Case, session: Any) -> list[Claim]:
     module = ir.Module.parse(case.text, context=session.context)
     spec = load_text(case.pattern)
     pattern = spec.patterns["p"]
-    found = engine.find(module, compile_pattern(pattern, spec.patterns, spec.types))
+    found = engine.find(module, compile_pattern(spec, pattern.name))
     block = next(iter(module.body.operations)).regions[0].blocks[0]
     returned = list(block.operations[-1].operands)
     arguments = dict(zip(block.arguments, case.inputs, strict=True))
@@ -588,7 +588,7 @@ def test_every_miss_can_be_told_and_telling_changes_nothing(session, batch):
     for each in (case(5000 + 1000 * batch + i) for i in range(60)):
         module = ir.Module.parse(each.text, context=session.context)
         spec = load_text(each.pattern)
-        graphs = compile_pattern(spec.patterns["p"], spec.patterns, spec.types)
+        graphs = compile_pattern(spec, "p")
         before = [(m.roots, m.dims) for m in engine.find(module, graphs).matches]
         explainer = Explainer(spec.patterns)
         plain, noting = Views(), Views()

@@ -8,7 +8,7 @@ from iree.compiler import ir
 from opsplice.matchers.find.size_variants import family_key
 from opsplice.matchers.overlap.graph_facts import is_understood
 from opsplice.matchers.overlap.subsumption import covers
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.loading.loader import load_text
@@ -287,7 +287,7 @@ def test_what_differs_is_not_searched_for_together(session, first, second):
     spec = load_text(
         "\n".join(f"pattern p{n}(x: tensor<n x f32>) {{ {body} }}" for n, body in enumerate((first, second)))
     )
-    one, other = (compile_pattern(p, spec.patterns, spec.types)[0] for p in spec.patterns.values())
+    one, other = (compile_pattern(spec, name)[0] for name in spec.patterns)
     assert family_key(one) == family_key(one) != family_key(other)
     assert covers(one, one) is not None or not is_understood(one)
     assert covers(one, other) is None or not is_understood(one) or not is_understood(other)

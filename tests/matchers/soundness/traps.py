@@ -28,7 +28,7 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.interpreter import EvaluationError, evaluate
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.search.matches import Match
 from opsplice.pipeline.compiler import Compilation
@@ -125,7 +125,7 @@ class Ask:
         pattern = spec.patterns[name]
         args = tuple(tree.Name(parameter.span, parameter.name) for parameter in pattern.parameters)
         rule = dataclasses.replace(_rule(), pattern=name, kernel=name, args=args)
-        return Ask(spec, rule, tuple(compile_pattern(pattern, spec.patterns, spec.types)))
+        return Ask(spec, rule, compile_pattern(spec, pattern.name))
 
 
 @functools.cache

@@ -7,7 +7,7 @@ import pytest
 from opsplice.frontends import ModuleSource
 from opsplice.matchers.explain.places import as_known
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.graph import compile_pattern
+from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.rewrites.reference import example_program
 from opsplice.rewrites.spelling.not_exportable import GapError
@@ -35,7 +35,7 @@ def test_patterns_match_their_examples() -> None:
     names = [name for name in spec.patterns if spec.patterns[name].op_variables == ()]
     texts = {name: example_program.programs(numbers[name], numbers, f"of_{i}") for i, name in enumerate(names)}
     found: set[tuple[str, str]] = set()
-    graphs = [g for name in names for g in compile_pattern(spec.patterns[name], spec.patterns, spec.types)]
+    graphs = [g for name in names for g in compile_pattern(spec, name)]
 
     def look(module: object) -> None:
         matches = engine.find(module, graphs, near_misses=0).matches
