@@ -260,7 +260,7 @@ def tune(
 
     report = on_progress or _silent
     job = _job(model, specs, flags, targets, packages, dims, here=True, no_code=no_code)
-    tuning.check_specs(job)
+    tuning.check(job)
     known = Database(Path(database) if database is not None else default_path())
     return tuning.tune(job, candidates.find(report, job), known, report, seconds=seconds, dask=dask, again=again)
 

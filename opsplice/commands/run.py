@@ -15,7 +15,7 @@ from opsplice.commands.shared.answer import Answer
 from opsplice.commands.shared.jobs import compile_job
 from opsplice.compiling.job import plugin_builder
 from opsplice.errors import OpspliceError
-from opsplice.pipeline.flags import for_this_cpu, named_backends, named_devices
+from opsplice.pipeline.flags import for_this_cpu, named_targets
 from opsplice.runtime.providers import Provider, split_plugins
 from opsplice.runtime.weights import Parameters, found_beside, joined, read_archives
 
@@ -89,10 +89,9 @@ def _settle_device(options: argparse.Namespace) -> None:
     """Let the target choose the device, or the device the target. Raises OpspliceError if there is no such device."""
     from opsplice.runtime import device_choice, runtime_devices
 
-    named = options.target or (*named_devices(options.flags), *named_backends(options.flags))
+    named = named_targets(options.target, options.flags)
     if options.device is None:
-        devices = device_choice.devices_for(named)
-        options.device = device_choice.first_at_hand(devices) if devices else None
+        options.device = device_choice.device_of(named)
     elif not runtime_devices.takes_plugins(options.device):
         runtime_devices.open_device(options.device)
         if not named and not _names_devices(options.model):

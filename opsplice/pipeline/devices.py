@@ -19,7 +19,7 @@ from opsplice.frontends import ModuleSource
 from opsplice.isolation.noise import captured
 from opsplice.pipeline import chips
 from opsplice.pipeline.compiler import Compilation, Step
-from opsplice.pipeline.flags import named_backends, named_devices, names_linking
+from opsplice.pipeline.flags import named_backends, named_devices, named_targets, names_linking
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, device_texts, targets_of
 from opsplice.targets.artifacts import arch as arch_names
 from opsplice.targets.backends.backend_table import gpus
@@ -153,7 +153,7 @@ def flags_for(targets: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:
     """
     if not targets and names_linking(flags):
         return ()
-    several = targets or (named_devices(flags) or named_backends(flags))
+    several = named_targets(targets, flags)
     is_for_gpus = any(map(_is_gpu, targets)) if targets else not _ON_CPUS.issuperset(several)
     return ("--iree-hal-link-executables=false",) if len(several) > 1 and is_for_gpus else ()
 

@@ -159,6 +159,11 @@ def named_backends(flags: Iterable[str]) -> list[str]:
     return [backend.strip() for backend in _values(flags, _BACKENDS)]
 
 
+def named_targets(targets: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:
+    """The targets of a compile: those given, else the devices or backends that its flags name."""
+    return tuple(targets or named_devices(flags) or named_backends(flags))
+
+
 def _values(flags: Iterable[str], name: str) -> list[str]:
     return [one for flag in flags if _name(flag) == name for one in flag.partition("=")[2].split(",")]
 

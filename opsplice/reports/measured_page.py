@@ -54,7 +54,7 @@ def _sections(model: Measured) -> Iterable[str]:
     found, verified = model.bench, model.verified
     machine = found.machine
     peak = f", {machine.peak / 1e9:.0f} GFLOP/s and {machine.bandwidth / 1e9:.0f} GB/s a core" if machine.peak else ""
-    yield f'<p class="faint">one core of {escape(machine.cpu)}{peak}; medians of runs in turn</p>'
+    yield f'<p class="faint">{escape(machine.told)}{peak}; medians of runs in turn</p>'
     for each in found.whole:
         yield _card(escape(each.name), each, found, "")
     yield "".join(f'<div class="faint">{escape(line)}</div>' for line in costs(found))

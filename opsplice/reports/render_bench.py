@@ -7,16 +7,17 @@ from opsplice.measuring.timing.benching import IREE, KERNELS, Bench, Timed
 from opsplice.measuring.timing.paired import Paired
 from opsplice.reports.render import brief, brief_location, dims_text, style, times
 
-_HEADS = ("", "", IREE, KERNELS, "", "10th to 90th percentile", "of the core")
+_HEADS = ("", "", IREE, KERNELS, "", "10th to 90th percentile")
 
 
 def bench_text(found: Bench, *, color: bool = False) -> str:
     """Matches, functions, peers, and what the programs take."""
     rounds = max((len(next(iter(each.seconds.values()))) for each in found.timed), default=0)
-    lines = [style(f"one core of {found.machine.cpu}, medians of up to {rounds} rounds in turn", "bold", color)]
+    lines = [style(f"{found.machine.told}, medians of up to {rounds} rounds in turn", "bold", color)]
     matches = [each for each in found.timed if each.replacement is not None]
     rows = [_row(each, found) for each in (*matches, *found.whole) if KERNELS in each.seconds]
-    lines += aligned([_HEADS, *rows]) if rows else []
+    heads = (*_HEADS, "of the core" if found.machine.cores else "")
+    lines += aligned([heads, *rows]) if rows else []
     for each in found.whole:
         if KERNELS not in each.seconds:
             lines.append(f"  {each.name}: {time_text(each.median(IREE))} by {IREE}; nothing is replaced")
@@ -58,7 +59,7 @@ def costs(found: Bench) -> list[str]:
     return [
         f"compiled in {compiled[0]:.2f} s, with kernels in {compiled[1]:.2f} s of processor time",
         f"program of {sizes[0] / 1e3:.0f} kB, with kernels {sizes[1] / 1e3:.0f} kB",
-        f"running takes {memory[0] / 1e6:.0f} MB, with kernels {memory[1] / 1e6:.0f} MB",
+        *([f"running takes {memory[0] / 1e6:.0f} MB, with kernels {memory[1] / 1e6:.0f} MB"] if any(memory) else []),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 
@@ -38,6 +39,28 @@ def first_at_hand(devices: Sequence[str]) -> str:
     )
 
 
+@functools.cache
+def device_of(targets: tuple[str, ...]) -> str | None:
+    """The first device at hand that runs a program for some targets; None for this machine's CPU.
+
+    targets: as for `devices_for`. Raises OpspliceError if none is at hand.
+    """
+    devices = devices_for(targets)
+    return first_at_hand(devices) if devices else None
+
+
+def name_of(device: str) -> str:
+    """What the driver calls a device, such as `llvmpipe (LLVM 15.0.6, 256 bits)`; else the device."""
+    import iree.runtime
+
+    driver, _, path = device.partition("://")
+    try:
+        there = iree.runtime.get_driver(driver).query_available_devices()
+    except runtime_devices.FAILURES:
+        return device
+    return next((str(each["name"]) for each in there if path in ("", each["path"])), device)
+
+
 def devices_for(targets: Sequence[str]) -> list[str]:
     """The devices that run a program for some targets, such as `vulkan:llvmpipe`; [] where a CPU is among them.
 
@@ -61,16 +84,5 @@ def targets_for(device: str) -> tuple[str, ...]:
     backend = named(driver)
     if runtime_devices.takes_plugins(device) or backend is None:
         return ()
-    return (f"{backend.name}:llvmpipe" if driver == "vulkan" and _is_mesas_cpu(device) else backend.name,)
-
-
-def _is_mesas_cpu(device: str) -> bool:
-    import iree.runtime
-
-    path = device.partition("://")[2]
-    try:
-        there = iree.runtime.get_driver("vulkan").query_available_devices()
-    except runtime_devices.FAILURES:
-        return False
-    chosen = [each for each in there if not path or each["path"] == path]
-    return bool(chosen) and "llvmpipe" in chosen[0]["name"]
+    is_mesas_cpu = driver == "vulkan" and "llvmpipe" in name_of(device)
+    return (f"{backend.name}:llvmpipe" if is_mesas_cpu else backend.name,)

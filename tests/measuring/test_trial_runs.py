@@ -34,7 +34,7 @@ def test_exact_results_are_asked_for_where_they_decide(is_first: bool, off: floa
         calls.append(values)
         return [np.asarray(values[0], np.float64)]
 
-    programs: Any = SimpleNamespace(call=call)
+    programs: Any = SimpleNamespace(call=call, on_host=False)
     oracle: Any = SimpleNamespace(results=results)
     part = Part("f32", X.shape)
     cut = Cut("match", (part,), (part,), 1, "")

@@ -26,6 +26,8 @@ KERNELS = {
     "no_stride": ("mulf(x, const(3.0))", False, "wanted"),
     "imprecise": ("divf(x, const(2.0))", False, "wanted"),
     "scribble": ("mulf(x, const(5.0))", False, "SIGSEGV"),
+    "scratch": ("mulf(x, const(7.0))", True, "static data, which all workers and calls share"),
+    "table": ("mulf(x, const(9.0))", True, ""),
 }
 OPS = {
     "right": "%r = arith.negf %x : TYPE",
@@ -39,6 +41,8 @@ OPS = {
     "%c = arith.constant dense<3.0> : TYPE\n%r = arith.mulf %t, %c : TYPE",
     "imprecise": "%c = arith.constant dense<2.0> : TYPE\n%r = arith.divf %x, %c : TYPE",
     "scribble": "%c = arith.constant dense<5.0> : TYPE\n%r = arith.mulf %x, %c : TYPE",
+    "scratch": "%c = arith.constant dense<7.0> : TYPE\n%r = arith.mulf %x, %c : TYPE",
+    "table": "%c = arith.constant dense<9.0> : TYPE\n%r = arith.mulf %x, %c : TYPE",
 }
 TYPE = "tensor<32x32xf32>"
 

@@ -1,4 +1,4 @@
-// Kernels that are wrong in one way each, and two that are right.
+// Kernels that are wrong in one way each, and some that are right.
 #include <stddef.h>
 
 void right(const float *x, float *out, size_t m, size_t n, size_t row) {
@@ -59,4 +59,21 @@ void scribble(const float *x, float *out, size_t m, size_t n) {
     out[i] = x[i] * 5.0f;
     ((float *)x)[i] = out[i];
   }
+}
+
+// Keeps a row where all workers do.
+void scratch(const float *x, float *out, size_t m, size_t n, size_t row) {
+  static float kept[64];
+  for (size_t i = 0; i < n; i++)
+    kept[i] = x[row * n + i] * 7.0f;
+  for (size_t i = 0; i < n; i++)
+    out[row * n + i] = kept[i];
+}
+
+// Right: what it keeps is the same each time.
+void table(const float *x, float *out, size_t m, size_t n, size_t row) {
+  static volatile float factor;
+  factor = 9.0f;
+  for (size_t i = 0; i < n; i++)
+    out[row * n + i] = x[row * n + i] * factor;
 }

@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> Answer:
     seconds = number(options.seconds, "--seconds")
     database = Database(Path(options.database or default_path()))
     job = job_here(options)
-    tuning.check_specs(job)
+    tuning.check(job)
     found = on_model(options, job.source, "opsplice.measuring.tuning.candidates:find", job)
     with Status() as status:
         tuned = tuning.tune(job, found, database, status.show, seconds=seconds, dask=options.dask, again=options.again)

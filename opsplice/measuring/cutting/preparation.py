@@ -25,13 +25,16 @@ from opsplice.matchers.terms.ops.constant_ops import constant_of
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring.cutting import probes
 from opsplice.measuring.cutting.cuts import CutError, Cuts
+from opsplice.measuring.cutting.disturbing import backward, disturb
 from opsplice.measuring.cutting.records import Place
-from opsplice.measuring.verifying.verification import Prepared, Progress, as_runnable, of_text
+from opsplice.measuring.cutting.runnable import Runnable
+from opsplice.measuring.verifying.verification import Prepared, Progress, of_text
 from opsplice.pipeline.compiler import CompileError, Step
+from opsplice.pipeline.flags import named_targets
 from opsplice.reports.report import Replacement
-from opsplice.rewrites.ir import emit
 from opsplice.rewrites.plan.actions import Action
 from opsplice.rewrites.plan.planner import Plan
+from opsplice.runtime.device_choice import device_of
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.registry.store import Store
@@ -72,7 +75,7 @@ class Preparation:
             dataclasses.replace(place, replacement=used.get(_key(place.replacement), place.replacement))
             for place in self.places
         )
-        whole = (as_runnable(self.job, before), as_runnable(self.job, after))
+        whole = (Runnable.of(self.job, before), Runnable.of(self.job, after))
         prepared = Prepared(after.report, places, *whole, self.text, self.cuts, notes=self._notes(), seconds=seconds)
         return self._alone(prepared) if self.cuts else prepared
 
@@ -87,14 +90,15 @@ class Preparation:
         try:
             plain = self._kept(dataclasses.replace(job, specs=()))
             kernels = self._kept(job)
-            turned = [Step(PHASE, "workgroups backwards", backward)]
-            backwards = run_job(self.on_progress, job, extra=turned) if self.probing else kernels
+            on_host = device_of(named_targets(job.targets, job.flags)) is None
+            step = Step(PHASE, "workgroups backwards", backward) if on_host else Step("stream", "disturb", disturb)
+            disturbed = run_job(self.on_progress, job, extra=[step]) if self.probing else kernels
         except CompileError as failure:
             return dataclasses.replace(prepared, notes=(*prepared.notes, f"matches alone: {failure.message}"))
         replaced: dict[str, tuple[Replacement, ...]] = {}
         for each in kernels.report.replacements:
             replaced[each.function] = (*replaced.get(each.function, ()), each)
-        alone = (as_runnable(job, plain), as_runnable(job, kernels), as_runnable(job, backwards))
+        alone = (Runnable.of(job, plain), Runnable.of(job, kernels), Runnable.of(job, disturbed))
         return dataclasses.replace(prepared, alone=alone, replaced=replaced)
 
     def _kept(self, job: Job) -> Outcome:
@@ -224,17 +228,3 @@ def _used(replacements: Sequence[Replacement]) -> dict[Any, Replacement]:
         joined = several[0].when and dataclasses.replace(several[0], kernel=kernels, artifacts=artifacts)
         found |= {_key(each): joined or each for each in several}
     return found
-
-
-def backward(module: ir.Module) -> None:
-    """Give each workgroup of a kernel the number that it has from the other end."""
-    emit.load_dialects(module.context)
-    with module.context, ir.Location.unknown():
-        for executable in ops_in(module.operation, "stream.executable"):
-            for op in list(ops_in(executable, "stream.dispatch.workgroup.id")):
-                index, attributes = op.results[0].type, {"dimension": op.attributes["dimension"]}
-                with ir.InsertionPoint.after(op):
-                    count = emit.value("stream.dispatch.workgroup.count", [], index, **attributes)
-                    last = emit.op("arith.subi", [count, emit.index(1)], [index])
-                    turned = emit.op("arith.subi", [last.results[0], op.results[0]], [index])
-                op.results[0].replace_all_uses_except(turned.results[0], [turned])

@@ -1,12 +1,14 @@
 """What kernels bring: each match alone and the whole program, with and without, in turn on one core; and peers.
 
-It runs in a child process that is pinned to one CPU, on a device without threads, and counts the time of its thread.
+It runs in a child process that is pinned to one CPU, on a device without threads, and counts the time of its thread. On
+devices other than the CPU the time is that of calls that are waited for, with inputs and results on the device.
 """
 
 from __future__ import annotations
 
 import os
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,10 +23,12 @@ from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.timing import peers
 from opsplice.measuring.timing.machine import Machine, this_machine
 from opsplice.measuring.timing.paired import Paired, in_turn
-from opsplice.measuring.verifying import trial_runs
+from opsplice.measuring.verifying.guarded_memory import aligned, view
 from opsplice.measuring.verifying.trials import generated, inputs_of
 from opsplice.measuring.verifying.verification import Prepared, Progress
 from opsplice.reports.report import Replacement, Report
+from opsplice.runtime import call_values, to_host
+from opsplice.runtime.device_choice import name_of
 from opsplice.runtime.value_text import ELEMENT_TYPES
 
 IREE, KERNELS = "IREE", "kernels"
@@ -149,7 +153,8 @@ def bench(
     both = (prepared.plain, prepared.kernels)
     has_kernels = bool(prepared.report.replacements)
     suite = Suite(*both, alone, cuts, seconds, function, inputs, tuple(against), model, has_kernels)
-    machine = this_machine(on_progress)
+    device = prepared.kernels.device
+    machine = this_machine(on_progress) if device is None else Machine(name_of(device), 0)
     try:
         found: _Found = call_isolated(_time, (suite,), on_progress=on_progress, method=method())
         memory = tuple(call_isolated(_memory, (each, suite), on_progress=on_progress, method=method()) for each in both)
@@ -202,8 +207,16 @@ def pin() -> None:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
-def _time(report: Progress, suite: Suite) -> _Found:
+def clock_of(program: Runnable) -> Callable[[], float]:
+    """What a program is timed by; one of this machine's CPU is kept on one of its cores."""
+    if program.device is not None:
+        return time.perf_counter
     pin()
+    return time.thread_time
+
+
+def _time(report: Progress, suite: Suite) -> _Found:
+    clock = clock_of(suite.plain)
     found = _Found()
     for number, cut in enumerate(suite.cuts):
         assert suite.alone is not None
@@ -211,7 +224,7 @@ def _time(report: Progress, suite: Suite) -> _Found:
         inputs = next(iter(inputs_of(cut, None, ("random",))))
         try:
             sides = {IREE: alone(suite.alone[0], cut, inputs), KERNELS: alone(suite.alone[1], cut, inputs)}
-            found.alone.append(in_turn(sides, suite.seconds))
+            found.alone.append(in_turn(sides, suite.seconds, clock))
         except OpspliceError as failure:
             found.alone.append(failure.message)
     plain, kernels = suite.plain.load(_DEVICE), suite.kernels.load(_DEVICE)
@@ -223,7 +236,7 @@ def _time(report: Progress, suite: Suite) -> _Found:
             whole[KERNELS] = _whole(kernels, name, given)
         for peer in suite.peers:
             whole |= peers.sides(peer, suite.model, given)
-        found.whole[name] = in_turn(whole, suite.seconds * len(whole))
+        found.whole[name] = in_turn(whole, suite.seconds * len(whole), clock)
     return found
 
 
@@ -244,29 +257,39 @@ def alone(program: Runnable, cut: Cut, inputs: Any) -> Callable[[], object]:
     declared = [*(call.function.inputs or ())]
     given = VmVariantList(len(declared))
     kept = []
-    for value, kind in zip(inputs.values, declared, strict=False):
-        if isinstance(value, np.ndarray):
-            kept.append(trial_runs.aligned(value))
-            given.push_ref(trial_runs.view(call.device, kept[-1], kind.dtype))
-        else:
+    outputs = zip(cut.results, declared[len(inputs.values) :], strict=True)
+    made = [np.zeros(part.shape(inputs.sizes), kind.dtype) for part, kind in outputs]
+    for value, kind in zip((*inputs.values, *made), declared, strict=True):
+        if not isinstance(value, np.ndarray):
             call.push(given, value)
-    for part, kind in zip(cut.results, declared[len(inputs.values) :], strict=True):
-        kept.append(trial_runs.aligned(np.zeros(part.shape(inputs.sizes), kind.dtype)))
-        given.push_ref(trial_runs.view(call.device, kept[-1], kind.dtype))
+        elif not call.program.on_host:
+            given.push_ref(to_host.on_device(call.device, value))
+        else:
+            kept.append(aligned(value))
+            given.push_ref(view(call.device, kept[-1], kind.dtype))
     return lambda: (call.invoke(given), kept)
 
 
 def _whole(program: Any, name: str, given: list[Any]) -> Callable[[], object]:
+    from iree.runtime import VmVariantList
+
     from opsplice.runtime.direct_call import DirectCall
 
     call = DirectCall(lambda: program, name)
-    arrays = [trial_runs.aligned(value) if isinstance(value, np.ndarray) else value for value in given]
-    return lambda: call(arrays)
+    arrays = [aligned(value) if isinstance(value, np.ndarray) else value for value in given]
+    if call.program.on_host:
+        return lambda: call(arrays)
+    known = VmVariantList(len(given))
+    for index, value in enumerate(given):
+        call.push(known, call_values.checked_input(call.function, index, value))
+    return lambda: call.invoke(known)
 
 
 def _memory(report: Progress, program: Runnable, suite: Suite) -> int:
-    """The most memory that running a program once adds to a process, 0 where the system does not say."""
+    """The most memory that running a program once adds to a process, 0 where the system does not say it."""
     report("measuring memory")
+    if program.device is not None:
+        return 0
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:

@@ -35,12 +35,19 @@ _VECTORS = (("avx512f", 16, "-mavx512f -mfma"), ("avx2", 8, "-mavx2 -mfma"), (""
 
 @dataclass(frozen=True)
 class Machine:
-    """A CPU. peak: operations on f32 a second of one core; bandwidth: bytes a second that it reads; 0 if not known."""
+    """A CPU, or another device where `cores` is 0. peak: operations on f32 a second of one core; bandwidth: bytes a
+    second that it reads; 0 if not known.
+    """
 
     cpu: str
     cores: int
     peak: float = 0.0
     bandwidth: float = 0.0
+
+    @property
+    def told(self) -> str:
+        """What was measured on, in words."""
+        return f"one core of {self.cpu}" if self.cores else self.cpu
 
     def used(self, operations: int, moved: int, seconds: float) -> str:
         """How much of what a core can do was done, in words; "" if that is not known."""

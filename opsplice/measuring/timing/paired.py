@@ -76,26 +76,31 @@ def paired(
     return Paired(tuple(taken[0]), tuple(taken[1]))
 
 
-def in_turn(sides: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, tuple[float, ...]]:
-    """Seconds of this thread in single calls of each side, in turn, for about so many seconds in all."""
-    calls = {name: _calls(side) for name, side in sides.items()}
+def in_turn(
+    sides: Mapping[str, Callable[[], object]], seconds: float, clock: Callable[[], float] = time.thread_time
+) -> dict[str, tuple[float, ...]]:
+    """Seconds in single calls of each side, in turn, for about so many seconds in all.
+
+    clock: what tells the seconds, by default those of this thread.
+    """
+    calls = {name: _calls(side, clock) for name, side in sides.items()}
     taken: dict[str, list[float]] = {name: [] for name in sides}
     until = time.monotonic() + seconds
     for number in itertools.count():
         if number >= _MOST or (number >= _FEWEST and time.monotonic() > until):
             break
         for name, side in sides.items():
-            start = time.thread_time()
+            start = clock()
             for _ in range(calls[name]):
                 side()
-            taken[name].append((time.thread_time() - start) / calls[name])
+            taken[name].append((clock() - start) / calls[name])
     return {name: tuple(found) for name, found in taken.items()}
 
 
-def _calls(side: Callable[[], object]) -> int:
+def _calls(side: Callable[[], object], clock: Callable[[], float]) -> int:
     """How many calls make a sample. It also warms the side up."""
     for _ in range(_WARM):
         side()
-    start = time.thread_time()
+    start = clock()
     side()
-    return max(1, round(_LEAST / max(time.thread_time() - start, 1e-7)))
+    return max(1, round(_LEAST / max(clock() - start, 1e-7)))

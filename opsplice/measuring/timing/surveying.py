@@ -36,7 +36,7 @@ from opsplice.measuring.timing.paired import in_turn
 from opsplice.measuring.timing.repeated_sequences import Part, folded
 from opsplice.measuring.timing.survey_model import Item, Survey
 from opsplice.measuring.verifying.trials import inputs_of
-from opsplice.measuring.verifying.verification import Progress, as_runnable, of_text
+from opsplice.measuring.verifying.verification import Progress, of_text
 from opsplice.pipeline.compiler import Compilation, CompileError, Step, run
 from opsplice.spec_lang.loading.loader import load_text
 
@@ -151,7 +151,7 @@ class _Surveyor:
             return {}, ""
         job = dataclasses.replace(of_text(self.job, self.text), specs=())
         try:
-            program = as_runnable(job, program_cache.cached(job, lambda: run_job(on_progress, job)))
+            program = Runnable.of(job, program_cache.cached(job, lambda: run_job(on_progress, job)))
             return call_isolated(_timed, (program, cuts), on_progress=on_progress, method=method()), ""
         except (CompileError, ChildCrashError) as failure:
             return {}, f"no times: {failure.message}"
@@ -214,14 +214,14 @@ def _dims(match: Match) -> str:
 
 
 def _timed(report: Callable[[Any], None], program: Runnable, cuts: tuple[Cut, ...]) -> dict[str, float]:
-    benching.pin()
+    clock = benching.clock_of(program)
     found = {}
     for number, cut in enumerate(cuts):
         report(f"timing computation {number + 1} of {len(cuts)}")
         try:
             inputs = next(iter(inputs_of(cut, None, ("random",))))
             call = benching.alone(program, cut, inputs)
-            found[cut.function] = statistics.median(in_turn({"": call}, _SECONDS)[""])
+            found[cut.function] = statistics.median(in_turn({"": call}, _SECONDS, clock)[""])
         except OpspliceError:
             continue  # such as elements that nothing can be generated of, and sums that go on in their result
     return found

@@ -14,13 +14,14 @@ from typing import Any
 from opsplice.compiling.job import Job
 from opsplice.errors import OpspliceError
 from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
+from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.timing import benching
 from opsplice.measuring.timing.paired import Paired, in_turn
 from opsplice.measuring.tuning.records import Candidate, Record, Task, record_key
 from opsplice.measuring.verifying import tolerance
 from opsplice.measuring.verifying.trials import inputs_of
 from opsplice.measuring.verifying.verdict_cache import platform_key
-from opsplice.measuring.verifying.verification import Progress, as_runnable, of_text
+from opsplice.measuring.verifying.verification import Progress, of_text
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def _call(task: Task, alone: Job, job: Job, report: Progress, location: str = ""
     if location and all(each.rule_location != location for each in outcome.report.replacements):
         raise OpspliceError("its rule does not take the computation where it stands alone")
     inputs = next(iter(inputs_of(task.cut, None, ("random",))))
-    return benching.alone(as_runnable(alone, outcome), task.cut, inputs)
+    return benching.alone(Runnable.of(alone, outcome), task.cut, inputs)
 
 
 def _timed(

@@ -25,6 +25,8 @@ from opsplice.measuring.tuning.records import Choice, Record, Task, choice_of, r
 from opsplice.measuring.tuning.tuned_spec import spec_text
 from opsplice.measuring.verifying.verdict_cache import platform_key
 from opsplice.measuring.verifying.verification import Progress
+from opsplice.pipeline.flags import named_targets
+from opsplice.runtime.device_choice import devices_for
 
 # The seconds that one candidate is timed for.
 _LEAST, _MOST = 0.1, 0.5
@@ -84,8 +86,11 @@ class Tuning:
         return tuning_html(self)
 
 
-def check_specs(job: Job) -> None:
-    """Raise OpspliceError for specs that no other spec can import."""
+def check(job: Job) -> None:
+    """Raise OpspliceError for specs that no other spec can import, and for devices that nothing is measured on."""
+    if devices := devices_for(named_targets(job.targets, job.flags)):
+        hint = "`opsplice bench` times the kernels of a spec on other devices"
+        raise OpspliceError(f"tuning measures on this machine's CPU, not on '{devices[0]}'", hint=hint)
     if packages := [source.given for source in job.specs if is_package(source.given)]:
         hint = "tune a file that imports it by its name, with the lock"
         raise OpspliceError(f"{packages[0]} is a package of a registry, which specs import by its name", hint=hint)

@@ -3,7 +3,8 @@
     | no access | ... slack | the buffer | slack | no access |
 
 IREE takes buffers that begin at a multiple of 64 bytes, so there is slack of up to 63 bytes between the buffer and the
-page behind it; the slack holds a pattern, which is compared afterwards.
+page behind it; the slack holds a pattern, which is compared afterwards. On devices other than the CPU there are no such
+pages: the pattern stands behind the buffer, and inputs are compared afterwards, too.
 """
 
 from __future__ import annotations
@@ -15,15 +16,61 @@ from typing import Any
 
 import numpy as np
 
+from opsplice.runtime import to_host
+
 _ALIGNED = 64
 _PAGE = mmap.PAGESIZE
 _NONE, _READ = 0, 1  # PROT_NONE, PROT_READ
 
+# How many bytes stand behind a buffer of a device.
+BEHIND = 16384
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Guarded:
-    """A buffer of a shape and dtype, as `array`, filled with the byte `poison` like all that is around it.
+class Watched:
+    """A buffer of a shape and dtype for any device, as `array`. poison: the byte that it and what is behind it hold."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, poison: int = 0xFF) -> None:
+        kind = np.dtype(dtype)
+        self._size, self._poison = math.prod(shape) * kind.itemsize, poison
+        self._all: np.ndarray = np.full(self._size + BEHIND, poison, np.uint8)
+        self._sealed: bytes | None = None
+        self._device: Any = None
+        self._buffer: Any = None
+        self.array: np.ndarray = self._all[: self._size].view(kind).reshape(shape)
+
+    def seal(self) -> None:
+        """Let nobody write to it."""
+        self._sealed = self.array.tobytes()
+
+    def on(self, device: Any, dtype: Any) -> Any:
+        """A view of it on a device, as elements of a type."""
+        from iree.runtime import HalBufferView
+        from iree.runtime.array_interop import map_dtype_to_element_type
+
+        self._device, self._buffer = device, to_host.on_device(device, self._all).get_buffer()
+        return HalBufferView(self._buffer, self.array.shape, map_dtype_to_element_type(np.dtype(dtype)))
+
+    def fetch(self) -> None:
+        """Get what the device made of it."""
+        self._all[...] = to_host.to_host(self._device, self._buffer, self._all.size)
+
+    @property
+    def harm(self) -> str:
+        """What was written where nothing may be, "" if nothing was."""
+        if (self._all[self._size :] != self._poison).any():
+            return "it writes outside of its buffers"
+        return "it writes to an input" if self._sealed not in (None, self.array.tobytes()) else ""
+
+    def unwritten(self) -> np.ndarray:
+        """Which elements are still as they were."""
+        raw = np.ascontiguousarray(self.array).view(np.uint8).reshape(*self.array.shape, self.array.dtype.itemsize)
+        return np.asarray((raw == self._poison).all(axis=-1))
+
+
+class Guarded(Watched):
+    """A buffer of this machine's CPU, filled with the byte `poison` like all that is around it.
 
     at_end: whether its end is at the page that nobody may touch; else its beginning is.
     """
@@ -47,18 +94,40 @@ class Guarded:
         """Let nobody write to it."""
         self._protect(self._base + _PAGE, self._room, _READ)
 
-    @property
-    def is_intact(self) -> bool:
-        """Whether nothing was written beside it."""
-        before, behind = self._all[: self._start], self._all[self._start + self._size :]
-        return bool((before == self._poison).all() and (behind == self._poison).all())
+    def on(self, device: Any, dtype: Any) -> Any:
+        """A view of it where it is."""
+        return view(device, self.array, dtype)
 
-    def unwritten(self) -> np.ndarray:
-        """Which elements are still as they were."""
-        raw = np.ascontiguousarray(self.array).view(np.uint8).reshape(*self.array.shape, self.array.dtype.itemsize)
-        return np.asarray((raw == self._poison).all(axis=-1))
+    def fetch(self) -> None:
+        """Nothing: the device works in it."""
+
+    @property
+    def harm(self) -> str:
+        """What was written where nothing may be, "" if nothing was."""
+        beside = (self._all[: self._start], self._all[self._start + self._size :])
+        is_intact = all((part == self._poison).all() for part in beside)
+        return "" if is_intact else "it writes outside of its buffers"
 
     @staticmethod
     def _protect(address: int, size: int, access: int) -> None:
         if _libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), access):
             raise OSError(ctypes.get_errno(), "mprotect")
+
+
+def view(device: Any, array: np.ndarray, dtype: Any) -> Any:
+    """A buffer of IREE's on an array's own memory, which programs may also copy to. The caller keeps the array."""
+    from iree.runtime import BufferUsage, HalBufferView, MemoryType
+    from iree.runtime.array_interop import map_dtype_to_element_type
+
+    kind, usage = MemoryType.HOST_LOCAL | MemoryType.DEVICE_VISIBLE, BufferUsage.DEFAULT | BufferUsage.MAPPING
+    buffer = device.allocator.import_host_allocation(array.reshape(-1).view(np.uint8), kind, usage)
+    return HalBufferView(buffer, array.shape, map_dtype_to_element_type(np.dtype(dtype)))
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """A copy in memory that IREE takes as it is."""
+    memory = np.empty(array.nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    made = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    made[...] = array
+    return made

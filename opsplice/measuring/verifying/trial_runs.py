@@ -5,6 +5,7 @@ The child says what it is about to do before it does it, so that its parent know
 
 from __future__ import annotations
 
+import functools
 import itertools
 import signal
 import time
@@ -18,8 +19,8 @@ import numpy as np
 from opsplice.errors import OpspliceError
 from opsplice.measuring.cutting.records import Cut, Trial
 from opsplice.measuring.cutting.runnable import Runnable
-from opsplice.measuring.verifying import tolerance
-from opsplice.measuring.verifying.guarded_memory import Guarded
+from opsplice.measuring.verifying import static_data, tolerance
+from opsplice.measuring.verifying.guarded_memory import Guarded, Watched
 from opsplice.measuring.verifying.trials import KINDS, Inputs, inputs_of
 
 # How long a kernel may take for one call, and the oracle for one match.
@@ -27,20 +28,22 @@ KERNEL_SECONDS, _ORACLE_SECONDS = 60, 20.0
 # How often a match is run with several threads at the most, for how many seconds, and with how many.
 _RACES, _RACE_SECONDS, _THREADS = 200, 0.5, 4
 _POISONS = (0xFF, 0x5A)
+_BACKWARDS = "it gives other numbers with its workgroups in another order: one needs or overwrites what another wrote"
+_DISTURBED = "it gives other numbers with workgroups backwards and more behind its buffers: it races, or reads there"
 
 
 @dataclass(frozen=True)
 class Suite:
     """Matches alone, ready to run: the function of each in three programs, and in MLIR for the oracle.
 
-    backwards: as `kernels`, with the workgroups in the opposite order. recorded: the inputs of each in the program's
-    own run, None where these are not known. limit: what the user says of tolerances.
+    disturbed: as `kernels`, under other circumstances (`cutting/disturbing.py`). recorded: the inputs of each in the
+    program's own run, None where these are not known. limit: what the user says of tolerances.
     """
 
     text: str
     plain: Runnable
     kernels: Runnable
-    backwards: Runnable
+    disturbed: Runnable
     cuts: tuple[Cut, ...]
     recorded: tuple[Sequence[Any] | None, ...]
     kinds: tuple[str, ...] = KINDS
@@ -155,14 +158,21 @@ def _orders(
     other = programs.call("kernels", cut, inputs, poison=_POISONS[1], at_end=False)
     if other.reason or not _equal(other.results, before):
         yield other.reason or "it gives other numbers in other memory: it reads what nobody wrote"
+    on_host = programs.on_host
     yield About(number, f"{inputs.kind}, workgroups backwards")
-    if not _equal(programs.call("backwards", cut, inputs).results, before):
-        yield "it gives other numbers with its workgroups in another order: one needs or overwrites what another wrote"
+    disturbed = programs.call("disturbed", cut, inputs)
+    if disturbed.reason or not _equal(disturbed.results, before):
+        yield disturbed.reason or (_BACKWARDS if on_host else _DISTURBED)
+    if on_host:
+        yield About(number, f"{inputs.kind}, in another call")
+        if programs.keeps(cut, inputs):
+            yield "it keeps numbers of a call in static data, which all workers and calls share"
     yield About(number, f"{inputs.kind}, {_THREADS} threads")
     until = time.monotonic() + _RACE_SECONDS
     for _ in itertools.takewhile(lambda _: time.monotonic() < until, range(_RACES)):
         if not _equal(programs.call("kernels", cut, inputs, device="local-task").results, before):
-            yield f"it gives other numbers on {_THREADS} threads: its workgroups race"
+            where = f"on {_THREADS} threads" if on_host else "when it is run again"
+            yield f"it gives other numbers {where}: its workgroups or threads race"
             return
 
 
@@ -185,6 +195,7 @@ class _Programs:
     def __init__(self, suite: Suite) -> None:
         self.suite = suite
         self.calls: dict[tuple[str, str, str], Any] = {}
+        self.on_host = suite.kernels.device is None
 
     def call(
         self,
@@ -200,6 +211,7 @@ class _Programs:
         from iree.runtime import VmVariantList
 
         call = self._direct(program, cut.function, device)
+        watched = functools.partial(Guarded, at_end=at_end) if call.program.on_host else Watched
         declared = [*call.function.inputs]
         given = VmVariantList(len(declared))
         guards = []
@@ -207,21 +219,30 @@ class _Programs:
             if not isinstance(value, np.ndarray):
                 call.push(given, value)
                 continue
-            guard = Guarded(value.shape, value.dtype, poison, at_end=at_end)
+            guard = watched(value.shape, value.dtype, poison)
             guard.array[...] = value
             guard.seal()
             guards.append(guard)
-            given.push_ref(view(call.device, guard.array, kind.dtype))
+            given.push_ref(guard.on(call.device, kind.dtype))
         results = []
         for part, kind in zip(cut.results, declared[len(inputs.values) :], strict=True):
-            guard = Guarded(part.shape(inputs.sizes), kind.dtype, poison, at_end=at_end)
+            guard = watched(part.shape(inputs.sizes), kind.dtype, poison)
             results.append(guard)
-            given.push_ref(view(call.device, guard.array, kind.dtype))
+            given.push_ref(guard.on(call.device, kind.dtype))
         signal.alarm(KERNEL_SECONDS)
         call.invoke(given)
         signal.alarm(0)
-        reason = "" if all(g.is_intact for g in (*guards, *results)) else "it writes outside of its buffers"
+        for guard in (*guards, *results):
+            guard.fetch()
+        reason = next((guard.harm for guard in (*guards, *results) if guard.harm), "")
         return _Results(tuple(g.array.copy() for g in results), tuple(g.unwritten() for g in results), reason)
+
+    def keeps(self, cut: Cut, inputs: Inputs) -> bool:
+        """Whether the static data of the kernels is another after a call with other inputs."""
+        self.call("kernels", cut, inputs)
+        before = (data := static_data.of_program(self.suite.kernels.vmfb)).copy()
+        self.call("kernels", cut, inputs.rolled())
+        return data.copy() != before
 
     def _direct(self, program: str, function: str, device: str) -> Any:
         from opsplice.runtime.direct_call import DirectCall
@@ -230,25 +251,6 @@ class _Programs:
         if key not in self.calls:
             self.calls[key] = DirectCall(lambda: getattr(self.suite, program).load(device), function)
         return self.calls[key]
-
-
-def view(device: Any, array: np.ndarray, dtype: Any) -> Any:
-    """A buffer of IREE's on an array's own memory, which programs may also copy to. The caller keeps the array."""
-    from iree.runtime import BufferUsage, HalBufferView, MemoryType
-    from iree.runtime.array_interop import map_dtype_to_element_type
-
-    kind, usage = MemoryType.HOST_LOCAL | MemoryType.DEVICE_VISIBLE, BufferUsage.DEFAULT | BufferUsage.MAPPING
-    buffer = device.allocator.import_host_allocation(array.reshape(-1).view(np.uint8), kind, usage)
-    return HalBufferView(buffer, array.shape, map_dtype_to_element_type(np.dtype(dtype)))
-
-
-def aligned(array: np.ndarray) -> np.ndarray:
-    """A copy in memory that IREE takes as it is."""
-    memory = np.empty(array.nbytes + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    made = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    made[...] = array
-    return made
 
 
 class _Oracle:

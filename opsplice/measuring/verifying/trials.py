@@ -43,6 +43,11 @@ class Inputs:
         """The same with zeros in their place."""
         return self._with_floats(_flushed)
 
+    def rolled(self) -> Inputs:
+        """The same with each element in the next one's place."""
+        values = (np.roll(v.reshape(-1), 1).reshape(v.shape) if isinstance(v, np.ndarray) else v for v in self.values)
+        return dataclasses.replace(self, values=tuple(values))
+
     def moved(self, seed: int) -> Inputs:
         """The same with each float off by the spacing of its type."""
         return self._with_floats(lambda array: tolerance.moved(array, seed))

@@ -11,15 +11,16 @@ import numpy as np
 
 from opsplice import __version__
 from opsplice.measuring.cutting.records import Place, Trial, Verdict
+from opsplice.runtime.device_choice import name_of
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same trials come to be judged in another way.
-_WRITER = "verdict 2"
+_WRITER = "verdict 3"
 
 
-def find(place: Place, options: Any, recorded: dict[int, np.ndarray]) -> Verdict | None:
+def find(place: Place, options: Any, recorded: dict[int, np.ndarray], device: str | None) -> Verdict | None:
     """What was found of a match, None where something differs from what was known then."""
-    key = _key(place, options, recorded)
+    key = _key(place, options, recorded, device)
     entry = None if key is None else Store().find(key, ".json")
     if entry is None:
         return None
@@ -28,16 +29,16 @@ def find(place: Place, options: Any, recorded: dict[int, np.ndarray]) -> Verdict
     return Verdict(place.replacement, found["outcome"], trials, found["reason"])
 
 
-def keep(place: Place, options: Any, recorded: dict[int, np.ndarray], verdict: Verdict) -> None:
+def keep(place: Place, options: Any, recorded: dict[int, np.ndarray], device: str | None, verdict: Verdict) -> None:
     """Keep what was found; failures are looked at again each time."""
-    key = _key(place, options, recorded)
+    key = _key(place, options, recorded, device)
     if key is None or verdict.outcome != "ok":
         return
     told = {"outcome": verdict.outcome, "trials": [dataclasses.asdict(t) for t in verdict.trials], "reason": ""}
     Store().put(key, ".json", json.dumps(told).encode())
 
 
-def _key(place: Place, options: Any, recorded: dict[int, np.ndarray]) -> str | None:
+def _key(place: Place, options: Any, recorded: dict[int, np.ndarray], device: str | None) -> str | None:
     """None where it is not known which bytes run."""
     digests = [artifact.digest for artifact in place.replacement.artifacts]
     if place.cut is None or not digests or not all(digests):
@@ -46,7 +47,7 @@ def _key(place: Place, options: Any, recorded: dict[int, np.ndarray]) -> str | N
     for number in place.probes:
         values.update(np.ascontiguousarray(recorded.get(number, np.zeros(0))).tobytes())
     asked = f"{options.kinds} {options.limit} {place.cut.width} {place.cut.tried} {sorted(place.cut.weights)}"
-    machine = platform_key()
+    machine = platform_key() if device is None else name_of(device)
     return key_of(_WRITER, __version__, place.cut.digest, *digests, asked, values.hexdigest(), machine)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from opsplice.compiling.job import Job, Outcome
+from opsplice.compiling.job import Job
 from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
@@ -112,7 +112,7 @@ def _verdicts(
         if reason := _not_alone(place, prepared):
             known[digest] = Verdict(place.replacement, "not tried", reason=reason)
             continue
-        found = verdict_cache.find(place, options, recorded) if options.cache else None
+        found = verdict_cache.find(place, options, recorded, prepared.kernels.device) if options.cache else None
         if found is not None:
             known[digest] = dataclasses.replace(found, cached=True)
         else:
@@ -132,7 +132,7 @@ def _verdicts(
             f"{failed[0].kind}: {failed[0].reason}" if failed else "",
         )
         known[place.cut.digest] = verdict
-        verdict_cache.keep(place, options, recorded, verdict)
+        verdict_cache.keep(place, options, recorded, prepared.kernels.device, verdict)
     shared = [dataclasses.replace(known[d], replacement=p.replacement, same=tuple(same[d])) for d, p in first.items()]
     order = {id(place.replacement): number for number, place in enumerate(prepared.places)}
     return tuple(sorted([*told, *shared], key=lambda verdict: order[id(verdict.replacement)]))
@@ -160,10 +160,10 @@ def _trials(
     """The trials of each place, or why it has none; a crash fails the one that it happens in."""
     if not places or prepared.alone is None:
         return []
-    plain, kernels, backwards = prepared.alone
+    plain, kernels, disturbed = prepared.alone
     cuts = tuple(place.cut for place in places if place.cut is not None)
     inputs = tuple(_recorded(place, recorded) for place in places)
-    suite = trial_runs.Suite(prepared.text, plain, kernels, backwards, cuts, inputs, options.kinds, options.limit)
+    suite = trial_runs.Suite(prepared.text, plain, kernels, disturbed, cuts, inputs, options.kinds, options.limit)
     found: list[list[Trial]] = [[] for _ in places]
     refused: dict[int, str] = {}
     number = 0
@@ -326,8 +326,3 @@ def of_text(job: Job, text: str) -> Job:
     """A job for functions that were cut out of the program of another one."""
     flags = tuple(flag for flag in job.flags if not flag.startswith("--iree-input-type"))
     return dataclasses.replace(job, source=ModuleSource(content=text), flags=flags)
-
-
-def as_runnable(job: Job, outcome: Outcome) -> Runnable:
-    """A compiled program with its job's weights."""
-    return Runnable.of(outcome, job.source.parameters, job.specs)
