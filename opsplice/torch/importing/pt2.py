@@ -53,6 +53,10 @@ _CONSTRUCTORS = {
 }
 
 
+# An op that PyTorch does not know, where it reads a call of it. Its own are `aten` and others that are always there.
+_FOREIGN = re.compile(r"Node\(target='torch\.ops\.((?!aten\.|prims\.)\w+\.\w+)")
+
+
 class _RefusedError(Exception):
     """What a file has that is not read."""
 
@@ -80,6 +84,12 @@ def import_model(request: Request) -> dict[str, Any]:
         AttributeError,
         SerializeError,
     ) as error:
+        foreign = _FOREIGN.search(str(error)) if isinstance(error, SerializeError) else None
+        if foreign is not None:
+            raise OpspliceError(
+                f"{request.name} has the op {foreign[1]}, which another package than PyTorch brings",
+                hint="no package is imported for a file: export the model in Python, with opsplice.torch.export",
+            ) from None
         raise OpspliceError(
             f"this PyTorch cannot read {request.name}",
             details=f"{type(error).__name__}: {error}"[:1000],

@@ -187,6 +187,16 @@ def test_the_attacks_are_real(file: Path, tmp_path: Path) -> None:
         touched.unlink()
 
 
+def test_an_op_of_another_package_is_named(file: Path, tmp_path: Path) -> None:
+    def renamed(content: Any) -> None:
+        content["graph_module"]["graph"]["nodes"][0]["target"] = "torch.ops.acme_layers.linear.default"
+
+    path = rewritten(file, tmp_path / "foreign.pt2", edited(renamed))
+    with pytest.raises(opsplice.OpspliceError, match=r"has the op acme_layers\.linear, which another") as caught:
+        import_model(Request(path, "foreign.pt2", tmp_path, {}))
+    assert "opsplice.torch.export" in (caught.value.hint or "")
+
+
 def test_other_files_are_refused_in_words(tmp_path: Path) -> None:
     for name, content in (("text.pt2", b"hello"), ("pickle.pt2", pickle.dumps([1]))):
         (tmp_path / name).write_bytes(content)
