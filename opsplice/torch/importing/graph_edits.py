@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._dispatch.python import enable_python_dispatcher
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
@@ -109,9 +110,11 @@ def _lengthen(node: fx.Node, by: int) -> None:
     with node.graph.inserting_before(node):
         longer = _call(node, aten.constant_pad_nd.default, tensor, amounts, _last(given.dtype, descending))
         sort = _call(node, aten.sort.default, longer, dim, descending)
+        is_open = not isinstance(given.shape[dim], int)
+        size = _call(node, aten.sym_size.int, tensor, dim) if is_open else given.shape[dim]
         for part, number in parts:
             whole = _call(node, operator.getitem, sort, number)
-            cut = _call(node, aten.slice.Tensor, whole, dim, 0, given.shape[dim])
+            cut = _call(node, aten.slice.Tensor, whole, dim, 0, size)
             part.replace_all_uses_with(cut)
             node.graph.erase_node(part)
             cut.name = part.name  # by which signatures of programs know it
@@ -129,7 +132,9 @@ def _call(like: fx.Node, target: Any, *args: Any) -> fx.Node:
     """A node at the place of another one that comes from the same line."""
     node = like.graph.call_function(target, args)
     values = [arg.meta["val"] if isinstance(arg, fx.Node) else arg for arg in args]
-    node.meta = {"val": target(*values), "stack_trace": like.meta.get("stack_trace")}
+    with enable_python_dispatcher():  # sizes that are open stay so
+        value = target(*values)
+    node.meta = {"val": value, "stack_trace": like.meta.get("stack_trace")}
     return node
 
 

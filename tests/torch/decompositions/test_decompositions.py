@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
@@ -184,6 +185,20 @@ def test_several_sorts_in_a_graph_have_their_own_indices():
     x = torch.tensor([[1.0, 3.0, -torch.inf, 1.0, torch.inf], [0.0, 2.0, 2.0, 0.0, -1.0]])
     whole = torch.tensor([3, 1, 1, 2, 1, 3, 2**63 - 1, -(2**63)])
     torch.testing.assert_close(torch.compile(order, backend="opsplice")(x, whole), order(x, whole), rtol=0, atol=0)
+
+
+def test_sorts_of_open_sizes_have_their_own_indices():
+    """As in a mixture of experts, which sorts the experts of each token in each layer."""
+
+    class Orders(torch.nn.Module):
+        def forward(self, x):
+            return *x.topk(2), *(x * 2).topk(1, largest=False)
+
+    x = torch.tensor([[1.0, 3.0, 0.0], [0.5, 2.0, 2.5]])
+    program = opsplice.torch.export(Orders(), (x,), dynamic={"x": {0: "n"}})
+    for each in (x, torch.arange(21.0).flip(0).reshape(7, 3) % 8):
+        for got, wanted in zip(program.run("main", each.numpy()), Orders()(each), strict=True):
+            np.testing.assert_array_equal(np.asarray(got), wanted)
 
 
 def test_computed_chances_of_bernoulli_keep_their_distribution():
