@@ -69,6 +69,8 @@ _PRODUCTS = {
 }
 
 
+# What a band has besides what is taken off the difference, which is zero where it does not say.
+_LIMITS = 4
 # A pattern that uses one twice, which uses one twice, and so on, would be larger than any program.
 MAX_USES = 1000
 
@@ -309,7 +311,9 @@ class _Builder:
 
     def _band(self, expr: tree.Call, labels: tuple[Label, ...], scope: Scope) -> Node:
         places = (self._node(("index", label), partial(LoopIndex, label)) for label in labels)
-        return self._apply(BAND, (*(self._lower(arg, (), scope) for arg in expr.args), *places), (), "")
+        numbers = [self._lower(arg, (), scope) for arg in expr.args]
+        start = [self._node(("start",), lambda: Number(tree.Literal(expr.span, 0)))] if len(numbers) == _LIMITS else []
+        return self._apply(BAND, (*numbers, *start, *places), (), "")
 
     def _is_cast(self, element: str) -> bool:
         """Whether a float may be of another type than the one that is written, as casts are looked through."""

@@ -94,7 +94,7 @@ class Inputs:
                 yield Binding(constant=known.value, element=known.type)
             at = self.reader.passed(node, found)
         for access in self.reader.chain(term):
-            if not access.indices:
+            if all(index == UNIT for index in access.indices):
                 yield Binding(value=access.value, element=self.views.element_type(access.value))
 
     def _wanted_elements(self, kind: tree.ScalarType) -> tuple[str, ...] | None:

@@ -69,7 +69,10 @@ def scalar_value(placer: Placer, scalar: Scalar, sizes: Mapping[str, int | ir.Va
         return emit.constant(scalar.number, kind)
     if scalar.dim is not None:
         return cast_dim(emit.size(sizes[scalar.dim]), kind)
-    return placer.current(scalar.value)
+    value = placer.current(scalar.value)
+    if isinstance(value.type, ir.RankedTensorType) and value.type.rank:
+        return emit.reshape(value, ir.RankedTensorType.get([], value.type.element_type), [])
+    return value
 
 
 class Shim:

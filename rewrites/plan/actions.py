@@ -61,7 +61,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Scalar:
-    """A scalar argument of type `element`: a payload value (a scalar or a tensor of rank 0), a number, or a dim."""
+    """A scalar argument of type `element`: a payload value (a scalar or a tensor of one), a number, or a dim."""
 
     name: str
     element: str

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-# The word for what depends on how far apart two indices are: `band(low, high, inside, outside) : tensor<m x n x f32>`.
+# The word for what depends on how far apart two indices are: `band(low, high, inside, outside) : tensor<m x n x f32>`,
+# or with a fifth number, which is taken off the distance.
 BAND = "band"
 
 # ---- element types ---------------------------------------------------------------------------------------------------

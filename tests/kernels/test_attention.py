@@ -180,12 +180,15 @@ def test_halves(kernel, guarded, m, n, d, e, kind, type_of, unit):
 # ---- bands -----------------------------------------------------------------------------------------------------------
 
 
-def banded(function, q, k, v, out, low, high, bias=None, keep=None, fill=-np.inf, zeros=0, added=0, sink=None) -> None:
+def banded(
+    function, q, k, v, out, low, high, bias=None, keep=None, fill=-np.inf, zeros=0, added=0, sink=None, start=0
+) -> None:
     sizes = [1, *q.shape, len(k), v.shape[1]]
     views = [stride for value in (q, k, v, bias, keep) for stride in strides(value)]
     views += [sink_stride(sink), *strides(out)]
     for group in range(-(-len(q) // 84)):
-        function(q, k, v, bias, keep, sink, 0.3, 0.0, fill, zeros, low, high, added, out, *sizes, *views, 0, group)
+        band = (low, high, start, added)
+        function(q, k, v, bias, keep, sink, 0.3, 0.0, fill, zeros, *band, out, *sizes, *views, 0, group)
 
 
 LEAST, MOST = -(1 << 31), (1 << 31) - 1
@@ -203,7 +206,7 @@ def in_band(m: int, n: int, low: int, high: int) -> np.ndarray:
 @pytest.mark.parametrize(("m", "n", "low", "high"), BANDS)
 def test_bands(kernel, guarded, m, n, low, high):
     """By a choice or added, with further keys left out and a bias: rows without any key are NaN, zero, or a mean."""
-    function = kernel("attention/attention.c", "opsplice_banded_attention_f32")
+    function = kernel("attention/attention.c", "opsplice_banded_attention_f32_i64")
     q, k, v = (guarded(values(size, D, seed=seed)) for seed, size in enumerate((m, n, n)))
     out, bias = guarded(np.zeros((m, D), np.float32)), guarded(values(m, n, seed=4))
     keep = guarded(np.random.default_rng(5).random((m, n)) < 0.8)
@@ -219,8 +222,9 @@ def test_bands(kernel, guarded, m, n, low, high):
                 return np.where(left_in, scores, outside)
 
             out[...] = 7
-            banded(function, q, k, v, out, low, high, bias if with_bias else None, keep if with_keep else None,
-                   fill, zeros, added)  # fmt: skip
+            start = 0 if LEAST in (low, high) or MOST in (low, high) else 13 * with_bias
+            banded(function, q, k, v, out, low - start, high - start, bias if with_bias else None,
+                   keep if with_keep else None, fill, zeros, added, start=start)  # fmt: skip
             with np.errstate(invalid="ignore"):
                 expected = wanted(q, k, v, change)
             expected = np.nan_to_num(expected, nan=0.0) if zeros else expected
@@ -229,7 +233,7 @@ def test_bands(kernel, guarded, m, n, low, high):
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])
 def test_what_a_band_leaves_out_is_not_computed_and_changes_no_number(kernel, wrong):
-    function, out = kernel("attention/attention.c", "opsplice_banded_attention_f32"), np.empty((M, D), np.float32)
+    function, out = kernel("attention/attention.c", "opsplice_banded_attention_f32_i64"), np.empty((M, D), np.float32)
     given = [values(size, D, seed=seed) for seed, size in enumerate((M, N, N))]
     given[wrong][-2, 3] = np.inf if wrong == 2 else np.nan
     for fill in (-np.inf, LOWEST):
@@ -242,7 +246,7 @@ def test_what_a_band_leaves_out_is_not_computed_and_changes_no_number(kernel, wr
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
 def test_bands_of_halves(kernel, guarded, kind):
     type_of, unit = {"f16": (np.float16, 2.0**-10), "bf16": (ml_dtypes.bfloat16, 2.0**-7)}[kind]
-    function = kernel("attention/attention.c", f"opsplice_banded_attention_{kind}")
+    function = kernel("attention/attention.c", f"opsplice_banded_attention_{kind}_i64")
     q, k, v = (guarded(values(size, D, seed=seed).astype(type_of)) for seed, size in enumerate((M, N, N)))
     out = guarded(np.zeros((M, D), type_of))
     sink = guarded(values(M, seed=4).astype(type_of))

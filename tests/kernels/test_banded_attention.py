@@ -31,7 +31,7 @@ def test_bands_of_pytorch():
     attention, lowest = torch.nn.functional.scaled_dot_product_attention, float(np.finfo(np.float32).min)
 
     class Masked(torch.nn.Module):
-        """The last two read a mask: one that is computed from an input, and one of no single difference."""
+        """One starts where an input says, and one has no single difference, so its mask is read."""
 
         def forward(self, q, k, v, padding, start):
             row, column = torch.arange(M)[:, None], torch.arange(N)[None, :]
@@ -43,6 +43,7 @@ def test_bands_of_pytorch():
             made.append(attention(q, k, v, attn_mask=later & padding[:, None, None, :]))
             made.append(torch.softmax(scores.masked_fill(torch.ones(M, N).triu(2).bool(), -torch.inf), -1) @ v)
             made.append(attention(q, k, v, attn_mask=column <= row + start))
+            made.append(attention(q[:, :, -1:], k, v, attn_mask=column <= start[None, None]))  # a step of decoding
             made.append(attention(q, k, v, attn_mask=column // 3 <= row // 3))
             column_of_sinks = start.to(q.dtype) * torch.arange(3.0)[:, None, None].expand(2, -1, M, 1)
             joined = torch.cat([torch.where(near, scores, lowest), column_of_sinks], -1)  # as gpt-oss has it
@@ -58,26 +59,32 @@ def test_bands_of_pytorch():
     program = opsplice_torch.export(Masked().eval(), example, specs=["opsplice_kernels:attention"])
     apart = N - M
     wanted = [(LOWEST, 0, 0), (LOWEST, apart, 1), (-2, 0, 1), (LOWEST, apart, 1), (LOWEST, 1, 0)]
-    wanted += ["any_attention", "any_attention", (-2, 0, 0), "any_attention"]
+    wanted += [(LOWEST, 0, 1), (LOWEST, 0, 1), "any_attention", (-2, 0, 0), "any_attention"]
     assert bands_in(program) == wanted, str(program.report)
-    for found, exact in zip(program.run("main", *inputs), Masked()(*example), strict=True):
-        np.testing.assert_allclose(np.asarray(found), exact.numpy(), rtol=1e-5, atol=1e-6)
+    for start in (2, 0, N):
+        inputs[4] = np.array(start)
+        exact = Masked()(*map(torch.tensor, inputs))
+        for found, wanted in zip(program.run("main", *inputs), exact, strict=True):
+            np.testing.assert_allclose(np.asarray(found), wanted.numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_bands_of_jax():
     jax = pytest.importorskip("jax", reason="JAX is not installed (make frontends)")
     attention = jax.nn.dot_product_attention
 
-    def masked(q, k, v, lengths):
+    def masked(q, k, v, lengths, start):
+        row, column = jax.numpy.arange(N)[:, None], jax.numpy.arange(N)[None, :]
         return (
+            attention(q, k, v, mask=(column <= row + start)[None, None]),
             attention(q, k, v, is_causal=True),
             attention(q, k, v, local_window_size=(2, 1)),
             attention(q, k, v, is_causal=True, key_value_seq_lengths=lengths),
         )
 
     random = np.random.default_rng(1)
-    inputs = [*(given(random, 2, N, 3, D) for _ in range(3)), np.array([4, 9], np.int32)]
+    inputs = [*(given(random, 2, N, 3, D) for _ in range(3)), np.array([4, 9], np.int32), np.int32(3)]
     program = opsplice.compile(jax.export.export(jax.jit(masked))(*inputs), ["opsplice_kernels:attention"])
-    assert bands_in(program) == [(LOWEST, 0, 0), (-2, 1, 0), (LOWEST, 0, 0)], str(program.report)
+    wanted = [(LOWEST, 0, 0), (LOWEST, 0, 0), (-2, 1, 0), (LOWEST, 0, 0)]
+    assert bands_in(program) == wanted, str(program.report)
     for found, exact in zip(program.run("main", *inputs), masked(*inputs), strict=True):
         np.testing.assert_allclose(np.asarray(found), np.asarray(exact), rtol=1e-5, atol=1e-6)

@@ -4,7 +4,8 @@
 // What a mask leaves out of a block of keys, rows from either end or all of them, is not computed: causal masks and
 // sliding windows cost as much as they leave in. Blocks with NaN or infinity are computed, since 0 * NaN is NaN.
 //
-// A band says which keys count for a row by how far they are from it: from `low` to `high` places behind it. Keys in the
+// A band says which keys count for a row by how far they are from it: from `low` to `high` places behind place `start` plus
+// that of the row. Keys in the
 // band are done first, so that it is known of the others that they do not count.
 //
 // Buffers that a match lacks are null; `scale` is 1 and `cap` 0 then. What `keep`, `drop` or a band leaves out has the score
@@ -34,7 +35,8 @@ typedef struct {
   const void *mask, *bias, *sink;
   const uint8_t *keep, *drop;
   float scale, cap, fill;
-  int32_t kind, zeros, is_banded, low, high, added;
+  int32_t kind, zeros, is_banded, added;
+  int64_t low, high;
   size_t mask_m, mask_n, bias_m, bias_n, keep_m, keep_n, drop_m, drop_n, sink_m;
 } scoring;
 
@@ -333,10 +335,10 @@ INLINE void rows_of(const operands *of, const scoring *with, size_t m, size_t wo
       const uint8_t *drop, const void *sink, float scale, float cap, float fill, int32_t zeros, BETWEEN, size_t mask_m, \
       size_t mask_n, size_t bias_m, size_t bias_n, size_t keep_m, size_t keep_n, size_t drop_m, size_t drop_n, \
       size_t sink_m, BEHIND
-#define BAND \
+#define BAND(number) \
   const void *q, const void *k, const void *v, const void *bias, const uint8_t *keep, const void *sink, float scale, \
-      float cap, float fill, int32_t zeros, int32_t low, int32_t high, int32_t added, BETWEEN, size_t bias_m, size_t bias_n, \
-      size_t keep_m, size_t keep_n, size_t sink_m, BEHIND
+      float cap, float fill, int32_t zeros, int32_t low, int32_t high, number start, int32_t added, BETWEEN, size_t bias_m, \
+      size_t bias_n, size_t keep_m, size_t keep_n, size_t sink_m, BEHIND
 #define ROWS_WITH(...) \
   (void)b, (void)workgroup_x; \
   operands of = {q, k, v, out, d, n, e, q_m, q_d, k_n, k_d, v_n, v_e, out_m, out_e}; \
@@ -345,11 +347,15 @@ INLINE void rows_of(const operands *of, const scoring *with, size_t m, size_t wo
   rows_of(&of, &with, m, workgroup_y);
 #define ROWS_OF(number) \
   ROWS_WITH(.kind = number, .mask = mask, .mask_m = mask_m, .mask_n = mask_n, .drop = drop, .drop_m = drop_m, .drop_n = drop_n)
-#define ROWS_IN_BAND(number) ROWS_WITH(.kind = number, .is_banded = 1, .low = low, .high = high, .added = added)
+#define ROWS_IN_BAND(number) \
+  ROWS_WITH(.kind = number, .is_banded = 1, .low = low + (int64_t)start, .high = high + (int64_t)start, .added = added)
 
 void opsplice_attention_f32(PARAMETERS) { ROWS_OF(F32) }
 void opsplice_attention_f16(PARAMETERS) { ROWS_OF(F16) }
 void opsplice_attention_bf16(PARAMETERS) { ROWS_OF(BF16) }
-void opsplice_banded_attention_f32(BAND) { ROWS_IN_BAND(F32) }
-void opsplice_banded_attention_f16(BAND) { ROWS_IN_BAND(F16) }
-void opsplice_banded_attention_bf16(BAND) { ROWS_IN_BAND(BF16) }
+void opsplice_banded_attention_f32_i32(BAND(int32_t)) { ROWS_IN_BAND(F32) }
+void opsplice_banded_attention_f32_i64(BAND(int64_t)) { ROWS_IN_BAND(F32) }
+void opsplice_banded_attention_f16_i32(BAND(int32_t)) { ROWS_IN_BAND(F16) }
+void opsplice_banded_attention_f16_i64(BAND(int64_t)) { ROWS_IN_BAND(F16) }
+void opsplice_banded_attention_bf16_i32(BAND(int32_t)) { ROWS_IN_BAND(BF16) }
+void opsplice_banded_attention_bf16_i64(BAND(int64_t)) { ROWS_IN_BAND(BF16) }

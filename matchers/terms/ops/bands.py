@@ -1,10 +1,11 @@
 """Values that depend on how far apart two indices are alone, as causal masks and sliding windows are: `band`.
 
     select(cmpi(index of column, addi(index of row, 2)) {predicate = sle}, 0.0, -inf)
-      =>   band(none, 2, 0.0, -inf, row, column): 0.0 where column - row is 2 at most, else -inf
+      =>   band(none, 2, 0.0, -inf, 0, row, column): 0.0 where column - row is 2 at most, else -inf
 
 A program computes them from indices by comparisons, truths and choices, in any spelling. Each step of that is read as
-a function of the difference, which has one number up to some difference, another one up to the next, and so on.
+a function of the difference, which has one number up to some difference, another one up to the next, and so on. A whole
+number that is known at run time only may be taken off the difference, such as how many keys a cache holds: `start`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.tensor_values import defining_op
+from opsplice.matchers.ir.tensor_values import defining_op, element_type
 from opsplice.matchers.terms.ops.index_reads import TAKE
 from opsplice.matchers.terms.scalar_folding import fold
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, Index, Loop, LoopIndex, Sum, Term
 from opsplice.spec_lang.syntax import vocabulary
 
-# The op of such a term: from which difference on, up to which, the number there, that elsewhere, row and column.
+# The op of such a term: from which difference on, up to which, the number there, that elsewhere, what is taken off the
+# difference, row and column.
 BAND = vocabulary.BAND
 # Where there is no such difference.
 _LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1
@@ -45,9 +47,9 @@ _TRUTHS: Mapping[str, Callable[[int, int], int]] = {
 
 @dataclass(frozen=True)
 class _Line:
-    """A sum of indices, each times a number, and a number."""
+    """A sum of indices and of whole numbers that are known at run time only, each times a number, and a number."""
 
-    factors: Mapping[Index, int]
+    factors: Mapping[Index | Access, int]
     start: int = 0
 
     def plus(self, other: _Line, times: int) -> _Line:
@@ -62,7 +64,7 @@ class _Line:
         least = self.start
         for index, factor in self.factors.items():
             size = index.size if isinstance(index, Loop) else None
-            if factor < 0 and size is None:
+            if isinstance(index, Access) or (factor < 0 and size is None):
                 return None
             least += min(factor, 0) * ((size or 1) - 1)
         return least
@@ -77,14 +79,28 @@ class _Line:
 
 
 @dataclass(frozen=True)
-class _Steps:
-    """A function of column - row: `values[i]` up to the difference `ends[i]`, the last value beyond all of them.
+class _Axes:
+    """A difference: column - row - sign * start, which is only taken off if there is one.
 
     An index that is always zero is `UNIT`.
     """
 
     row: Index
     column: Index
+    start: Access | None
+    sign: int
+
+    @property
+    def turned(self) -> _Axes:
+        """The negative difference."""
+        return _Axes(self.column, self.row, self.start, -self.sign)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """A function of a difference: `values[i]` up to the difference `ends[i]`, the last value beyond all of them."""
+
+    axes: _Axes
     ends: tuple[int, ...]
     values: tuple[Constant, ...]
 
@@ -98,13 +114,13 @@ class _Steps:
             return self.values[0]
         kept = [place for place, end in enumerate(self.ends) if self.values[place] != self.values[place + 1]]
         values = (*(self.values[place] for place in kept), self.values[-1])
-        return _Steps(self.row, self.column, tuple(self.ends[place] for place in kept), values)
+        return _Steps(self.axes, tuple(self.ends[place] for place in kept), values)
 
     @property
     def turned(self) -> _Steps:
-        """The same as a function of row - column."""
+        """The same as a function of the negative difference."""
         ends = tuple(-end - 1 for end in reversed(self.ends))
-        return _Steps(self.column, self.row, ends, self.values[::-1])
+        return _Steps(self.axes.turned, ends, self.values[::-1])
 
 
 _Known = _Line | _Steps | Constant
@@ -121,13 +137,15 @@ def bands(term: Term, resolve: Callable[[Term], Term]) -> tuple[Apply, ...]:
 def _spelled(steps: _Steps) -> Iterator[Apply]:
     pieces = list(zip(pairwise((_LOWEST - 1, *steps.ends, _HIGHEST)), steps.values, strict=True))
     several = {(value.type, repr(value.value)) for value in steps.values}
-    if len(several) != 2 or len(pieces) > 3:
+    axes = steps.axes
+    if len(several) != 2 or len(pieces) > 3 or (axes.start is not None and axes.sign < 0):
         return
     for number, ((before, last), inside) in enumerate(pieces):
         (outside, *others) = (value for place, value in enumerate(steps.values) if place != number)
         if all(other == outside for other in others) and inside != outside:
             limits = (Constant(before + 1, "i32"), Constant(last, "i32"))
-            yield Apply(BAND, (*limits, inside, outside, LoopIndex(steps.row), LoopIndex(steps.column)))
+            start = axes.start or Constant(0, "i64")
+            yield Apply(BAND, (*limits, inside, outside, start, LoopIndex(axes.row), LoopIndex(axes.column)))
 
 
 def _read(term: Term, resolve: Callable[[Term], Term], known: dict[int, Any], depth: int) -> _Known | None:
@@ -135,7 +153,7 @@ def _read(term: Term, resolve: Callable[[Term], Term], known: dict[int, Any], de
     if id(found) not in known:
         known[id(found)] = (found, _read_one(found, resolve, known, depth))  # kept, so that its id is its own
     made: _Known | None = known[id(found)][1]
-    return made
+    return _number_at_run_time(term) if made is None and isinstance(term, Access) else made
 
 
 def _read_one(found: Term, resolve: Callable[[Term], Term], known: dict[int, Any], depth: int) -> _Known | None:
@@ -144,7 +162,7 @@ def _read_one(found: Term, resolve: Callable[[Term], Term], known: dict[int, Any
     if isinstance(found, LoopIndex):
         return _line(found.index)
     if isinstance(found, Access):
-        return _counted(found)
+        return _counted(found) or _number_at_run_time(found)
     if type(found) is not Apply or depth > _DEEPEST:
         return None
     if found.op == TAKE:
@@ -198,6 +216,13 @@ def _counted(access: Access) -> _Line | None:
     return _Line({}, numbers[0]).plus(line, step)
 
 
+def _number_at_run_time(access: Access) -> _Line | None:
+    """A whole number that the program has by itself, not one for each index."""
+    kind = element_type(access.value)
+    is_wide = kind == "index" or (vocabulary.is_integer(kind) and (vocabulary.bits(kind) or 0) >= _LEAST_BITS)
+    return _Line({access: 1}) if is_wide and all(index == UNIT for index in access.indices) else None
+
+
 def _taken(loop: Index, element: _Known | None, index: _Known | None) -> _Known | None:
     """The element at a computed index of what counts up or down along a loop."""
     place = _as_line(index)
@@ -247,14 +272,18 @@ def _compared(term: Apply, left: _Line, right: _Line) -> _Steps | Constant | Non
     truths = {holds(sign, 0) for sign in ends}
     if len(truths) == 1:
         return Constant(int(truths.pop()), "i1")
-    columns = [index for index, factor in line.factors.items() if factor == 1]
-    rows = [index for index, factor in line.factors.items() if factor == -1]
-    if len(columns) > 1 or len(rows) > 1 or len(columns) + len(rows) != len(line.factors):
+    starts = [(index, -factor) for index, factor in line.factors.items() if isinstance(index, Access)]
+    columns = [index for index, factor in line.factors.items() if factor == 1 and not isinstance(index, Access)]
+    rows = [index for index, factor in line.factors.items() if factor == -1 and not isinstance(index, Access)]
+    if any(len(each) > 1 for each in (starts, columns, rows)) or len(starts + columns + rows) != len(line.factors):
         return None
+    start, sign = starts[0] if starts else (None, 1)
+    if sign not in (-1, 1):
+        return None
+    axes = _Axes(rows[0] if rows else UNIT, columns[0] if columns else UNIT, start, sign)
     # Below, at and above the difference at which the line is zero.
     values = tuple(Constant(int(holds(sign, 0)), "i1") for sign in (-1, 0, 1))
-    steps = _Steps(rows[0] if rows else UNIT, columns[0] if columns else UNIT, (-line.start - 1, -line.start), values)
-    return steps.joined
+    return _Steps(axes, (-line.start - 1, -line.start), values).joined
 
 
 # ---- numbers -----------------------------------------------------------------------------------------------------
@@ -267,8 +296,8 @@ def _pointwise(term: Apply, args: Sequence[_Steps | Constant]) -> _Steps | Const
         return _number(term, [arg for arg in args if isinstance(arg, Constant)])
     aligned: list[_Steps | Constant] = []
     for arg in args:
-        other = arg.turned if isinstance(arg, _Steps) and arg.row != first.row else arg
-        if isinstance(other, _Steps) and (other.row, other.column) != (first.row, first.column):
+        other = arg.turned if isinstance(arg, _Steps) and arg.axes != first.axes else arg
+        if isinstance(other, _Steps) and other.axes != first.axes:
             return None
         aligned.append(other)
     ends = sorted({end for arg in aligned if isinstance(arg, _Steps) for end in arg.ends})
@@ -278,7 +307,7 @@ def _pointwise(term: Apply, args: Sequence[_Steps | Constant]) -> _Steps | Const
         if value is None:
             return None
         values.append(value)
-    return _Steps(first.row, first.column, tuple(ends), tuple(values)).joined
+    return _Steps(first.axes, tuple(ends), tuple(values)).joined
 
 
 def _number(term: Apply, args: Sequence[Constant]) -> Constant | None:

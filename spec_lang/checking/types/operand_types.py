@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from opsplice.errors import counted
 from opsplice.spec_lang.checking.types.inferred_values import Misfit, Number, Value, show
 from opsplice.spec_lang.checking.types.signature_binding import merge_dims, possible_elements
 from opsplice.spec_lang.syntax import tree, vocabulary
@@ -153,15 +152,16 @@ def _advise_shapes(left: Expr, left_dims: tuple[Dim, ...], right: Expr, right_di
 
 
 def numbers_of_band(call: tree.Call, values: Sequence[Value]) -> list[tuple[Expr, Number, str]]:
-    """The numbers of `band(low, high, inside, outside) : tensor<m x n x f32>`, each with its element type."""
+    """The numbers of `band(low, high, inside, outside, start) : tensor<m x n x f32>`, each with its element type."""
     advice = "such as band(low, high, 1, 0) : tensor<m x n x i1>, which is 1 where low <= column - row <= high"
     if not isinstance(call.type, TensorType) or len(call.type.dims) != 2 or any(dim.pack for dim in call.type.dims):
         raise Misfit(call.span, "a band has the type of a matrix behind it", advice)
-    elements = ("i32", "i32", *[call.type.element.name] * 2)
-    if len(values) != len(elements):
-        raise Misfit(call.span, f"band takes {counted(len(elements), 'value')}, found {len(values)}", advice)
-    for arg, value, wanted in zip(call.args, values, ("i32", "i32", "", ""), strict=True):
+    elements = ("i32", "i32", *[call.type.element.name] * 2, "i64")
+    if len(elements) - len(values) not in (0, 1):
+        least = len(elements) - 1
+        raise Misfit(call.span, f"band takes {least} or {least + 1} values, found {len(values)}", advice)
+    for arg, value, wanted in zip(call.args, values, ("i32", "i32", "", "", ""), strict=False):
         if isinstance(value, TensorType) or (isinstance(value, ScalarType) and wanted not in ("", value.name)):
             raise Misfit(arg.span, f"{show(arg)} is {value}, and a band takes {wanted or 'numbers'} there", advice)
-    known = zip(call.args, values, elements, strict=True)
+    known = zip(call.args, values, elements, strict=False)
     return [(arg, value, element) for arg, value, element in known if isinstance(value, Number)]

@@ -11,7 +11,9 @@ import pytest
 M, N = 6, 9
 ROW, COLUMN = np.arange(M)[:, None], np.arange(N)[None, :]
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
-PAYLOAD = """func.func @f(%x: tensor<6x9xf32>, %given: tensor<6x9xi1>) -> tensor<6x9xf32> {
+PAYLOAD = """func.func @f(%x: tensor<6x9xf32>, %given: tensor<6x9xi1>, %start: i32, %other: tensor<1xi64>,
+    %several: tensor<6xi32>, %short: i16) -> tensor<6x9xf32> {
+  %starts = tensor.splat %start : tensor<6x9xi32>
   %e = tensor.empty() : tensor<6x9xi32>
   %r = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
       outs(%e : tensor<6x9xi32>) {
@@ -41,6 +43,9 @@ SPEC = """pattern p(x: tensor<m x n x f32>, low: i32, high: i32, fill: f32) {
   select(band(low, high, 1, 0) : tensor<m x n x i1>, x, fill)
   | select(band(low, high, 0, 1) : tensor<m x n x i1>, fill, x)
   | addf(x, band(low, high, 0.0, fill) : tensor<m x n x f32>)
+}"""
+STARTING = """pattern p<I in {i32, i64}>(x: tensor<m x n x f32>, low: i32, high: i32, fill: f32, start: I) {
+  select(band(low, high, 1, 0, start) : tensor<m x n x i1>, x, fill)
 }"""
 KIND = "tensor<6x9xi32>"
 
@@ -149,33 +154,102 @@ def test_the_indices_of_rows_and_columns_are_told_apart(find):
         assert (found["low"], found["high"]) == limits
 
 
+def moved(name: str, source: str, by: str = "%starts", op: str = "addi") -> str:
+    return f"%{name} = arith.{op} {source}, {by} : {KIND}\n"
+
+
+WIDER = """%one = tensor.collapse_shape %other [] : tensor<1xi64> into tensor<i64>
+  %o = tensor.extract %one[] : tensor<i64>
+  %p = arith.trunci %o : i64 to i32
+  %others = tensor.splat %p : tensor<6x9xi32>
+"""
+WINDOW = compared("sle", "%c", "%q", "a") + compared("sgt", "%c", "%w", "b") + both("andi", "%a", "%b")
+# With a number that is known at run time only: what is taken off the difference, and the limits of that.
+STARTS = {
+    "later": (moved("q", "%r") + compared("sle", "%c", "%q"), "%arg2", (LOWEST, 0)),
+    "earlier columns": (moved("q", "%c", op="subi") + compared("slt", "%q", "%r"), "%arg2", (LOWEST, -1)),
+    "of a tensor": (WIDER + moved("q", "%r", "%others") + compared("sge", "%q", "%c"), "%arg3", (LOWEST, 0)),
+    "a window": (moved("q", "%r") + shifted("w", "%q", -3) + WINDOW, "%arg2", (-2, 0)),
+    "none": (compared("sle", "%c", "%r"), None, (LOWEST, 0)),
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_band_that_starts_where_the_program_says_at_run_time(find, name):
+    body, start, limits = STARTS[name]
+    outcome = find(payload(body), STARTING)
+    found = [match.inputs for match in outcome.found.matches]
+    found = [inputs for inputs in found if inputs["x"].value.get_name() == "%arg0"]
+    assert [tuple(each[name].constant for name in ("low", "high")) for each in found] == [limits]
+    bound = found[0]["start"]
+    names = {"%arg3": ("%arg3", "%collapsed", "%extracted")}.get(start, (start,))
+    assert bound.constant == 0 if start is None else bound.value.get_name() in names
+    assert find(payload(body), SPEC).count == (start is None), "a band that says nothing of a start has none"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        moved("q", "%r", op="subi") + compared("sle", "%c", "%q"),  # before the start
+        moved("q", "%r") + moved("s", "%q") + compared("sle", "%c", "%s"),  # twice the start
+        WIDER + moved("q", "%r") + moved("s", "%q", "%others") + compared("sle", "%c", "%s"),  # two of them
+        moved("q", "%r") + shifted("w", "%r", -3) + WINDOW,  # one limit alone
+        moved("q", "%r") + compared("ule", "%c", "%q"),  # maybe below zero
+        compared("sle", "%c", "%starts"),  # by columns alone
+        "%b = linalg.broadcast ins(%several : tensor<6xi32>) outs(%e : tensor<6x9xi32>) dimensions = [1]\n"
+        + moved("q", "%r", "%b")
+        + compared("sle", "%c", "%q"),  # one for each row
+        "%l = arith.extsi %short : i16 to i32\n%b = tensor.splat %l : tensor<6x9xi32>\n"
+        + "%ls = arith.muli %b, %r : tensor<6x9xi32>\n"
+        + compared("sle", "%c", "%ls"),  # times a row
+    ],
+)
+def test_what_has_no_single_start(find, body):
+    assert find(payload(body), STARTING).count == 0
+
+
 def _compare(name: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     return {"sle": np.less_equal, "slt": np.less, "sge": np.greater_equal, "sgt": np.greater, "eq": np.equal}[name]
 
 
 def test_what_is_found_is_what_the_program_computes(find):
     """Random comparisons of shifted indices, joined at random: each band that is found is the mask, key by key."""
-    random, held = np.random.default_rng(0), 0
+    random, held, started = np.random.default_rng(0), 0, 0
     for _ in range(80):
-        lines, masks = "", []
+        lines, masks, often = "", [], random.random() < 0.5
         for number in range(random.integers(1, 4)):
             by, predicate = int(random.integers(-7, 8)), str(random.choice(["sle", "slt", "sge", "sgt", "eq"]))
-            turned = bool(random.integers(2))
-            sides = ("%r", f"%q{number}") if turned else (f"%q{number}", "%r")
-            lines += shifted(f"q{number}", "%c", by) + compared(predicate, *sides, f"m{number}")
-            values = (ROW, COLUMN + by) if turned else (COLUMN + by, ROW)
-            masks.append((f"%m{number}", _compare(predicate)(*values)))
+            turned, is_later = bool(random.integers(2)), bool(often and random.random() < 0.8)
+            row = f"%z{number}" if is_later else "%r"
+            lines += moved(f"z{number}", "%r") if is_later else ""
+            lines += shifted(f"q{number}", "%c", by)
+            lines += compared(predicate, *((row, f"%q{number}") if turned else (f"%q{number}", row)), f"m{number}")
+
+            def mask(start, by=by, predicate=predicate, turned=turned, is_later=is_later):
+                sides = (ROW + start * is_later, COLUMN + by)
+                return _compare(predicate)(*(sides if turned else sides[::-1]))
+
+            masks.append((f"%m{number}", mask))
         for joined in itertools.count():
             if len(masks) == 1:
                 break
             (left, first), (right, second), *masks = masks
             op = str(random.choice(["andi", "ori", "xori"]))
             lines += both(op, left, right, f"j{joined}")
-            made = {"andi": np.logical_and, "ori": np.logical_or, "xori": np.logical_xor}[op](first, second)
+
+            def made(start, op=op, first=first, second=second):
+                join = {"andi": np.logical_and, "ori": np.logical_or, "xori": np.logical_xor}[op]
+                return join(first(start), second(start))
+
             masks.append((f"%j{joined}", made))
         ((name, mask),) = masks
-        for match in find(payload(lines, SELECTED.replace("%keep", name)), SPEC).found.matches:
-            limits = [match.inputs[each].constant for each in ("low", "high")]
-            np.testing.assert_array_equal(mask, mask_of(*limits), err_msg=lines)
-            held += 1
+        for match in find(payload(lines, SELECTED.replace("%keep", name)), STARTING).found.matches:
+            low, high = [match.inputs[each].constant for each in ("low", "high")]
+            is_later = match.inputs["start"].constant is None
+            for start in (-4, 0, 3):
+                taken_off = start * is_later
+                limits = (low if low == LOWEST else low + taken_off, high if high == HIGHEST else high + taken_off)
+                np.testing.assert_array_equal(mask(start), mask_of(*limits), err_msg=lines)
+            held, started = held + 1, started + is_later
     assert held > 30
+    assert started > 10

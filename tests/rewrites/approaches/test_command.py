@@ -94,6 +94,17 @@ func.func @held(%a: tensor<2x3x4xf32>, %t: tensor<f32>) -> tensor<2x3x4xf32> {
   %0 = arith.mulf %a, %f : tensor<2x3x4xf32>
   return %0 : tensor<2x3x4xf32>
 }
+func.func @one(%a: tensor<2x3x4xf32>, %t: tensor<1xf32>) -> tensor<2x3x4xf32> {
+  %e = tensor.empty() : tensor<2x3x4xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>, affine_map<(a, b, c) -> (0)>,
+      affine_map<(a, b, c) -> (a, b, c)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%a, %t : tensor<2x3x4xf32>, tensor<1xf32>) outs(%e : tensor<2x3x4xf32>) {
+  ^bb0(%x: f32, %s: f32, %o: f32):
+    %1 = arith.mulf %x, %s : f32
+    linalg.yield %1 : f32
+  } -> tensor<2x3x4xf32>
+  return %0 : tensor<2x3x4xf32>
+}
 func.func @two(%a: tensor<6xf32>) -> tensor<6xf32> {
   %z = arith.constant dense<0.0> : tensor<6xf32>
   %0 = arith.minimumf %a, %z : tensor<6xf32>
@@ -124,6 +135,7 @@ INPUTS = {
     "scalar": [BLOCK, 1.5],
     "number": [BLOCK],
     "held": [BLOCK, np.array(1.5, np.float32)],
+    "one": [BLOCK, np.array([1.5], np.float32)],
     "two": [np.arange(-3, 3, dtype=np.float32)],
 }
 
@@ -141,7 +153,7 @@ def made(pairs):
 
 def test_the_report_says_so(made):
     assert {r.action for r in made.spliced.report.replacements} == {"command"}
-    assert made.replaced == 8
+    assert made.replaced == 9
     assert all(kept.lost for kept in made.spliced.report.kept)
 
 
