@@ -22,7 +22,16 @@ from tests.plain import Plain
 SPEC = Path(__file__).parents[2] / "kernels" / "opsplice_kernels" / "gpu.splice"
 PROGRAMS = Path(__file__).parents[1] / "matchers" / "library"
 # How many kernels are in the programs of each file.
-FILES = {"softmax": 4, "norms": 7, "linear": 15, "attention_masks": 8, "attention_grouped": 3}
+FILES = {
+    "softmax": 4,
+    "norms": 7,
+    "linear": 15,
+    "attention_masks": 8,
+    "attention_grouped": 3,
+    "rope": 2,
+    "embedding_jax": 1,
+    "embedding_torch": 1,
+}
 # Of more elements than a workgroup has threads, and of no whole tiles.
 RAGGED = """
 func.func @softmax(%x: tensor<5x200xf32>) -> tensor<5x200xf32> {
@@ -75,6 +84,44 @@ func.func @masked(%q: tensor<2x3x8xf32>, %k: tensor<2x8x70xf32>, %v: tensor<2x70
 }
 """
 
+# Keys up to 2 places ahead of a query and 30 behind it; what is further away has the score FILL, or that is added.
+BANDED = """
+func.func @NAME(%q: tensor<2x40x8xf32>, %k: tensor<2x8x70xf32>, %v: tensor<2x70x5xf32>) -> tensor<2x40x5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x40x70xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x40x70xf32>) -> tensor<2x40x70xf32>
+  %0 = linalg.batch_matmul ins(%q, %k : tensor<2x40x8xf32>, tensor<2x8x70xf32>) outs(%f : tensor<2x40x70xf32>)
+      -> tensor<2x40x70xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(b, i, j) -> (b, i, j)>, affine_map<(b, i, j) -> (b, i, j)>],
+      iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%0 : tensor<2x40x70xf32>) outs(%e : tensor<2x40x70xf32>) {
+  ^bb0(%score: f32, %o: f32):
+    %row = linalg.index 1 : index
+    %key = linalg.index 2 : index
+    %i = arith.index_cast %row : index to i64
+    %j = arith.index_cast %key : index to i64
+    %ahead = arith.constant 2 : i64
+    %behind = arith.constant -30 : i64
+    %most = arith.addi %i, %ahead : i64
+    %least = arith.addi %i, %behind : i64
+    %below = arith.cmpi sle, %j, %most : i64
+    %above = arith.cmpi sge, %j, %least : i64
+    %near = arith.andi %below, %above : i1
+    %low = arith.constant FILL : f32
+    %none = arith.constant 0.0 : f32
+    MASKED
+    linalg.yield %r : f32
+  } -> tensor<2x40x70xf32>
+  %2 = linalg.softmax dimension(2) ins(%1 : tensor<2x40x70xf32>) outs(%e : tensor<2x40x70xf32>) -> tensor<2x40x70xf32>
+  %e2 = tensor.empty() : tensor<2x40x5xf32>
+  %f2 = linalg.fill ins(%zero : f32) outs(%e2 : tensor<2x40x5xf32>) -> tensor<2x40x5xf32>
+  %3 = linalg.batch_matmul ins(%2, %v : tensor<2x40x70xf32>, tensor<2x70x5xf32>) outs(%f2 : tensor<2x40x5xf32>)
+      -> tensor<2x40x5xf32>
+  return %3 : tensor<2x40x5xf32>
+}
+"""
+SELECTED = "%r = arith.select %near, %score, %low : f32"
+ADDED = "%s = arith.select %near, %none, %low : f32\n    %r = arith.addf %score, %s : f32"
 
 # The same for as many queries as fill more than one tile.
 TILED = RAGGED[RAGGED.index("func.func @attention") :]
@@ -156,6 +203,25 @@ def test_any_size_and_special_values(splice: Splice) -> None:
     (found,) = program.call("tiled_masked", q, k, v, keep)
     wanted[0, :, 3] = np.nan
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_causal_masks_and_windows_are_not_read(splice: Splice) -> None:
+    """For many queries, and for few, whose kernel is another; what lies outside of the window may be no number."""
+    forms = {"selected": (SELECTED, "0xFF800000"), "added": (ADDED, "-1.0e9")}
+    model = "".join(
+        BANDED.replace("NAME", name).replace("MASKED", masked).replace("FILL", fill)
+        for name, (masked, fill) in forms.items()
+    )
+    few = model.replace("40x", "3x").replace("@", "@few_")
+    program = splice(model + few, 4)
+    for function, m in (("selected", 40), ("few_selected", 3)):
+        q, k, v = (np.ones(shape, np.float32) for shape in ((2, m, 8), (2, 8, 70), (2, 70, 5)))
+        v[:, 2] = 5
+        k[0, :, 69] = np.nan
+        (found,) = program.call(function, q, k, v)
+        near = np.array([[i - 30 <= j <= i + 2 for j in range(70)] for i in range(m)])
+        wanted = np.broadcast_to((near @ v[1]) / near.sum(1, keepdims=True), found.shape)
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
 NIBBLES = """

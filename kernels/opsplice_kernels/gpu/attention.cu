@@ -2,10 +2,9 @@
 #include "attention.cuh"
 
 // One query by a workgroup, 64 keys at a time: for few queries, such as one token behind a cache.
-extern "C" __global__ void attention_row(ATTENTION) {
+__device__ void Attention::row() const {
   constexpr unsigned WIDEST = 256, EACH = WIDEST / THREADS, LANES = 8;
   __shared__ float query[WIDEST], weights[THREADS];
-  ATTENTION_BEGINS;
   unsigned row = blockIdx.y, thread = threadIdx.x;
   for (unsigned i = thread; i < d; i += THREADS) query[i] = q[row * q_m + i * q_d];
   float sums[EACH] = {}, total = 0, peak = -infinity();
@@ -48,10 +47,9 @@ extern "C" __global__ void attention_row(ATTENTION) {
 // 32 queries by a workgroup of 128 threads, 32 keys at a time. 16 threads share 4 queries: each has the scores of
 // 2 keys and up to 8 columns of the result. Blocks of keys
 // that a mask leaves out for all these queries are not computed, unless a number there is infinite or NaN.
-extern "C" __global__ void attention_tile(ATTENTION) {
+__device__ void Attention::tile() const {
   constexpr unsigned TILE = 32, WIDEST = 128, WORKERS = 128, LANES = 16, ROWS = 4, KEYS = 2, COLUMNS = WIDEST / LANES;
   __shared__ float queries[TILE][WIDEST + 1], keys[TILE][WIDEST + 1], weights[TILE][TILE + 1];
-  ATTENTION_BEGINS;
   unsigned top = blockIdx.y * TILE, lane = threadIdx.x % LANES, own = threadIdx.x / LANES * ROWS;
   bool is_strange = false;
   for (unsigned i = threadIdx.x; i < TILE * d; i += WORKERS) {
@@ -134,4 +132,24 @@ extern "C" __global__ void attention_tile(ATTENTION) {
       if (row < m && column < e) out[row * out_m + column * out_e] = none ? 0 : sums[r][c] / total[r];
     }
   }
+}
+
+extern "C" __global__ void attention_row(ATTENTION) {
+  ATTENTION_GIVEN;
+  given.row();
+}
+
+extern "C" __global__ void attention_tile(ATTENTION) {
+  ATTENTION_GIVEN;
+  given.tile();
+}
+
+extern "C" __global__ void banded_attention_row(BANDED) {
+  BANDED_GIVEN;
+  given.row();
+}
+
+extern "C" __global__ void banded_attention_tile(BANDED) {
+  BANDED_GIVEN;
+  given.tile();
 }

@@ -7,9 +7,13 @@ struct Scores {
   const unsigned char *keep, *drop;
   unsigned mask_m, mask_n, bias_m, bias_n, keep_m, keep_n, drop_m, drop_n;
   float scale, cap, fill;
+  int low, high;                      // which keys count, by how far they are behind the query
+  bool is_added;                      // whether `fill` is added to what does not count, and does not replace it
 
   __device__ bool is_filled(unsigned row, unsigned key) const {
-    return keep && !keep[row * keep_m + key * keep_n] || drop && drop[row * drop_m + key * drop_n];
+    int apart = (int)key - (int)row;
+    return apart < low || apart > high || keep && !keep[row * keep_m + key * keep_n] ||
+           drop && drop[row * drop_m + key * drop_n];
   }
 
   __device__ float added(unsigned row, unsigned key) const {
@@ -18,14 +22,17 @@ struct Scores {
 
   // Whether the score is minus infinity whatever the product is, if that is finite.
   __device__ bool is_out(unsigned row, unsigned key) const {
-    return is_filled(row, key) ? fill == -infinity() : added(row, key) == -infinity();
+    if (!is_filled(row, key)) return added(row, key) == -infinity();
+    return fill == -infinity() && (!is_added || added(row, key) < infinity());
   }
 
   __device__ float of(float product, unsigned row, unsigned key) const {
-    if (is_filled(row, key)) return fill;
+    bool is_out = is_filled(row, key);
+    if (is_out && !is_added) return fill;
     float score = product * scale;
     if (cap != 0) score = cap * tanhf(score / cap);
-    return score + added(row, key);
+    score += added(row, key);
+    return is_out ? score + fill : score;
   }
 };
 
@@ -34,7 +41,20 @@ __device__ inline bool is_zero(int zeros, float peak, float total) {
   return zeros != 0 && peak == -infinity() || zeros == 2 && total != total;
 }
 
-// What a kernel for attention is passed, in order.
+// One batch and head: where its buffers lie, and what becomes of its scores.
+struct Attention {
+  const float *q, *k, *v;
+  float *out;
+  Scores scores;
+  int zeros;
+  unsigned m, d, n, e, q_m, q_d, k_n, k_d, v_n, v_e, out_m, out_e;
+
+  // One query by a workgroup of 64 threads, or 32 by one of 128.
+  __device__ void row() const;
+  __device__ void tile() const;
+};
+
+// What a kernel for attention is passed, in order, and what it makes of that for the workgroup's batch and head.
 #define ATTENTION                                                                                                     \
   const float *q, const float *k, const float *v, const float *mask, const float *bias, const unsigned char *keep,    \
       const unsigned char *drop, const unsigned *first, float *out, float scale, float cap, float fill, int zeros,    \
@@ -42,11 +62,25 @@ __device__ inline bool is_zero(int zeros, float peak, float total) {
       unsigned k_d, unsigned v_n, unsigned v_e, unsigned has_mask, unsigned mask_m, unsigned mask_n,                  \
       unsigned has_bias, unsigned bias_m, unsigned bias_n, unsigned has_keep, unsigned keep_m, unsigned keep_n,       \
       unsigned has_drop, unsigned drop_m, unsigned drop_n, unsigned out_m, unsigned out_e
-
-// Moves these to the first elements of the workgroup's batch and head, and gathers what is for scores.
-#define ATTENTION_BEGINS                                                                                              \
+#define ATTENTION_GIVEN                                                                                               \
   const unsigned *start = first + blockIdx.x * 8;                                                                     \
-  q += start[0], k += start[1], v += start[2], out += start[7];                                                       \
-  Scores scores = {has_mask ? mask + start[3] : nullptr, has_bias ? bias + start[4] : nullptr,                        \
-                   has_keep ? keep + start[5] : nullptr, has_drop ? drop + start[6] : nullptr,                        \
-                   mask_m, mask_n, bias_m, bias_n, keep_m, keep_n, drop_m, drop_n, scale, cap, fill}
+  Attention given = {q + start[0], k + start[1], v + start[2], out + start[7],                                        \
+                     {has_mask ? mask + start[3] : nullptr, has_bias ? bias + start[4] : nullptr,                     \
+                      has_keep ? keep + start[5] : nullptr, has_drop ? drop + start[6] : nullptr,                     \
+                      mask_m, mask_n, bias_m, bias_n, keep_m, keep_n, drop_m, drop_n, scale, cap, fill,               \
+                      -2147483647, 2147483647, false},                                                                \
+                     zeros, m, d, n, e, q_m, q_d, k_n, k_d, v_n, v_e, out_m, out_e}
+
+// The same where a mask follows from where queries and keys are.
+#define BANDED                                                                                                        \
+  const float *q, const float *k, const float *v, const float *bias, const unsigned char *keep, const unsigned *first,\
+      float *out, float scale, float cap, float fill, int zeros, int low, int high, int added, unsigned b, unsigned m,\
+      unsigned d, unsigned n, unsigned e, unsigned q_m, unsigned q_d, unsigned k_n, unsigned k_d, unsigned v_n,       \
+      unsigned v_e, unsigned has_bias, unsigned bias_m, unsigned bias_n, unsigned has_keep, unsigned keep_m,          \
+      unsigned keep_n, unsigned out_m, unsigned out_e
+#define BANDED_GIVEN                                                                                                  \
+  const unsigned *start = first + blockIdx.x * 6;                                                                     \
+  Attention given = {q + start[0], k + start[1], v + start[2], out + start[5],                                        \
+                     {nullptr, has_bias ? bias + start[3] : nullptr, has_keep ? keep + start[4] : nullptr, nullptr,   \
+                      0, 0, bias_m, bias_n, keep_m, keep_n, 0, 0, scale, cap, fill, low, high, added != 0},           \
+                     zeros, m, d, n, e, q_m, q_d, k_n, k_d, v_n, v_e, out_m, out_e}

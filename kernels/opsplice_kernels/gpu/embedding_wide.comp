@@ -1,0 +1,12 @@
+#version 450
+// Rows of a table by their numbers of 64 bits: a row by a workgroup.
+#extension GL_GOOGLE_include_directive : require
+
+layout(binding = 1) readonly buffer Ids { ivec2 ids[]; };
+
+// The number of a row, which is near the ends of the table where it is far outside of it.
+int id_of(uint at) {
+  return ids[at].y == ids[at].x >> 31 ? ids[at].x : ids[at].y < 0 ? -0x7fffffff : 0x7fffffff;
+}
+
+#include "embedding.glsl"
