@@ -179,6 +179,8 @@ def _made(wanted: Shape, bound: Bound, kind: str, resolve: Resolve) -> Any:
         return Apply(wanted.op, tuple(kept), (), kind)
     if isinstance(wanted, str):
         return bound[wanted]
+    if isinstance(wanted, bool):
+        return Constant(int(wanted), "i1")
     return Constant(wanted.of(bound[wanted.name].value) if isinstance(wanted, Computed) else wanted, kind)
 
 
@@ -193,7 +195,7 @@ def _same(left: Any, right: Any, resolve: Resolve) -> bool:
 def _is(known: Constant, wanted: float) -> bool:
     """Whether a constant is a number of a form, with its sign if that is zero."""
     if isinstance(wanted, bool):
-        return bool(known.value) is wanted
+        return known.type == "i1" and bool(known.value) is wanted
     return known.value == wanted and (wanted != 0 or constants.identical(known.value, wanted))
 
 
@@ -321,7 +323,7 @@ DECIDING = {
     for name, rules in _ONE.items()
     for rule in rules
     for number, arg in enumerate(rule.source.args)
-    if isinstance(arg, bool)
+    if isinstance(arg, bool) and not isinstance(rule.target, Node)
 }
 # Ops that may leave an operand as it is.
 NEUTRAL = frozenset(_IDLE)

@@ -137,6 +137,8 @@ TABLE = (
     Row("minimumnumf(x, y)", Form.ONE, "minimumf(x, y)", Licence(nan=True)),
     Row("clampf(x, low, high)", Form.ONE, "minimumf(maximumf(x, low), high)", Licence(where="low < high")),
     Row("maximumf(x, 0.0)", Form.ONE, "x", when="x is a sum of squares"),
+    Row("cmpi(x, false) {predicate = eq}", Form.ONE, "xori(x, true)"),
+    Row("cmpi(x, true) {predicate = ne}", Form.ONE, "xori(x, true)"),
     Row("sitofp(extsi(x))", Form.ONE, "sitofp(x)"),
     Row("sitofp(extui(x))", Form.ONE, "uitofp(x)"),
     Row("uitofp(extui(x))", Form.ONE, "uitofp(x)"),

@@ -105,6 +105,8 @@ def ops_in(wanted: Any) -> set[str]:
 
 
 def kinds(row: Row) -> tuple[str, ...]:
+    if "cmpi" in ops_in(shape(row.left)) and any(word in row.left for word in ("true", "false")):
+        return ("i1",)
     whole = {"I"} <= {vocabulary.OPS[name].operands[0] for name in ops_in(shape(row.left)) if "reduce" not in name}
     return ("i8",) if whole and "cmpf" not in row.left else ("f16", "f32")
 
@@ -189,8 +191,8 @@ def test_what_a_row_asks_for_is_asked():
 @cache
 def numbers(kind: str, count: int) -> Array:
     """Numbers of a type: all of f16 and of i8 for one value, else NaN, zeros, infinities, the ends and some between."""
-    if kind == "i8":
-        return np.arange(-128, 128, dtype=np.int8)
+    if kind in ("i8", "i1"):
+        return np.arange(-128, 128, dtype=np.int8) if kind == "i8" else np.array([False, True])
     if kind == "f16" and count == 1:
         return np.arange(65536, dtype=np.uint16).view(np.float16)
     smallest, largest = LIMITS[kind]
@@ -300,7 +302,7 @@ def rounded(factor: float, kind: str) -> Array:
 
 def differ(left: Any, right: Any, licence: Licence, values: dict[str, Array], kind: str) -> Array:
     one, other = np.broadcast_arrays(*(evaluate(side, values, kind) for side in (left, right)))
-    if kind == "i8":
+    if kind in ("i8", "i1"):
         return one != other
     with np.errstate(all="ignore"):
         exact = {name: each.astype(np.float64) for name, each in values.items()}
