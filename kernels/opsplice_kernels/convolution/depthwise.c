@@ -3,15 +3,21 @@
 // where x is zero outside of the image: zeros are multiplied, too, so that a filter with infinities or NaN gives what it
 // should. f is one of the activations of vector.h. bias may be null.
 //
-// A vector is neighbouring places of a row. Filters of 3x3, 5x5 and 7x7 with stride 1 and 2 do four rows at once, which
-// share what they read. Where rows or places do not come out even the last ones are done again. Images of at most half a
-// vector, as wide as the output, are read as one row: what a tap reads beyond an edge is masked.
+// A vector is neighbouring places of a row. For filters of 3x3, 5x5 and 7x7 with stride 1 and 2, or dilated, blocks of the
+// image are copied with the zeros around them, and several rows that are as far apart as the filter's are done at once,
+// which share what they read. Where rows or places do not come out even the last ones are done again.
 //
 // Grid: (ceildiv(c, 4), n); a workgroup does 4 channels.
 #include "../tile.h"
 #include "../vector_math.h"
 
-enum { CHANNELS = 4, HIGH = 4, SIZES = 7 };
+enum { CHANNELS = 4, HIGH = 4, WIDEST = 256, BLOCK = 4096, MOST_SIZE = 7 };
+// Of images of seven rows, as last stages have them, all are done at once where there are registers for that.
+#if LANES == 16
+enum { MOST_ROWS = 7 };
+#else
+enum { MOST_ROWS = HIGH };
+#endif
 
 typedef struct {
   const float *x, *w;
@@ -25,87 +31,122 @@ INLINE void put(const plane *of, floats sums, ptrdiff_t y, ptrdiff_t z) {
   store_up_to(of->out + y * of->ow + z, activated(of->activation, sums), (size_t)(of->ow - z));
 }
 
-// Where the elements of two vectors that begin at `at` of a row are inside of it.
-typedef struct {
-  lanes low, high;
-} inside;
-
-// x[0], x[stride] ... Taps 2k and 2k + 1 with stride 2 share their loads. there: null where all is inside.
-INLINE floats every(const int stride, const int is_odd, const float *x, const inside *there) {
-  floats low = there ? load_lanes(x, there->low, 0.0f) : load(x);
-  if (stride == 1) return low;
-  floats high = there ? load_lanes(x + LANES, there->high, 0.0f) : load(x + LANES);
-  return every_other(low, high, is_odd);
-}
-
-INLINE void places(const plane *of, const int rows, const int size, const int stride, const int is_inside, ptrdiff_t y,
-                   ptrdiff_t z) {
-  const ptrdiff_t above = y * stride - of->top, first = z * stride - of->left;
-  floats sums[HIGH];
-  inside there[SIZES];
-  if (!is_inside) UNROLL for (int j = 0; j < size; j++) {
-    const ptrdiff_t at = first + (stride == 1 ? j : j & ~1);
-    there[j].low = lanes_between(-at, of->width - at);
-    there[j].high = lanes_between(-at - LANES, of->width - at - LANES);
-  }
+// A vector of places of each of some rows, which are dh apart. x: what the first tap of the first one reads. A column of
+// the filter is in registers for all rows: the barrier keeps the compiler from having all of a large one in others, and in
+// memory.
+INLINE void places(const plane *of, const int rows, const int size, const int stride, const float *x, ptrdiff_t pitch,
+                   ptrdiff_t y, ptrdiff_t z) {
+  floats sums[MOST_ROWS];
   UNROLL for (int r = 0; r < rows; r++) sums[r] = splat(of->bias);
-  UNROLL for (int i = 0; i < (rows - 1) * stride + size; i++) {
-    ptrdiff_t line = above + i;
-    const int is_row = line >= 0 && line < of->h;
-    const float *x = of->x + line * of->width + first;
-    UNROLL for (int j = 0; j < size; j++) {
-      floats value = !is_row ? splat(0.0f) : every(stride, j & 1, x + (stride == 1 ? j : j & ~1), is_inside ? 0 : &there[j]);
+  UNROLL for (int j = 0; j < size; j += stride) {
+    if (size > 3) __asm__ volatile("" ::: "memory");
+    floats weights[MOST_SIZE][2];
+    UNROLL for (int i = 0; i < size; i++) UNROLL for (int k = 0; k < stride && j + k < size; k++)
+      weights[i][k] = splat(of->w[i * size + j + k]);
+    const float *from = x + j * of->dw;
+    UNROLL for (int i = 0; i < (rows - 1) * stride + size; i++, from += of->dh * pitch) {
+      floats values[2] = {load(from)};
+      // Taps 2k and 2k + 1 with stride 2 share what they read.
+      if (stride == 2) {
+        floats even = values[0], odd = load(from + LANES);
+        values[0] = every_other(even, odd, 0), values[1] = every_other(even, odd, 1);
+      }
       UNROLL for (int r = 0; r < rows; r++) {
         const int tap = i - r * stride;
-        if (tap >= 0 && tap < size) sums[r] += value * of->w[tap * size + j];
+        if (tap < 0 || tap >= size) continue;
+        UNROLL for (int k = 0; k < stride && j + k < size; k++) sums[r] += values[k] * weights[tap][k];
       }
     }
   }
-  UNROLL for (int r = 0; r < rows; r++) put(of, sums[r], y + r, z);
+  if (of->activation != NOTHING) UNROLL for (int r = 0; r < rows; r++) sums[r] = activated(of->activation, sums[r]);
+  float *out = of->out + y * of->ow + z;
+  if (of->ow - z >= LANES) UNROLL for (int r = 0; r < rows; r++) store(out + r * of->dh * of->ow, sums[r]);
+  else UNROLL for (int r = 0; r < rows; r++) store_some(out + r * of->dh * of->ow, sums[r], (size_t)(of->ow - z));
 }
 
-INLINE void rows_of(const plane *of, const int rows, const int size, const int stride, ptrdiff_t y) {
-  for (ptrdiff_t at = 0; at < of->ow; at += LANES) {
-    ptrdiff_t z = at + LANES <= of->ow || of->ow < LANES ? at : of->ow - LANES, first = z * stride - of->left;
-    if (first >= 0 && first + stride * LANES + size <= of->width) places(of, rows, size, stride, 1, y, z);
-    else places(of, rows, size, stride, 0, y, z);
+// A function of its own for each filter and stride: with the loops around it the compiler would keep all of a large one.
+#define TILE_OF(how, size, stride) \
+  how void tile_##size##_##stride(const plane *of, ptrdiff_t rows, const float *x, ptrdiff_t pitch, ptrdiff_t y, \
+                                  ptrdiff_t z) { \
+    if (rows == HIGH) places(of, HIGH, size, stride, x, pitch, y, z); \
+    else if (rows == MOST_ROWS) places(of, MOST_ROWS, size, stride, x, pitch, y, z); \
+    else places(of, 1, size, stride, x, pitch, y, z); \
+  }
+TILE_OF(INLINE, 3, 1)
+TILE_OF(INLINE, 3, 2)
+TILE_OF(static __attribute__((noinline)), 5, 1)
+TILE_OF(static __attribute__((noinline)), 5, 2)
+TILE_OF(static __attribute__((noinline)), 7, 1)
+TILE_OF(static __attribute__((noinline)), 7, 2)
+
+// `lines` of the image from (line, column) on, zero outside of it.
+static void copy_block(const plane *of, ptrdiff_t line, ptrdiff_t column, ptrdiff_t lines, ptrdiff_t pitch, float *to) {
+  const ptrdiff_t above = line < 0 ? least((size_t)-line, (size_t)lines) : 0;
+  const ptrdiff_t end = of->h - line < lines ? of->h - line : lines;
+  for (ptrdiff_t c = 0; c < pitch; c += LANES) {
+    const ptrdiff_t from = column + c;
+    const float *x = of->x + line * of->width + from;
+    const lanes there = lanes_between(-from, of->width - from);
+    ptrdiff_t l = 0;
+    for (; l < above; l++) store(to + l * pitch + c, splat(0.0f));
+    if (from >= 0 && from + LANES <= of->width)
+      for (; l < end; l++) store(to + l * pitch + c, load(x + l * of->width));
+    else
+      for (; l < end; l++) store(to + l * pitch + c, load_lanes(x + l * of->width, there, 0.0f));
+    for (; l < lines; l++) store(to + l * pitch + c, splat(0.0f));
   }
 }
 
-INLINE void all(const plane *of, const int size, const int stride) {
-  if (of->oh < HIGH)
-    for (ptrdiff_t y = 0; y < of->oh; y++) rows_of(of, 1, size, stride, y);
-  else
-    for (ptrdiff_t y = 0; y < of->oh; y += HIGH)
-      rows_of(of, HIGH, size, stride, y + HIGH <= of->oh ? y : of->oh - HIGH);
-}
-
-// Images of at most half a vector, with stride 1: of `channels` from `of` on.
-INLINE void narrow(const plane *of, const float *bias, ptrdiff_t channels, const int size) {
-  const ptrdiff_t total = of->oh * of->ow;
-  for (ptrdiff_t start = 0; start < total; start += LANES) {
-    const ptrdiff_t p = total < LANES || start + LANES <= total ? start : total - LANES;
-    ints z, y = (int32_t)(p / of->ow) - (ints){0};
-    UNROLL for (int l = 0; l < LANES; l++) z[l] = (int32_t)(p % of->ow) + l;
-    for (ptrdiff_t row = 0; row < LANES; row += of->ow) {
-      const ints beyond = z >= (int32_t)of->ow;
-      z -= beyond & (int32_t)of->ow, y -= beyond;
-    }
-    lanes rows[SIZES], columns[SIZES];
-    UNROLL for (int i = 0; i < size; i++) {
-      const ints line = y + (int32_t)(i - of->top), at = z + (int32_t)(i - of->left);
-      rows[i] = lanes_where((line >= 0) & (line < (int32_t)of->h));
-      columns[i] = lanes_where((at >= 0) & (at < (int32_t)of->width));
-    }
-    const float *x = of->x + p - of->top * of->width - of->left, *w = of->w;
-    float *out = of->out + p;
-    for (ptrdiff_t c = 0; c < channels; c++, x += of->h * of->width, w += size * size, out += total) {
-      floats sums = splat(bias ? bias[c] : 0.0f);
-      UNROLL for (int i = 0; i < size; i++) UNROLL for (int j = 0; j < size; j++)
-        sums += load_lanes(x + i * of->width + j, rows[i] & columns[j], 0.0f) * w[i * size + j];
-      store_up_to(out, activated(of->activation, sums), (size_t)(total - p));
+// The places of a block, from row y and place z on.
+static void block(const plane *of, const float *x, ptrdiff_t pitch, ptrdiff_t y, ptrdiff_t high, ptrdiff_t z,
+                  ptrdiff_t wide) {
+  for (ptrdiff_t first = 0; first < of->dh && first < high; first++) {
+    const ptrdiff_t rows = of->dh == 1 ? high : (high - first + of->dh - 1) / of->dh;
+    const ptrdiff_t some = rows == MOST_ROWS ? MOST_ROWS : rows >= HIGH ? HIGH : 1;
+    for (ptrdiff_t row = 0; row < rows; row += some) {
+      const ptrdiff_t r = first + of->dh * (row + some <= rows ? row : rows - some);
+#define EACH_TILE(tile) \
+  for (ptrdiff_t at = 0; at < wide; at += LANES) { \
+    const ptrdiff_t p = at + LANES <= wide || wide < LANES ? at : wide - LANES; \
+    tile(of, some, x + r * of->sh * pitch + p * of->sw, pitch, y + r, z + p); \
+  } \
+  break
+      switch (of->kh * 2 + of->sh) {
+        case 7: EACH_TILE(tile_3_1);
+        case 8: EACH_TILE(tile_3_2);
+        case 11: EACH_TILE(tile_5_1);
+        case 12: EACH_TILE(tile_5_2);
+        case 15: EACH_TILE(tile_7_1);
+        case 16: EACH_TILE(tile_7_2);
+      }
     }
   }
+}
+
+typedef struct {
+  ptrdiff_t high, wide, pitch;
+} shape;
+
+// How much of the output a block has, and how long its lines are; no height where not even a row fits.
+static shape block_shape(const plane *of) {
+  shape found = {of->oh, of->ow > WIDEST ? WIDEST : of->ow, 0};
+  found.pitch = ((found.wide - 1) * of->sw + (of->kw - 1) * of->dw + LANES) / LANES * LANES;
+  const ptrdiff_t lines = (BLOCK - 4 * LANES) / found.pitch, window = (of->kh - 1) * of->dh + 1;
+  const ptrdiff_t most = lines < window ? 0 : (lines - window) / of->sh + 1, even = HIGH * of->dh;
+  if (most < found.high) found.high = most > even ? most / even * even : most;
+  return found;
+}
+
+static void all(const plane *of, const shape by) {
+  float x[BLOCK] __attribute__((aligned(64)));
+  for (ptrdiff_t y = 0; y < of->oh; y += by.high)
+    for (ptrdiff_t z = 0; z < of->ow; z += by.wide) {
+      const ptrdiff_t high = y + by.high <= of->oh ? by.high : of->oh - y;
+      const ptrdiff_t wide = z + by.wide <= of->ow ? by.wide : of->ow - z;
+      const ptrdiff_t lines = (high - 1) * of->sh + (of->kh - 1) * of->dh + 1;
+      copy_block(of, y * of->sh - of->top, z * of->sw - of->left, lines, by.pitch, x);
+      block(of, x, by.pitch, y, high, z, wide);
+    }
 }
 
 // `vectors` of places from z on, of any filter, with any stride and dilation.
@@ -140,7 +181,8 @@ INLINE void any_places(const plane *of, const int vectors, const int is_inside, 
   UNROLL for (int v = 0; v < vectors; v++) put(of, sums[v], y, z + v * LANES);
 }
 
-static void any(const plane *of) {
+static void any(const plane *given) {
+  const plane own = *given, *of = &own;  // what is stored cannot be a part of it, so all of it stays in registers
   for (ptrdiff_t y = 0; y < of->oh; y++)
     for (ptrdiff_t z = 0, vectors; z < of->ow; z += vectors * LANES) {
       vectors = of->sw > 1 ? 1 : (ptrdiff_t)least(HIGH, (size_t)(of->ow - z + LANES - 1) / LANES);
@@ -154,21 +196,14 @@ static void any(const plane *of) {
     }
 }
 
-#define BY_SIZE(CALL) \
-  if (of.kh == 3) CALL(3); \
-  else if (of.kh == 5) CALL(5); \
-  else CALL(7)
-#define BY_1(size) all(&of, size, 1)
-#define BY_2(size) all(&of, size, 2)
-#define NARROW(size) narrow(&of, bias ? bias + at : 0, (ptrdiff_t)(end - at), size)
-
 void opsplice_depthwise(const float *x, const float *w, const float *bias, size_t activation, size_t sh, size_t sw,
                         size_t dh, size_t dw, size_t top, size_t left, float *out, size_t n, size_t c, size_t h,
                         size_t width, size_t kh, size_t kw, size_t oh, size_t ow, size_t workgroup_x,
                         size_t workgroup_y) {
   (void)n;
   const size_t end = least(c, (workgroup_x + 1) * CHANNELS);
-  const int is_known = kh == kw && (kh == 3 || kh == 5 || kh == 7) && sh == sw && sh <= 2 && dh == 1 && dw == 1;
+  const int is_known = kh == kw && (kh == 3 || kh == 5 || kh == 7) && sh == sw && (sh == 1 || (sh == 2 && dh == 1 && dw == 1));
+  shape by = {0, 0, 0};
   for (size_t at = workgroup_x * CHANNELS; at < end; at++) {
     const size_t image = workgroup_y * c + at;
     plane of = {x + image * h * width, w + at * kh * kw, out + image * oh * ow, bias ? bias[at] : 0.0f, activation,
@@ -179,12 +214,8 @@ void opsplice_depthwise(const float *x, const float *w, const float *bias, size_
       of.width = (ptrdiff_t)h, of.ow = (ptrdiff_t)oh, of.kw = (ptrdiff_t)kh, of.sw = (ptrdiff_t)sh, of.dw = (ptrdiff_t)dh;
       of.left = (ptrdiff_t)top;
     }
-    if (is_known && sh == 1 && 2 * ow <= LANES && ow == width) {
-      BY_SIZE(NARROW);
-      return;
-    }
-    if (!is_known) any(&of);
-    else if (sh == 1) { BY_SIZE(BY_1); }
-    else { BY_SIZE(BY_2); }
+    if (is_known && !by.pitch) by = block_shape(&of);
+    if (by.high) all(&of, by);
+    else any(&of);
   }
 }
