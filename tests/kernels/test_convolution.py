@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import pytest
 
@@ -318,15 +320,19 @@ def test_zeros_outside_are_multiplied_in_depthwise_convolutions(kernel, dilation
         ((1, 7), (1, 7), (1, 1), (1, 1), (0, 0, 0, 0)),
     ],
 )
-def test_max_pooling(kernel, guarded, place, size, stride, dilation, zeros):
+def test_pooling(kernel, guarded, place, size, stride, dilation, zeros):
+    """The largest elements, which is 2, and means."""
     x = guarded(np.random.default_rng(0).standard_normal((2, 6, *place)).astype(np.float32) - 3)
     x[0, 1, 0, 3], x[1, 2] = np.nan, -np.inf
     top, left, bottom, right = zeros
-    padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=-np.inf)
-    wanted = windows(padded, size, stride, dilation).max((-2, -1))
-    out = guarded(np.full(wanted.shape, 7, np.float32))
-    for at in np.ndindex(2, 2):
-        kernel("convolution/pooling.c", "opsplice_max_pooling")(
-            *(x, *size, *stride, *dilation, top, left, out, 2, 6, *place, *wanted.shape[2:], *at)
-        )
-    np.testing.assert_array_equal(out, wanted)
+    around = ((0, 0), (0, 0), (top, bottom), (left, right))
+    largest = windows(np.pad(x, around, constant_values=-np.inf), size, stride, dilation).max((-2, -1))
+    means = windows(np.pad(x.astype(float), around), size, stride, dilation).sum((-2, -1)) / 7
+    for which, wanted in ((2, largest), (0, means)):
+        out = guarded(np.full(wanted.shape, 7, np.float32))
+        for at in np.ndindex(2, 2):
+            kernel("convolution/pooling.c", "opsplice_pooling")(
+                *(x, ctypes.c_int32(which), 7.0, *size, *stride, *dilation, top, left, out),
+                *(2, 6, *place, *wanted.shape[2:], *at),
+            )
+        np.testing.assert_allclose(out, wanted, rtol=0 if which else 3e-6, atol=0 if which else 1e-6)

@@ -55,6 +55,15 @@ def reductions() -> onnx_models.Model:
     return graph.model(graph.op("Add", y, fused))
 
 
+def poolings() -> onnx_models.Model:
+    """Means of windows with zeros that count, with zeros that do not, and without any; and of all of an image."""
+    graph = onnx_models.Graph()
+    x, form = graph.input(2, 8, 20, 20), {"kernel_shape": [3, 3], "strides": [2, 2]}
+    y = graph.op("AveragePool", x, pads=[1] * 4, count_include_pad=1, **form)
+    y = graph.op("AveragePool", y, kernel_shape=[3, 3], pads=[1] * 4)
+    return graph.model(graph.op("GlobalAveragePool", graph.op("AveragePool", y, **form)))
+
+
 def products() -> onnx_models.Model:
     """Of inputs alone: in batches, one of them turned, and of rows."""
     graph = onnx_models.Graph()
@@ -142,6 +151,7 @@ MODELS = {
     "products": (products, {"product_unpacked": 1, "linear_unpacked": 1}),
     "functions": (functions, {"activation_all": 4, "log_softmax_rows": 1}),
     "reductions": (reductions, {"reduced_rows": 2, "reduced_columns": 1, "reduced_images": 1}),
+    "poolings": (poolings, {"pooling": 3}),
     "activated": (activated, {"linear_packed": 4}),
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),
     "bytes with fixed scales": (fixed_bytes, {"byte_linear_fixed": 6}),
@@ -175,7 +185,7 @@ MODELS = {
         {"convolution_volume": 1, "convolution_packed": 1, "convolution_row": 1},
     ),
     "winograd": (lambda: onnx_models.conv(24, 12, 32, 3), {"convolution_packed": 1}),
-    "resnet": (lambda: onnx_models.resnet18(32, 8), {"convolution_packed": 20, "max_pooling": 1, "linear_packed": 1}),
+    "resnet": (lambda: onnx_models.resnet18(32, 8), {"convolution_packed": 20, "pooling": 1, "linear_packed": 1}),
 }
 
 
