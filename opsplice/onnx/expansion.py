@@ -13,7 +13,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from opsplice.frontends.reshapes import is_misread
-from opsplice.onnx import quantized, recurrent
+from opsplice.onnx import attention, fused, quantized, recurrent
 from opsplice.onnx.node_writer import NodeWriter, attribute, input_name, wrongly_computed
 
 # Operators that are functions of ONNX's own, and that IREE does not lower as they are.
@@ -26,11 +26,20 @@ FUNCTIONS = (
 )
 
 
-def expand(graph: onnx.GraphProto, kinds: Mapping[str, onnx.TypeProto], weights: dict[str, np.ndarray]) -> bool:
+def known_of(domain: str) -> list[str]:
+    """The operators of a domain that there are rules for."""
+    return sorted(kind for each, kind in _RULES if each == domain)
+
+
+def expand(
+    graph: onnx.GraphProto, kinds: Mapping[str, onnx.TypeProto], weights: dict[str, np.ndarray], version: int
+) -> bool:
     """Rewrite a graph in place; whether anything changed. For the arguments see `NodeWriter`."""
-    writer, nodes, changed = NodeWriter(graph, kinds, weights), [], False
+    writer, nodes, changed = NodeWriter(graph, kinds, weights, version), [], False
     for node in graph.node:
         rule = _RULES.get((node.domain, node.op_type))
+        if node.domain and not writer.element(next(filter(None, node.input), "")):
+            rule = None  # what makes its operand has to be written first
         writer.start(node)
         result = rule(writer, node) if rule is not None else None
         if result is None:
@@ -260,27 +269,44 @@ def _lstm(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     return results
 
 
+def _unsigned(on: NodeWriter, node: onnx.NodeProto) -> str | list[str] | None:
+    """Of integers without a sign, which IREE takes for integers with one: of wider ones, or of floats."""
+    element = on.element(node.input[0])
+    if element not in (TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64):
+        return None
+    if node.op_type == "Abs":
+        return on.put("Identity", node.input[0])
+    if element != TensorProto.UINT8:  # IREE has no casts back to wider ones
+        raise wrongly_computed(node, "it takes large numbers without a sign for negative ones")
+    wide = TensorProto.FLOAT if node.op_type == "MaxPool" else TensorProto.INT32
+    form = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    inputs = [on.cast(name, wide) if on.element(name) == element else name for name in node.input]
+    first, *others = on.put_all(node.op_type, len(node.output), *inputs, **form)
+    return [on.put("Cast", first, to=element), *others]
+
+
 # ---- onnxruntime's own operators -------------------------------------------------------------------------------------
 
 
-def _gelu(approximate: str) -> Callable[[NodeWriter, onnx.NodeProto], str]:
-    def rule(on: NodeWriter, node: onnx.NodeProto) -> str:
-        bias = input_name(node, 1)
-        x = on.put("Add", node.input[0], bias) if bias else node.input[0]
-        return on.put("Gelu", x, approximate=approximate)
-
-    return rule
+def _of_onnx(on: NodeWriter, node: onnx.NodeProto) -> list[str]:
+    """What is one of ONNX's operators by now."""
+    form = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    return on.put_all(node.op_type, len(node.output), *node.input, **form)
 
 
 _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[str] | None]] = {
+    ("", "Abs"): _unsigned,
     ("", "AveragePool"): _average_pool,
     ("", "ConvTranspose"): _conv_transpose,
     ("", "DepthToSpace"): _depth_to_space,
     ("", "Det"): _determinant,
+    ("", "Div"): _unsigned,
     ("", "GRU"): recurrent.written_out,
     ("", "GridSample"): _grid_sample,
     ("", "LSTM"): _lstm,
     ("", "LpNormalization"): _lp_norm,
+    ("", "MaxPool"): _unsigned,
+    ("", "Mod"): _unsigned,
     ("", "QLinearConv"): quantized.qlinear_conv,
     ("", "QLinearMatMul"): quantized.on_dequantized("MatMul", 2, -1),
     ("", "DequantizeLinear"): quantized.dequantize,
@@ -289,10 +315,19 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "Resize"): _resize,
     ("", "RMSNormalization"): _rms_norm,
     ("", "RNN"): recurrent.written_out,
+    ("", "TopK"): _unsigned,
     ("com.microsoft", "MatMulNBits"): quantized.matmul_nbits,
-    ("com.microsoft", "Gelu"): _gelu("none"),
-    ("com.microsoft", "BiasGelu"): _gelu("none"),
-    ("com.microsoft", "FastGelu"): _gelu("tanh"),
+    ("com.microsoft", "Attention"): attention.attention,
+    ("com.microsoft", "BiasGelu"): fused.gelu,
+    ("com.microsoft", "DequantizeLinear"): _of_onnx,
+    ("com.microsoft", "EmbedLayerNormalization"): fused.embedding_norm,
+    ("com.microsoft", "FastGelu"): fused.fast_gelu,
+    ("com.microsoft", "FusedConv"): fused.convolution,
+    ("com.microsoft", "FusedGemm"): fused.gemm,
+    ("com.microsoft", "FusedMatMul"): fused.matmul,
+    ("com.microsoft", "Gelu"): fused.gelu,
+    ("com.microsoft", "GroupQueryAttention"): attention.group_query,
+    ("com.microsoft", "MultiHeadAttention"): attention.multi_head,
     ("com.microsoft", "QGemm"): quantized.qgemm,
     ("com.microsoft", "QLinearAdd"): quantized.on_dequantized("Add", 2),
     ("com.microsoft", "QLinearConcat"): quantized.qlinear_concat,
@@ -300,4 +335,10 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("com.microsoft", "QLinearLeakyRelu"): quantized.on_dequantized("LeakyRelu"),
     ("com.microsoft", "QLinearMul"): quantized.on_dequantized("Mul", 2),
     ("com.microsoft", "QLinearSigmoid"): quantized.on_dequantized("Sigmoid"),
+    ("com.microsoft", "QuantizeLinear"): _of_onnx,
+    ("com.microsoft", "QuickGelu"): fused.quick_gelu,
+    ("com.microsoft", "RotaryEmbedding"): attention.rotary,
+    ("com.microsoft", "SimplifiedLayerNormalization"): fused.rms_norm,
+    ("com.microsoft", "SkipLayerNormalization"): fused.skip_norm,
+    ("com.microsoft", "SkipSimplifiedLayerNormalization"): fused.skip_rms_norm,
 }

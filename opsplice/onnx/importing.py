@@ -27,7 +27,7 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.onnx import loops
-from opsplice.onnx.expansion import FUNCTIONS, expand
+from opsplice.onnx.expansion import FUNCTIONS, expand, known_of
 from opsplice.onnx.known_sizes import fold
 from opsplice.onnx.model_file import STORED, elements, graphs, is_external, read_model, tensors, type_name
 from opsplice.onnx.quantized import WIDENED
@@ -39,6 +39,7 @@ _LARGE = 4096
 _MOST_ROUNDS = 16
 # IREE has no older BatchNormalization.
 _OLDEST = 15
+_STANDARD = ("", "ai.onnx")
 
 # What a parameter may be made of: IREE keeps bits in memory otherwise than ONNX does.
 _PARAMETERS = {number: dtype for number, dtype in STORED.items() if dtype != np.bool_}
@@ -150,13 +151,14 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
         model = _inferred(model, name)
         changed = fold(model)
         changed |= loops.rewrite(model.graph)
-        changed |= expand(model.graph, _kinds(model.graph), weights)
+        changed |= expand(model.graph, _kinds(model.graph), weights, _version(model))
         functions = {("", node.op_type) for node in model.graph.node if node.op_type in FUNCTIONS and not node.domain}
         if functions:
             model = _inlined(model, sorted(functions), name)
         if not changed and not functions:
             break
     loops.check(model.graph, name)
+    _check_domains(model.graph, name)
     model = _inferred(model, name)
     graph = model.graph
     graph.value_info.extend(graph.input[own:])
@@ -170,13 +172,17 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
 
 def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model in the oldest version of the operators that IREE has all of; as it is where ONNX cannot convert it."""
-    versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
-    if max(versions, default=_OLDEST) >= _OLDEST:
+    if _version(model) >= _OLDEST:
         return model
     try:
         return onnx.version_converter.convert_version(model, _OLDEST)
     except (RuntimeError, ValueError, onnx.checker.ValidationError):
         return model
+
+
+def _version(model: onnx.ModelProto) -> int:
+    """The version of ONNX's operators."""
+    return max((each.version for each in model.opset_import if each.domain in _STANDARD), default=_OLDEST)
 
 
 def _inferred(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
@@ -207,6 +213,22 @@ def _inlined(model: onnx.ModelProto, functions: list[tuple[str, str]], name: str
 
 def _kinds(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
     return {value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input)}
+
+
+def _check_domains(graph: onnx.GraphProto, name: str) -> None:
+    """Refuse what is not ONNX's: IREE's importer takes operators by their names alone, whosoever they are."""
+    for node in (node for each in graphs(graph) for node in each.node):
+        if node.domain in _STANDARD:
+            continue
+        known, form = known_of(node.domain), ""
+        if node.op_type in known:
+            form = ", with these inputs and attributes"
+        raise OpspliceError(
+            f"node '{node.name}' of {name} is {node.domain}.{node.op_type}{form}, which is not supported",
+            hint=f"of {node.domain} these are: {', '.join(known)}"
+            if known and not form
+            else "export the model without it, or write it with ONNX's operators",
+        )
 
 
 def _check_types(graph: onnx.GraphProto, name: str) -> None:

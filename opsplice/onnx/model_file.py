@@ -43,6 +43,10 @@ STORED: dict[int, np.dtype] = {
 }
 
 
+_ONNXRUNTIME = "com.microsoft"
+_IN_THE_NAME_OF_ONNX = ("SimplifiedLayerNormalization",)
+
+
 def type_name(number: int) -> str:
     """ONNX's word for an element type: `float16`, `uint8`."""
     return next((name.lower() for name, known in _NAMES.items() if known == number), f"type {number}")
@@ -60,6 +64,7 @@ def read_model(path: Path, name: str) -> tuple[onnx.ModelProto, list[Path]]:
         raise OpspliceError(f"{name} is not an ONNX model, or is damaged", hint="export it again") from None
     if not model.HasField("graph") or not model.opset_import:
         raise OpspliceError(f"{name} is not an ONNX model: it has no graph, or says no version of its operators")
+    _rename(model)
     folder = path.parent
     files = {_place(tensor, folder, name) for tensor in tensors(model) if is_external(tensor)}
     try:
@@ -67,6 +72,15 @@ def read_model(path: Path, name: str) -> tuple[onnx.ModelProto, list[Path]]:
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
         raise OpspliceError(f"{name} is not a valid ONNX model", details=str(error)[:2000]) from None
     return model, sorted(files)
+
+
+def _rename(model: onnx.ModelProto) -> None:
+    """Move onnxruntime's operators that it writes into ONNX's domain, where the checker knows none, to its own."""
+    found = [node for graph in graphs(model.graph) for node in graph.node if node.op_type in _IN_THE_NAME_OF_ONNX]
+    for node in found:
+        node.domain = _ONNXRUNTIME
+    if found and _ONNXRUNTIME not in {each.domain for each in model.opset_import}:
+        model.opset_import.append(onnx.helper.make_opsetid(_ONNXRUNTIME, 1))
 
 
 def is_external(tensor: onnx.TensorProto) -> bool:

@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
 from opsplice.errors import OpspliceError
 
+# In older versions of ONNX's operators, ReduceMean and its kin have their axes as attributes.
+_AXES_ARE_INPUTS = 18
+
 
 class NodeWriter:
     """What a rule asks about a graph, and the nodes that it writes instead of one.
 
-    kinds: the types of values, as far as they are known. weights: the graph's large constants.
+    kinds: the types of values, as far as they are known. weights: the graph's large constants. version: that of ONNX's
+    operators.
     """
 
     def __init__(
-        self, graph: onnx.GraphProto, kinds: Mapping[str, onnx.TypeProto], weights: dict[str, np.ndarray]
+        self, graph: onnx.GraphProto, kinds: Mapping[str, onnx.TypeProto], weights: dict[str, np.ndarray], version: int
     ) -> None:
-        self.kinds, self.weights = kinds, weights
+        self.kinds, self.weights, self.version = kinds, weights, version
         self.constants = {tensor.name: tensor for tensor in graph.initializer}
         self.graph = graph
         self.added: list[onnx.NodeProto] = []
@@ -63,9 +68,41 @@ class NodeWriter:
 
     def put(self, kind: str, *inputs: str, **attributes: Any) -> str:
         """A node of one result, whose name is returned."""
-        output = self._fresh()
-        self.added.append(helper.make_node(kind, inputs, [output], name=self._node.name, **attributes))
-        return output
+        return self.put_all(kind, 1, *inputs, **attributes)[0]
+
+    def put_all(self, kind: str, count: int, *inputs: str, **attributes: Any) -> list[str]:
+        """A node of several results, whose names are returned."""
+        outputs = [self._fresh() for _ in range(count)]
+        self.added.append(helper.make_node(kind, inputs, outputs, name=self._node.name, **attributes))
+        return outputs
+
+    def number(self, value: float, like: str) -> str:
+        """A constant of the element type of another value, or of the node's first input if that is a new one."""
+        kind = self.element(like) or self.element(self._node.input[0])
+        return self.give(np.array(value, helper.tensor_dtype_to_np_dtype(kind)))
+
+    def lowest(self, like: str) -> str:
+        """The lowest number of the element type of another value."""
+        kind = helper.tensor_dtype_to_np_dtype(self.element(like) or self.element(self._node.input[0]))
+        return self.give(np.array(ml_dtypes.finfo(kind).min, kind))
+
+    def mean(self, name: str) -> str:
+        """Means over the last dim, which stays."""
+        if self.version < _AXES_ARE_INPUTS:
+            return self.put("ReduceMean", name, axes=[-1], keepdims=1)
+        return self.put("ReduceMean", name, self.give(np.array([-1])), keepdims=1)
+
+    def size(self, name: str, axis: int) -> str:
+        """The size of a value along a dim, as a scalar."""
+        return self.put("Gather", self.put("Shape", name), self.give(np.array(axis)))
+
+    def places(self, name: str, axis: int) -> str:
+        """The numbers from 0 on, as many as a value has elements along a dim."""
+        return self.count(self.size(name, axis))
+
+    def count(self, size: str) -> str:
+        """The numbers from 0 to below a scalar."""
+        return self.put("Range", self.give(np.array(0)), size, self.give(np.array(1)))
 
     def give(self, array: np.ndarray, large: bool = False) -> str:
         """A new constant."""
@@ -95,6 +132,11 @@ def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
 def input_name(node: onnx.NodeProto, index: int) -> str:
     """The name of an input, "" for one that is left out."""
     return node.input[index] if index < len(node.input) else ""
+
+
+def wanted_result(node: onnx.NodeProto, index: int) -> bool:
+    """Whether a result has a name."""
+    return index < len(node.output) and bool(node.output[index])
 
 
 def wrongly_computed(node: onnx.NodeProto, how: str) -> OpspliceError:

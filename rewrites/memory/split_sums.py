@@ -28,6 +28,7 @@ PHASE = "global-optimization"
 _SUMS = ("arith.addf", "arith.addi")
 _PRODUCTS = ("arith.mulf", "arith.muli")
 
+_SEVERAL = 2
 _Loops = frozenset[int]
 
 
@@ -39,8 +40,10 @@ def split(module: ir.Module) -> None:
 
 
 def _is_sum(op: ir.Operation) -> bool:
+    if len(op.results) != 1 or len(_summed(op)) < _SEVERAL:  # IREE leaves ops without results, too
+        return False
     made = _yielded(op)
-    return len(op.results) == 1 and len(_summed(op)) > 1 and made is not None and made.name in _SUMS
+    return made is not None and made.name in _SUMS
 
 
 def _summed(op: ir.Operation) -> list[int]:

@@ -11,9 +11,9 @@ TYPES = {"float32": TensorProto.FLOAT}
 
 
 def node(kind: str, inputs: str, outputs: str, **attributes) -> NodeProto:
-    """inputs, outputs: names with spaces between; `-` for an input that is left out."""
-    names = ["" if name == "-" else name for name in inputs.split()]
-    return helper.make_node(kind, names, outputs.split(), **attributes)
+    """inputs, outputs: names with spaces between; `-` for one that is left out."""
+    sides = ["" if name == "-" else name for name in inputs.split()], ["" if n == "-" else n for n in outputs.split()]
+    return helper.make_node(kind, *sides, **attributes)
 
 
 def make_model(nodes, inputs, outputs, constants=None, opset=OPSET, **more) -> ModelProto:

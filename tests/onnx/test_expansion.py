@@ -15,7 +15,7 @@ import opsplice.onnx
 from opsplice import frontends
 from opsplice.errors import OpspliceError
 from opsplice.onnx import expansion
-from tests.onnx.models import RANDOM, make_model, node
+from tests.onnx.models import OPSET, RANDOM, make_model, node
 
 CONTRIB = {"com.microsoft": 1}
 U8, I8 = TensorProto.UINT8, TensorProto.INT8
@@ -259,7 +259,7 @@ def test_images_grow_by_the_nearest_element(factors):
     model = make_model(nodes, {"x": [2, 2, 4, 5]}, outputs, constants, 19)
     written = onnx.ModelProto.FromString(model.SerializeToString())
     kinds = {value.name: value.type for value in written.graph.input}
-    assert expansion.expand(written.graph, kinds, {})
+    assert expansion.expand(written.graph, kinds, {}, OPSET)
     left = sum(each.op_type == "Resize" for each in written.graph.node)
     assert len(nodes) - left == (7 if factors == (2, 2) else 6)
     onnx.checker.check_model(written)

@@ -14,7 +14,7 @@ import onnxruntime as ort
 import opsplice.onnx
 from opsplice.onnx import expansion
 from opsplice.onnx.recurrent import MOST_WRITTEN
-from tests.onnx.models import RANDOM, make_model, node
+from tests.onnx.models import OPSET, RANDOM, make_model, node
 
 STEPS, INPUT, SIZE = 4, 3, 5
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -62,7 +62,7 @@ def expanded(model):
     """The model after expansion, or None where nothing was to expand."""
     written = onnx.ModelProto.FromString(model.SerializeToString())
     kinds = {value.name: value.type for value in written.graph.input}
-    return written if expansion.expand(written.graph, kinds, {}) else None
+    return written if expansion.expand(written.graph, kinds, {}, OPSET) else None
 
 
 def computed(model, feed):

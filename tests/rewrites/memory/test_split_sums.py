@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from iree.compiler import ir
 
 import opsplice
 from opsplice.frontends import ModuleSource
@@ -78,3 +79,16 @@ def test_only_such_sums_are_split() -> None:
             run(compilation, [Step(split_sums.PHASE, "split", edit)], to=split_sums.PHASE)
             counts.append(len(ops_in(compilation.module.operation, "linalg.generic")))
     assert counts[1] - counts[0] == 3
+
+
+def test_an_op_without_results_is_no_sum() -> None:
+    """The compiler leaves such ops where nobody reads a result."""
+    text = """func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+      linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) {
+      ^bb0(%a: f32):
+        linalg.yield
+      }
+      return %x : tensor<4xf32>
+    }"""
+    with ir.Context():
+        split_sums.split(ir.Module.parse(text))

@@ -1,0 +1,240 @@
+"""Writes onnxruntime's attention and rotary embeddings as nodes of ONNX; docs/onnx.md lists them.
+
+    Attention, MultiHeadAttention, GroupQueryAttention: q, k, v by heads -> scores + bias -> softmax -> sums of v
+
+Values by heads are [batch, heads, length, size].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from opsplice.onnx.node_writer import NodeWriter, attribute, input_name, wanted_result
+
+_LENGTH = 2  # the dim of values by heads
+_BY_HEADS = 4
+_FILTER = -10000.0
+
+
+def attention(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
+    """Attention of com.microsoft, as BERT has it: one product makes q, k and v."""
+    x, weight, bias, mask, past, added = (input_name(node, number) for number in range(6))
+    shape, heads = on.shape(weight), attribute(node, "num_heads", 0)
+    if shape is None or shape[1] is None or attribute(node, "do_rotary", 0) or input_name(node, 6):
+        return None
+    product = on.put("MatMul", x, weight)
+    product = on.put("Add", product, bias) if bias else product
+    sizes = attribute(node, "qkv_hidden_sizes", None) or [shape[1] // 3] * 3
+    q, k, v = (_by_heads(on, part, heads) for part in _parts(on, product, sizes))
+    present = ""
+    if past:
+        k, v = (on.put("Concat", _at(on, past, number), new, axis=_LENGTH) for number, new in enumerate((k, v)))
+    if wanted_result(node, 1):
+        axis = on.give(np.array([0]))
+        present = on.put("Concat", on.put("Unsqueeze", k, axis), on.put("Unsqueeze", v, axis), axis=0)
+    biases = [added]
+    if mask:
+        masked = _masked(on, mask, k, attribute(node, "mask_filter_value", _FILTER))
+        if masked is None:
+            return None
+        biases.append(masked)
+    if attribute(node, "unidirectional", 0):
+        biases.append(_causal(on, q, k))
+    return [_merged(on, _attended(on, node, q, k, v, biases, sizes[0] // heads)), present]
+
+
+def multi_head(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
+    """MultiHeadAttention: q, k and v apart."""
+    q, k, v, bias, mask, added, past_k, past_v = (input_name(node, number) for number in range(8))
+    heads, shapes = attribute(node, "num_heads", 0), [shape for shape in map(on.shape, (q, k, v)) if shape]
+    apart, widths = len(shapes) == 3 and not input_name(node, 8), [shape[-1] for shape in shapes]
+    if not apart or len(shapes[0]) == _BY_HEADS or None in widths:
+        return None  # q, k and v in one, and sizes that are not known
+    sizes = [width for width in widths if width]
+    if bias:
+        if any(len(shape) == _BY_HEADS for shape in shapes):
+            return None
+        given = zip((q, k, v), _parts(on, bias, sizes), strict=True)
+        q, k, v = (on.put("Add", each, part) for each, part in given)
+    q, k, v = (
+        each if len(shape) == _BY_HEADS else _by_heads(on, each, heads)
+        for each, shape in zip((q, k, v), shapes, strict=True)
+    )
+    if past_k:
+        k, v = (on.put("Concat", old, new, axis=_LENGTH) for old, new in ((past_k, k), (past_v, v)))
+    biases = [added]
+    if mask:
+        masked = _masked(on, mask, k, attribute(node, "mask_filter_value", _FILTER))
+        if masked is None or len(on.shape(mask) or ()) == 1:
+            return None
+        biases.append(masked)
+    if attribute(node, "unidirectional", 0):
+        biases.append(_causal(on, q, k))
+    return [_merged(on, _attended(on, node, q, k, v, biases, sizes[0] // heads)), k, v]
+
+
+def group_query(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
+    """GroupQueryAttention: several heads of q for each of k and v, which may be kept from call to call.
+
+    What was kept lies in `past`, of which the first `lengths + 1 - new` elements count; results have room for the new
+    ones behind all of it.
+    """
+    names = [input_name(node, number) for number in range(10)]
+    q, k, v, past_k, past_v, lengths, whole, cos, sin, given = names
+    heads, groups = attribute(node, "num_heads", 0), attribute(node, "kv_num_heads", 0)
+    shape, other = on.shape(q), any(input_name(node, number) for number in range(11, 14))
+    unknown = ("smooth_softmax", "qk_output", "k_quant_type", "v_quant_type")
+    quantised = any(attribute(node, each, 0) not in (0, b"NONE") for each in unknown)
+    if shape is None or shape[-1] is None or other or quantised or bool(k) != bool(v):
+        return None
+    size = shape[-1] // (heads if k else heads + 2 * groups)
+    if not k:
+        q, k, v = _parts(on, q, [heads * size, groups * size, groups * size])
+    q, k, v = (_by_heads(on, each, count) for each, count in ((q, heads), (k, groups), (v, groups)))
+    new, row = on.size(q, _LENGTH), on.give(np.array([-1, 1]))
+    total = on.put("Add", on.put("Cast", on.put("Reshape", lengths, row), to=TensorProto.INT64), on.give(np.array(1)))
+    first = on.put("Equal", on.put("Cast", on.put("Reshape", whole, on.give(np.array([], np.int64))), to=7), new)
+    kept = on.put("Where", first, on.give(np.array(0)), on.put("Sub", total, new))  # [batch, 1]
+    places = on.put("Add", kept, on.count(new))  # [batch, new]
+    if attribute(node, "do_rotary", 0):
+        table = on.shape(cos)
+        if table is None or table[-1] is None:
+            return None
+        angles, pairs = _angles(on, cos, sin, given or places, 1), bool(attribute(node, "rotary_interleaved", 0))
+        q, k = (_turned(on, each, angles, pairs, size, 2 * table[-1]) for each in (q, k))
+    if past_k:
+        k, v = (_joined(on, old, each, kept) for old, each in ((past_k, k), (past_v, v)))
+    keys, queries = on.places(k, _LENGTH), on.put("Unsqueeze", places, on.give(np.array([1, 3])))
+    seen = on.put("LessOrEqual", keys, queries)
+    window = attribute(node, "local_window_size", -1)
+    if window > 0:
+        seen = on.put("And", seen, on.put("Greater", keys, on.put("Sub", queries, on.give(np.array(window)))))
+    biases = [_bias(on, seen, q), input_name(node, 10)]
+    wide_k, wide_v = (_repeated(on, each, groups, heads // groups, size) for each in (k, v))
+    return [_merged(on, _attended(on, node, q, wide_k, wide_v, biases, size)), k, v]
+
+
+def rotary(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """RotaryEmbedding of com.microsoft: places come before the tables."""
+    x, places, cos, sin = node.input
+    shape, table, given = on.shape(x), on.shape(cos), on.shape(places)
+    heads, part = attribute(node, "num_heads", 0), attribute(node, "rotary_embedding_dim", 0)
+    if shape is None or table is None or given is None or attribute(node, "is_packed_batching", 0):
+        return None
+    by_heads, width, half = len(shape) == _BY_HEADS, shape[-1], table[-1]
+    if width is None or half is None or attribute(node, "scale", 1.0) != 1 or (part and not heads):
+        return None
+    size = width if by_heads else width // heads if heads else 2 * half
+    if len(given) == 1:  # where the first one is
+        places = on.put("Unsqueeze", on.put("Add", places, on.places(x, -2)), on.give(np.array([0])))
+    each = x if by_heads else on.put("Reshape", x, on.give(np.array([0, 0, -1, size])))
+    angles = _angles(on, cos, sin, places, 1 if by_heads else 2)
+    turned = _turned(on, each, angles, bool(attribute(node, "interleaved", 0)), size, 2 * half)
+    return turned if by_heads else on.put("Reshape", turned, on.give(np.array([0, 0, -1])))
+
+
+# ---- parts -----------------------------------------------------------------------------------------------------------
+
+
+def _parts(on: NodeWriter, value: str, sizes: list[int]) -> list[str]:
+    """A value cut along its last dim."""
+    return on.put_all("Split", len(sizes), value, on.give(np.array(sizes)), axis=-1)
+
+
+def _at(on: NodeWriter, value: str, number: int) -> str:
+    return on.put("Gather", value, on.give(np.array(number)), axis=0)
+
+
+def _by_heads(on: NodeWriter, value: str, heads: int) -> str:
+    return on.put("Transpose", on.put("Reshape", value, on.give(np.array([0, 0, heads, -1]))), perm=[0, 2, 1, 3])
+
+
+def _merged(on: NodeWriter, value: str) -> str:
+    return on.put("Reshape", on.put("Transpose", value, perm=[0, 2, 1, 3]), on.give(np.array([0, 0, -1])))
+
+
+def _repeated(on: NodeWriter, value: str, groups: int, times: int, size: int) -> str:
+    """Each head several times."""
+    if times == 1:
+        return value
+    apart = on.put("Unsqueeze", value, on.give(np.array([2])))
+    wide = on.put("Expand", apart, on.give(np.array([1, 1, times, 1, 1])))
+    return on.put("Reshape", wide, on.give(np.array([0, groups * times, -1, size])))
+
+
+def _attended(on: NodeWriter, node: onnx.NodeProto, q: str, k: str, v: str, biases: list[str], size: int) -> str:
+    """size: of a head."""
+    scale = attribute(node, "scale", 0.0) or 1 / np.sqrt(size)
+    scores = on.put("MatMul", q, on.put("Transpose", k, perm=[0, 1, 3, 2]))
+    scores = on.put("Mul", scores, on.number(scale, node.input[0]))
+    if cap := attribute(node, "softcap", 0.0):
+        limit = on.number(cap, node.input[0])
+        scores = on.put("Mul", on.put("Tanh", on.put("Div", scores, limit)), limit)
+    for bias in filter(None, biases):
+        scores = on.put("Add", scores, bias)
+    return on.put("MatMul", on.put("Softmax", scores, axis=-1), v)
+
+
+def _bias(on: NodeWriter, seen: str, like: str, masked: float | None = None) -> str:
+    """What is added to scores: nothing to those that are seen."""
+    lowest = on.lowest(like) if masked is None else on.number(masked, like)
+    return on.put("Where", seen, on.number(0, like), lowest)
+
+
+def _causal(on: NodeWriter, q: str, k: str) -> str:
+    """Of each query the keys up to its own, the last query's the last."""
+    before = on.put("Sub", on.size(k, _LENGTH), on.size(q, _LENGTH))
+    queries = on.put("Unsqueeze", on.put("Add", on.places(q, _LENGTH), before), on.give(np.array([1])))
+    return _bias(on, on.put("LessOrEqual", on.places(k, _LENGTH), queries), q)
+
+
+def _masked(on: NodeWriter, mask: str, k: str, lowest: float) -> str | None:
+    """Of a mask by batch and key, by batch, query and key, or of how many keys of each batch are seen."""
+    rank = len(on.shape(mask) or ())
+    if rank == 1:
+        ends = on.put("Unsqueeze", on.put("Cast", mask, to=TensorProto.INT64), on.give(np.array([1, 2, 3])))
+        return _bias(on, on.put("Less", on.places(k, _LENGTH), ends), k, lowest)
+    if rank not in (2, 3):
+        return None
+    axes = on.give(np.array([1, 2] if rank == 2 else [1]))
+    return _bias(on, on.put("Unsqueeze", on.put("Cast", mask, to=TensorProto.BOOL), axes), k, lowest)
+
+
+def _joined(on: NodeWriter, past: str, new: str, kept: str) -> str:
+    """What was kept, and what is new behind the part of it that counts. kept: how long that is, [batch, 1]."""
+    both = on.put("Concat", past, new, axis=_LENGTH)
+    old, places = on.size(past, _LENGTH), on.places(both, _LENGTH)
+    moved = on.put("Add", on.put("Sub", places, kept), old)  # where new ones lie in both
+    last = on.put("Sub", on.size(both, _LENGTH), on.give(np.array(1)))
+    index = on.put("Where", on.put("Less", places, kept), places, on.put("Min", moved, last))
+    spread = on.put("Expand", on.put("Unsqueeze", index, on.give(np.array([1, 3]))), on.put("Shape", both))
+    return on.put("GatherElements", both, spread, axis=_LENGTH)
+
+
+def _angles(on: NodeWriter, cos: str, sin: str, places: str, axis: int) -> tuple[str, str]:
+    """The rows of both tables for places of a batch. axis: the dim of heads."""
+    rows = (on.put("Gather", table, places) for table in (cos, sin))
+    c, s = (on.put("Unsqueeze", each, on.give(np.array([axis]))) for each in rows)
+    return c, s
+
+
+def _turned(on: NodeWriter, x: str, angles: tuple[str, str], interleaved: bool, size: int, part: int) -> str:
+    """Pairs of numbers turned by angles, neighbours or from both halves; what is behind `part` stays."""
+    (cos, sin), rest = angles, ""
+    if part < size:
+        x, rest = _parts(on, x, [part, size - part])
+    if interleaved:
+        pairs = on.put("Reshape", x, on.give(np.array([0, 0, 0, part // 2, 2])))
+        one, other = (on.put("Gather", pairs, on.give(np.array(number)), axis=-1) for number in (0, 1))
+    else:
+        one, other = _parts(on, x, [part // 2, part // 2])
+    left = on.put("Sub", on.put("Mul", one, cos), on.put("Mul", other, sin))
+    right = on.put("Add", on.put("Mul", other, cos), on.put("Mul", one, sin))
+    if interleaved:
+        ends = (on.put("Unsqueeze", each, on.give(np.array([4]))) for each in (left, right))
+        y = on.put("Reshape", on.put("Concat", *ends, axis=4), on.give(np.array([0, 0, 0, part])))
+    else:
+        y = on.put("Concat", left, right, axis=-1)
+    return on.put("Concat", y, rest, axis=-1) if rest else y

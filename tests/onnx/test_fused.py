@@ -1,0 +1,162 @@
+"""Operators of onnxruntime's optimisers, which ONNX does not have: numbers against onnxruntime's."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="the package 'onnx' is not installed (make frontends)")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (make frontends)")
+
+from onnx import TensorProto, helper
+
+from opsplice import frontends
+from opsplice.errors import OpspliceError
+from tests.onnx.models import RANDOM, make_model, node
+from tests.onnx.test_expansion import check
+
+MICROSOFT = {"domain": "com.microsoft"}
+HEADS = {"num_heads": 4, **MICROSOFT}
+GROUPS = {"kv_num_heads": 2, **HEADS}
+PAIRS = {"rotary_interleaved": 1, **GROUPS}
+
+
+def floats(*shape):
+    return RANDOM.normal(size=shape).astype(np.float32)
+
+
+def ints(*values):
+    return np.array(values, np.int32)
+
+
+def compare(nodes, feed, constants, shapes, tolerance=1e-5, opset=17):
+    """shapes: of results. Constants and inputs are known by their names in the nodes."""
+    kinds = {name: (helper.np_dtype_to_tensor_dtype(array.dtype), array.shape) for name, array in feed.items()}
+    check(make_model(nodes, kinds, shapes, constants, opset, domains={"com.microsoft": 1}), feed, tolerance)
+
+
+def test_products_and_convolutions_with_activations():
+    constants = {"w": floats(16, 32), "b": floats(16), "k": floats(8, 3, 3, 3), "kb": floats(8)}
+    nodes = [
+        node("FusedMatMul", "x w", "product", transB=1, alpha=0.5, **MICROSOFT),
+        node(
+            "FusedGemm", "m w b", "gemm", transB=1, alpha=0.5, activation="LeakyRelu", activation_alpha=0.3, **MICROSOFT
+        ),
+        node("FusedConv", "i k kb", "clipped", activation="Clip", activation_params=[0.0, 6.0], **MICROSOFT),
+        node("FusedConv", "i k kb z", "added", strides=[2, 2], pads=[1] * 4, activation="Relu", **MICROSOFT),
+        node("FusedConv", "i k", "hard", activation="HardSigmoid", activation_params=[0.2, 0.4], **MICROSOFT),
+        node("QuickGelu", "x", "quick", alpha=1.702, **MICROSOFT),
+        node("BiasGelu", "product b", "gelu", **MICROSOFT),
+        node("FastGelu", "product b", "fast", **MICROSOFT),
+    ]
+    feed = {"x": floats(2, 5, 32), "m": floats(5, 32), "i": floats(1, 3, 10, 10), "z": floats(1, 8, 5, 5)}
+    shapes = {"product": [2, 5, 16], "gemm": [5, 16], "clipped": [1, 8, 8, 8], "added": [1, 8, 5, 5]}
+    shapes |= {"hard": [1, 8, 8, 8], "quick": [2, 5, 32], "gelu": [2, 5, 16], "fast": [2, 5, 16]}
+    compare(nodes, feed, constants, shapes)
+
+
+@pytest.mark.parametrize("opset", [17, 21])
+def test_norms_of_sums(opset):
+    constants = {name: floats(32) for name in ("gain", "bias", "more")} | {
+        "words": floats(9, 32),
+        "spots": floats(6, 32),
+    }
+    nodes = [
+        node("SkipLayerNormalization", "x y gain bias more", "n - - sum", epsilon=1e-5, **MICROSOFT),
+        node("SkipSimplifiedLayerNormalization", "n x gain", "r - - total", epsilon=1e-5, **MICROSOFT),
+        node("SimplifiedLayerNormalization", "r gain", "s", epsilon=1e-5, axis=-1),
+        node("EmbedLayerNormalization", "i - words spots - gain bias - ", "e counts", epsilon=1e-5, **MICROSOFT),
+    ]
+    nodes[-1].input[7] = "mask"
+    feed = {"x": floats(2, 5, 32), "y": floats(2, 5, 32), "i": np.array([[1, 2, 3], [4, 5, 8]], np.int32)}
+    shapes = {name: [2, 5, 32] for name in ("n", "sum", "r", "total", "s")} | {"e": [2, 3, 32]}
+    shapes["counts"] = (TensorProto.INT32, [2])
+    compare(nodes, feed | {"mask": np.array([[1, 1, 1], [1, 0, 0]], np.int32)}, constants, shapes, opset=opset)
+
+
+def test_attention():
+    """With masks by key and by length, causal, with what was kept; and heads that are apart already."""
+    constants = {"w": floats(32, 96) / 4, "b": floats(96), "narrow": floats(32, 80) / 4, "few": floats(80)}
+    feed = {"x": floats(2, 6, 32), "past": floats(2, 2, 4, 5, 8), "keys": ints([1] * 6, [1, 1, 1, 0, 0, 0])}
+    feed |= {"ends": ints(6, 3), "bias": floats(1, 4, 6, 11), "k": floats(2, 4, 6, 8), "cache": floats(2, 4, 5, 8)}
+    nodes = [
+        node("Attention", "x w b keys", "masked", **HEADS),
+        node("Attention", "x w b ends", "cut", **HEADS),
+        node("Attention", "x w b - past", "causal kept", unidirectional=1, **HEADS),
+        node("Attention", "x narrow few", "small", qkv_hidden_sizes=[32, 32, 16], scale=0.3, **HEADS),
+        node("MultiHeadAttention", "x x x b keys", "apart", **HEADS),
+        node("MultiHeadAttention", "x x x - - bias cache cache", "biased keys1 values1", **HEADS),
+        node("MultiHeadAttention", "x k k", "heads", unidirectional=1, **HEADS),
+    ]
+    shapes = {name: [2, 6, 32] for name in ("masked", "cut", "causal", "apart", "biased", "heads")} | {
+        "small": [2, 6, 16]
+    }
+    shapes |= {"kept": [2, 2, 4, 11, 8], "keys1": [2, 4, 11, 8], "values1": [2, 4, 11, 8]}
+    compare(nodes, feed, constants, shapes, 2e-5)
+
+
+def test_rotary_embeddings_and_grouped_heads():
+    """Of a prompt, and of one step behind what was kept, which is shorter for one of the batch."""
+    angles = floats(20, 8)
+    constants = {"cos": np.cos(angles), "sin": np.sin(angles), "all": ints(5, 5), "now": np.array(6, np.int32)}
+    feed = {
+        "x": floats(2, 4, 6, 16),
+        "flat": floats(2, 6, 64),
+        "places": np.array([[3, 4, 5, 6, 7, 8], [0, 1, 2, 3, 4, 5]]),
+    }
+    feed |= {"at": np.array([3]), "k": floats(2, 6, 32), "step": floats(2, 1, 128), "old": floats(2, 2, 5, 16)}
+    nodes = [
+        node("RotaryEmbedding", "x at cos sin", "turned", **MICROSOFT),
+        node("RotaryEmbedding", "flat places cos sin", "pairs", interleaved=1, **HEADS),
+        node("GroupQueryAttention", "flat k k - - all now cos sin", "prompt k1 v1", do_rotary=1, **GROUPS),
+        node("GroupQueryAttention", "flat k k - - all now", "window", local_window_size=3, softcap=2.0, **GROUPS),
+        node("GroupQueryAttention", "step - - old old all now cos sin", "next k2 v2", do_rotary=1, **PAIRS),
+    ]  # fmt: skip
+    shapes = {
+        "turned": [2, 4, 6, 16],
+        "pairs": [2, 6, 64],
+        "prompt": [2, 6, 64],
+        "window": [2, 6, 64],
+        "next": [2, 1, 64],
+    }
+    compare(nodes, feed, constants, shapes | {name: [2, 2, 6, 16] for name in ("k1", "v1", "k2", "v2")})
+
+
+def test_what_was_kept_differs_in_length():
+    """In the second of the batch three elements count, and the new one is the fourth."""
+    constants = {"counts": ints(5, 3), "now": np.array(6, np.int32)}
+    feed = {"step": floats(2, 1, 128), "old": floats(2, 2, 5, 16)}
+    step = node("GroupQueryAttention", "step - - old old counts now", "y k v", **GROUPS)
+    compare([step], feed, constants, {"y": [2, 1, 64]})
+
+
+def test_operators_of_others_are_refused():
+    """IREE's importer goes by names alone: a MatMul of a domain of somebody's own would be ONNX's."""
+    for kind, domain, said in (
+        ("MatMul", "acme", r"node '/mine' of .* is acme\.MatMul, which is not supported"),
+        ("Nhwc", "com.microsoft", "is com.microsoft.Nhwc, which is not supported"),
+        ("FusedMatMul", "com.microsoft", "FusedMatMul, with these inputs and attributes, which is not supported"),
+    ):
+        nodes = [node(kind, "x x", "y", name="/mine", domain=domain, transBatchA=1)]
+        model = make_model(nodes, {"x": [4, 4]}, {"y": [4, 4]}, domains={domain: 1})
+        with pytest.raises(OpspliceError, match=said):
+            frontends.load(model)
+
+
+def test_integers_without_a_sign():
+    """IREE takes those above the middle for negative ones."""
+    kind, wide = TensorProto.UINT8, (TensorProto.UINT32, [9])
+    nodes = [
+        node("MaxPool", "x", "pooled", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
+        node("Abs", "x", "size"),
+        node("Div", "x y", "quotient"),
+        node("Mod", "x y", "rest"),
+        node("Abs", "a", "wide"),
+        node("TopK", "x two", "most at"),
+    ]
+    shapes = {name: (kind, [1, 2, 8, 8]) for name in ("size", "quotient", "rest")} | {"wide": wide}
+    shapes |= {"pooled": (kind, [1, 2, 4, 4]), "most": (kind, [1, 2, 8, 2]), "at": (TensorProto.INT64, [1, 2, 8, 2])}
+    feed = {name: RANDOM.integers(1, 256, (1, 2, 8, 8), np.uint8) for name in "xy"}
+    feed["x"] = RANDOM.permutation(128).astype(np.uint8).reshape(1, 2, 8, 8) * 2
+    compare(nodes, feed | {"a": RANDOM.integers(1, 1 << 32, 9, np.uint32)}, {"two": np.array([2])}, shapes)
+    model = make_model([node("Div", "a b", "wide")], {"a": wide, "b": wide}, {"wide": wide})
+    with pytest.raises(OpspliceError, match=r"computes node 'Div of wide' \(Div\) wrongly"):
+        frontends.load(model)
