@@ -50,8 +50,9 @@ def expand(
         made = zip([result] if isinstance(result, str) else result, node.output, strict=False)
         ends = [helper.make_node("Identity", [own], [output], name=node.name) for own, output in made if output]
         nodes += [*writer.added, *ends]
+    read = {name for node in nodes for name in node.input} | {value.name for value in graph.output}
     del graph.node[:]
-    graph.node.extend(nodes)
+    graph.node.extend(node for node in nodes if node.op_type != "QuantizeLinear" or node.output[0] in read)
     return changed
 
 
@@ -320,21 +321,26 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("com.microsoft", "Attention"): attention.attention,
     ("com.microsoft", "BiasGelu"): fused.gelu,
     ("com.microsoft", "DequantizeLinear"): _of_onnx,
+    ("com.microsoft", "DynamicQuantizeMatMul"): quantized.dynamic_matmul,
     ("com.microsoft", "EmbedLayerNormalization"): fused.embedding_norm,
     ("com.microsoft", "FastGelu"): fused.fast_gelu,
     ("com.microsoft", "FusedConv"): fused.convolution,
     ("com.microsoft", "FusedGemm"): fused.gemm,
     ("com.microsoft", "FusedMatMul"): fused.matmul,
     ("com.microsoft", "Gelu"): fused.gelu,
+    ("com.microsoft", "GatherBlockQuantized"): quantized.gather_blocks,
     ("com.microsoft", "GroupQueryAttention"): attention.group_query,
+    ("com.microsoft", "MatMulIntegerToFloat"): quantized.matmul_to_float,
     ("com.microsoft", "MultiHeadAttention"): attention.multi_head,
     ("com.microsoft", "QGemm"): quantized.qgemm,
     ("com.microsoft", "QLinearAdd"): quantized.on_dequantized("Add", 2),
+    ("com.microsoft", "QLinearAveragePool"): quantized.qlinear_average_pool,
     ("com.microsoft", "QLinearConcat"): quantized.qlinear_concat,
     ("com.microsoft", "QLinearGlobalAveragePool"): quantized.qlinear_global_average_pool,
     ("com.microsoft", "QLinearLeakyRelu"): quantized.on_dequantized("LeakyRelu"),
     ("com.microsoft", "QLinearMul"): quantized.on_dequantized("Mul", 2),
     ("com.microsoft", "QLinearSigmoid"): quantized.on_dequantized("Sigmoid"),
+    ("com.microsoft", "QLinearSoftmax"): quantized.qlinear_softmax,
     ("com.microsoft", "QuantizeLinear"): _of_onnx,
     ("com.microsoft", "QuickGelu"): fused.quick_gelu,
     ("com.microsoft", "RotaryEmbedding"): attention.rotary,

@@ -64,6 +64,10 @@ class NodeWriter:
             return self.weights[name]
         return numpy_helper.to_array(self.constants[name]) if name in self.constants else None
 
+    def producer(self, name: str) -> onnx.NodeProto | None:
+        """The node that makes a value."""
+        return next((node for node in self.graph.node if name in node.output), None)
+
     # What rules write.
 
     def put(self, kind: str, *inputs: str, **attributes: Any) -> str:

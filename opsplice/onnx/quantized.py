@@ -12,6 +12,9 @@ from onnx import TensorProto, helper
 
 from opsplice.onnx.node_writer import NodeWriter, attribute, input_name, wrongly_computed
 
+_BYTE = 8
+# The version of Softmax that takes one dim.
+_ONE_AXIS = 13
 _EIGHT_BIT_FLOATS = (
     TensorProto.FLOAT8E4M3FN,
     TensorProto.FLOAT8E4M3FNUZ,
@@ -28,11 +31,11 @@ WIDENED = {
 
 
 def dequantize(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """What has a scale for each block."""
+    """What has a scale for each block, and integers of 16 bits without a sign, which IREE has no casts for."""
     x, scale, zero = node.input[0], node.input[1], input_name(node, 2)
     block = attribute(node, "block_size", 0)
     if not block:
-        return None
+        return _dequantized_16(on, node)
     spread = [_along(on, node, each, block) for each in (scale, zero) if each]
     if None in spread:
         return None
@@ -41,6 +44,29 @@ def dequantize(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if zero:
         wide = on.put("Sub", wide, on.cast(str(spread[1]), element))
     return on.put("Mul", wide, on.cast(str(spread[0]), element))
+
+
+def _dequantized_16(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """A constant, or what a quantisation made, with one scale: the numbers stay floats in between."""
+    x, scale, zero = node.input[0], node.input[1], input_name(node, 2)
+    if on.element(x) != TensorProto.UINT16 or on.shape(scale) not in ([], [1]):
+        return None
+    known, made = on.constant(x), on.producer(x)
+    if known is not None:
+        whole = on.give(known.astype(np.float32), large=bool(known.ndim))
+    elif made is not None and made.op_type == "QuantizeLinear" and on.shape(made.input[1]) in ([], [1]):
+        ends = [on.give(np.array(end, np.float32)) for end in (0, 65535)]
+        rounded = on.put("Round", on.put("Div", made.input[0], made.input[1]))
+        whole = on.put("Clip", on.put("Add", rounded, _float(on, input_name(made, 2))), *ends)
+    else:
+        return None
+    return on.put("Mul", on.put("Sub", whole, _float(on, zero)), scale)
+
+
+def _float(on: NodeWriter, zero: str) -> str:
+    """A zero point as a float."""
+    known = on.constant(zero)
+    return on.give(np.array(0 if known is None else known, np.float32))
 
 
 def quantize(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -93,25 +119,36 @@ def matmul_nbits(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     middle = np.array(1 << (bits - 1), np.uint8)
     if zero:
         given = on.constant(zero)
-        if given is None or given.dtype != np.uint8:
+        if given is None:
             return None
-        middle = _unpacked(given.reshape(rows, -1), bits)[:, :blocks, None]
-    # Differences of numbers of 8 bits may not fit into a byte with a sign.
-    if bits == 8 and not (abs(numbers.astype(np.int16) - middle) < 128).all():
-        return None
-    # Kernels see by the limits that these fit into so many bits; BitwiseAnd is newer than many of these models.
-    ends = [on.give(np.array(end, np.int8)) for end in (0, (1 << bits) - 1)] if bits < 8 else []
-    large = [numbers, middle] if zero else [numbers]
-    kept = [on.give(each.astype(np.int8), large=True) for each in large]
-    limited = [on.put("Clip", each, *ends) if ends else each for each in kept]
-    centred = on.put("Sub", limited[0], limited[1] if zero else on.give(middle.astype(np.int8)))
-    weight = on.put("Cast", centred, to=helper.np_dtype_to_tensor_dtype(scales.dtype))
+        if given.dtype == np.uint8:
+            middle = _unpacked(given.reshape(rows, -1), bits)[:, :blocks, None]
+        else:
+            middle = given.reshape(rows, blocks, 1)
+    weight = _centred(on, numbers, middle, bits, scales.dtype)
     scaled = on.put("Mul", weight, on.give(np.ascontiguousarray(scales.reshape(rows, blocks, 1)), large=True))
     flat = on.put("Reshape", scaled, on.give(np.array([rows, blocks * block])))
     if blocks * block != columns:
         flat = on.put("Slice", flat, *(on.give(np.array([each])) for each in (0, columns, 1)))
     product = on.put("MatMul", node.input[0], on.put("Transpose", flat, perm=[1, 0]))
     return on.put("Add", product, bias) if bias else product
+
+
+def _centred(on: NodeWriter, numbers: np.ndarray, middle: np.ndarray, bits: int, kind: np.dtype) -> str:
+    """Numbers without a sign less their zero points, as floats."""
+    wanted = helper.np_dtype_to_tensor_dtype(kind)
+    if middle.dtype != np.uint8:  # a float
+        return on.put("Sub", on.put("Cast", on.give(numbers, large=True), to=wanted), on.give(middle, large=True))
+    if bits == _BYTE:  # differences do not fit into a byte
+        sides = [(each.astype(np.int16) - 128).astype(np.int8) for each in (numbers, middle)]
+        wide = [on.put("Cast", on.give(each, large=bool(each.ndim)), to=wanted) for each in sides]
+        return on.put("Sub", *wide) if sides[1].any() else wide[0]
+    # Kernels see by the limits that these fit into so many bits; BitwiseAnd is newer than many of these models.
+    ends = [on.give(np.array(end, np.int8)) for end in (0, (1 << bits) - 1)]
+    kept = on.put("Clip", on.give(numbers.astype(np.int8), large=True), *ends)
+    zeros = on.give(middle.astype(np.int8), large=bool(middle.ndim))
+    centred = on.put("Sub", kept, on.put("Clip", zeros, *ends) if middle.ndim else zeros)
+    return on.put("Cast", centred, to=wanted)
 
 
 def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
@@ -161,6 +198,75 @@ def qlinear_global_average_pool(on: NodeWriter, node: onnx.NodeProto) -> str | N
     if attribute(node, "channels_last", 0):
         return None
     return _quantised(on, node, on.put("GlobalAveragePool", _dequantised(on, node, 0, 0)), 3)
+
+
+def qlinear_average_pool(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """onnxruntime's, with the channels in front."""
+    if attribute(node, "channels_last", 0):
+        return None
+    form = {each.name: helper.get_attribute_value(each) for each in node.attribute if each.name != "channels_last"}
+    return _quantised(on, node, on.put("AveragePool", _dequantised(on, node, 0, 0), **form), 3)
+
+
+def qlinear_softmax(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """onnxruntime's; older versions of Softmax take all dims from `axis` on as one."""
+    shape, axis = on.shape(node.input[0]), attribute(node, "axis", -1)
+    if shape is None or (attribute(node, "opset", 0) < _ONE_AXIS and axis not in (-1, len(shape) - 1)):
+        return None
+    return _quantised(on, node, on.put("Softmax", _dequantised(on, node, 0, 0), axis=axis), 3)
+
+
+def matmul_to_float(on: NodeWriter, node: onnx.NodeProto) -> str:
+    """MatMulIntegerToFloat: a product of integers times both scales, and a bias."""
+    a, b, a_scale, b_scale, a_zero, b_zero, bias = (input_name(node, number) for number in range(7))
+    return _product_of_bytes(on, (a, b, a_zero, b_zero), on.put("Mul", a_scale, b_scale), bias)
+
+
+def dynamic_matmul(on: NodeWriter, node: onnx.NodeProto) -> str:
+    """DynamicQuantizeMatMul: of floats that are quantised here."""
+    x, b, scale, zero, bias = (input_name(node, number) for number in range(5))
+    bytes_, step, middle = on.put_all("DynamicQuantizeLinear", 3, x)
+    return _product_of_bytes(on, (bytes_, b, middle, zero), on.put("Mul", step, scale), bias)
+
+
+def _product_of_bytes(on: NodeWriter, operands: tuple[str, ...], scale: str, bias: str) -> str:
+    total = on.put("Cast", on.put("MatMulInteger", *operands), to=TensorProto.FLOAT)
+    y = on.put("Mul", total, scale)
+    return on.put("Add", y, bias) if bias else y
+
+
+def gather_blocks(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """GatherBlockQuantized: rows of a table of bytes, each with numbers of a few bits, and a scale for each block."""
+    packed, scales, zero = on.constant(node.input[0]), on.constant(node.input[2]), input_name(node, 3)
+    bits, block = attribute(node, "bits", 4), attribute(node, "block_size", 128)
+    axes = attribute(node, "gather_axis", 0), attribute(node, "quantize_axis", 1) % 2
+    if packed is None or scales is None or packed.dtype != np.uint8 or packed.ndim != 2 or axes != (0, 1):
+        return None
+    numbers, middle = _unpacked(packed, bits), np.array(1 << (bits - 1), np.uint8)
+    blocks = scales.shape[1]
+    if zero:
+        given = on.constant(zero)
+        if given is None:
+            return None
+        middle = _unpacked(given, bits)[:, :blocks]
+    if blocks * block != numbers.shape[1]:
+        return None
+    wanted, indices = helper.np_dtype_to_tensor_dtype(scales.dtype), node.input[1]
+
+    def taken(table: np.ndarray) -> str:
+        found = on.put("Gather", on.give(np.ascontiguousarray(table), large=True), indices, axis=0)
+        return on.cast(found, wanted) if table.dtype == np.uint8 else found
+
+    shape = on.shape(indices)
+    if shape is None:
+        return None
+    deep = on.give(np.array([*[0] * len(shape), blocks, block]))
+    row, apart = on.give(np.array([*[0] * len(shape), -1])), on.give(np.array([-1]))
+    wide = on.put("Reshape", taken(numbers), deep)
+    middles = on.put("Unsqueeze", taken(middle), apart) if zero else on.give(middle.astype(scales.dtype))
+    return on.put(
+        "Reshape", on.put("Mul", on.put("Sub", wide, middles), on.put("Unsqueeze", taken(scales), apart)), row
+    )
 
 
 def _dequantised(on: NodeWriter, node: onnx.NodeProto, at: int, axis: int) -> str:

@@ -109,13 +109,21 @@ def test_operators_of_onnxruntime_on_quantised_numbers():
         node("QLinearConcat", "ys yz c ys yz c s z", "cc", axis=2, **own),
         node("QLinearSigmoid", "c ys yz s z", "cs", **own),
         node("QLinearLeakyRelu", "c ys yz s z", "cr", alpha=0.1, **own),
+        node("QLinearAveragePool", "c ys yz s z", "ca", kernel_shape=[2, 2], **own),
+        node("QLinearSoftmax", "c ys yz s z", "cm", axis=-1, opset=13, **own),
         node("QLinearGlobalAveragePool", "c ys yz s z", "p", channels_last=0, **own),
         node("Reshape", "c flat", "f"),
         node("QGemm", "f s1 z b bs bz bb ys yz", "g", alpha=0.5, **own),
         node("QGemm", "g ys yz bt ws wz bb", "h", transB=1, **own),
     ]  # fmt: skip
     outputs = {"c": (U8, [1, 4, 3, 3]), "cc": (U8, [1, 4, 6, 3]), "cs": (U8, [1, 4, 3, 3]), "cr": (U8, [1, 4, 3, 3])}
-    outputs |= {"p": (U8, [1, 4, 1, 1]), "g": (U8, [1, 5]), "h": [1, 5]}
+    outputs |= {
+        "p": (U8, [1, 4, 1, 1]),
+        "g": (U8, [1, 5]),
+        "h": [1, 5],
+        "ca": (U8, [1, 4, 2, 2]),
+        "cm": (U8, [1, 4, 3, 3]),
+    }
     model = make_model(nodes, {"i": (U8, [1, 3, 3, 3])}, outputs, constants, domains=CONTRIB)
     check(model, {"i": integers(np.uint8, 1, 3, 3, 3)}, 1e-3, steps=1)
 
@@ -142,24 +150,53 @@ def test_scales_for_blocks_and_integers_of_16_bits():
 
 @pytest.mark.parametrize(("bits", "columns"), [(4, 64), (4, 40), (8, 64)])
 def test_weights_of_a_few_bits(bits, columns):
-    """onnxruntime's MatMulNBits, with and without zero points, and with a block that is not full."""
+    """onnxruntime's MatMulNBits, with zero points that are integers or floats, or none, and with a block half full."""
     rows, block = 24, 32
     blocks = -(-columns // block)
-    packed = integers(np.uint8, rows, blocks, block * bits // 8)
-    if bits == 8:
-        packed |= 1  # a middle of 128 leaves no room for 0
-        packed = np.clip(packed, 1, 255)
-    constants = {"w": packed, "s": abs(floats(rows * blocks)), "bias": floats(rows)}
-    constants["z"] = integers(np.uint8, rows * (-(-blocks * bits // 8)))
+    constants = {"w": integers(np.uint8, rows, blocks, block * bits // 8), "s": abs(floats(rows * blocks))}
+    constants |= {"z": integers(np.uint8, rows * (-(-blocks * bits // 8))), "bias": floats(rows)}
+    constants["f"] = abs(floats(rows * blocks)) * 5
     form = {"N": rows, "K": columns, "bits": bits, "block_size": block, "domain": "com.microsoft"}
-    nodes = [node("MatMulNBits", "x w s - - bias", "y", **form)]
-    if bits == 4:
-        nodes.append(node("MatMulNBits", "x w s z", "with_zeros", **form))
-    else:
-        del constants["z"]
-    outputs = {each.output[0]: ["n", rows] for each in nodes}
-    model = make_model(nodes, {"x": ["n", columns]}, outputs, constants, domains=CONTRIB)
+    inputs = {"y": "x w s - - bias", "with_zeros": "x w s z", "with_floats": "x w s f"}
+    if bits == 8:
+        del inputs["with_floats"], constants["f"]  # onnxruntime has no such kernel
+    nodes = [node("MatMulNBits", names, result, **form) for result, names in inputs.items()]
+    model = make_model(nodes, {"x": ["n", columns]}, {name: ["n", rows] for name in inputs}, constants, domains=CONTRIB)
     check(model, {"x": floats(3, columns)}, 1e-3)
+
+
+def test_products_and_tables_of_onnxruntime():
+    """Of integers with floats for results, of floats that are quantised there, and of rows that are picked."""
+    constants = {
+        "b": integers(np.int8, 32, 16), "bs": abs(floats(16)) * 0.01, "bz": np.zeros(16, np.int8), "bias": floats(16),
+        "s": scale(0.1), "z": np.uint8(120), "table": integers(np.uint8, 20, 32), "ts": abs(floats(20, 2)),
+        "tz": integers(np.uint8, 20, 1),
+    }  # fmt: skip
+    own, block = {"domain": "com.microsoft"}, {"block_size": 32, "gather_axis": 0, "quantize_axis": 1, "bits": 4}
+    nodes = [
+        node("MatMulIntegerToFloat", "a b s bs z bz bias", "wide", **own),
+        node("DynamicQuantizeMatMul", "x b bs bz bias", "dynamic", **own),
+        node("GatherBlockQuantized", "table i ts", "rows", **block, **own),
+        node("GatherBlockQuantized", "table i ts tz", "others", **block, **own),
+    ]
+    shapes = {"wide": [4, 16], "dynamic": [4, 16], "rows": [2, 3, 64], "others": [2, 3, 64]}
+    inputs = {"a": (U8, [4, 32]), "x": [4, 32], "i": (TensorProto.INT64, [2, 3])}
+    model = make_model(nodes, inputs, shapes, constants, domains=CONTRIB)
+    feed = {"a": integers(np.uint8, 4, 32), "x": floats(4, 32), "i": np.array([[0, 19, 3], [3, 7, 1]])}
+    check(model, feed, 1e-4)
+
+
+def test_quantised_numbers_of_16_bits():
+    """As onnxruntime's quantiser writes activations; they are floats in the program."""
+    constants = {"s": scale(0.001), "z": np.uint16(30000), "ys": scale(0.01), "yz": np.uint16(12), "ws": scale(0.02)}
+    constants |= {"w": integers(np.int8, 8, 6), "bq": integers(np.uint16, 6)}
+    nodes = [
+        node("QuantizeLinear", "x s z", "xq"), node("DequantizeLinear", "xq s z", "xd"),
+        node("DequantizeLinear", "w ws", "wd"), node("DequantizeLinear", "bq s z", "bd"),
+        node("MatMul", "xd wd", "product"), node("Add", "product bd", "sum"),
+        node("QuantizeLinear", "sum ys yz", "q"), node("DequantizeLinear", "q ys yz", "y"),
+    ]  # fmt: skip
+    check(make_model(nodes, {"x": [3, 8]}, {"y": [3, 6]}, constants), {"x": floats(3, 8) * 20}, 1e-5)
 
 
 def test_operators_of_onnxruntime_alone():
