@@ -49,7 +49,7 @@ INLINE void add_taps(layer *of, const inputs in, const int is_spread, const int 
   w += from * w_i;
   for (size_t c = 0; c < channels; c++, plane += in.c, w += back) {
     const float *row = plane;
-    for (size_t l = 0; l < lines; l++, next += LINE) __builtin_prefetch(next, 0, 2);
+    ROLLED for (size_t l = 0; l < lines; l++, next += LINE) __builtin_prefetch(next, 0, 2);
     for (size_t i = from; i < to; i++, row += in.i, w += w_i - of->kw * w_j) {
       const float *x = row;
       ptrdiff_t at = first;
@@ -99,11 +99,12 @@ static __attribute__((noinline)) void gather(const layer *of, const float *plane
 }
 
 // Fetches what the end of a tile's rows lies in, for each channel: the tile in front had the rest.
-INLINE void fetch_ends(const layer *of, const int high, const int wide, size_t y, size_t z, size_t channel) {
+static __attribute__((noinline)) void fetch_ends(const layer *of, size_t high, size_t wide, size_t y, size_t z,
+                                                 size_t channel) {
   if (of->out_z != 1) return;
-  const size_t end = least(channel + TILE, of->columns), last = z + (size_t)wide - 1;
+  const size_t end = least(channel + TILE, of->columns), last = z + wide - 1;
   for (size_t c = channel; c < end; c++)
-    for (size_t r = y; r < y + (size_t)high; r++) {
+    for (size_t r = y; r < y + high; r++) {
       __builtin_prefetch(of->out + c * of->out_c + r * of->out_y + last, 1);
       if (of->rest) __builtin_prefetch(of->rest + c * of->rest_c + r * of->rest_y + last * of->rest_z);
     }
@@ -132,26 +133,31 @@ INLINE void tile(layer *of, const int is_point, const int is_spread, const int s
     multiply_fetching(wide, sums, x, step ? (size_t)step : of->sw * of->x_w, of->x_c, w, is_spread ? of->w_c : PANEL, of->c, AHEAD, next,
                       LINE);
     if (next) of->next += of->c * LINE;
-  } else if ((is_whole || (step && wide > 1 && first + one >= 0 && room + one >= 0)) &&
-      (high == 1 || (above >= 0 && below < rows))) {
-    size_t from = 0, to = of->kh;
+  } else {
+    size_t from = 0, to = of->kh, channels = of->c;
     while (from < to && above + (ptrdiff_t)(from * of->dh) < 0) from++;
     while (from < to && above + (ptrdiff_t)((to - 1) * of->dh) >= rows) to--;
     inputs in = {of->x + above * (ptrdiff_t)of->x_h + first * (ptrdiff_t)of->x_w, of->x_c, of->dh * of->x_h,
                  of->dw * of->x_w, of->sh * of->x_h, step ? (size_t)step : of->sw * of->x_w};
-    if (is_whole || !step) add_taps(of, in, is_spread, 0, high, wide, sums, w, of->c, from, to, 0);
-    else add_taps(of, in, is_spread, 1, high, wide, sums, w, of->c, from, to, first);
-  } else {
-    float pieces[PIECES] __attribute__((aligned(64)));
-    const size_t taps = span <= SPAN ? 1 : of->kw, count = taps == 1 ? span : reach;
-    const size_t pitch = (count + LANES - 1) / LANES * LANES, lines = of->kh + (high - 1) * of->sh;
-    inputs in = {pieces, lines * taps * pitch, taps * pitch, taps == 1 ? of->dw : pitch, of->sh * taps * pitch,
-                 step ? (size_t)step : of->sw};
-    for (size_t c = 0, channels; c < of->c; c += channels, w += channels * of->w_c) {
-      channels = least(of->c - c, PIECES / in.c);
-      gather(of, of->x + c * of->x_c, channels, lines, high == 1 ? of->dh : 1, above, first, taps, count, pitch,
-             pieces);
-      add_taps(of, in, is_spread, 0, high, wide, sums, w, channels, 0, of->kh, 0);
+    const int are_inside = high == 1 || (above >= 0 && below < rows);
+    if (step && wide > 1 && are_inside && !is_whole && first + one >= 0 && room + one >= 0)
+      add_taps(of, in, is_spread, 1, high, wide, sums, w, channels, from, to, first);
+    else {
+      float pieces[PIECES] __attribute__((aligned(64)));
+      const size_t taps = span <= SPAN ? 1 : of->kw, count = taps == 1 ? span : reach;
+      const size_t pitch = (count + LANES - 1) / LANES * LANES, lines = of->kh + (high - 1) * of->sh;
+      const int is_copy = !is_whole || !are_inside;
+      if (is_copy)
+        in = (inputs){pieces, lines * taps * pitch, taps * pitch, taps == 1 ? of->dw : pitch, of->sh * taps * pitch,
+                      step ? (size_t)step : of->sw}, from = 0, to = of->kh;
+      for (size_t c = 0; c < of->c; c += channels, w += channels * of->w_c) {
+        if (is_copy) {
+          channels = least(of->c - c, PIECES / in.c);
+          gather(of, of->x + c * of->x_c, channels, lines, high == 1 ? of->dh : 1, above, first, taps, count, pitch,
+                 pieces);
+        }
+        add_taps(of, in, is_spread, 0, high, wide, sums, w, channels, from, to, 0);
+      }
     }
   }
   float kept[(ROWS + LANES - 1) / LANES * LANES][TILE] __attribute__((aligned(64)));
@@ -231,13 +237,14 @@ INLINE void product(const layer *of, const int rows, const int vectors, const in
           add_tap(rows, vectors, is_cut, x + i * of->dh * of->x_h + j * of->dw, there[j], last,
                   w + i * of->w_i + j * of->w_j, sums);
   }
-  UNROLL for (int r = 0; r < rows; r++) {
-    if (channel + r >= of->columns) return;
+  floats kept[LOW][WIDE];
+  UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) kept[r][v] = sums[r][v];
+  ROLLED for (int r = 0; r < rows && channel + r < of->columns; r++) {
     const float *rest = of->rest ? of->rest + (channel + r) * of->rest_c + y * of->rest_y + z : 0;
     float *out = of->out + (channel + r) * of->out_c + y * of->out_y + z;
     UNROLL for (int v = 0; v < vectors; v++) {
       size_t left = v + 1 < vectors ? LANES : last;
-      floats value = sums[r][v];
+      floats value = kept[r][v];
       if (rest) value += load_up_to(rest + v * LANES, left, 0.0f);
       store_up_to(out + v * LANES, activated(of->activation, value), left);
     }
