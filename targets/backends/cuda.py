@@ -30,13 +30,13 @@ from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CudaT
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
 from opsplice.targets.backends.backend import LLVM_IR, Backend
 from opsplice.targets.build import compiler_flags, cuda_compilers, llvm, ptxas
-from opsplice.targets.formats import ptx
+from opsplice.targets.formats import ptx, ptx_entries
 from opsplice.targets.formats.entries import Entry, Limits
 from opsplice.targets.formats.mangled import in_cpp
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
-_BUILDER = "cuda 1"
+_BUILDER = "cuda 2"
 
 _INSTEAD = " (IREE embeds PTX, so no cubin or fatbin)"
 
@@ -109,6 +109,8 @@ def _resolve(request: ArtifactRequest, target: CudaTarget, store: Store, make: _
         ptx.check_target(module, name, target, built_by=toolchain)
         entry = _entry(module, request)
         ptx.check_externs(module, name)
+        if len(module.entries) > 1:
+            text = ptx_entries.only(text, entry)
         # Without what may stand behind the text: IREE and the driver read it up to the first zero.
         output.write_bytes(text.encode("utf-8", "surrogateescape"))
         notes += ptxas.check(assembler, output, name, f"sm_{target.sm}{module.target.removeprefix(f'sm_{module.sm}')}")

@@ -54,9 +54,9 @@ _MOST_THREADS = 1024
 _damaged = partial(damaged, "damaged PTX")
 _HOW_TO_DECLARE = 'it has none at all: declare the kernel extern "C" __global__ void (LLVM IR: define ptx_kernel void)'
 
-_NAME = r"(?:[A-Za-z]|[_$%](?=[\w$]))[\w$]*+"
+NAME = r"(?:[A-Za-z]|[_$%](?=[\w$]))[\w$]*+"
 # Strings come first, so that what looks like a comment inside one is none.
-_COMMENT_OR_STRING = re.compile(r'"[^"\n]*+"|//[^\n]*+|/\*(?s:.*?\*/)|(?P<open>/\*)')
+COMMENT_OR_STRING = re.compile(r'"[^"\n]*+"|//[^\n]*+|/\*(?s:.*?\*/)|(?P<open>/\*)')
 _PRAGMA = re.compile(r'\.pragma[\s",]*+;')
 _MARK = re.compile(
     r"[{}]|\.(?P<module>version|target|address_size)\b|(?:\.(?P<linkage>extern|visible|weak)\s++)?\.(?P<kind>entry|func)\b"
@@ -65,10 +65,10 @@ _MARK = re.compile(
 _VERSION = re.compile(r"\s*+(\d{1,4})\.(\d{1,4})\b")
 _TARGET = re.compile(r"\s*+(\w++(?:\s*+,\s*+\w++)*+)")
 _SM = re.compile(r"sm_(\d{1,4})([af]?)")
-_FUNCTION = re.compile(rf"\s*+(?:\.attribute\s*+\([^{{}}]*?\)\)?\s*+)?(?:\([^()]*+\)\s*+)?({_NAME})")
-_ENTRY = re.compile(rf"\s*+({_NAME})\s*+(?:\(([^(){{}}]*+)\))?([^{{}};]*+)(?=([{{;]))")
+_FUNCTION = re.compile(rf"\s*+(?:\.attribute\s*+\([^{{}}]*?\)\)?\s*+)?(?:\([^()]*+\)\s*+)?({NAME})")
+_ENTRY = re.compile(rf"\s*+({NAME})\s*+(?:\(([^(){{}}]*+)\))?([^{{}};]*+)(?=([{{;]))")
 _PARAMETER = re.compile(
-    rf"\s*+\.param\b\s*+(?P<words>(?:\.\w++\s*+(?:\d++\s*+)?+)*+)(?P<name>{_NAME})\s*+(?P<extents>(?:\[\s*+\d{{1,9}}\s*+\]\s*+)*+)"
+    rf"\s*+\.param\b\s*+(?P<words>(?:\.\w++\s*+(?:\d++\s*+)?+)*+)(?P<name>{NAME})\s*+(?P<extents>(?:\[\s*+\d{{1,9}}\s*+\]\s*+)*+)"
 )
 _THREADS = re.compile(r"\.(max|req)ntid\s++(\d{1,9})(?:\s*+,\s*+(\d{1,9}))?(?:\s*+,\s*+(\d{1,9}))?")
 
@@ -212,7 +212,7 @@ def without_comments(text: str, name: str) -> str:
             raise _damaged(name, "a comment does not end")
         return '""' if found.group().startswith('"') else " "
 
-    return _PRAGMA.sub(" ", _COMMENT_OR_STRING.sub(replace, text))
+    return _PRAGMA.sub(" ", COMMENT_OR_STRING.sub(replace, text))
 
 
 def _read_version(text: str, place: int, name: str) -> tuple[int, int]:
@@ -285,7 +285,7 @@ def _unresolved(text: str, declared: Counter[str], defined: Collection[str]) -> 
     candidates = set(declared) - set(defined) - _SYSTEM_CALLS
     if not candidates:
         return ()
-    occurrences = Counter(word.group() for word in re.finditer(_NAME, text) if word.group() in candidates)
+    occurrences = Counter(word.group() for word in re.finditer(NAME, text) if word.group() in candidates)
     return tuple(function for function in declared if occurrences[function] > declared[function])
 
 

@@ -1,6 +1,7 @@
 """From a kernel's file to checked PTX: what is built, what is reused, what is refused."""
 
 import os
+import re
 import stat
 import sys
 from types import SimpleNamespace
@@ -280,7 +281,10 @@ def test_the_only_entry_needs_no_name(write, store, refused):
     with pytest.raises(OpspliceError, match="has 2 entries, and none is named as the kernel") as caught:
         cuda.resolve(ArtifactRequest(write(two), ()), SM80, store)
     assert "'scale', 'shift'" in caught.value.hint
-    assert cuda.resolve(ask(write(two), "shift", "scale"), SM80, store).entry == "shift"
+    artifact = cuda.resolve(ask(write(two), "shift", "scale"), SM80, store)
+    assert artifact.entry == "shift"
+    # A program embeds the text for each dispatch.
+    assert re.findall(r"\.entry (\w+)", artifact.path.read_text()) == ["shift"]
 
 
 def test_calls_that_nothing_defines_are_refused(refused):
