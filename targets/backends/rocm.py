@@ -1,8 +1,9 @@
 """A kernel's file and a GPU of AMD's in, checked code that IREE's ROCm backend can embed or link out.
 
-Device functions are bitcode (`.ll` through llvmlite, `.bc` as it is); whole kernels are code objects (`.hsaco`), which
-are passed what CUDA's are: see `cuda.py`. Nothing here was run on a GPU; IREE embeds code objects as they are, which
-was watched, and its own kernels take pointers and words in the same order. It must not know what a kernel computes.
+Device functions are bitcode (`.ll` through llvmlite, `.bc` as it is). Whole kernels are code objects (`.hsaco`), which
+clang makes of OpenCL C and HIP; they are passed what CUDA's are: see `cuda.py`. Nothing here was run on a GPU; IREE
+embeds code objects as they are, which was watched, and its own kernels take pointers and words in the same order. It
+must not know what a kernel computes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, Form, RocmTarget
 from opsplice.targets.artifacts.stored_artifacts import artifact_of
 from opsplice.targets.backends.backend import LLVM_IR, Backend
-from opsplice.targets.build import llvm
+from opsplice.targets.build import amd_compilers, compiler_flags, llvm
 from opsplice.targets.formats import elf, hsaco
 from opsplice.targets.formats.entries import Entry
 from opsplice.targets.registry.store import Store, key_of
@@ -26,10 +27,10 @@ from opsplice.targets.registry.store import Store, key_of
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
 _BUILDER = "rocm 1"
 
-_FORMS: dict[str, Form] = {".ll": "bitcode", ".bc": "bitcode", ".hsaco": "hsaco"}
+_FORMS: dict[str, Form] = {".ll": "bitcode", ".bc": "bitcode", ".hsaco": "hsaco", ".cl": "hsaco", ".hip": "hsaco"}
 _SUFFIX: dict[Form, str] = {"bitcode": ".bc", "hsaco": ".hsaco"}
 
-_INSTEAD = " (hipcc --genco makes a code object of HIP sources, clang one of OpenCL C)"
+_INSTEAD = " (hipcc --genco makes a code object of what needs ROCm's libraries)"
 
 ACCEPTED = tuple(_FORMS)
 
@@ -45,7 +46,10 @@ def resolve(request: ArtifactRequest, target: RocmTarget, store: Store) -> Artif
     symbol or needs what IREE does not link; and when the store cannot be written.
     """
     form = _FORMS.get(request.path.suffix, "hsaco")
-    source_inputs.check_request(request, "ROCm", ACCEPTED, (form,), how=f"it is taken as {form}", more=_INSTEAD)
+    how, sources = f"it is taken as {form}", amd_compilers.SOURCES
+    source_inputs.check_request(request, "ROCm", ACCEPTED, (form,), how=how, compiled=sources, more=_INSTEAD)
+    if request.path.suffix in sources:
+        return _resolve_source(request, target, store)
     data = read_file(request.path)
 
     def build(output: Path) -> Mapping[str, Any]:
@@ -57,6 +61,22 @@ def resolve(request: ArtifactRequest, target: RocmTarget, store: Store) -> Artif
     key = key_of(_BUILDER, request.path.suffix, target.chip, "\0".join(request.symbols), version, data)
     entry = store.get_or_build(key, _SUFFIX[form], build)
     return artifact_of(entry, form)
+
+
+def _resolve_source(request: ArtifactRequest, target: RocmTarget, store: Store) -> Artifact:
+    source = request.path.resolve()
+    flags = compiler_flags.checked(request.flags, "C", source.parent)
+    inputs = source_inputs.read_inputs(source, flags, amd_compilers.HEADERS)
+
+    def build(output: Path) -> Mapping[str, Any]:
+        included = amd_compilers.compile_source(source, output, target, flags)
+        source_inputs.check_complete(inputs, included, source)
+        found = _build_code_object(output.read_bytes(), output, request, target)
+        return {**found, "toolchain": "clang"}
+
+    symbols, given = "\0".join(request.symbols), "\0".join(request.flags)
+    key = key_of(_BUILDER, source.name, target.chip, symbols, given, inputs.digest, amd_compilers.identity())
+    return artifact_of(store.get_or_build(key, ".hsaco", build), "hsaco")
 
 
 def _build_code_object(data: bytes, output: Path, request: ArtifactRequest, target: RocmTarget) -> Mapping[str, Any]:

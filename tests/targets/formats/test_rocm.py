@@ -129,7 +129,7 @@ def test_bitcode_for_another_processor_is_refused(write, store, refused):
 
 
 def test_other_files_and_requests_are_refused(refused):
-    assert "k.hip is not a kind of file" in refused("", "k.hip").message
+    assert "k.cu is not a kind of file" in refused("", "k.cu").message
     assert "flags do nothing for k.ll" in refused(FUNCTION, "k.ll", flags=("-O1",)).message
     assert "k.ll cannot be taken as hsaco" in refused(FUNCTION, "k.ll", form="hsaco").message
 
