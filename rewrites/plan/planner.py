@@ -395,13 +395,15 @@ def _ancestor_in(block: ir.Block, op: ir.Operation) -> ir.Operation | None:
 def _check_passed(match: Match, rule: tree.Rule) -> None:
     """A part that a match need not have, and has, is part of what it computes: a kernel must be given it.
 
-    So must a scalar that an alternative says, unless the rule's condition says the number.
+    So must a scalar that an alternative says, unless the rule's condition says the number; and one with a default, as
+    where a band starts, unless it is that.
     """
     passed = {part.name for part in tree.parts(rule.args) if isinstance(part, tree.Name)} | {*fixed(rule.where)}
     left = {name for name in match.inputs if name not in passed and not name.startswith("_")}
     said = {part.name.name for part in expressions(match.pattern) if isinstance(part, tree.Setting)}
-    usual = {p.name for p in match.pattern.parameters if p.default is not None and _is_default(p, match)}
-    dropped = sorted(left - (certain(match.pattern) - said) - usual)
+    optional = {p.name: _is_default(p, match) for p in match.pattern.parameters if p.default is not None}
+    usual = {name for name, is_default in optional.items() if is_default}
+    dropped = sorted(left - (certain(match.pattern) - said - optional.keys()) - usual)
     if dropped:
         raise LeaveError(f"it has {' and '.join(dropped)}, which the rule does not pass")
 

@@ -358,3 +358,48 @@ def test_a_part_that_a_rule_does_not_pass_keeps_its_kernel_away(pairs):
     assert reasons in ([], ["it has bias, which the rule does not pass"])
     for function in ("without", "with"):
         pair.run(function, *(np.arange(8, dtype=np.float32) + i for i in range(2)))
+
+
+STARTED = """
+kernel leave_out(s: f32[m, n], fill: f32) -> f32[m, n] { cpu "leave_out.c" as bitcode }
+pattern causal<I in {i32, i64}>(s: tensor<m x n x f32>, fill: f32, start: I = 0) {
+  select(band(-2147483648, 0, 1, 0, start) : tensor<m x n x i1>, s, fill)
+}
+replace causal with leave_out(s, fill)
+"""
+LEAVE_OUT = """
+#include <stddef.h>
+void leave_out(const float *s, float fill, float *out, size_t m, size_t n) {
+  for (size_t i = 0; i < m * n; ++i) out[i] = i % n <= i / n ? s[i] : fill;
+}
+"""
+CAUSAL = """
+func.func @{name}(%s: tensor<3x4xf32>, %start: i64) -> tensor<3x4xf32> {{
+  %e = tensor.empty() : tensor<3x4xf32>
+  %fill = arith.constant -1.0 : f32
+  %zero = arith.constant 0 : i64
+  %0 = linalg.generic {{indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>],
+      iterator_types = ["parallel", "parallel"]}} ins(%s : tensor<3x4xf32>) outs(%e : tensor<3x4xf32>) {{
+  ^bb0(%x: f32, %o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %row = arith.index_cast %i : index to i64
+    %column = arith.index_cast %j : index to i64
+    %from = arith.addi %row, {start} : i64
+    %keep = arith.cmpi sle, %column, %from : i64
+    %1 = arith.select %keep, %x, %fill : f32
+    linalg.yield %1 : f32
+  }} -> tensor<3x4xf32>
+  return %0 : tensor<3x4xf32>
+}}"""
+
+
+def test_a_kernel_that_is_not_told_where_a_band_starts_takes_none_that_starts_later(pairs):
+    text = CAUSAL.format(name="first", start="%zero") + CAUSAL.format(name="later", start="%start")
+    pair = pairs(text, STARTED, {"leave_out.c": LEAVE_OUT})
+    assert [r.function for r in pair.spliced.report.replacements] == ["first"]
+    assert "it has start, which the rule does not pass" in str(pair.spliced.report)
+    s = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for name in ("first", "later"):
+        same = (program.run(name, s, 1) for program in (pair.spliced, pair.plain))
+        np.testing.assert_array_equal(*same)
