@@ -105,7 +105,7 @@ def group_query(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
         angles, pairs = _angles(on, cos, sin, given or places, 1), bool(attribute(node, "rotary_interleaved", 0))
         q, k = (_turned(on, each, angles, pairs, size, 2 * table[-1]) for each in (q, k))
     if past_k:
-        k, v = (_joined(on, old, each, kept) for old, each in ((past_k, k), (past_v, v)))
+        k, v = (_joined(on, old, each, kept, shape[1] == 1) for old, each in ((past_k, k), (past_v, v)))
     keys, queries = on.places(k, _LENGTH), on.put("Unsqueeze", places, on.give(np.array([1, 3])))
     seen = on.put("LessOrEqual", keys, queries)
     window = attribute(node, "local_window_size", -1)
@@ -202,14 +202,20 @@ def _masked(on: NodeWriter, mask: str, k: str, lowest: float) -> str | None:
     return _bias(on, on.put("Unsqueeze", on.put("Cast", mask, to=TensorProto.BOOL), axes), k, lowest)
 
 
-def _joined(on: NodeWriter, past: str, new: str, kept: str) -> str:
-    """What was kept, and what is new behind the part of it that counts. kept: how long that is, [batch, 1]."""
+def _joined(on: NodeWriter, past: str, new: str, kept: str, single: bool) -> str:
+    """What was kept, and what is new behind the part of it that counts.
+
+    kept: how long that is, [batch, 1]. single: whether only one is new.
+    """
     both = on.put("Concat", past, new, axis=_LENGTH)
     old, places = on.size(past, _LENGTH), on.places(both, _LENGTH)
+    axes = on.give(np.array([1, 3]))
+    if single:
+        return on.put("Where", on.put("Unsqueeze", on.put("Equal", places, kept), axes), new, both)
     moved = on.put("Add", on.put("Sub", places, kept), old)  # where new ones lie in both
     last = on.put("Sub", on.size(both, _LENGTH), on.give(np.array(1)))
     index = on.put("Where", on.put("Less", places, kept), places, on.put("Min", moved, last))
-    spread = on.put("Expand", on.put("Unsqueeze", index, on.give(np.array([1, 3]))), on.put("Shape", both))
+    spread = on.put("Expand", on.put("Unsqueeze", index, axes), on.put("Shape", both))
     return on.put("GatherElements", both, spread, axis=_LENGTH)
 
 

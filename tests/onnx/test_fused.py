@@ -121,11 +121,19 @@ def test_rotary_embeddings_and_grouped_heads():
 
 
 def test_what_was_kept_differs_in_length():
-    """In the second of the batch three elements count, and the new one is the fourth."""
-    constants = {"counts": ints(5, 3), "now": np.array(6, np.int32)}
-    feed = {"step": floats(2, 1, 128), "old": floats(2, 2, 5, 16)}
-    step = node("GroupQueryAttention", "step - - old old counts now", "y k v", **GROUPS)
-    compare([step], feed, constants, {"y": [2, 1, 64]})
+    """In the second of the batch three elements count, and the new one is the fourth; and several new ones at once."""
+    constants = {"counts": ints(5, 3), "now": ints(6)[0], "last": ints(7), "then": ints(8)[0]}
+    feed = {
+        "step": floats(2, 1, 128),
+        "old": floats(2, 2, 5, 16),
+        "steps": floats(1, 3, 128),
+        "older": floats(1, 2, 5, 16),
+    }
+    nodes = [
+        node("GroupQueryAttention", "step - - old old counts now", "y k v", **GROUPS),
+        node("GroupQueryAttention", "steps - - older older last then", "z k1 v1", **GROUPS),
+    ]
+    compare(nodes, feed, constants, {"y": [2, 1, 64], "z": [1, 3, 64], "k1": [1, 2, 8, 16], "v1": [1, 2, 8, 16]})
 
 
 def test_operators_of_others_are_refused():
