@@ -1,9 +1,10 @@
-"""Which of many graphs can hold at a place, by the ops near the root and its rank alone.
+"""Which of many graphs can hold at a place, by their ops and by the axes of the result that inputs are read along.
 
-Each graph has an outline: its ops down to some depth, without indices, types, sizes or names. Equal outlines are one
-object, and what a term was found to fit is kept for a place, so that what graphs share is looked at once. Of several
-alternatives only those are tried that the op of a term may be. A deep outline is only looked at where the shallow one
-fits. What passes may still fail; what is stopped could not have held.
+Each graph has an outline: its ops, without indices, types, sizes or names. Equal outlines are one object, and what a
+term was found to fit is kept for a place, so that what graphs share is looked at once. Of several alternatives only
+those are tried that the op of a term may be. A whole outline is only looked at where the first ops fit. Of an input it
+knows which labels of the result it has: a weight is not read along all axes of a result. What passes may still fail;
+what is stopped could not have held.
 """
 
 from __future__ import annotations
@@ -15,31 +16,81 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.tensor_values import shape_of
-from opsplice.matchers.patterns.nodes import Accumulated, Choice, Graph, Input, Named, Node, Number, Setting
+from opsplice.matchers.ir.tensor_values import defining_op, shape_of
+from opsplice.matchers.patterns.nodes import (
+    Accumulated,
+    Choice,
+    Graph,
+    Input,
+    Label,
+    Named,
+    Node,
+    Number,
+    Product,
+    Setting,
+    Whole,
+)
+from opsplice.matchers.patterns.walk import nodes_of
+from opsplice.matchers.search.labels import ones_first, pair
 from opsplice.matchers.terms import chains, constants
+from opsplice.matchers.terms.attributes import is_named
 from opsplice.matchers.terms.canonical import COMPARISONS, READ_AS, WIDTHS
 from opsplice.matchers.terms.ops.bands import BAND
 from opsplice.matchers.terms.scalar_folding import FOLDED
-from opsplice.matchers.terms.terms import Access, Apply, Constant, Reduce, Started, Term
+from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, Index, Loop, Reduce, Started, Term, mentions
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import tree, vocabulary
 
-_DEEPEST = 4
 _REDUCTIONS = ("reduce", "window", "accumulated")
 # The names under which terms that are no ops are looked up.
 _NUMBER, _VALUE, _REDUCED = "a number", "a value", "a reduction by "
 
 
+@dataclass(frozen=True)
+class _Axes:
+    """The labels of a graph's first result by their positions, and those of them that a tensor has.
+
+    may_turn: whether they may come in any order; ones_first: whether those of dims of size one may come first.
+    """
+
+    labels: tuple[Label, ...]
+    own: frozenset[Label]
+    may_turn: bool
+    ones_first: bool
+
+    @staticmethod
+    def of(graph: Graph, node: Input) -> _Axes:
+        labels = graph.results[0].labels
+        own = {each for each in tree.parts(node.labels) if isinstance(each, Label)}
+        kinds = {type(node) for node in nodes_of(graph)}
+        numbered = {label: Label(at, "", label.pack) for at, label in enumerate(labels)}
+        return _Axes(
+            tuple(numbered.values()),
+            frozenset(axis for label, axis in numbered.items() if label in own),
+            graph.reordered,
+            Reduce in kinds and Product not in kinds,
+        )
+
+    def others(self, indices: tuple[Index, ...]) -> tuple[Loop, ...]:
+        """The loops of a result's indices along which the tensor is not read; none where that cannot be told."""
+        singles = sum(not label.pack for label in self.labels)
+        is_turned = self.may_turn and sum(index != UNIT for index in indices) >= singles
+        if is_turned or (self.ones_first and ones_first(indices) != indices):
+            return ()
+        pairs = pair(self.labels, indices, {}) or ()
+        return tuple(loop for axis, group in pairs if axis not in self.own for loop in group if isinstance(loop, Loop))
+
+
 @dataclass(frozen=True, eq=False)
 class _Outline:
-    """A part of a graph: its op, and the outlines below it down to some depth, None at the deepest.
+    """A part of a graph: its op, and the outlines below it, None where these do not count.
 
     kind: "apply", "chain", "reduce", "window" (a reduction that a program may do without), "accumulated" (one that may
-    start from anything), "constant", "choice" (of those in `below`), "tensor" (any that is a value) or "anything".
-    what: the op or the combiner; of a constant its value, or the lowest and (in `below`) the highest one. casts:
-    whether casts are looked through. written: of a chain, which op each of its two sides is as they are written. loops:
-    how many loops a reduction may have, None for any number. by_name: see `able`.
+    start from anything), "constant", "choice" (of those in `below`), "named" (an op by its name), "tensor" (any that is
+    a value) or "anything". what: the op or the combiner; of a constant its value, or the lowest and (in `below`) the
+    highest one; of a tensor its axes. casts: whether casts are looked through. written: of a chain, which op each of
+    its two sides is as they are written. loops: how many loops a reduction may have, None for any number. by_name: see
+    `able`.
     """
 
     kind: str
@@ -62,7 +113,7 @@ class _Outline:
 
     def may_be(self, name: str) -> bool:
         """Whether a term of an op or another name may fit, for that name alone."""
-        if self.kind == "tensor":
+        if self.kind in ("tensor", "named"):
             return name == _VALUE
         if self.kind == "constant":
             return name == _NUMBER or name in FOLDED
@@ -78,30 +129,30 @@ class Sieve:
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
         known: dict[Any, _Outline] = {}
-        self._first = _level([(_Outlines(graph, known), position) for position, graph in enumerate(graphs)], 1)
+        self._order = {graph: position for position, graph in enumerate(graphs)}
+        self._by_first: dict[_Outline, list[tuple[_Outline, Graph]]] = {}
+        for graph in graphs:
+            outlines = _Outlines(graph, known)
+            self._by_first.setdefault(outlines.first(), []).append((outlines.whole(), graph))
 
     def sort(self, views: Views, value: ir.Value) -> tuple[list[Graph], list[Graph]]:
         """The graphs that can hold with their result at a value, in order; and those that only some of its ops fit.
 
         A graph of which none of the ops right below its outermost fits is in neither.
         """
-        fitting: list[tuple[int, Graph]] = []
-        near: list[tuple[int, Graph]] = []
-        fits = _Fits(views)
+        fitting: list[Graph] = []
+        near: list[Graph] = []
+        fits = _Fits(views, value)
         term = views.root(value)
-        pending = [self._first]
-        while pending:
-            levels = pending.pop()
-            for outline, level in levels.items():
-                if fits.at_root(outline, term):
-                    fitting += level.graphs
-                    pending.append(level.deeper)
-                elif levels is not self._first or fits.begins(outline, term):
-                    near += level.all()
         shape = shape_of(value) or ()
-        near += (entry for entry in fitting if not _may_have(entry[1], shape))
-        fitting = [entry for entry in fitting if _may_have(entry[1], shape)]
-        return [graph for _, graph in sorted(fitting, key=_position)], [g for _, g in sorted(near, key=_position)]
+        for first, graphs in self._by_first.items():
+            if fits.at_root(first, term):
+                for whole, graph in graphs:
+                    can_hold = _may_have(graph, shape) and fits.at_root(whole, term)
+                    (fitting if can_hold else near).append(graph)
+            elif fits.begins(first, term):
+                near += (graph for _, graph in graphs)
+        return sorted(fitting, key=self._order.__getitem__), sorted(near, key=self._order.__getitem__)
 
 
 def _may_have(graph: Graph, shape: Sequence[int | None]) -> bool:
@@ -115,38 +166,8 @@ def _may_have(graph: Graph, shape: Sequence[int | None]) -> bool:
     return sum(size != 1 for size in shape) <= len(labels) and (len(shape) >= len(labels) or not graph.factors)
 
 
-def _position(entry: tuple[int, Graph]) -> int:
-    return entry[0]
-
-
-class _Level:
-    """The graphs of one outline: those that have no deeper one, and the others by it."""
-
-    def __init__(self, graphs: list[tuple[_Outlines, int]], depth: int) -> None:
-        self.graphs: list[tuple[int, Graph]] = []
-        rest = []
-        for outlines, position in graphs:
-            if depth == _DEEPEST or outlines.at(depth) is outlines.at(_DEEPEST):
-                self.graphs.append((position, outlines.graph))
-            else:
-                rest.append((outlines, position))
-        self.deeper = _level(rest, _DEEPEST) if rest else {}
-
-    def all(self) -> Iterator[tuple[int, Graph]]:
-        yield from self.graphs
-        for level in self.deeper.values():
-            yield from level.all()
-
-
-def _level(graphs: list[tuple[_Outlines, int]], depth: int) -> dict[_Outline, _Level]:
-    groups: dict[_Outline, list[tuple[_Outlines, int]]] = {}
-    for outlines, position in graphs:
-        groups.setdefault(outlines.at(depth), []).append((outlines, position))
-    return {outline: _Level(group, depth) for outline, group in groups.items()}
-
-
 class _Outlines:
-    """The outlines of a graph, by depth. At the first it only counts which parts are constants, not their values.
+    """The outlines of a graph.
 
     known: all outlines that there are, by what they are made of.
     """
@@ -156,13 +177,20 @@ class _Outlines:
         self._casts = "cast" in graph.through
         self._tensors = {p.name for p in graph.pattern.parameters if isinstance(p.type, tree.TensorType)}
         self._known = known
-        self._of_node: dict[tuple[int, int], _Outline] = {}
+        self._of_node: dict[tuple[int, float], _Outline] = {}
 
-    def at(self, depth: int) -> _Outline:
+    def first(self) -> _Outline:
+        """The outermost op and those right below it. It only counts which parts are constants, not their values."""
+        return self._inexact(self._down_to(1))
+
+    def whole(self) -> _Outline:
+        """All ops."""
+        return self._down_to(math.inf)
+
+    def _down_to(self, depth: float) -> _Outline:
         if self.graph.through - {"cast"}:
             return self._anything()  # what is looked through may stand between any two ops
-        root = self.graph.results[0].node
-        return self._of(root, depth) if depth > 1 else self._inexact(self._of(root, depth))
+        return self._of(self.graph.results[0].node, depth)
 
     def _outline(
         self,
@@ -180,13 +208,13 @@ class _Outlines:
     def _anything(self) -> _Outline:
         return self._outline("anything", "", None)
 
-    def _of(self, node: Node, depth: int) -> _Outline:
+    def _of(self, node: Node, depth: float) -> _Outline:
         key = (id(node), depth)
         if key not in self._of_node:
             self._of_node[key] = self._make(node, depth)
         return self._of_node[key]
 
-    def _make(self, node: Node, depth: int) -> _Outline:
+    def _make(self, node: Node, depth: float) -> _Outline:
         """Parts that this module does not know fit anything."""
         if isinstance(node, Apply) and node.op != BAND:
             operands = chains.operands(node)  # of a chain, in whatever grouping and order
@@ -212,8 +240,10 @@ class _Outlines:
             if isinstance(node.high, tree.Literal):
                 return self._outline("constant", node.low.value, node.high.value)
             return self._outline("constant", -math.inf, math.inf)
+        if isinstance(node, Whole):
+            return self._outline("named", node.op, None)
         if isinstance(node, Input) and node.name in self._tensors:
-            return self._outline("tensor", "", None)
+            return self._outline("tensor", _Axes.of(self.graph, node), None)
         return self._anything()
 
     def _choice(self, options: Sequence[_Outline]) -> _Outline:
@@ -225,7 +255,7 @@ class _Outlines:
         """An outline of depth one, with constants of any value, tensors that are no values and any number of loops."""
         if outline.kind == "constant":
             return self._outline("constant", -math.inf, math.inf)
-        if outline.kind == "tensor":
+        if outline.kind in ("tensor", "named"):
             return self._anything()
         if outline.below is None:
             return self._outline(outline.kind, outline.what, None, outline.written)
@@ -240,9 +270,11 @@ class _Outlines:
 class _Fits:
     """What terms fit which outlines, at one place."""
 
-    def __init__(self, views: Views) -> None:
+    def __init__(self, views: Views, value: ir.Value) -> None:
         self._views = views
+        self._root = views.root(value).indices
         self._known: dict[tuple[_Outline, Term], bool] = {}
+        self._apart: dict[_Outline, tuple[Loop, ...]] = {}
 
     def at_root(self, outline: _Outline, term: Term) -> bool:
         """A match ends with the pattern's last op: no op that leaves a value as it is stands behind that."""
@@ -274,7 +306,7 @@ class _Fits:
         """Whether an op fits that a term may be seen as: its own, behind casts or behind what leaves it as it is."""
         source: Term | None = term
         while source is not None:
-            if isinstance(source, Access) and outline.able(_VALUE):
+            if any(self._fits_value(option, source) for option in outline.able(_VALUE)):
                 return True
             found = self._views.resolve(source)
             for option in outline.able(_name(found)):
@@ -284,6 +316,38 @@ class _Fits:
                 source = found.args[0]
             else:
                 source = None if is_root else self._views.unchanged(found)
+        return False
+
+    def _fits_value(self, outline: _Outline, source: Term) -> bool:
+        if outline.kind == "tensor":
+            return isinstance(source, Access) and self._may_read(outline, source)
+        return any(is_named(op.name, outline.what) for op in self._makers(source))
+
+    def _makers(self, source: Term) -> Iterator[ir.Operation]:
+        """The ops that make an element, from the last one down through views."""
+        at: Term | None = source
+        while isinstance(at, Access):
+            self._views.reads[at.value] = None
+            op = defining_op(at.value)
+            if op is not None:
+                yield op
+            step = self._views.expand(at)
+            at = None if step is None else step.term
+        inner = None if at is None else self._views.maker(at)
+        if inner is not None:
+            yield inner
+
+    def _may_read(self, tensor: _Outline, source: Access) -> bool:
+        """Whether an element is read along no axes of the result but those of a tensor, at some level of its views."""
+        if tensor not in self._apart:
+            self._apart[tensor] = tensor.what.others(self._root)
+        apart = self._apart[tensor]
+        at: Term | None = source
+        while isinstance(at, Access):
+            if not any(mentions(index, loop) for index in at.indices for loop in apart):
+                return True
+            step = self._views.expand(at)
+            at = None if step is None else step.term
         return False
 
     def _fits_op(self, outline: _Outline, found: Any) -> bool:

@@ -159,3 +159,51 @@ def test_inputs_are_looked_for_by_address_only_where_one_was_met_that_may_bind_s
     match = Search(Views(), graph, "f").run(made)
     assert [attempt.by_address for attempt in seen] == [False, True][:attempts]
     assert (match is not None) == (attempts > 1)
+
+
+PRODUCTS = """
+  func.func @f(%x: tensor<4x3x5xf32>, %y: tensor<4x5x8xf32>, %w: tensor<5x8xf32>, %b: tensor<3xf32>) {
+    %c0 = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<4x3x8xf32>
+    %z = linalg.fill ins(%c0 : f32) outs(%e : tensor<4x3x8xf32>) -> tensor<4x3x8xf32>
+    %batched = linalg.batch_matmul ins(%x, %y : tensor<4x3x5xf32>, tensor<4x5x8xf32>)
+      outs(%z : tensor<4x3x8xf32>) -> tensor<4x3x8xf32>
+    %with_weight = linalg.generic {
+      indexing_maps = [affine_map<(b, m, n, k) -> (b, m, k)>, affine_map<(b, m, n, k) -> (k, n)>,
+                       affine_map<(b, m, n, k) -> (b, m, n)>],
+      iterator_types = ["parallel", "parallel", "parallel", "reduction"]
+    } ins(%x, %w : tensor<4x3x5xf32>, tensor<5x8xf32>) outs(%z : tensor<4x3x8xf32>) {
+    ^bb0(%p: f32, %q: f32, %sum: f32):
+      %product = arith.mulf %p, %q : f32
+      %next = arith.addf %sum, %product : f32
+      linalg.yield %next : f32
+    } -> tensor<4x3x8xf32>
+    %along_rows = linalg.broadcast ins(%b : tensor<3xf32>) outs(%e : tensor<4x3x8xf32>) dimensions = [0, 2]
+    %added = arith.addf %with_weight, %along_rows : tensor<4x3x8xf32>
+    return }"""
+DENSE = "pattern p(x: tensor<...m x k x f32>, w: tensor<k x n x f32>) { contract[...m k, k n -> ...m n](x, w) }"
+WITH_BIAS = """
+pattern p(x: tensor<b x m x k x f32>, w: tensor<k x n x f32>, bias: tensor<{dim} x f32>) {{
+  addf(contract[b m k, k n -> b m n](x, w), {bias})
+}}"""
+NAMED = '"linalg.{op}"(bias, ...) : tensor<b x m x n x f32>'
+
+
+@pytest.mark.parametrize(
+    ("op", "pattern", "fits"),
+    [
+        ("linalg.generic", DENSE, True),
+        ("linalg.batch_matmul", DENSE, False),  # its second operand is read along the batch, too
+        ("arith.addf", WITH_BIAS.format(dim="m", bias="broadcast[m -> b m n](bias)"), True),
+        ("arith.addf", WITH_BIAS.format(dim="n", bias="broadcast[n -> b m n](bias)"), False),
+        ("arith.addf", WITH_BIAS.format(dim="m", bias=NAMED.format(op="broadcast")), True),
+        ("arith.addf", WITH_BIAS.format(dim="m", bias=NAMED.format(op="transpose")), False),
+    ],
+)
+def test_inputs_read_along_other_axes_and_other_ops_by_name_need_no_search(session, op, pattern, fits):
+    module = ir.Module.parse(PRODUCTS, context=session.context)
+    block = module.body.operations[0].regions[0].blocks[0]
+    *_, value = (each.results[0] for each in block.operations if each.name == op)
+    graph = graph_of(pattern)
+    assert Sieve((graph,)).sort(Views(), value) == (([graph], []) if fits else ([], [graph]))
+    assert fits == (Search(Views(), graph, "f").run(value) is not None)
