@@ -23,8 +23,9 @@
 enum { HEIGHT = 16, LENGTH = 448, LINE = 16, DEPTH = 64, AHEAD = 8 * PANEL };
 // Of copies: the longest piece of a row with all taps, and floats in all. A kernel has at most 2 * TAPS taps, so that these do.
 enum { SPAN = 64, TAPS = 128, PIECES = SPAN * TAPS };
-// Of products: channels at most, places at least, and what a tile of them has: vectors of places, and channels.
-enum { FEW = 160, MANY = 128, WIDE = 3, LOW = 8, SOME = 4 };
+// Of products: channels at most, and of large images; places at least, and of large images; channels whose places are copied;
+// and what a tile has: vectors of places, and channels.
+enum { FEW = 160, MORE = 512, MANY = 128, LARGE = 512, KEPT = 256, WIDE = 3, LOW = 8, SOME = 4 };
 // Of convolutions that are computed so, too: channels of the output at most, taps of a row at most, places of a row at least.
 enum { NARROW = LANES == 4 ? SOME : 2 * SOME, SHORT = 8, LONG = LANES == 4 ? 40 : LANES / 2 + 1 };
 
@@ -254,13 +255,23 @@ INLINE void product(const layer *of, const int rows, const int vectors, const in
 #define PRODUCT(count, CALL) \
   switch (count) { case 1: CALL(1); break; case 2: CALL(2); break; default: CALL(3); break; }
 
-// Places z to `end` of an image that is one row, by a filter of one tap.
-static __attribute__((noinline)) void point_products(const layer *of, size_t z, size_t end) {
+// Places z to `end` of an image that is one row, by a filter of one tap. Where they fit, the places of a block are copied:
+// channels of large images lie so far apart that they share few lines of the cache.
+static __attribute__((noinline)) void point_products(const layer *whole, size_t z, size_t end) {
+  float kept[KEPT * WIDE * LANES] __attribute__((aligned(64)));
+  layer own = *whole, *of = &own;
+  const int is_kept = of->c <= KEPT && of->columns > LOW;
+  if (is_kept) of->x_c = WIDE * LANES;
   for (size_t count; z < end; z += count) {
     const size_t left = (end - z + LANES - 1) / LANES, vectors = left / ((left + WIDE - 1) / WIDE);
     count = least(end - z, vectors * LANES);
+    const float *x = is_kept ? kept : of->x + z;
+    for (size_t c = 0; is_kept && c < of->c; c++)
+      for (size_t v = 0; v < vectors; v++)
+        store(kept + (c * WIDE + v) * LANES,
+              load_up_to(whole->x + c * whole->x_c + z + v * LANES, count - v * LANES, 0.0f));
     for (size_t channel = 0; channel < of->columns; channel += LOW) {
-#define OF_POINTS(v) product(of, LOW, v, 1, 0, of->x + z, 0, 1, 0, 0, z, count, channel)
+#define OF_POINTS(v) product(of, LOW, v, 1, 0, x, 0, 1, 0, 0, z, count, channel)
       PRODUCT(vectors, OF_POINTS)
     }
   }
@@ -317,7 +328,7 @@ static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
                 (!of.rest || of.rest_y == ow * of.rest_z);
   if (is_flat) {
     of.width *= of.h;
-    if (of.c <= FEW && oh * ow >= MANY && of.sw == 1 && of.x_w == 1 && of.out_z == 1 && (!of.rest || of.rest_z == 1)) {
+    if ((oh * ow >= LARGE ? of.c <= MORE : of.c <= FEW && oh * ow >= MANY) && of.sw == 1 && of.x_w == 1 && of.out_z == 1 && (!of.rest || of.rest_z == 1)) {
       point_products(&of, y * ow, end * ow);
       return;
     }
