@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import struct
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,30 +75,6 @@ def test_ptx_in_the_program(compiled):
 def test_a_code_object_in_the_program(compiled, code_object):
     program = compiled('rocm "scale.hsaco"', "rocm:gfx942", {"scale.hsaco": code_object})
     assert code_object in program.vmfb
-
-
-OPENCL = """
-__attribute__((reqd_work_group_size(64, 1, 1)))
-__kernel void scale(__global const float *x, __global float *out, unsigned n) {
-  unsigned i = __builtin_amdgcn_workgroup_id_x() * 64 + __builtin_amdgcn_workitem_id_x();
-  if (i < n) out[i] = 2 * x[i];
-}
-"""
-
-
-def test_opencl_c_for_amd(compiled, tmp_path):
-    """As docs/kernels.md has clang make a code object of it, without ROCm."""
-    if shutil.which("clang") is None or shutil.which("ld.lld") is None:
-        pytest.skip("no clang with lld: apt-get install clang lld")
-    (tmp_path / "scale.cl").write_text(OPENCL)
-    flags = "-x cl -cl-std=CL2.0 --target=amdgcn-amd-amdhsa -mcpu=gfx90a -nogpulib -O2 scale.cl -o scale.hsaco"
-    subprocess.run(["clang", *flags.split()], cwd=tmp_path, check=True)
-    made = (tmp_path / "scale.hsaco").read_bytes()
-    program = compiled('rocm "scale.hsaco"', "rocm:gfx90a", {"scale.hsaco": made})
-    assert made in program.vmfb
-    with pytest.raises(OpspliceError, match=r"scale\.cl is not a kind of file that a ROCm kernel can be") as caught:
-        compiled('rocm "scale.cl"', "rocm:gfx90a", {"scale.cl": OPENCL})
-    assert "clang one of OpenCL C" in caught.value.hint
 
 
 def test_the_newest_ptx_that_the_target_takes(compiled):
