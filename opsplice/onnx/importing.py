@@ -28,7 +28,7 @@ from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.onnx import loops
 from opsplice.onnx.expansion import FUNCTIONS, expand, known_of
-from opsplice.onnx.known_sizes import fold
+from opsplice.onnx.known_sizes import fold, keep_whole_dims
 from opsplice.onnx.model_file import STORED, elements, graphs, is_external, read_model, tensors, type_name
 from opsplice.onnx.quantized import WIDENED
 from opsplice.runtime.weights import SCOPE
@@ -150,6 +150,7 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
     for _ in range(_MOST_ROUNDS):
         model = _inferred(model, name)
         changed = fold(model)
+        changed |= keep_whole_dims(model)
         changed |= loops.rewrite(model.graph)
         changed |= expand(model.graph, _kinds(model.graph), weights, _version(model))
         functions = {("", node.op_type) for node in model.graph.node if node.op_type in FUNCTIONS and not node.domain}

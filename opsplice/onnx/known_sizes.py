@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 _MOST_ELEMENTS = 256
 _WHOLE = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
 _STANDARD = ("", "ai.onnx")
+_AXES = 3  # which input of Slice
 
 
 def fold(model: onnx.ModelProto) -> bool:
@@ -66,6 +67,41 @@ def _value(
     except Exception:  # whatever it cannot compute is left to the program
         return None
     return np.asarray(value)
+
+
+def keep_whole_dims(model: onnx.ModelProto) -> bool:
+    """Note the sizes of slices along dims that are not sliced, of which ONNX says nothing where a bound is not known.
+
+    Whether there were any. The constants that say which dims those are have to be known (`fold`).
+    """
+    graph = model.graph
+    values = {value.name: value for value in (*graph.value_info, *graph.output, *graph.input)}
+    known = {tensor.name: tensor for tensor in graph.initializer}
+    changed = False
+    for node in graph.node:
+        axes = node.input[_AXES] if len(node.input) > _AXES else ""
+        if node.op_type != "Slice" or node.domain not in _STANDARD or axes not in known:
+            continue
+        given, made = (values.get(name) for name in (node.input[0], node.output[0]))
+        sizes = _dims(given, known.get(node.input[0]))
+        if made is None or sizes is None or len(sizes) != len(made.type.tensor_type.shape.dim):
+            continue
+        sliced = {int(axis) % len(sizes) for axis in numpy_helper.to_array(known[axes]).reshape(-1)}
+        for axis, (size, dim) in enumerate(zip(sizes, made.type.tensor_type.shape.dim, strict=True)):
+            if axis not in sliced and size is not None and not dim.HasField("dim_value"):
+                dim.dim_value = size
+                changed = True
+    return changed
+
+
+def _dims(value: onnx.ValueInfoProto | None, constant: onnx.TensorProto | None) -> list[int | None] | None:
+    """The sizes of a value, None for those that are open; None if their number is."""
+    if constant is not None:
+        return list(constant.dims)
+    if value is None or not value.type.tensor_type.HasField("shape"):
+        return None
+    dims = value.type.tensor_type.shape.dim
+    return [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
 
 
 def _fixed(tensor: onnx.TypeProto.Tensor | None) -> list[int] | None:

@@ -378,6 +378,22 @@ def test_shapes_are_computed_where_sizes_are_fixed(spread):
     np.testing.assert_allclose(session.run(None, {"x": x})[0], x + 1, rtol=1e-6)
 
 
+def test_slices_keep_the_dims_that_are_not_sliced():
+    """A row of places, as long as the input: PyTorch's exporter expands it to the batch, and 1 has to be known."""
+    constants = {"zero": np.int64(0), "one": np.int64(1), "first": np.array([0]), "second": np.array([1])}
+    constants["row"] = np.arange(9, dtype=np.float32)[None]
+    nodes = [
+        node("Shape", "x", "sizes"),
+        node("Gather", "sizes one", "length"),
+        node("Unsqueeze", "length first", "end"),
+        node("Slice", "row first end second", "part"),
+        node("Expand", "part sizes", "wide"),
+        node("Add", "x wide", "y"),
+    ]
+    model = make_model(nodes, {"x": ["batch", "length"]}, {"y": ["batch", "length"]}, constants)
+    check(model, {"x": floats(3, 5)})
+
+
 def test_a_block_of_a_llama():
     """RMS norms, grouped heads, a causal mask and a gated layer, with weights as constants and a symbolic batch."""
     text = """<ir_version: 10, opset_import: ["": 23]>
