@@ -28,7 +28,8 @@ def _attention(machine: Machine, op: ir.Operation, operands: list[Any]) -> Seque
     if len(operands) == 6:
         scores = scores + _mask(operands[4], labels[4], scored)
     element = op.regions[0].blocks[0].arguments[0].type
-    scores = wide(machine.run_body(op, [machine.rounded(scores, element)])[0])
+    made = wide(machine.run_body(op, [machine.rounded(scores, element)])[0])
+    scores = np.broadcast_to(made, np.shape(scores))  # a body that reads no score makes one number
     gone = [loop for loop in scored if loop in labels[2] and loop not in out]
     if len(gone) != 1:
         raise unknown(op, "over several dims")

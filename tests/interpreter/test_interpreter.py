@@ -313,3 +313,22 @@ def test_what_is_read_from_an_empty_tensor_is_nan() -> None:
 def test_sizes_are_affine_in_others() -> None:
     body = "%r = affine.apply affine_map<(d)[s, t] -> (d * 2 + s floordiv t)>(%0)[%1, %2]\nreturn %r : index"
     assert run(body, 5, 7, 3, kinds="index, index, index", results="index") == [12]
+
+
+def test_attention_of_equal_scores_is_the_mean_of_the_values():
+    """A body that reads no score makes one number for all of them."""
+    body = """
+      %c = arith.constant 0.5 : f32
+      %e = tensor.empty() : tensor<2x1xf32>
+      %r = iree_linalg_ext.attention <indexing_maps = [affine_map<(i, e, d, j) -> (i, d)>,
+          affine_map<(i, e, d, j) -> (j, d)>, affine_map<(i, e, d, j) -> (j, e)>, affine_map<(i, e, d, j) -> ()>,
+          affine_map<(i, e, d, j) -> (i, e)>]>
+        ins(%0, %1, %2, %c : tensor<2x2xf32>, tensor<3x2xf32>, tensor<3x1xf32>, f32) outs(%e : tensor<2x1xf32>) {
+      ^bb0(%score: f32):
+        iree_linalg_ext.yield %c : f32
+      } -> tensor<2x1xf32>
+      return %r : tensor<2x1xf32>"""
+    query, key = np.eye(2, dtype=np.float32), np.ones((3, 2), np.float32)
+    value = np.float32([[1], [2], [6]])
+    kinds = "tensor<2x2xf32>, tensor<3x2xf32>, tensor<3x1xf32>"
+    assert run(body, query, key, value, kinds=kinds, results="tensor<2x1xf32>") == [[[3.0], [3.0]]]

@@ -56,7 +56,7 @@ def sliced(
     for number, (index, start, step) in enumerate(places):
         offset, size, _ = ranges[number] if ranges is not None else (0, None, 0)
         dim = whole[number]
-        if size == dim if ranges is not None else ranges_of(op)[number][1] == dim:
+        if (step == 1 or dim == 1) and (size if ranges is not None else ranges_of(op)[number][1]) == dim:
             read.append(index)
         elif dim is None or size is None or len(whole) != len(indices):
             read.append(moved(index, step, start))

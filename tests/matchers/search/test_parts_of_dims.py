@@ -93,6 +93,18 @@ def test_a_part_has_a_number(find, offset, number):
         assert find(text, spec).count == (wanted == number)
 
 
+@pytest.mark.parametrize(("offset", "step", "matches"), [(0, 1, 1), (7, -1, 0), (3, 0, 0)])
+def test_as_many_elements_as_the_dim_has_are_all_of_it_in_their_order_only(find, offset, step, matches):
+    text = f"""
+    func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {{
+      %a = tensor.extract_slice %x[{offset}] [8] [{step}] : tensor<8xf32> to tensor<8xf32>
+      %n = math.absf %a : tensor<8xf32>
+      %r = arith.addf %x, %n : tensor<8xf32>
+      return %r : tensor<8xf32>
+    }}"""
+    assert find(text, "pattern p(x: tensor<n x f32>) { addf(x, absf(x)) }").count == matches
+
+
 SUMS = """
 func.func @f(%x: tensor<3x5xf32>, %y: tensor<3x2xf32>) -> tensor<3xf32> {{
   %zero = arith.constant 0.0 : f32
