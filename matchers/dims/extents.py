@@ -1,4 +1,4 @@
-"""How large dims are that are known at run time only: products of numbers and of what a program computes them from.
+"""How large dims are that are known at run time only: numbers, and sums of products of what they are computed from.
 
 Two dims with one extent are of one size, whichever tensors they belong to. Quotients count where they come out even;
 sizes and what is computed from them are taken to fit into 64 bits, and into 32 where the program casts them to that.
@@ -6,6 +6,7 @@ sizes and what is computed from them are taken to fit into 64 bits, and into 32 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ _EXTREMA = frozenset(f"arith.{n}" for n in ("maxui", "maxsi", "minui", "minsi"))
 class Extent:
     """A product: `factor` times atoms, each so many times.
 
-    An atom is a value that the program computes otherwise, or a `DimSize` of which nothing is known.
+    An atom is a value that the program computes otherwise, a `DimSize` of which nothing is known, or a `Total`.
     """
 
     factor: int
@@ -65,16 +66,41 @@ class Extent:
         return Extent(self.factor // other.factor, frozenset((a, power) for a, power in powers.items() if power))
 
     def renamed(self, name: Callable[[Any], Any]) -> Extent:
-        """With each atom as `name` calls it: a number, or another atom."""
+        """With each atom as `name` calls it, those of a sum in it: a number, or another atom."""
         found = Extent(self.factor)
         for atom, power in self.atoms:
-            called = name(atom)
+            called = total(term.renamed(name) for term in atom.terms) if isinstance(atom, Total) else name(atom)
+            if not isinstance(called, Extent):
+                called = Extent(called) if isinstance(called, int) else Extent.of(called)
             for _ in range(power):
-                found *= Extent(called) if isinstance(called, int) else Extent.of(called)
+                found *= called
         return found
 
 
+@dataclass(frozen=True)
+class Total:
+    """A sum of several products, with different atoms and no factor in common, none of them a sum alone."""
+
+    terms: frozenset[Extent]
+
+
 ONE = Extent(1)
+
+
+def total(extents: Iterable[Extent]) -> Extent:
+    """The sum of some extents."""
+    factors: Counter[Any] = Counter()
+    for extent in extents:
+        inner = next((atom for atom, power in extent.atoms if power == 1 and isinstance(atom, Total)), None)
+        is_sum = inner is not None and len(extent.atoms) == 1
+        for term in inner.terms if inner is not None and is_sum else (ONE,):
+            term = term * (Extent(extent.factor) if is_sum else extent)
+            factors[term.atoms] += term.factor
+    common = math.gcd(*factors.values())
+    terms = [Extent(factor // common, atoms) for atoms, factor in factors.items() if factor]
+    if not terms:
+        return Extent(0)
+    return Extent(common) * (terms[0] if len(terms) == 1 else Extent.of(Total(frozenset(terms))))
 
 
 def product(extents: Iterable[Extent]) -> Extent:
@@ -128,18 +154,20 @@ def groups(source: tuple[Extent, ...], target: tuple[Extent, ...]) -> list[tuple
 
 
 def _value(expr: ir.AffineExpr, dims: list[Extent], symbols: list[Extent]) -> Extent | None:
-    """What an expression of an affine map is, None for one that is not a product."""
+    """What an expression of an affine map is, None for one that is no sum of products."""
     if isinstance(expr, ir.AffineDimExpr):
         return dims[int(expr.position)]
     if isinstance(expr, ir.AffineSymbolExpr):
         return symbols[int(expr.position)]
     if isinstance(expr, ir.AffineConstantExpr):
         return Extent(expr.value) if expr.value > 0 else None
-    if not isinstance(expr, (ir.AffineMulExpr, ir.AffineFloorDivExpr, ir.AffineCeilDivExpr)):
+    if not isinstance(expr, (ir.AffineAddExpr, ir.AffineMulExpr, ir.AffineFloorDivExpr, ir.AffineCeilDivExpr)):
         return None
     left, right = _value(expr.lhs, dims, symbols), _value(expr.rhs, dims, symbols)
     if left is None or right is None:
         return None
+    if isinstance(expr, ir.AffineAddExpr):
+        return total((left, right))
     return left * right if isinstance(expr, ir.AffineMulExpr) else left.divided(right)
 
 
@@ -170,7 +198,8 @@ class _Reader:
             return self.dim(operands[0], axis, depth)
         if name == "tensor.concat":
             joined = ir.IntegerAttr(op.attributes["dim"]).value
-            return self.dim(operands[0], axis, depth) if axis != joined else None
+            parts = operands if axis == joined else operands[:1]
+            return total(self.dim(operand, axis, depth) for operand in parts)
         if name == "tensor.insert_slice":
             return self.dim(operands[1], axis, depth)
         if name == "tensor.collapse_shape":
@@ -222,6 +251,8 @@ class _Reader:
         if name == "arith.muli":
             found = self.number(operands[0], depth) * self.number(operands[1], depth)
             return found if all(power <= _MOST_POWER for _, power in found.atoms) else None
+        if name == "arith.addi":
+            return total(self.number(operand, depth) for operand in operands)
         if name in _DIVISIONS:
             return self.number(operands[0], depth).divided(self.number(operands[1], depth))
         if name in _EXTREMA:

@@ -8,6 +8,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.dims.extents import Total
 from opsplice.matchers.ir.effects import has_effects
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import defining_op, element_type, is_builtin, shape_of
@@ -124,7 +125,10 @@ class Placer:
         for term in sorted(amount.terms, key=str):
             found = emit.index(term.factor)
             for atom in (atom for atom, power in term.atoms for _ in range(power)):
-                size = self.axis(atom) if isinstance(atom, DimSize) else self.current(atom)
+                if isinstance(atom, Total):
+                    size = self.amount(Amount(atom.terms))
+                else:
+                    size = self.axis(atom) if isinstance(atom, DimSize) else self.current(atom)
                 size = size if size.type == index else emit.value("arith.index_cast", [size], index)
                 found = emit.value("arith.muli", [found, size], index)
             total = emit.value("arith.addi", [total, found], index)

@@ -68,6 +68,31 @@ def test_bands_of_pytorch():
             np.testing.assert_allclose(np.asarray(found), wanted.numpy(), rtol=1e-5, atol=1e-6)
 
 
+def test_a_cache_that_grows():
+    """Keys and values are put together behind each other, of sizes that are known at run time only."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+    opsplice_torch = pytest.importorskip("opsplice.torch")
+
+    class Cached(torch.nn.Module):
+        def forward(self, keys, values, x):
+            past, more = keys.shape[2], x.shape[2]
+            keys, values = torch.cat([keys, x.tanh()], 2), torch.cat([values, x.cos()], 2)
+            later = torch.arange(past + more)[None] <= torch.arange(past, past + more)[:, None]
+            made = torch.nn.functional.scaled_dot_product_attention(x.sin(), keys, values, attn_mask=later)
+            return made, keys, values
+
+    random = np.random.default_rng(2)
+    example = tuple(torch.tensor(given(random, 2, 3, size, D)) for size in (7, 7, 4))
+    dynamic = {"keys": {2: "past"}, "values": {2: "past"}, "x": {2: "more"}}
+    specs = ["opsplice_kernels:attention"]
+    program = opsplice_torch.export(Cached().eval(), example, dynamic=dynamic, specs=specs)
+    assert bands_in(program) == [(LOWEST, 0, 1)], str(program.report)
+    for past, more in ((7, 4), (1, 1), (90, 3)):
+        inputs = [given(random, 2, 3, size, D) for size in (past, past, more)]
+        for found, exact in zip(program.run("main", *inputs), Cached()(*map(torch.tensor, inputs)), strict=True):
+            np.testing.assert_allclose(np.asarray(found), exact.numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_bands_of_jax():
     jax = pytest.importorskip("jax", reason="JAX is not installed (make frontends)")
     attention = jax.nn.dot_product_attention

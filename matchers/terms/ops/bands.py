@@ -153,7 +153,8 @@ def _read(term: Term, resolve: Callable[[Term], Term], known: dict[int, Any], de
     if id(found) not in known:
         known[id(found)] = (found, _read_one(found, resolve, known, depth))  # kept, so that its id is its own
     made: _Known | None = known[id(found)][1]
-    return _number_at_run_time(term) if made is None and isinstance(term, Access) else made
+    is_open = made is None or _is_size(made)
+    return _number_at_run_time(term) or made if is_open and isinstance(term, Access) else made
 
 
 def _read_one(found: Term, resolve: Callable[[Term], Term], known: dict[int, Any], depth: int) -> _Known | None:
@@ -214,6 +215,16 @@ def _counted(access: Access) -> _Line | None:
     if line is None or any(number != numbers[0] + place * step for place, number in enumerate(numbers)):
         return None
     return _Line({}, numbers[0]).plus(line, step)
+
+
+def _is_size(known: _Known) -> bool:
+    """Whether it is a value of type index alone, which programs cast before they compute with it."""
+    return (
+        isinstance(known, _Line)
+        and not known.start
+        and [*known.factors.values()] == [1]
+        and any(isinstance(index, Access) and element_type(index.value) == "index" for index in known.factors)
+    )
 
 
 def _number_at_run_time(access: Access) -> _Line | None:

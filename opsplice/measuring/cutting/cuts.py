@@ -26,7 +26,7 @@ from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.matchers.dims.equal_sizes import Classes
-from opsplice.matchers.dims.extents import Extent
+from opsplice.matchers.dims.extents import Extent, Total
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.search import uses
@@ -34,6 +34,7 @@ from opsplice.matchers.search.matches import Match, flat
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring.cutting.records import Cut, Part, SymbolicSize
+from opsplice.measuring.cutting.size_keys import size_key
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.plan.actions import Action, Buffer, Insertion, KernelCall, Scalar
 from opsplice.runtime.value_text import ELEMENT_TYPES
@@ -232,17 +233,19 @@ class _Cutter:
 
     def _size(self, value: ir.Value) -> ir.Value:
         """A size of the program, computed from those of the inputs. Raises CutError if these do not say it."""
-        wanted = self.views.extent(value)
+        return self._computed(self.views.extent(value))
+
+    def _computed(self, wanted: Extent) -> ir.Value:
         found = self._read(wanted)
         if found is not None:
             return found
         sizes = [
-            self._atom(a) for a, power in sorted(wanted.atoms, key=lambda each: _key(each[0])) for _ in range(power)
+            self._atom(a) for a, power in sorted(wanted.atoms, key=lambda each: size_key(each[0])) for _ in range(power)
         ]
         factors = [size for size in sizes if size is not None]
         if wanted.factor != 1 or not factors:
             factors.insert(0, emit.index(wanted.factor))
-        return functools.reduce(lambda one, other: emit.value("arith.muli", [one, other], value.type), factors)
+        return functools.reduce(emit.times, factors)
 
     def _read(self, wanted: Extent) -> ir.Value | None:
         """A size that an input has."""
@@ -266,6 +269,8 @@ class _Cutter:
         found = self._read(Extent.of(atom))
         if found is not None:
             return found
+        if isinstance(atom, Total):
+            return functools.reduce(emit.plus, map(self._computed, sorted(atom.terms, key=str)))
         for extent, copy, axis in self._extents():
             others = {each for each, _ in extent.atoms if each != atom and each not in self.ones}
             if extent.factor != 1 or (atom, 1) not in extent.atoms:
@@ -297,7 +302,7 @@ class _Cutter:
                 continue
             extent = self.views.extent(DimSize(value, axis))
             known = ((atom, power) for atom, power in extent.atoms if atom not in self.ones)
-            atoms = sorted((str(classes.first(_key(atom))), power) for atom, power in known)
+            atoms = sorted((str(classes.first(size_key(atom))), power) for atom, power in known)
             sizes.append(SymbolicSize(extent.factor, tuple(atoms)) if atoms else extent.factor)
         return Part(str(kind.element_type), tuple(sizes))
 
@@ -321,16 +326,7 @@ class _Cutter:
             if isinstance(size, DimSize):
                 one, other = self.views.extent(DimSize(value, axis)).atom, self.views.extent(size).atom
                 if one is not None and other is not None:
-                    yield _key(one), _key(other)
-
-
-def _key(atom: Any) -> str:
-    """A name for what a size is read from, the same for the same value."""
-    value, axis = (atom.value, atom.axis) if isinstance(atom, DimSize) else (atom, "")
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        return f"argument {ir.BlockArgument(value).arg_number} {axis}"
-    return f"{value.get_name()} {axis}"
+                    yield size_key(one), size_key(other)
 
 
 def _output(number: int) -> ir.Attribute:

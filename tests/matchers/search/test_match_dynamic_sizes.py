@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opsplice.matchers.dims.extents import ONE, Extent, groups
+from opsplice.matchers.dims.extents import ONE, Extent, groups, total
 
 IMPORT = """
   %0 = hal.buffer_view.dim<%v : !hal.buffer_view>[0] : index
@@ -74,6 +74,37 @@ def test_a_size_that_a_program_computes(find, unregistered, count, matches):
       util.return %r : tensor<?xf32>
     }}"""
     spec = 'pattern p(x: tensor<m x n x f32>, y: tensor<n x f32>) { "test.op"(x, y) : tensor<m x f32> }'
+    assert find(payload, spec).count == matches
+
+
+@pytest.mark.parametrize(
+    ("count", "matches"),
+    [
+        ("%k = arith.addi %1, %0 : index", 1),
+        ("%k = affine.apply affine_map<(d)[s] -> (s + d)>(%0)[%1]", 1),
+        ("%i = arith.index_cast %0 : index to i64\n%j = arith.index_cast %1 : index to i64\n"
+         "%l = arith.addi %i, %j : i64\n%k = arith.index_cast %l : i64 to index", 1),
+        ("%k = arith.addi %1, %1 : index", 0),
+        ("%k = arith.muli %1, %0 : index", 0),
+        ("%d = arith.addi %1, %0 : index\n%k = arith.addi %d, %1 : index", 0),
+        ("%k = affine.apply affine_map<(d)[s] -> (s + 2 * d)>(%0)[%1]", 0),
+        ("%k = affine.apply affine_map<(d)[s] -> (s + d + 1)>(%0)[%1]", 0),
+    ],
+)  # fmt: skip
+def test_the_size_of_what_is_put_together_is_a_sum(find, unregistered, count, matches):
+    payload = f"""
+    util.func public @f(%v: !hal.buffer_view) -> tensor<?xf32> {{
+      {IMPORT}
+      %z = arith.constant 0.0 : f32
+      %p = tensor.splat %z[%0] : tensor<?xf32>
+      %q = tensor.splat %z[%1] : tensor<?xf32>
+      %c = tensor.concat dim(0) %p, %q : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+      {count}
+      %y = tensor.splat %z[%k] : tensor<?xf32>
+      %r = "test.op"(%c, %y) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+      util.return %r : tensor<?xf32>
+    }}"""
+    spec = 'pattern p(x: tensor<n x f32>, y: tensor<n x f32>) { "test.op"(x, y) : tensor<n x f32> }'
     assert find(payload, spec).count == matches
 
 
@@ -225,3 +256,15 @@ def test_a_dim_that_a_tensor_does_not_have_is_no_size(find, axis):
       return %r : tensor<?xf32>
     }}"""
     assert find(payload, "pattern p(x: tensor<n x f32>) { divf(x, n) }").count == 0
+
+
+def test_sums_have_one_form():
+    a, b, two = Extent.of("a"), Extent.of("b"), Extent(2)
+    assert total([a, b]) == total([b, a]) != total([a, a])
+    assert total([a, a]) == two * a
+    assert total([total([a, b]), a]) == total([a, total([b, a])]) == total([two * a, b])
+    assert total([two * a, two * b]) == two * total([a, b])
+    assert total([a, Extent(-1) * a]) == Extent(0)
+    assert (total([a, b]) * total([a, b])).divided(total([a, b])) == total([a, b])
+    assert total([a, b]).renamed({"a": 3, "b": 4}.get) == Extent(7)
+    assert total([a, b]).renamed({"a": "c", "b": "c"}.get) == two * Extent.of("c")
