@@ -43,6 +43,7 @@ def expand(
         writer.start(node)
         result = rule(writer, node) if rule is not None else None
         if result is None:
+            writer.undo()
             nodes.append(node)
             continue
         changed = True
@@ -330,6 +331,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("com.microsoft", "Gelu"): fused.gelu,
     ("com.microsoft", "GatherBlockQuantized"): quantized.gather_blocks,
     ("com.microsoft", "GroupQueryAttention"): attention.group_query,
+    ("com.microsoft", "LayerNormalization"): fused.layer_norm,
     ("com.microsoft", "MatMulIntegerToFloat"): quantized.matmul_to_float,
     ("com.microsoft", "MultiHeadAttention"): attention.multi_head,
     ("com.microsoft", "QGemm"): quantized.qgemm,

@@ -106,11 +106,20 @@ def skip_rms_norm(on: NodeWriter, node: onnx.NodeProto) -> list[str]:
 
 def rms_norm(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     """SimplifiedLayerNormalization of the last dim."""
-    shape, gain = on.shape(node.input[0]), on.shape(node.input[1])
-    if shape is None or gain is None or attribute(node, "axis", -1) not in (-1, len(shape) - 1):
+    return _norm(on, node, None)
+
+
+def layer_norm(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
+    """LayerNormalization of the last dim in a model of a version of ONNX that has none."""
+    return _norm(on, node, input_name(node, 2))
+
+
+def _norm(on: NodeWriter, node: onnx.NodeProto, bias: str | None) -> list[str] | None:
+    shape = on.shape(node.input[0])
+    if shape is None or attribute(node, "axis", -1) not in (-1, len(shape) - 1):
         return None
-    y, _, spread, _ = _normed(on, node, [node.input[0]], node.input[1], None, 1e-5)
-    return [y, spread]
+    y, mean, spread, _ = _normed(on, node, [node.input[0]], node.input[1], bias, 1e-5)
+    return [y, spread] if bias is None else [y, mean, spread]
 
 
 def embedding_norm(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:

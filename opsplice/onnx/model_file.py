@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,7 +45,8 @@ STORED: dict[int, np.dtype] = {
 
 
 _ONNXRUNTIME = "com.microsoft"
-_IN_THE_NAME_OF_ONNX = ("SimplifiedLayerNormalization",)
+# Operators that onnxruntime takes in any version, with the version of ONNX that has them.
+_SINCE = {"LayerNormalization": 17, "SimplifiedLayerNormalization": math.inf}
 
 
 def type_name(number: int) -> str:
@@ -75,8 +77,10 @@ def read_model(path: Path, name: str) -> tuple[onnx.ModelProto, list[Path]]:
 
 
 def _rename(model: onnx.ModelProto) -> None:
-    """Move onnxruntime's operators that it writes into ONNX's domain, where the checker knows none, to its own."""
-    found = [node for graph in graphs(model.graph) for node in graph.node if node.op_type in _IN_THE_NAME_OF_ONNX]
+    """Move operators that onnxruntime writes into ONNX's domain, where the checker does not know them, to its own."""
+    version = max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=1)
+    names = {name for name, since in _SINCE.items() if version < since}
+    found = [node for graph in graphs(model.graph) for node in graph.node if node.op_type in names and not node.domain]
     for node in found:
         node.domain = _ONNXRUNTIME
     if found and _ONNXRUNTIME not in {each.domain for each in model.opset_import}:

@@ -32,10 +32,21 @@ class NodeWriter:
         self.added: list[onnx.NodeProto] = []
         self._count = 0
         self._node = onnx.NodeProto()
+        self._large: list[str] = []
+        self._ends = (0, 0)
 
     def start(self, node: onnx.NodeProto) -> None:
         """Write in the place of another node from now on."""
-        self.added, self._node = [], node
+        self.added, self._node, self._large = [], node, []
+        self._ends = len(self.graph.initializer), len(self.graph.input)
+
+    def undo(self) -> None:
+        """Forget what was written for the present node: names are used again in the next round."""
+        del self.graph.initializer[self._ends[0] :]
+        del self.graph.input[self._ends[1] :]
+        for name in self._large:
+            del self.weights[name]
+        self.added = []
 
     # What rules ask.
 
@@ -113,6 +124,7 @@ class NodeWriter:
         name = self._fresh()
         if large:
             self.weights[name] = array
+            self._large.append(name)
             kind = helper.np_dtype_to_tensor_dtype(array.dtype)
             self.graph.input.append(helper.make_tensor_value_info(name, kind, array.shape))
         else:

@@ -93,6 +93,25 @@ def test_attention():
     compare(nodes, feed, constants, shapes, 2e-5)
 
 
+def test_a_mask_that_is_known_in_the_second_round():
+    """What was written in the first round has the names of the second: numbers for one were nodes for the other."""
+    constants = {"w": floats(32, 96) / 4, "b": floats(96), "ones": np.eye(6, dtype=np.float32)}
+    nodes = [
+        node("FusedMatMul", "m ones", "same", **MICROSOFT),
+        node("Cast", "same", "keys", to=TensorProto.INT32),
+        node("Attention", "x w b keys", "y", **HEADS),
+    ]
+    feed = {"x": floats(2, 6, 32), "m": np.array([[1] * 6, [1, 1, 0, 0, 0, 0]], np.float32)}
+    compare(nodes, feed, constants, {"y": [2, 6, 32]}, 2e-5)
+
+
+def test_a_layer_norm_in_a_model_that_is_older():
+    """onnxruntime's optimiser writes it into models of any version."""
+    constants = {"gain": floats(32), "bias": floats(32)}
+    norm = node("LayerNormalization", "x gain bias", "y", epsilon=1e-5)
+    compare([norm], {"x": floats(2, 5, 32)}, constants, {"y": [2, 5, 32]}, opset=15)
+
+
 def test_rotary_embeddings_and_grouped_heads():
     """Of a prompt, and of one step behind what was kept, which is shorter for one of the batch."""
     angles = floats(20, 8)
