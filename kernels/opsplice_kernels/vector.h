@@ -156,19 +156,37 @@ INLINE floats every_other(floats a, floats b, const int is_odd) {
   return is_odd ? EVERY_OTHER(1) : EVERY_OTHER(0);
 }
 
+// The lanes of the upper half of a vector of `2 * half` lanes, and any in the others.
+#define LOWERED(value, half) __builtin_shufflevector(value, value, EACH_FROM(half))
+#if LANES == 16
+#define EACH_FROM(at) at, at + 1, at + 2, at + 3, at + 4, at + 5, at + 6, at + 7, 8, 9, 10, 11, 12, 13, 14, 15
+#elif LANES == 8
+#define EACH_FROM(at) at, at + 1, at + 2, at + 3, 4, 5, 6, 7
+#else
+#define EACH_FROM(at) at, at + 1, 2, 3
+#endif
+
 INLINE float sum_of_lanes(floats value) {
-  float part[LANES];
-  UNROLL for (int i = 0; i < LANES; i++) part[i] = value[i];
-  UNROLL for (int half = LANES / 2; half > 0; half /= 2)
-    UNROLL for (int i = 0; i < half; i++) part[i] += part[i + half];
-  return part[0];
+#if LANES == 16
+  value += LOWERED(value, 8);
+#endif
+#if LANES >= 8
+  value += LOWERED(value, 4);
+#endif
+  value += LOWERED(value, 2);
+  value += LOWERED(value, 1);
+  return value[0];
 }
 
 INLINE float largest_of_lanes(floats value) {
-  float part[LANES];
-  UNROLL for (int i = 0; i < LANES; i++) part[i] = value[i];
-  UNROLL for (int half = LANES / 2; half > 0; half /= 2)
-    UNROLL for (int i = 0; i < half; i++) part[i] = part[i] > part[i + half] ? part[i] : part[i + half];
-  return part[0];
+#if LANES == 16
+  value = larger(value, LOWERED(value, 8));
+#endif
+#if LANES >= 8
+  value = larger(value, LOWERED(value, 4));
+#endif
+  value = larger(value, LOWERED(value, 2));
+  value = larger(value, LOWERED(value, 1));
+  return value[0];
 }
 #endif

@@ -32,12 +32,14 @@ def order(x: np.ndarray, is_smallest: bool) -> np.ndarray:
 def test_first_in_order(kernel, guarded, n, k, is_smallest):
     x = guarded(rows(n))
     values, at = guarded(np.zeros((3, k), np.float32)), guarded(np.zeros((3, k), np.int64))
-    alone = guarded(np.zeros((3, k), np.float32))
+    alone, places = guarded(np.zeros((3, k), np.float32)), guarded(np.zeros((3, k), np.int64))
     for row in range(3):
         kernel("sorting/sorting.c", "opsplice_first")(x, is_smallest, values, at, 3, n, k, row)
         kernel("sorting/sorting.c", "opsplice_first_values")(x, is_smallest, alone, 3, n, k, row)
+        kernel("sorting/sorting.c", "opsplice_first_places")(x, is_smallest, places, 3, n, k, row)
     wanted = order(x, bool(is_smallest))[:, :k]
     np.testing.assert_array_equal(at, wanted)
+    np.testing.assert_array_equal(places, wanted)
     sorted_values = np.take_along_axis(x, wanted, 1)
     np.testing.assert_array_equal(values.view(np.uint32), sorted_values.view(np.uint32))
     np.testing.assert_array_equal(alone, sorted_values)
@@ -77,6 +79,21 @@ func.func @sorted(%x: tensor<5x300xf32>) -> tensor<5x300xf32> {
   return %r : tensor<5x300xf32>
 }
 """
+
+
+def test_places_alone(tmp_path):
+    onnx = pytest.importorskip("onnx", reason="the package 'onnx' is not installed (make frontends)")
+    from benchmarks.programs.onnx_models import Graph
+
+    graph = Graph()
+    operands = [graph.input(3, 500), graph.constant(np.array([7]))]
+    graph.nodes.append(onnx.helper.make_node("TopK", operands, ["values", "places"], largest=0))
+    model = graph.model(graph.op("Cast", "places", to=onnx.TensorProto.FLOAT))
+    (tmp_path / "model.onnx").write_bytes(model.proto.SerializeToString())
+    program = opsplice.compile(tmp_path / "model.onnx", ["opsplice_kernels:sorting"], flags=[CPU])
+    assert [each.kernel for each in program.report.replacements if not each.lost] == ["first_places"]
+    (x,) = model.inputs.values()
+    np.testing.assert_array_equal(program.run("main", x), np.argsort(x, 1, kind="stable")[:, :7])
 
 
 def test_top_k_of_jax_and_sorted_values():

@@ -125,7 +125,7 @@ static int is_left_out(const scoring *with, size_t i, size_t j, size_t count, fl
   for (size_t l = 0; l < count; l += LANES) {
     floats most = masked(splat(MOST), with, i, j + l, least(LANES, count - l));
     ints is_low = (most == NEVER) | (most - peak <= -FAR);
-    if (sum_of_lanes(choose(is_low, splat(0.0f), splat(1.0f))) != 0.0f) return 0;
+    if (any_lane(~is_low)) return 0;
   }
   return 1;
 }

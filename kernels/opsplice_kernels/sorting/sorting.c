@@ -8,7 +8,8 @@
 #include "../vector.h"
 
 // A heap of `count` entries. In an entry an element's rank, which is larger for what goes first, is above the complement
-// of its index, so that all entries differ. Ranks lie in `ranks`, indices in one of the two others, or nowhere.
+// of its index, so that all entries differ. Ranks lie in `ranks`, indices in one of the two others, or nowhere; without
+// `ranks` whole entries lie in `wide`.
 typedef uint32_t __attribute__((may_alias)) word;
 typedef struct {
   word *ranks;
@@ -18,11 +19,16 @@ typedef struct {
 } heap;
 
 INLINE uint64_t entry(const heap *of, size_t i) {
+  if (!of->ranks) return (uint64_t)of->wide[i];
   uint32_t index = of->narrow ? (uint32_t)of->narrow[i] : of->wide ? (uint32_t)of->wide[i] : 0;
   return (uint64_t)of->ranks[i] << 32 | (uint32_t)~index;
 }
 
 INLINE void put(const heap *of, size_t i, uint64_t value) {
+  if (!of->ranks) {
+    of->wide[i] = (int64_t)value;
+    return;
+  }
   of->ranks[i] = (uint32_t)(value >> 32);
   if (of->narrow) of->narrow[i] = (int32_t)~(uint32_t)value;
   if (of->wide) of->wide[i] = (int64_t)(uint32_t)~value;
@@ -79,7 +85,7 @@ INLINE void first_of(const float *x, size_t n, heap of, size_t start, uint32_t i
     if (some == LANES) {
       floats bound = splat(of_rank((uint32_t)(top >> 32), is_smallest)), values = load(x + i);
       ints passes = is_smallest ? values >= bound : values <= bound;
-      if (sum_of_lanes(choose(passes, splat(0.0f), splat(1.0f))) == 0.0f) {
+      if (!any_lane(~passes)) {
         i += LANES;
         continue;
       }
@@ -98,6 +104,10 @@ INLINE void first_of(const float *x, size_t n, heap of, size_t start, uint32_t i
   }
   for (size_t j = 0; j < count; j++) {
     uint32_t index = (uint32_t)~entry(&of, j);
+    if (!of.ranks) {
+      of.wide[j] = index;
+      continue;
+    }
     float value = (of.narrow || of.wide) && index < n ? x[index] : of_rank(of.ranks[j], is_smallest);
     __builtin_memcpy(&of.ranks[j], &value, sizeof value);
   }
@@ -114,6 +124,13 @@ void opsplice_first(const float *x, int32_t is_smallest, float *values, int64_t 
 void opsplice_first_values(const float *x, int32_t is_smallest, float *values, size_t m, size_t n, size_t k, size_t row) {
   (void)m;
   heap of = {(word *)(values + row * k), 0, 0, k};
+  if (is_smallest) first_of(x + row * n, n, of, 0, 1);
+  else first_of(x + row * n, n, of, 0, 0);
+}
+
+void opsplice_first_places(const float *x, int32_t is_smallest, int64_t *at, size_t m, size_t n, size_t k, size_t row) {
+  (void)m;
+  heap of = {0, 0, at + row * k, k};
   if (is_smallest) first_of(x + row * n, n, of, 0, 1);
   else first_of(x + row * n, n, of, 0, 0);
 }
