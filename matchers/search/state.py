@@ -157,7 +157,7 @@ class State:
 
     def _bound(self, node: Input, element: str, binding: Binding) -> bool:
         bound = self.inputs.get(node.name)
-        if bound is not None and not (bound == binding and constants.identical(bound.constant, binding.constant)):
+        if bound is not None and not _are_same(bound, binding):
             return self.fail(node, Why.SAME_VALUE)
         if not self.bind_type(node, element, binding.element):
             return False
@@ -318,3 +318,10 @@ class State:
             return index.size
         known = index.part if isinstance(index, Loop) else None
         return self.extents.get(index, known or DimSize(index, 0))
+
+
+def _are_same(one: Binding, other: Binding) -> bool:
+    """Whether two bindings are one. IREE's values compare with no other kind of thing."""
+    if (one.value is None) != (other.value is None):
+        return False
+    return one == other and constants.identical(one.constant, other.constant)

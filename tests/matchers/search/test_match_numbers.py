@@ -46,6 +46,22 @@ def test_one_scalar_is_not_both_zeros(find):
         assert find(payload.format(second="-0.0"), spec).count == 0
 
 
+def test_one_scalar_is_not_a_constant_and_an_input(find):
+    payload = """
+    func.func @f(%x: tensor<8xf32>, %s: f32) -> tensor<8xf32> {{
+      %c = arith.constant 2.0 : f32
+      %a = tensor.splat {first} : tensor<8xf32>
+      %b = tensor.splat {second} : tensor<8xf32>
+      %y = arith.addf %x, %a : tensor<8xf32>
+      %r = arith.mulf %y, %b : tensor<8xf32>
+      return %r : tensor<8xf32>
+    }}"""
+    spec = "pattern p(x: tensor<n x f32>, s: f32) { mulf(addf(x, s), s) }"
+    for first in ("%s", "%c"):
+        for second in ("%s", "%c"):
+            assert find(payload.format(first=first, second=second), spec).count == (first == second)
+
+
 def test_a_sum_may_start_at_either_zero(find):
     payload = """
     func.func @f(%x: tensor<4x8xf32>) -> tensor<4xf32> {{
