@@ -148,7 +148,8 @@ class Inputs:
             binding = self._at_places(node, places, extents)
             if binding is None:
                 continue
-            self.state.note_sizes(access)
+            for index, extent in self.state.note_sizes(access).items():
+                self.state.set(self.state.extents, index, extent)
             values = [level.value for level in levels]
             for view in levels[: values.index(binding.value) if binding.value in values else position]:
                 self._account(view)

@@ -140,6 +140,45 @@ def test_a_batch_of_unknown_size_is_taken_apart_from_its_heads(tmp_path: Path):
         np.testing.assert_allclose(np.asarray(program.run("f", x, m)), wanted, rtol=1e-5)
 
 
+def test_an_input_that_lacks_an_open_dim_is_repeated_along_it(tmp_path: Path):
+    """The other input, which is transposed, says how large that dim is."""
+    (tmp_path / "k.c").write_text(
+        """#include <stddef.h>
+        #include <math.h>
+        void sums(const float *x, const float *y, float *out, size_t m, size_t n,
+                  size_t xm, size_t xn, size_t ym, size_t yn, size_t om, size_t on) {
+          for (size_t i = 0; i < m * n; ++i)
+            out[i / n * om + i % n * on] = expf(x[i / n * xm + i % n * xn] + y[i / n * ym + i % n * yn]);
+        }"""
+    )
+    (tmp_path / "s.splice").write_text(
+        """kernel sums(x: f32[m, n] strided, y: f32[m, n] strided) -> f32[m, n] strided { cpu "k.c" as bitcode }
+        pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) { exp(addf(x, y)) }
+        replace p with sums(x, y)"""
+    )
+    (tmp_path / "model.mlir").write_text(
+        """func.func @f(%x: tensor<?x?xf32>, %y: tensor<?xf32>) -> tensor<?x?xf32> {
+          %c0 = arith.constant 0 : index
+          %c1 = arith.constant 1 : index
+          %n = tensor.dim %x, %c0 : tensor<?x?xf32>
+          %m = tensor.dim %x, %c1 : tensor<?x?xf32>
+          %e = tensor.empty(%m, %n) : tensor<?x?xf32>
+          %r = linalg.generic {indexing_maps = [affine_map<(m, n) -> (n, m)>, affine_map<(m, n) -> (n)>,
+              affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]}
+              ins(%x, %y : tensor<?x?xf32>, tensor<?xf32>) outs(%e : tensor<?x?xf32>) {
+          ^bb0(%a: f32, %b: f32, %o: f32):
+            %0 = arith.addf %a, %b : f32
+            %1 = math.exp %0 : f32
+            linalg.yield %1 : f32
+          } -> tensor<?x?xf32>
+          return %r : tensor<?x?xf32> }"""
+    )
+    program = opsplice.compile(tmp_path / "model.mlir", specs=[tmp_path / "s.splice"])
+    assert [each.kernel for each in program.report.replacements] == ["sums"]
+    x, y = (np.random.default_rng(i).uniform(-1, 1, size).astype(np.float32) for i, size in enumerate([(5, 3), 5]))
+    np.testing.assert_allclose(np.asarray(program.run("f", x, y)), np.exp(x.T + y), rtol=1e-5)
+
+
 # ---- reductions ------------------------------------------------------------------------------------------------------
 
 # Weights of 8 bits in groups that have a scale each. The product sums over all groups at once.
