@@ -110,3 +110,26 @@ def test_an_op_of_two_matches_is_in_both(tmp_path: Path) -> None:
         ("absf_of", ("right",)),
         ("exp_of", ("right",)),
     ]
+
+
+def test_a_computation_that_is_no_function_of_its_own_is_told(tmp_path: Path) -> None:
+    """The program says its size, as it does of an open batch and its heads; what merges these has no loops."""
+    (tmp_path / "model.mlir").write_text(
+        """func.func @f(%x: tensor<?x3xf32>, %b: index) -> tensor<?x3xf32> {
+          %s = tensor.expand_shape %x [[0, 1], [2]] output_shape [%b, 4, 3] : tensor<?x3xf32> into tensor<?x4x3xf32>
+          %t = math.tanh %s : tensor<?x4x3xf32>
+          %c = tensor.collapse_shape %t [[0, 1], [2]] : tensor<?x4x3xf32> into tensor<?x3xf32>
+          %r = math.exp %c : tensor<?x3xf32>
+          return %r : tensor<?x3xf32> }"""
+    )
+    (tmp_path / "s.splice").write_text(
+        """kernel k(x: f32[...m]) -> f32[...m] { cpu "k.c" as bitcode }
+        pattern p(x: tensor<...m x f32>) { exp(tanh(x)) }
+        replace p with k(x)"""
+    )
+    (tmp_path / "k.c").write_text(
+        """#include <stddef.h>
+        void k(const float *x, float *out, size_t m) { for (size_t i = 0; i < m; ++i) out[i] = x[i]; }"""
+    )
+    found = opsplice.survey(tmp_path / "model.mlir", [tmp_path / "s.splice"], timed=False)
+    assert [(each.name, each.operations) for each in found.items] == [("p", 12 + 3)]  # open sizes count as 1

@@ -397,7 +397,7 @@ class Work:
 
     @classmethod
     def of(cls, function: ir.Operation) -> Work:
-        """Of all ops with loops in a function, and of those on whole tensors."""
+        """Of all ops with loops in a function, and of those on whole tensors; or of a single op."""
         longest, operations = 1, 0
         for op in ops_in(function):
             maps = get_indexing_maps(op) if op.name.startswith("linalg.") and len(op.regions) == 1 else None
@@ -410,7 +410,7 @@ class Work:
             elif op.name in ("linalg.softmax", "iree_linalg_ext.attention"):
                 operations += sum(elements(value.type) for value in op.operands if _is_tensor(value))
         read = {op.operands[0] for op in ops_in(function, "tensor.extract")}
-        taken = (n for n, each in enumerate(function.regions[0].blocks[0].arguments) if each in read)
+        taken = (n for body in function.regions for n, each in enumerate(body.blocks[0].arguments) if each in read)
         return cls(longest, operations, frozenset(taken))
 
 
