@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import re
+
 from opsplice.commands.shared.answer import aligned
 from opsplice.measuring.timing.benching import IREE, KERNELS, Bench, Timed
 from opsplice.measuring.timing.paired import Paired
 from opsplice.reports.render import brief, brief_location, dims_text, style, times
 
+# The sizes of a match, as its row has them.
+_DIMS = re.compile(r"\(.*\)(?= => )")
 _HEADS = ("", "", IREE, KERNELS, "", "10th to 90th percentile")
 
 
-def bench_text(found: Bench, *, color: bool = False) -> str:
-    """Matches, functions, peers, and what the programs take."""
+def bench_text(found: Bench, *, color: bool = False, width: int | None = None) -> str:
+    """Matches, functions, peers, and what the programs take. width: of the terminal; a narrow one is not told sizes,
+    spreads and what part of the core is used.
+    """
     rounds = max((len(next(iter(each.seconds.values()))) for each in found.timed), default=0)
     lines = [style(f"{found.machine.told}, medians of up to {rounds} rounds in turn", "bold", color)]
     matches = [each for each in found.timed if each.replacement is not None]
     rows = [_row(each, found) for each in (*matches, *found.whole) if KERNELS in each.seconds]
     heads = (*_HEADS, "of the core" if found.machine.cores else "")
-    lines += aligned([heads, *rows]) if rows else []
+    table = aligned([heads, *rows]) if rows else []
+    if width is not None and max(map(len, table), default=0) > width:
+        table = aligned([heads[:5], *((row[0], _DIMS.sub("", row[1]), *row[2:5]) for row in rows)])
+    lines += table
     for each in found.whole:
         if KERNELS not in each.seconds:
             lines.append(f"  {each.name}: {time_text(each.median(IREE))} by {IREE}; nothing is replaced")

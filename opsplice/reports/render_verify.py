@@ -16,15 +16,24 @@ _WORDS = {"ok": "ok", "failed": "FAILED", "not tried": "not tried"}
 _NAMED = 3
 
 
-def verification_text(found: Verification, *, color: bool = False, verbose: bool = False) -> str:
-    """Each match, then whole functions. verbose: every trial, and the drift of every match."""
+def verification_text(
+    found: Verification, *, color: bool = False, verbose: bool = False, width: int | None = None
+) -> str:
+    """Each match, then whole functions. verbose: every trial, and the drift of every match. width: of the terminal; in
+    a narrow one a match takes two lines, and is not told its sizes.
+    """
     lines = [style(heading(found), "bold", color)]
     words = max((len(_WORDS[v.outcome]) for v in found.verdicts), default=0)
     places = max((len(brief_location(v.replacement.location)) for v in found.verdicts), default=0)
     for verdict in found.verdicts:
         word = style(f"{_WORDS[verdict.outcome]:<{words}}", _COLORS[verdict.outcome], color)
         where = brief_location(verdict.replacement.location)
-        lines.append(f"  {word}  {where:<{places}}  {what(verdict)}  {outcome_text(verdict)}{_same(verdict)}")
+        told = f"{outcome_text(verdict)}{_same(verdict)}"
+        if width is None or len(f"  {'':{words}}  {'':{places}}  {what(verdict)}  {told}") <= width:
+            lines.append(f"  {word}  {where:<{places}}  {what(verdict)}  {told}")
+        else:
+            match = verdict.replacement
+            lines += [f"  {word}  {where:<{places}}  {match.pattern} => {match.kernel}", f"  {'':{words}}  {told}"]
         if verbose:
             lines += [f"      {t.kind}: {t.reason or f'ok{trial_numbers(t)}'}" for t in verdict.trials]
     for whole in found.whole:

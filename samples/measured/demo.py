@@ -22,7 +22,10 @@ import numpy as np
 
 import opsplice
 from opsplice.reports.measured_page import Measured, report_page
-from opsplice.reports.render_bench import ratio_text, time_text
+from opsplice.reports.render import colored, columns
+from opsplice.reports.render_bench import bench_text, ratio_text, time_text
+from opsplice.reports.render_survey import survey_text
+from opsplice.reports.render_verify import verification_text
 
 HERE = Path(__file__).resolve().parent
 KERNELS = "opsplice_kernels"
@@ -59,25 +62,25 @@ def measured(name: str, seconds: float) -> Measured:
     print(f"\n==== {name}: {about}", flush=True)
     file = Path(f"{name}.mlir")
     file.write_text(with_weights((HERE / file).read_text(), inputs))
-    survey = shown(f"survey {file}", lambda: opsplice.survey(file, [KERNELS]))
-    verified = shown(f"verify {file}", lambda: opsplice.verify(file, [KERNELS], trials=TRIALS))
-    bench = shown(f"bench {file}", lambda: opsplice.bench(file, [KERNELS], seconds=seconds))
+    survey = shown(f"survey {file}", survey_text, lambda: opsplice.survey(file, [KERNELS]))
+    verified = shown(f"verify {file}", verification_text, lambda: opsplice.verify(file, [KERNELS], trials=TRIALS))
+    bench = shown(f"bench {file}", bench_text, lambda: opsplice.bench(file, [KERNELS], seconds=seconds))
     return Measured(f"{name}: {about}", bench, verified, survey)
 
 
 Found = TypeVar("Found")
 
 
-def shown(command: str, call: Callable[[], Found]) -> Found:
+def shown(command: str, text: Callable[..., str], call: Callable[[], Found]) -> Found:
     """What a command of opsplice finds, printed as the command prints it."""
     print(f"\n$ opsplice {command} --spec={KERNELS}", flush=True)
     found = call()
-    print(found, flush=True)
+    print(text(found, color=colored(sys.stdout), width=columns(sys.stdout)), flush=True)
     return found
 
 
 def table(found: list[Measured]) -> str:
-    """A line for each model."""
+    """A line for each model: what it takes, and how far its results are off."""
     rows = [("", "IREE", "with kernels", "", "replaced", "off from f64", "IREE's own")]
     for each in found:
         (whole,), (numbers,) = each.bench.whole, each.verified.whole if each.verified is not None else ()
@@ -85,7 +88,7 @@ def table(found: list[Measured]) -> str:
         offs = ("" if off is None else f"{off:.0e}" for off in (numbers.off, numbers.reference_off))
         times = (time_text(whole.median(side)) for side in whole.seconds)
         ratio = ratio_text(pair) if pair is not None else ""
-        rows.append((each.title, *times, ratio, str(len(each.bench.report.replacements)), *offs))
+        rows.append((each.title.partition(":")[0], *times, ratio, str(len(each.bench.report.replacements)), *offs))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from opsplice.commands.measuring.verify import inputs_of, number, prepared_job, verified
 from opsplice.commands.shared.answer import Answer
 from opsplice.files import check_folder, write_file
-from opsplice.reports.render import Status, colored
+from opsplice.reports.render import Status, colored, columns
 
 
 def run(options: argparse.Namespace) -> Answer:
@@ -36,9 +36,9 @@ def run(options: argparse.Namespace) -> Answer:
             against=options.against,
             model=options.model,
         )
-    lines, told = [bench_text(timed, color=colored(sys.stdout))], timed.to_json()
+    lines, told = [bench_text(timed, color=colored(sys.stdout), width=columns(sys.stdout))], timed.to_json()
     if found is not None:
-        lines.append(verification_text(found, color=colored(sys.stdout)))
+        lines.append(verification_text(found, color=colored(sys.stdout), width=columns(sys.stdout)))
         told["verify"] = found.to_json()
     notes = []
     if options.html:

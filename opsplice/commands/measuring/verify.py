@@ -11,7 +11,7 @@ from opsplice.commands.shared.answer import Answer
 from opsplice.commands.shared.isolated import on_model
 from opsplice.commands.shared.jobs import job_here
 from opsplice.errors import OpspliceError
-from opsplice.reports.render import Status, colored, short_location
+from opsplice.reports.render import Status, colored, columns, short_location
 
 if TYPE_CHECKING:
     from opsplice.compiling.job import Job
@@ -27,7 +27,8 @@ def run(options: argparse.Namespace) -> Answer:
     inputs, kinds = inputs_of(options), tuple(options.trials) or KINDS
     limit = None if options.tolerance is None else number(options.tolerance, "--tolerance")
     found = verified(options, Options(options.function, inputs, kinds, limit, cache=not options.again))
-    text = verification_text(found, color=colored(sys.stdout), verbose=options.verbose)
+    width = columns(sys.stdout)
+    text = verification_text(found, color=colored(sys.stdout), verbose=options.verbose, width=width)
     return Answer(found.to_json(), [text], code=0 if found.ok else 1)
 
 
