@@ -97,6 +97,15 @@ def test_shaders_are_timed_on_the_device(folder: Path) -> None:
     assert "of the core" not in str(timed)
 
 
+def test_kernels_of_the_target_are_surveyed(folder: Path) -> None:
+    text = model()[: model().index("func.func @lengths")]
+    (item,) = opsplice.survey(text, [folder], targets=["vulkan:llvmpipe"]).items
+    assert item.kernels == ("right",)
+    assert item.seconds is not None
+    unknown = opsplice.survey(text, (), targets=["metal"])
+    assert "this machine has no device 'metal'" in unknown.note
+
+
 def test_tuning_is_for_cpus(folder: Path) -> None:
     with pytest.raises(opsplice.OpspliceError, match="tuning measures on this machine's CPU, not on 'vulkan'"):
         opsplice.tune(model(), [folder], targets=["vulkan:llvmpipe"])

@@ -37,7 +37,8 @@ from opsplice.measuring.timing.repeated_sequences import Part, folded
 from opsplice.measuring.timing.survey_model import Item, Survey
 from opsplice.measuring.verifying.trials import inputs_of
 from opsplice.measuring.verifying.verification import Progress, of_text
-from opsplice.pipeline.compiler import Compilation, CompileError, Step, run
+from opsplice.pipeline.compiler import Compilation, Step, run
+from opsplice.pipeline.devices import target_step
 from opsplice.spec_lang.loading.loader import load_text
 
 _PATTERNS = 'import "opsplice"\n'
@@ -66,7 +67,8 @@ def survey(job: Job, on_progress: Progress, *, timed: bool = True) -> Survey:
     surveyor = _Surveyor(job)
     with Compilation(job.flags, verbose=job.verbose) as compilation:
         compilation.load(job.source)
-        run(compilation, [Step(PHASE, "survey", surveyor.look)], to=PHASE, on_progress=on_progress)
+        steps = [target_step(job.targets, job.flags)] if job.targets else []
+        run(compilation, [*steps, Step(PHASE, "survey", surveyor.look)], to=PHASE, on_progress=on_progress)
     seconds, note = surveyor.seconds(on_progress) if timed else ({}, "")
     items = [
         Item(
@@ -153,7 +155,7 @@ class _Surveyor:
         try:
             program = Runnable.of(job, program_cache.cached(job, lambda: run_job(on_progress, job)))
             return call_isolated(_timed, (program, cuts), on_progress=on_progress, method=method()), ""
-        except (CompileError, ChildCrashError) as failure:
+        except (OpspliceError, ChildCrashError) as failure:
             return {}, f"no times: {failure.message}"
 
 
