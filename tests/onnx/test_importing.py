@@ -220,3 +220,11 @@ def test_an_invalid_model_says_what_the_checker_says():
     error = error_of(model)
     assert error.message == "the ONNX model is not a valid ONNX model"
     assert "nowhere" in error.details
+
+
+def test_a_result_with_another_type_beside_its_own():
+    """Converters to half precision leave one without sizes."""
+    model = make_model([node("Relu", "x", "y")], {"x": [2, 3]}, {"y": [2, 3]})
+    model.graph.value_info.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, []))
+    program = opsplice.compile(model)
+    np.testing.assert_array_equal(program.run("main", np.ones((2, 3), np.float32)), np.ones((2, 3)))
