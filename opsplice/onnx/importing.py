@@ -56,7 +56,7 @@ def import_model(request: Request) -> dict[str, Any]:
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
     _name_nodes(model.graph)
-    _drop_repeated_types(model.graph)
+    _keep_useful_types(model.graph)
     weights = _take_weights(model, request)
     model = _typed(model, weights, name)
     _emit(model, weights, request)
@@ -138,10 +138,14 @@ def _name_nodes(graph: onnx.GraphProto) -> None:
                 node.name = f"{node.op_type} of {next(filter(None, node.output), 'nothing')}"
 
 
-def _drop_repeated_types(graph: onnx.GraphProto) -> None:
-    """Leave one type for each result of the model: converters to half precision note another beside it."""
+def _keep_useful_types(graph: onnx.GraphProto) -> None:
+    """Leave one type for each result of the model, and none without a shape, which ONNX would not add one to.
+
+    Converters to half precision note such.
+    """
     outputs = {value.name for value in graph.output}
-    kept = [value for value in graph.value_info if value.name not in outputs]
+    shaped = [value for value in graph.value_info if value.type.tensor_type.HasField("shape")]
+    kept = [value for value in shaped if value.name not in outputs]
     del graph.value_info[:]
     graph.value_info.extend(kept)
 
