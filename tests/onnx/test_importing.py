@@ -223,12 +223,15 @@ def test_an_invalid_model_says_what_the_checker_says():
 
 
 def test_a_result_with_another_type_beside_its_own():
-    """Converters to half precision leave one without sizes, and for values in between one without their number."""
-    nodes = [node("Shape", "x", "s"), node("Reshape", "x s", "z"), node("Relu", "z", "y")]
-    model = make_model(nodes, {"x": ["n", 3]}, {"y": ["n", 3]})
-    for name in "sz":
-        kind = TensorProto.INT64 if name == "s" else TensorProto.FLOAT
-        model.graph.value_info.append(helper.make_tensor_value_info(name, kind, None))
+    """Converters to half precision leave one without sizes, and for numbers in between one without a shape."""
+    nodes = [
+        node("Shape", "x", "sizes"),
+        node("Gather", "sizes zero", "rows"),
+        node("Cast", "rows", "number", to=TensorProto.FLOAT),
+        node("Add", "x number", "y"),
+    ]
+    model = make_model(nodes, {"x": ["n", 3]}, {"y": ["n", 3]}, {"zero": np.int64(0)})
     model.graph.value_info.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, []))
+    model.graph.value_info.append(helper.make_tensor_value_info("rows", TensorProto.INT64, None))
     program = opsplice.compile(model)
-    np.testing.assert_array_equal(program.run("main", np.ones((2, 3), np.float32)), np.ones((2, 3)))
+    np.testing.assert_array_equal(program.run("main", np.ones((2, 3), np.float32)), np.full((2, 3), 3))
