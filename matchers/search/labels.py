@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -94,6 +95,15 @@ def unflattened(indices: tuple[Index, ...]) -> tuple[Index, ...]:
                 continue
         whole.append(parts.pop(0))
     return nontrivial(tuple(whole))
+
+
+def factors(index: Index) -> dict[Index, int]:
+    """An index as a sum of others, each with its factor: what dims are merged, too, where their sizes are known."""
+    if isinstance(index, Sum):
+        return {part: factor for factor, part in index.terms}
+    if isinstance(index, Flat) and all(isinstance(size, int) for size in index.sizes):
+        return {part: math.prod(index.sizes[at + 1 :]) for at, part in enumerate(index.parts)}
+    return {} if index == UNIT else {index: 1}
 
 
 def permuted(things: Sequence[T], count: int) -> Iterator[tuple[T, ...]]:

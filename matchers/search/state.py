@@ -14,7 +14,16 @@ from iree.compiler import ir
 
 from opsplice.matchers.patterns.nodes import Graph, Input, Label, Node, Number, Result, Wanted, Window
 from opsplice.matchers.search.failures import Failure, Why
-from opsplice.matchers.search.labels import Sizes, aligned, nontrivial, pair, sizes_of, unflattened, window_sizes
+from opsplice.matchers.search.labels import (
+    Sizes,
+    aligned,
+    factors,
+    nontrivial,
+    pair,
+    sizes_of,
+    unflattened,
+    window_sizes,
+)
 from opsplice.matchers.search.matches import Binding, Size
 from opsplice.matchers.search.uses import results_with
 from opsplice.matchers.terms import constants
@@ -248,10 +257,7 @@ class State:
         """A sum of labels against one of indices: labels that are bound take their index, then the others one each."""
         if isinstance(found, Sum) and found.constant != 0:
             return self.fail(node, Why.WINDOW, window)
-        if isinstance(found, Sum):
-            left = {index: factor for factor, index in found.terms}
-        else:
-            left = {} if found == UNIT else {found: 1}
+        left = factors(found)
         bound = [term for term in window.terms if term[1] in self.labels]
         free = [term for term in window.terms if term[1] not in self.labels]
         for factor, label in bound:

@@ -94,6 +94,36 @@ def test_convolution(kernel, guarded, channels_last, c, h, w, o, size, stride, d
         np.testing.assert_allclose(out, activation(function, wanted), rtol=1e-4, atol=1e-4)
 
 
+# Of each group: channels in, channels out. The image, filter, stride, dilation, zeros.
+GROUPS = [
+    (4, 4, (9, 56), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+    (3, 4, (12, 75), (3, 3), (2, 2), (1, 1), (1, 1, 1, 1)),
+    (5, 8, (8, 29), (3, 5), (2, 2), (2, 1), (2, 0, 0, 3)),
+    (2, 13, (5, 14), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+    (2, 16, (7, 40), (2, 3), (1, 2), (1, 3), (0, 7, 1, 4)),
+]
+
+
+@pytest.mark.parametrize(("c", "o", "place", "size", "stride", "dilation", "zeros"), GROUPS)
+def test_groups_of_channels(kernel, guarded, c, o, place, size, stride, dilation, zeros):
+    random = np.random.default_rng(0)
+    x = guarded(random.standard_normal((2, 3 * c, *place)).astype(np.float32))
+    f, bias = random.standard_normal((3, o, c, *size)).astype(np.float32), random.standard_normal((3, o))
+    top, left, bottom, right = zeros
+    padded = np.pad(x.astype(float), ((0, 0), (0, 0), (top, bottom), (left, right)))
+    every = windows(padded, size, stride, dilation)
+    every = every.reshape(2, 3, c, *every.shape[2:])
+    wanted = np.einsum("ngcyzij,gocij->ngoyz", every, f) + bias.astype(np.float32)[..., None, None]
+    out, panels = guarded(np.full(wanted.shape, np.nan, np.float32)), np.stack([packed(group) for group in f])
+    views = [step // 4 for value in (x, None, out) for step in ((0,) * 5 if value is None else value.strides)]
+    for at in np.ndindex(1, 1, 6):
+        kernel("convolution/convolution.c", "opsplice_convolution_groups")(
+            *(x, panels, guarded(bias.astype(np.float32)), None, 1, *stride, *dilation, top, left, out),
+            *(2, 3 * c, *place, 3, 1, c, *size, o, *wanted.shape[3:], *views, *at),
+        )
+    np.testing.assert_allclose(out, activation(1, wanted), rtol=1e-4, atol=1e-4)
+
+
 def test_what_is_infinite_or_nan_stays_where_it_is_in_blocks_of_3x3(kernel, guarded):
     random = np.random.default_rng(0)
     x, f = random.standard_normal((1, 24, 20, 24)).astype(np.float32), random.standard_normal((32, 24, 3, 3))

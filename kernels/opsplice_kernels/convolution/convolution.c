@@ -8,8 +8,8 @@
 // piece of a row, with zeros. Where places lie next to each other in memory the sums are transposed.
 //
 // A 1x1 convolution of few channels and many places is a product with vectors of places instead, which leaves nothing to
-// transpose. So is one of any filter with a stride of 1 and few channels of the output, such as a group's, which would leave
-// most of a vector of channels empty.
+// transpose. So is one of any filter with a stride of 1 or 2 and few channels of the output, such as a group's, which would
+// leave half of a tile's channels empty.
 //
 // Filters of 3x3 with stride 1 take fewer products where the image is large enough (winograd.h).
 //
@@ -27,7 +27,7 @@ enum { SPAN = 64, TAPS = 128, PIECES = SPAN * TAPS };
 // and what a tile has: vectors of places, and channels.
 enum { FEW = 160, MORE = 512, MANY = 128, LARGE = 512, KEPT = 256, WIDE = 3, LOW = 8, SOME = 4 };
 // Of convolutions that are computed so, too: channels of the output at most, taps of a row at most, places of a row at least.
-enum { NARROW = LANES == 4 ? SOME : 2 * SOME, SHORT = 8, LONG = LANES == 4 ? 40 : LANES / 2 + 1 };
+enum { NARROW = TILE / 2, SHORT = 8, LONG = LANES == 4 ? 40 : LANES / 2 + 1 };
 
 // Where the inputs of a tile lie: of channels, taps of the filter in y and x, rows of the output, and places of a row.
 typedef struct {
@@ -207,22 +207,34 @@ static __attribute__((noinline)) void two_rows_of_7(layer *of, size_t y, size_t 
 }
 #endif
 
+// Where the elements of two vectors that begin at the same place are inside of a row.
+typedef struct {
+  lanes low, high;
+} inside;
+
+// x[0], x[step] ..., zero where they are outside.
+INLINE floats every(const int step, const float *x, const inside *there) {
+  const floats low = load_lanes(x, there->low, 0.0f);
+  return step == 1 ? low : every_other(low, load_lanes(x + LANES, there->high, 0.0f), 0);
+}
+
 // sums += what a tap adds to `rows` channels and `vectors` vectors of places, the last of `last` places.
-INLINE void add_tap(const int rows, const int vectors, const int is_cut, const float *x, const lanes there[WIDE],
-                    size_t last, const float *w, floats sums[LOW][WIDE]) {
+INLINE void add_tap(const int rows, const int vectors, const int step, const int is_cut, const float *x,
+                    const inside there[WIDE], size_t last, const float *w, floats sums[LOW][WIDE]) {
   floats values[WIDE];
   UNROLL for (int v = 0; v < vectors; v++) {
-    if (is_cut) values[v] = load_lanes(x + v * LANES, there[v], 0.0f);
+    if (is_cut) values[v] = every(step, x + v * step * LANES, &there[v]);
     else values[v] = v + 1 < vectors ? load(x + v * LANES) : load_up_to(x + v * LANES, last, 0.0f);
   }
   UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) sums[r][v] += values[v] * w[r];
 }
 
 // `rows` channels by `vectors` vectors of places of row y from z on, the last of which ends after `count` places. Of a filter of more
-// than one tap, the rows `from` to `to`; there[j]: the places of each vector that tap j of a row finds in the image.
-INLINE void product(const layer *of, const int rows, const int vectors, const int is_point, const int is_cut,
-                    const float *x, size_t from, size_t to, const lanes there[SHORT][WIDE], size_t y, size_t z,
-                    size_t count, size_t channel) {
+// than one tap, the rows `from` to `to`; there[j]: the places of each vector that tap j of a row finds in the image. A step of 2 is
+// always cut.
+INLINE void product(const layer *of, const int rows, const int vectors, const int step, const int is_point,
+                    const int is_cut, const float *x, size_t from, size_t to, const inside there[SHORT][WIDE], size_t y,
+                    size_t z, size_t count, size_t channel) {
   floats sums[LOW][WIDE];
   UNROLL for (int r = 0; r < rows; r++) {
     float start = of->bias && channel + r < of->columns ? of->bias[channel + r] : 0.0f;
@@ -231,11 +243,11 @@ INLINE void product(const layer *of, const int rows, const int vectors, const in
   const float *w = of->w + channel;
   const size_t last = count - (vectors - 1) * LANES;
   for (size_t c = 0; c < of->c; c++, x += of->x_c, w += of->w_c) {
-    if (is_point) add_tap(rows, vectors, 0, x, 0, last, w, sums);
+    if (is_point) add_tap(rows, vectors, 1, 0, x, 0, last, w, sums);
     else
       for (size_t i = from; i < to; i++)
         for (size_t j = 0; j < of->kw; j++)
-          add_tap(rows, vectors, is_cut, x + i * of->dh * of->x_h + j * of->dw, there[j], last,
+          add_tap(rows, vectors, step, is_cut, x + i * of->dh * of->x_h + j * of->dw, there[j], last,
                   w + i * of->w_i + j * of->w_j, sums);
   }
   floats kept[LOW][WIDE];
@@ -271,7 +283,7 @@ static __attribute__((noinline)) void point_products(const layer *whole, size_t 
         store(kept + (c * WIDE + v) * LANES,
               load_up_to(whole->x + c * whole->x_c + z + v * LANES, count - v * LANES, 0.0f));
     for (size_t channel = 0; channel < of->columns; channel += LOW) {
-#define OF_POINTS(v) product(of, LOW, v, 1, 0, x, 0, 1, 0, 0, z, count, channel)
+#define OF_POINTS(v) product(of, LOW, v, 1, 1, 0, x, 0, 1, 0, 0, z, count, channel)
       PRODUCT(vectors, OF_POINTS)
     }
   }
@@ -286,20 +298,29 @@ static __attribute__((noinline)) void row_products(const layer *of, size_t y, si
   for (size_t count; z < end; z += count) {
     const size_t left = (end - z + LANES - 1) / LANES, vectors = left / ((left + WIDE - 1) / WIDE);
     count = least(end - z, vectors * LANES);
-    const ptrdiff_t first = (ptrdiff_t)(z - of->left);
+    const ptrdiff_t first = (ptrdiff_t)(z * of->sw - of->left);
     const float *x = of->x + above * (ptrdiff_t)of->x_h + first;
-    lanes there[SHORT][WIDE];
+    inside there[SHORT][WIDE];
     for (size_t j = 0; j < of->kw; j++)
       for (size_t v = 0; v < vectors; v++) {
-        const ptrdiff_t at = first + (ptrdiff_t)(j * of->dw + v * LANES);
-        there[j][v] = lanes_between(-at, width - at);
+        const ptrdiff_t at = first + (ptrdiff_t)(j * of->dw + v * of->sw * LANES);
+        there[j][v].low = lanes_between(-at, width - at);
+        there[j][v].high = lanes_between(-at - LANES, width - at - LANES);
       }
-    const int is_cut = first < 0 || first + (ptrdiff_t)(vectors * LANES + (of->kw - 1) * of->dw) > width;
-    for (size_t channel = 0; channel < of->columns; channel += SOME) {
-#define OF_ROWS(v) product(of, SOME, v, 0, 0, x, from, to, there, y, z, count, channel)
-#define OF_CUT_ROWS(v) product(of, SOME, v, 0, 1, x, from, to, there, y, z, count, channel)
-      if (is_cut) PRODUCT(vectors, OF_CUT_ROWS)
-      else PRODUCT(vectors, OF_ROWS)
+    // Vectors of 16 lanes are read with a mask in the same time.
+    const int is_cut = LANES == 16 || first < 0 || first + (ptrdiff_t)(vectors * LANES + (of->kw - 1) * of->dw) > width;
+    for (size_t channel = 0, rows; channel < of->columns; channel += rows) {
+      rows = LANES == 16 && of->columns - channel > SOME ? LOW : SOME;
+#define OF_ROWS(rows, step, is_cut) \
+  if (vectors == 1) product(of, rows, 1, step, 0, is_cut, x, from, to, there, y, z, count, channel); \
+  else if (vectors == 2) product(of, rows, 2, step, 0, is_cut, x, from, to, there, y, z, count, channel); \
+  else product(of, rows, 3, step, 0, is_cut, x, from, to, there, y, z, count, channel)
+#define OF_CHANNELS(rows) \
+  if (of->sw == 2) { OF_ROWS(rows, 2, 1); } \
+  else if (is_cut) { OF_ROWS(rows, 1, 1); } \
+  else { OF_ROWS(rows, 1, 0); }
+      if (LANES == 16 && rows == LOW) { OF_CHANNELS(LOW) }
+      else { OF_CHANNELS(SOME) }
     }
   }
 }
@@ -333,7 +354,7 @@ static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
       return;
     }
   }
-  if (!is_point && of.columns <= NARROW && of.kw <= SHORT && of.sw == 1 && of.x_w == 1 && of.out_z == 1 && ow >= LONG &&
+  if (!is_point && of.columns <= NARROW && of.kw <= SHORT && of.sw <= (LANES == 4 ? 1 : 2) && of.x_w == 1 && of.out_z == 1 && ow >= LONG &&
       (!of.rest || of.rest_z == 1)) {
     for (; y < end; y++) row_products(&of, y, 0, ow);
     return;
@@ -430,14 +451,15 @@ void opsplice_pack_filter(const float *f, float *out, size_t o, size_t c, size_t
 // In groups of channels, each with a filter of its own. Grid: (p, ceildiv(oh, 16), n * g).
 void opsplice_convolution_groups(const float *x, const float *w, const float *bias, const float *rest,
                                  size_t activation, size_t sh, size_t sw, size_t dh, size_t dw, size_t top,
-                                 size_t left, float *out, size_t n, size_t g, size_t c, size_t h, size_t width,
-                                 size_t p, size_t kh, size_t kw, size_t o, size_t oh, size_t ow, size_t x_n,
-                                 size_t x_g, size_t x_c, size_t x_h, size_t x_w, size_t rest_n, size_t rest_g,
+                                 size_t left, float *out, size_t n, size_t gc, size_t h, size_t width, size_t g,
+                                 size_t p, size_t c, size_t kh, size_t kw, size_t o, size_t oh, size_t ow, size_t x_n,
+                                 size_t x_c, size_t x_h, size_t x_w, size_t rest_n, size_t rest_g,
                                  size_t rest_c, size_t rest_h, size_t rest_w, size_t out_n, size_t out_g, size_t out_c,
                                  size_t out_h, size_t out_w, size_t workgroup_x, size_t workgroup_y,
                                  size_t workgroup_z) {
+  (void)gc;
   size_t group = workgroup_z % g;
-  opsplice_convolution(x + group * x_g, w + group * p * c * kh * kw * PANEL, bias ? bias + group * o : 0,
+  opsplice_convolution(x + group * c * x_c, w + group * p * c * kh * kw * PANEL, bias ? bias + group * o : 0,
                        rest ? rest + group * rest_g : 0, activation, sh, sw, dh, dw, 1, 1, top, left, out + group * out_g, n,
                        c, h, width, p, kh, kw, o, oh, ow, x_n, x_c, x_h, x_w, rest_n, rest_c, rest_h, rest_w, out_n,
                        out_c, out_h, out_w, workgroup_x, workgroup_y, workgroup_z / g);

@@ -164,3 +164,33 @@ def test_a_window_of_one_place_is_summed_with_zero_and_has_its_own_dim(find, fil
       return %r : tensor<2x8x16xf32>
     }}"""
     assert find(program, spec).count == count
+
+
+GROUPS = """func.func @f(%x: tensor<2x12x5xf32>, %k: tensor<3x2x4xf32>) -> tensor<2x3x2x5xf32> {{
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x3x2x5xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<2x3x2x5xf32>) -> tensor<2x3x2x5xf32>
+  %s = tensor.expand_shape %x [[0], [1, 2], [3]] output_shape [2, {sizes[0]}, {sizes[1]}, 5]
+    : tensor<2x12x5xf32> into tensor<2x{sizes[0]}x{sizes[1]}x5xf32>
+  %r = linalg.generic {{indexing_maps = [affine_map<(n, g, o, h, c) -> (n, {order}, h)>,
+      affine_map<(n, g, o, h, c) -> (g, o, c)>, affine_map<(n, g, o, h, c) -> (n, g, o, h)>],
+    iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}}
+    ins(%s, %k : tensor<2x{sizes[0]}x{sizes[1]}x5xf32>, tensor<3x2x4xf32>) outs(%z : tensor<2x3x2x5xf32>) {{
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %1 = arith.mulf %b, %a : f32
+    %2 = arith.addf %acc, %1 : f32
+    linalg.yield %2 : f32
+  }} -> tensor<2x3x2x5xf32>
+  return %r : tensor<2x3x2x5xf32>
+}}"""
+
+
+@pytest.mark.parametrize(("sizes", "order", "apart"), [((3, 4), "g, c", (4, 1)), ((4, 3), "c, g", (1, 3))])
+def test_a_dim_that_the_program_splits_is_a_sum_of_its_parts(find, sizes, order, apart):
+    spec = """pattern p(x: tensor<n x gc x h x f32>, k: tensor<g x o x c x f32>) {
+      contract[n (far*g + near*c) h, g o c -> n g o h](x, k)
+    }"""
+    outcome = find(GROUPS.format(sizes=sizes, order=order), spec)
+    assert (outcome.dims["far"], outcome.dims["near"], outcome.dims["gc"]) == (*apart, 12)
+    wrong = spec.replace("far*g + near*c", "g + near*c" if apart[0] > 1 else "far*g + c")
+    assert find(GROUPS.format(sizes=sizes, order=order), wrong).count == 0
