@@ -42,6 +42,8 @@ from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 _REDUCTIONS = ("reduce", "window", "accumulated")
+# How many levels of a pattern are looked at, which calls itself a few times for each.
+_DEEPEST = 32
 # The names under which terms that are no ops are looked up.
 _NUMBER, _VALUE, _REDUCED = "a number", "a value", "a reduction by "
 
@@ -177,17 +179,17 @@ class _Outlines:
         self._casts = "cast" in graph.through
         self._tensors = {p.name for p in graph.pattern.parameters if isinstance(p.type, tree.TensorType)}
         self._known = known
-        self._of_node: dict[tuple[int, float], _Outline] = {}
+        self._of_node: dict[tuple[int, int], _Outline] = {}
 
     def first(self) -> _Outline:
         """The outermost op and those right below it. It only counts which parts are constants, not their values."""
         return self._inexact(self._down_to(1))
 
     def whole(self) -> _Outline:
-        """All ops."""
-        return self._down_to(math.inf)
+        """All ops, of a pattern that nests deeper the outermost ones."""
+        return self._down_to(_DEEPEST)
 
-    def _down_to(self, depth: float) -> _Outline:
+    def _down_to(self, depth: int) -> _Outline:
         if self.graph.through - {"cast"}:
             return self._anything()  # what is looked through may stand between any two ops
         return self._of(self.graph.results[0].node, depth)
@@ -208,13 +210,13 @@ class _Outlines:
     def _anything(self) -> _Outline:
         return self._outline("anything", "", None)
 
-    def _of(self, node: Node, depth: float) -> _Outline:
+    def _of(self, node: Node, depth: int) -> _Outline:
         key = (id(node), depth)
         if key not in self._of_node:
             self._of_node[key] = self._make(node, depth)
         return self._of_node[key]
 
-    def _make(self, node: Node, depth: float) -> _Outline:
+    def _make(self, node: Node, depth: int) -> _Outline:
         """Parts that this module does not know fit anything."""
         if isinstance(node, Apply) and node.op != BAND:
             operands = chains.operands(node)  # of a chain, in whatever grouping and order
@@ -224,7 +226,8 @@ class _Outlines:
             return self._outline("chain", node.op, below, tuple(self._of(arg, 0) for arg in node.args))
         if type(node) is Reduce:
             kind = "window" if any(label.windowed for label in node.loops) else "reduce"
-            loops = None if any(label.pack for label in node.loops) else len(node.loops)
+            any_number = len(node.loops) == 1 or any(label.pack for label in node.loops)  # several become one
+            loops = None if any_number else len(node.loops)
             below = (self._of(node.body, depth - 1),) if depth else None
             return self._outline(kind, node.combiner, below, loops=loops)
         if isinstance(node, Accumulated):

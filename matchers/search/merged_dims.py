@@ -45,11 +45,17 @@ def finest(views: Views, value: ir.Value) -> Access | None:
 
 def finer(views: Views, found: Reduce, count: int) -> Iterator[Reduce]:
     """A reduction with so many loops, several of them for one that is split below."""
-    for loop, parts in _splits(views, found.body):
+    for loop, parts in views.remembered(found.body, _MOST_TERMS, lambda: tuple(_splits(views, found.body))):
         if loop in found.loops and len(found.loops) + len(parts.sizes) - 1 <= count:
             made = views.split_reduction(found, loop, parts)
             if made is not None:
                 yield from (made,) if len(made.loops) == count else finer(views, made, count)
+
+
+def coarser(views: Views, found: Reduce, count: int) -> Iterator[Reduce]:
+    """A reduction over one loop, which runs over several dims."""
+    made = views.merge_reduction(found) if count == 1 else None
+    yield from () if made is None else (made,)
 
 
 def ungrouped(indices: Iterable[Index]) -> Iterator[Index]:

@@ -10,7 +10,7 @@ from iree.compiler import ir
 from opsplice.matchers.patterns.nodes import Number, Place, Product
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import permuted
-from opsplice.matchers.search.merged_dims import finer
+from opsplice.matchers.search.merged_dims import coarser, finer
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.state import State
 from opsplice.matchers.terms import chains
@@ -150,12 +150,13 @@ class Operators:
         return [(node.body, found.body)]
 
     def _finer(self, node: Reduce, term: Term) -> Iterator[Reduce]:
-        """A reduction that the program has over fewer dims, over as many as the pattern has."""
-        found = self.reader.peek(node, term)
-        if not isinstance(found, Reduce) or found.combiner != node.combiner or len(node.loops) <= len(found.loops):
+        """A reduction that the program has over fewer dims, or more, over as many as the pattern has."""
+        found, count = self.reader.peek(node, term), len(node.loops)
+        if not isinstance(found, Reduce) or found.combiner != node.combiner or count == len(found.loops):
             return iter(())
-        is_plain = not any(label.pack or label.windowed for label in node.loops)
-        return finer(self.views, found, len(node.loops)) if is_plain else iter(())
+        if any(label.pack or label.windowed for label in node.loops):
+            return iter(())
+        return (finer if count > len(found.loops) else coarser)(self.views, found, count)
 
     def number(self, node: Number, term: Term) -> list[tuple[Any, Any]] | None:
         found = self.reader.look(node, term)

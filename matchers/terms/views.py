@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -54,12 +55,11 @@ from opsplice.matchers.terms.terms import (
     mentions,
     moved,
     replaced,
+    split,
 )
 
 # A program that nests deeper in ops with other forms than this keeps the form that it has.
 _MAX_LOOKS = 16
-# How many terms of a reduction are looked at for tensors that are put together along what it runs over.
-_MOST_JOINTS = 24
 _K = TypeVar("_K")
 _T = TypeVar("_T")
 
@@ -111,9 +111,10 @@ class Views:
         self._wholes: dict[ir.Value, Access] = {}
         self._roots: dict[ir.Value, Access] = {}
         self._root_loops: dict[tuple[int, int], Index] = {}
-        self._below: dict[tuple[Access, Hashable], tuple[Any, Reads]] = {}
+        self._below: dict[tuple[Term, Hashable], tuple[Any, Reads]] = {}
         self._split: dict[tuple[Access, Loop, tuple[Sized, ...]], Access] = {}
         self._finer: dict[tuple[Reduce, Loop, tuple[Sized, ...]], Reduce | None] = {}
+        self._merged: dict[Reduce, Reduce | None] = {}
         self._extents: dict[DimSize | ir.Value, tuple[Extent, Reads]] = {}
         self._inner: dict[Term, ir.Value] = {}
         self._origins: dict[int, Origin] = {}  # by identity: equal constants are made by many ops
@@ -154,10 +155,24 @@ class Views:
         key = (term, loop, parts.sizes)
         if key not in self._finer:
             finer = tuple(map(self.fresh, parts.dims))
-            body = self._at_other(term.body, loop, flatten(finer, parts.sizes))
             loops = tuple(each for own in term.loops for each in (finer if own == loop else (own,)))
-            self._finer[key] = None if body is None else self._alike(term, Reduce(term.combiner, loops, body))
+            self._finer[key] = self._reduced_anew(term, loops, {loop: flatten(finer, parts.sizes)})
         return self._finer[key]
+
+    def merge_reduction(self, term: Reduce) -> Reduce | None:
+        """A reduction over one loop in place of several of known sizes; None where its body does more than read."""
+        sizes = tuple(loop.size or 0 for loop in term.loops)
+        if term not in self._merged:
+            whole = self.fresh(math.prod(sizes))
+            places = dict(zip(term.loops, split(whole, sizes), strict=True))
+            self._merged[term] = self._reduced_anew(term, (whole,), places) if 0 not in sizes else None
+        return self._merged[term]
+
+    def _reduced_anew(self, term: Reduce, loops: tuple[Index, ...], places: dict[Loop, Index]) -> Reduce | None:
+        body: Term | None = term.body
+        for loop, place in places.items():
+            body = None if body is None else self._at_other(body, loop, place)
+        return None if body is None else self._alike(term, dataclasses.replace(term, loops=loops, body=body))
 
     def _at_other(self, term: Term, loop: Loop, other: Index) -> Term | None:
         """A term with another index in place of a loop."""
@@ -178,9 +193,9 @@ class Views:
             self._inner[made] = self._inner[term]
         return made
 
-    def remembered(self, access: Access, how: Hashable, read: Callable[[], Any]) -> Any:
-        """What one function reads below an access. how: what else that depends on, which no other function uses."""
-        return self._kept(self._below, (access, how), read, access.value)
+    def remembered(self, term: Term, how: Hashable, read: Callable[[], Any]) -> Any:
+        """What one function reads below a term. how: what else that depends on, which no other function uses."""
+        return self._kept(self._below, (term, how), read, *((term.value,) if isinstance(term, Access) else ()))
 
     def expand(self, access: Access) -> Step | None:
         """One level down, or None if the value is opaque."""
@@ -241,7 +256,7 @@ class Views:
     def _in_parts(self, term: Reduce) -> tuple[Apply, ...]:
         """A reduction over what tensors are put together along, as those over each of them; none if it is no such."""
         for loop in term.loops:
-            sizes, start = self._joints(term.body, loop), 0
+            sizes, start = joints(term.body, loop, self.expand, self._note), 0
             made: Term | None = None
             for size in sizes:
                 part = self.fresh(size)
@@ -255,26 +270,6 @@ class Views:
             if isinstance(made, Apply):
                 return (made,)
         return ()
-
-    def _joints(self, above: Term, loop: Loop) -> list[int]:
-        """The sizes of what is put together along a loop, none if nothing is that the first terms read at it."""
-        pending: list[Term] = [above]
-        for _ in range(_MOST_JOINTS):
-            if not pending:
-                break
-            term = pending.pop(0)
-            if isinstance(term, Apply):
-                pending += term.args
-            if not isinstance(term, Access) or not any(mentions(index, loop) for index in term.indices):
-                continue
-            op = defining_op(term.value)
-            if op is not None and op.name in (CONCAT, INSERT):
-                axis, sizes = joints(op, self._note)
-                if sizes and term.indices[axis] == loop:
-                    return sizes
-            step = self.expand(term)
-            pending += () if step is None else (step.term,)
-        return []
 
     def _element_of(self, term: Term) -> str:
         return element_type(term.value) if isinstance(term, Access) else getattr(term, "type", "")

@@ -150,7 +150,7 @@ MODELS = {
     "decode in f16": (lambda: halves(1, 70), {"half_linear_packed": 7, "attention_rows": 1}),
     "products": (products, {"product_unpacked": 1, "linear_unpacked": 1}),
     "functions": (functions, {"activation_all": 4, "log_softmax_rows": 1}),
-    "reductions": (reductions, {"reduced_rows": 2, "reduced_columns": 1, "reduced_images": 1}),
+    "reductions": (reductions, {"reduced_rows": 3, "reduced_columns": 1}),
     "poolings": (poolings, {"pooling": 3}),
     "activated": (activated, {"linear_packed": 4}),
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),

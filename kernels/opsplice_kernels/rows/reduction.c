@@ -93,11 +93,6 @@ void opsplice_reduced_rows(const float *x, int32_t which, float factor, float di
   OF_EACH(ROWS_OF)
 }
 
-void opsplice_reduced_images(const float *x, int32_t which, float factor, float divisor, float *out, size_t m, size_t h,
-                             size_t w, size_t workgroup_x) {
-  opsplice_reduced_rows(x, which, factor, divisor, out, m, h * w, workgroup_x);
-}
-
 void opsplice_reduced_columns(const float *x, int32_t which, float factor, float divisor, float *out, size_t b,
                               size_t n, size_t m, size_t workgroup_x, size_t workgroup_y) {
   (void)b;

@@ -30,6 +30,7 @@ from opsplice.matchers.terms.terms import (
     Reduce,
     Term,
     flatten,
+    mentions,
     moved,
     split,
     within,
@@ -38,6 +39,8 @@ from opsplice.matchers.terms.terms import (
 SLICE, CONCAT, INSERT = "tensor.extract_slice", "tensor.concat", "tensor.insert_slice"
 # The op of a term that is the element of one of several tensors: of the one whose number its first operand is.
 STACK = "stack"
+# How many terms of a reduction are looked at for tensors that are put together along what it runs over.
+_MOST_TERMS = 24
 
 
 def sliced(
@@ -122,11 +125,29 @@ def joined(op: ir.Operation, indices: tuple[Index, ...], note: Callable[[ir.Valu
     return Apply(STACK, (LoopIndex(number), *(Access(part, at) for part in parts)), (), element_type(op.results[0]))
 
 
-def joints(op: ir.Operation, note: Callable[[ir.Value], None]) -> tuple[int, list[int]]:
-    """The dim along which tensors are put together, and their sizes along it; none where these are not known."""
-    axis, parts = _joined(op, note)
-    sizes = [(shape_of(part) or ())[axis] for part in parts]
-    return axis, [size for size in sizes if size is not None] if None not in sizes else []
+def joints(above: Term, loop: Loop, expand: Callable[[Access], Any], note: Callable[[ir.Value], None]) -> list[int]:
+    """The sizes of what is put together along a loop, none if nothing is that the first terms read at it.
+
+    expand: what makes an element. note: told what is read.
+    """
+    pending: list[Term] = [above]
+    for _ in range(_MOST_TERMS):
+        if not pending:
+            break
+        term = pending.pop(0)
+        if isinstance(term, Apply):
+            pending += term.args
+        if not isinstance(term, Access) or not any(mentions(index, loop) for index in term.indices):
+            continue
+        op = defining_op(term.value)
+        if op is not None and op.name in (CONCAT, INSERT):
+            axis, parts = _joined(op, note)
+            sizes = [(shape_of(part) or ())[axis] for part in parts]
+            if term.indices[axis] == loop and None not in sizes:
+                return [size for size in sizes if size is not None]
+        step = expand(term)
+        pending += () if step is None else (step.term,)
+    return []
 
 
 def _joined(op: ir.Operation, note: Callable[[ir.Value], None]) -> tuple[int, list[ir.Value]]:

@@ -271,6 +271,49 @@ def test_sums_and_maxima_over_one_merged_dim_are_taken_apart_alike(find):
     assert find(program, spec.replace("SCALE", "k")).count == 0
 
 
+SUM = """func.func @f(%x: tensor<2x3x4x5xf32>) -> tensor<{kept}xf32> {{
+  %z = arith.constant dense<0.0> : tensor<{kept}xf32>
+  %s = linalg.reduce {{ arith.addf }} ins(%x : tensor<2x3x4x5xf32>) outs(%z : tensor<{kept}xf32>) dimensions = {dims}
+  %r = math.exp %s : tensor<{kept}xf32>
+  return %r : tensor<{kept}xf32> }}"""
+ROWS = "pattern p(x: tensor<...m x n x f32>) { exp(reduce addf[...m n -> ...m](x)) }"
+COLUMNS = "pattern p(x: tensor<...b x n x m x f32>) { exp(reduce addf[...b n m -> ...b m](x)) }"
+
+
+@pytest.mark.parametrize("dims", [[1, 2], [2, 3], [0, 1, 2], [1, 2, 3], [0, 2], [1, 3], [0, 1, 3], [0, 3]], ids=str)
+def test_a_sum_over_one_dim_is_one_over_several_that_lie_in_one_run(find, dims):
+    sizes = (2, 3, 4, 5)
+    kept = "x".join(str(size) for axis, size in enumerate(sizes) if axis not in dims)
+    is_run, end = dims == list(range(dims[0], dims[-1] + 1)), dims[-1]
+    for spec, wanted in ((ROWS, is_run and end == 3), (COLUMNS, is_run and end == 2)):
+        outcome = find(SUM.format(kept=kept, dims=dims), spec)
+        assert outcome.count == wanted, spec
+        assert not wanted or outcome.dims["n"] == np.prod([sizes[axis] for axis in dims])
+
+
+@pytest.mark.parametrize(("turned", "count"), [(False, 1), (True, 0)])
+def test_a_product_over_one_dim_is_one_over_heads_and_their_columns(find, turned, count):
+    """As flax projects what its heads made: weights have the two dims in the same order."""
+    kind, read = ("4x3x5", "(d1, d0, k)") if turned else ("3x4x5", "(d0, d1, k)")
+    program = f"""func.func @f(%x: tensor<2x3x4xf32>, %w: tensor<{kind}xf32>) -> tensor<2x5xf32> {{
+      %z = arith.constant dense<0.0> : tensor<2x5xf32>
+      %s = linalg.generic {{indexing_maps = [affine_map<(m, k, d0, d1) -> (m, d0, d1)>,
+          affine_map<(m, k, d0, d1) -> {read}>, affine_map<(m, k, d0, d1) -> (m, k)>],
+          iterator_types = ["parallel", "parallel", "reduction", "reduction"]}}
+        ins(%x, %w : tensor<2x3x4xf32>, tensor<{kind}xf32>) outs(%z : tensor<2x5xf32>) {{
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %p = arith.mulf %a, %b : f32
+        %t = arith.addf %p, %o : f32
+        linalg.yield %t : f32
+      }} -> tensor<2x5xf32>
+      %r = math.exp %s : tensor<2x5xf32>
+      return %r : tensor<2x5xf32> }}"""
+    spec = "pattern p(x: tensor<m x k x f32>, w: tensor<k x n x f32>) { exp(contract[m k, k n -> m n](x, w)) }"
+    outcome = find(program, spec)
+    assert outcome.count == count
+    assert not count or outcome.dims == {"m": 2, "k": 12, "n": 5}
+
+
 def test_what_is_captured_of_grouped_weights_computes_what_the_program_does(tmp_path: Path):
     text = WEIGHTS.format(m=2, count=3, scale="g", merge=TURNED)
     capture = opsplice.capture(text, "linalg.matmul", to="linalg.generic", name="grouped")

@@ -102,9 +102,9 @@ def test_no_dims_of_convolutions_are_one(session):
 
 def test_sums_over_more_dims_and_inputs_inside_of_bodies_are_not_searched_for(session):
     module = ir.Module.parse(
-        """func.func @f(%x: tensor<4x3x2xf32>) -> tensor<4xf32> {
+        """func.func @f(%x: tensor<4x3x2x5xf32>) -> tensor<4xf32> {
           %z = arith.constant dense<0.0> : tensor<4xf32>
-          %s = linalg.reduce ins(%x : tensor<4x3x2xf32>) outs(%z : tensor<4xf32>) dimensions = [1, 2]
+          %s = linalg.reduce ins(%x : tensor<4x3x2x5xf32>) outs(%z : tensor<4xf32>) dimensions = [1, 2, 3]
             (%a: f32, %b: f32) { %c = arith.addf %a, %b : f32  linalg.yield %c : f32 }
           %e = tensor.empty() : tensor<4xf32>
           %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
@@ -122,11 +122,12 @@ def test_sums_over_more_dims_and_inputs_inside_of_bodies_are_not_searched_for(se
     texts = (
         "x: tensor<m x n x f32>) { exp(negf(tanh(reduce addf[m n -> m](x)))) }",
         "x: tensor<m x n x k x f32>) { exp(negf(tanh(reduce addf[m n k -> m](x)))) }",
+        "x: tensor<m x n x k x h x f32>) { exp(negf(tanh(reduce addf[m n k h -> m](x)))) }",
         "x: tensor<m x f32>) { exp(negf(x)) }",
         "x: tensor<m x f32>) { exp(negf(tanh(x))) }",
     )
-    one_dim, two_dims, inside, value = (graph_of(f"pattern p({text}") for text in texts)
-    assert Sieve((one_dim, two_dims, inside, value)).sort(Views(), made) == ([two_dims, value], [one_dim, inside])
+    merged, two_dims, three_dims, inside, value = graphs = [graph_of(f"pattern p({text}") for text in texts]
+    assert Sieve(graphs).sort(Views(), made) == ([merged, three_dims, value], [two_dims, inside])
 
 
 PRODUCT = """func.func @f(%x: tensor<4x3x5xf32>, %y: tensor<4x5x8xf32>) -> tensor<4x3x8xf32> {
