@@ -118,7 +118,7 @@ def fork_isolated_calls(patch: pytest.MonkeyPatch) -> None:
         return isolate._Child(pid, reader)
 
     def ended(pid: int) -> int:
-        return forked[pid].wait(pid) if pid in forked else WAIT(pid)
+        return forked.pop(pid).wait(pid) if pid in forked else WAIT(pid)
 
     patch.setattr(isolate, "_spawn", serve)
     patch.setattr(isolate, "_wait", ended)
@@ -160,6 +160,7 @@ def _main(descriptor: str, *modules: str) -> None:
             asked.close()
             _become(request, descriptors, opsplice.cli.main)
         else:
+            ended.pop(answer, None)  # of an earlier process with this number, for which nobody waited
             with contextlib.suppress(ProcessLookupError, PermissionError):  # the child does the same
                 os.setpgid(answer, answer)
         for each in descriptors:

@@ -69,10 +69,14 @@ def scalar_value(placer: Placer, scalar: Scalar, sizes: Mapping[str, int | ir.Va
         return emit.constant(scalar.number, kind)
     if scalar.dim is not None:
         return cast_dim(emit.size(sizes[scalar.dim]), kind)
-    value = placer.current(scalar.value)
-    if isinstance(value.type, ir.RankedTensorType) and value.type.rank:
-        return emit.reshape(value, ir.RankedTensorType.get([], value.type.element_type), [])
-    return value
+    return without_dims(placer.current(scalar.value))
+
+
+def without_dims(value: ir.Value) -> ir.Value:
+    """A scalar as it is, and of a tensor of one element the tensor of rank 0."""
+    if not isinstance(value.type, ir.RankedTensorType):
+        return value
+    return emit.reshape(value, ir.RankedTensorType.get([], value.type.element_type), [])
 
 
 class Shim:

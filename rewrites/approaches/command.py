@@ -27,7 +27,7 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.rewrites.approaches.approach import Approach
-from opsplice.rewrites.approaches.c_function_shim import scalar_value
+from opsplice.rewrites.approaches.c_function_shim import scalar_value, without_dims
 from opsplice.rewrites.approaches.dynamic_dispatch import is_binding, provided_name
 from opsplice.rewrites.approaches.static_function import Writer
 from opsplice.rewrites.ir import emit
@@ -102,7 +102,7 @@ class CommandWriter(Writer):
     def _shaped(self, value: ir.Value, argument: Buffer | Scalar, sizes: Mapping[str, Any]) -> ir.Value:
         """A tensor in the kernel's own shape."""
         if isinstance(argument, Scalar):
-            return value
+            return without_dims(value)
         wanted = kernel_shape(argument.shape, sizes)
         kind = tensor_type(wanted, ir.RankedTensorType(value.type).element_type)
         return emit.reshape(value, kind, [d for d in wanted if isinstance(d, ir.Value)])

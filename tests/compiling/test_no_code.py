@@ -119,6 +119,8 @@ def test_every_kind_of_file_is_prebuilt_or_is_not(tmp_path: Path) -> None:
         ".s",
         ".ll",
         ".cu",
+        ".cl",
+        ".hip",
         ".comp",
         ".glsl",
         ".slang",
