@@ -99,9 +99,11 @@ def _settle_device(options: argparse.Namespace) -> None:
 
 
 def _names_devices(model: str) -> bool:
-    """Whether a module says itself for which devices it is."""
+    """Whether a module says itself for which devices it is, which a model in a frontend's format never does."""
+    from opsplice.frontends.importing import FORMATS
+
     path = Path(model)
-    return path.suffix != ".onnx" and path.is_file() and b"hal.device.targets" in path.read_bytes()
+    return path.suffix.lower() not in FORMATS and path.is_file() and b"hal.device.targets" in path.read_bytes()
 
 
 @dataclass(frozen=True)
