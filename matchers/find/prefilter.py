@@ -26,11 +26,10 @@ from opsplice.matchers.patterns.nodes import (
     Named,
     Node,
     Number,
-    Product,
     Setting,
     Whole,
 )
-from opsplice.matchers.patterns.walk import nodes_of
+from opsplice.matchers.patterns.walk import may_have_ones_first
 from opsplice.matchers.search.labels import ones_first, pair
 from opsplice.matchers.terms import chains, constants
 from opsplice.matchers.terms.attributes import is_named
@@ -64,13 +63,12 @@ class _Axes:
     def of(graph: Graph, node: Input) -> _Axes:
         labels = graph.results[0].labels
         own = {each for each in tree.parts(node.labels) if isinstance(each, Label)}
-        kinds = {type(node) for node in nodes_of(graph)}
         numbered = {label: Label(at, "", label.pack) for at, label in enumerate(labels)}
         return _Axes(
             tuple(numbered.values()),
             frozenset(axis for label, axis in numbered.items() if label in own),
             graph.reordered,
-            Reduce in kinds and Product not in kinds,
+            may_have_ones_first(graph),
         )
 
     def others(self, indices: tuple[Index, ...]) -> tuple[Loop, ...]:
@@ -211,7 +209,8 @@ class _Outlines:
         return self._outline("anything", "", None)
 
     def _of(self, node: Node, depth: int) -> _Outline:
-        key = (id(node), depth)
+        """The outline of a node down to a depth, made once for all depths but the last two: nodes are met at many."""
+        key = (id(node), min(depth, 2))
         if key not in self._of_node:
             self._of_node[key] = self._make(node, depth)
         return self._of_node[key]

@@ -14,6 +14,7 @@ from opsplice.matchers.patterns.nodes import (
     Named,
     Node,
     Number,
+    Product,
     Result,
     Setting,
     Tie,
@@ -50,6 +51,16 @@ def _once(read: Callable[[Graph], _T]) -> Callable[[Graph], _T]:
 def nodes_of(graph: Graph) -> tuple[Any, ...]:
     """The nodes of all results of a graph, each once, outer ones first."""
     return tuple(nodes_below([result.node for result in graph.results]))
+
+
+@_once
+def may_have_ones_first(graph: Graph) -> bool:
+    """Whether dims of size one may come before the others in a result.
+
+    The pattern reduces dims, and contracts none: only then their places say nothing.
+    """
+    nodes = nodes_of(graph)
+    return any(type(node) is Reduce for node in nodes) and not any(isinstance(node, Product) for node in nodes)
 
 
 @_once

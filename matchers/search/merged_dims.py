@@ -1,8 +1,9 @@
-"""Results and reductions with fewer dims than a pattern has, as the program merges dims that it splits further down.
+"""Results and reductions with other numbers of dims than a pattern has, as programs merge dims and split them again.
 
 A program often makes batches and windows, or heads, one dim for its products of matrices, and splits it in between to
 add a mask to each window; or it merges groups of weights, which have a scale each, to sum over all of them. A pattern
-with both dims holds there, too: the one dim is taken apart as the program does it.
+with both dims holds there, too: the one dim is taken apart as the program does it. The other way round, a reduction
+over several dims is one over a single dim, for inputs that have one stride for them all.
 """
 
 from __future__ import annotations

@@ -28,11 +28,10 @@ from opsplice.matchers.patterns.nodes import (
     Node,
     Number,
     Place,
-    Product,
     Setting,
     Whole,
 )
-from opsplice.matchers.patterns.walk import endings, heads, nodes_of
+from opsplice.matchers.patterns.walk import endings, heads, may_have_ones_first
 from opsplice.matchers.search.failures import Failure, Kind, Why
 from opsplice.matchers.search.inputs import Inputs
 from opsplice.matchers.search.labels import ones_first
@@ -44,7 +43,7 @@ from opsplice.matchers.search.roots import Roots, orders
 from opsplice.matchers.search.state import QUIET, Attempt, Listener, State
 from opsplice.matchers.search.verdicts import Verdicts
 from opsplice.matchers.search.whole_ops import Operand, WholeOps
-from opsplice.matchers.terms.terms import Access, Apply, LoopIndex, Reduce, Term
+from opsplice.matchers.terms.terms import Access, Apply, LoopIndex, Term
 from opsplice.matchers.terms.views import Views
 
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
@@ -165,15 +164,9 @@ class Search:
             yield split
 
     def _may_have_ones_first(self, value: ir.Value) -> bool:
-        """Whether a match failed at its dims, and the result has one of size one behind others.
-
-        The pattern reduces dims of its result, and contracts none: only then their places say nothing.
-        """
+        """Whether a match failed at its dims, and the result has one of size one behind others."""
         indices = self.views.root(value).indices
-        if not self._failed_at_dims() or ones_first(indices) == indices:
-            return False
-        nodes = nodes_of(self.graph)
-        return any(type(node) is Reduce for node in nodes) and not any(isinstance(node, Product) for node in nodes)
+        return self._failed_at_dims() and ones_first(indices) != indices and may_have_ones_first(self.graph)
 
     def _failed_at_dims(self) -> bool:
         return self.state.furthest is not None and self.state.furthest.kind in _OF_DIMS
