@@ -134,7 +134,7 @@ class Program:
         loaded = tuple(plugin.identity for plugin in files)
         weights = joined(read_archives(parameters), self.parameters)
         key = (runtime_devices.generation, device, loaded, tuple(file.identity for file in functions), weights)
-        if key not in self._programs:
+        if key not in self._programs or self._programs[key].lost:
             sources: list[Any] = [*self.providers, *([self.provided] if self.provided else [])]
             provider = Provider(sources, functions) if sources else None
             commands = Commands(self.commands) if self.commands else None

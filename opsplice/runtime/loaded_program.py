@@ -46,6 +46,8 @@ class LoadedProgram:
         self._commands = commands
         self._functions = _exported(module)
         self._invokers: dict[str, Any] = {}
+        # Whether its device was lost, so that no call comes through any more.
+        self.lost = False
 
     @property
     def functions(self) -> Mapping[str, Function]:
@@ -99,7 +101,10 @@ class LoadedProgram:
         if self._commands is not None and self._commands.failure is not None:
             failure, self._commands.failure = self._commands.failure, None
             return failure
-        return OpspliceError(f"'{function.name}' failed: {runtime_devices.status(error)}")
+        reason = runtime_devices.status(error)
+        self.lost |= runtime_devices.note_lost(self._device, reason)
+        hint = "the device is lost; the next call of the program opens it again" if self.lost else None
+        return OpspliceError(f"'{function.name}' failed: {reason}", hint=hint)
 
     def _returned(self, function: Function, arguments: Sequence[Any]) -> Any:
         try:
@@ -170,6 +175,7 @@ def load_program(
         if imports and refused:
             raise runtime_devices.missing_imports(name, sorted(imports), found) from None
         reason = runtime_devices.status(error)
+        runtime_devices.note_lost(opened, reason)
         if others := device_choice.compiled_for(reason):
             if named is None:
                 there = device_choice.first_at_hand(others)

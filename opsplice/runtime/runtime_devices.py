@@ -125,6 +125,19 @@ def open_device(uri: str, plugins: Sequence[PluginFile] = (), imports: Collectio
         ) from None
 
 
+def note_lost(device: Device, reason: str) -> bool:
+    """Whether the status of a failure says that a device is lost: nothing runs on it any more.
+
+    The next program opens the device again.
+    """
+    if "DEVICE_LOST" not in reason:
+        return False
+    with _lock:
+        for uri in [uri for uri, other in _others.items() if other is device]:
+            del _others[uri]
+    return True
+
+
 def limit_threads(count: int) -> None:
     """Have the devices `local-task` that are opened from now on work with at most so many threads."""
     import iree.runtime

@@ -56,6 +56,23 @@ def test_a_program_knows_its_device(run, vulkan: None, tmp_path: Path) -> None:
     assert "run it with --device=vulkan" in said
 
 
+def test_a_device_that_is_lost_is_opened_again(vulkan: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, other = (opsplice.compile(MODEL, targets=["vulkan:llvmpipe"]) for _ in range(2))
+    loaded = program._loaded(None, (), ())
+    ones = np.ones(4, np.float32)
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("native_semaphore.cc:154: INTERNAL; [vkSignalSemaphore] VK_ERROR_DEVICE_LOST")
+
+    monkeypatch.setattr(loaded, "_invoker", lambda _: fails)
+    with pytest.raises(OpspliceError, match="DEVICE_LOST") as raised:
+        program.run("main", ones)
+    assert raised.value.hint == "the device is lost; the next call of the program opens it again"
+    for one in other, program:  # while the program that lost it is held
+        np.testing.assert_array_equal(one.run("main", ones), np.full(4, 2))
+        assert one._loaded(None, (), ()).device is not loaded.device
+
+
 def test_what_is_not_at_hand_is_said_before_anything_is_compiled(run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opsplice.commands.run.compile_job", lambda _: pytest.fail("it compiles"))
     code, said = run("--target=metal")
