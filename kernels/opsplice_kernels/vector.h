@@ -35,6 +35,11 @@ typedef int32_t ints_anywhere __attribute__((vector_size(4 * LANES), aligned(4),
 
 INLINE size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
+// Where share `number` of `count` things begins if each has at most `most` of them: all are as large as the others.
+INLINE size_t share_from(size_t count, size_t most, size_t number) {
+  return number * count / ((count + most - 1) / most);
+}
+
 INLINE floats splat(float value) { return value - (floats){0}; }
 
 INLINE floats load(const float *from) { return *(const floats_anywhere *)from; }

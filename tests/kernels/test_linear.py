@@ -85,7 +85,7 @@ def widened(bits: np.ndarray, kind: str) -> np.ndarray:
 
 @with_amx
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
-@pytest.mark.parametrize(("m", "k", "n"), [*SIZES, (1, 300, 40), (127, 258, 33), (16, 32, 33), (143, 96, 40)])
+@pytest.mark.parametrize(("m", "k", "n"), [*SIZES, (1, 300, 40), (169, 258, 33), (16, 32, 33), (185, 96, 40)])
 def test_products_of_halves(kernel, guarded, kind, m, k, n):
     """An odd k, more than one slice of it, a second workgroup of rows; and all that may follow."""
     random = np.random.default_rng(0)
@@ -105,7 +105,7 @@ def test_products_of_halves(kernel, guarded, kind, m, k, n):
         ((bias, factor, rest), 4, silu * values[3] + values[4]),
     ):
         out[...] = 0xFFFF
-        for place in np.ndindex(len(pairs), -(-m // 126)):
+        for place in np.ndindex(len(pairs), -(-m // 168)):
             kernel("linear/halves.c", f"opsplice_half_linear_{kind}")(
                 *(x, pairs, *given, ctypes.c_int32(activation), out, m, k, len(pairs), pairs.shape[1], n, *place)
             )
@@ -124,7 +124,7 @@ def test_every_half_is_read_and_rounded_as_ieee_says(kernel, kind):
     weights = np.array([[1, 0.5, 1], [0, 0.5, 1]], np.float32)
     pairs, out = np.zeros((1, 1, 32, 2), np.uint16), np.empty((1 << 16, 3), np.uint16)
     pairs[0, 0, :3] = rounded(weights.T.copy(), kind)
-    for group in range(-(-len(x) // 126)):
+    for group in range(-(-len(x) // 168)):
         kernel("linear/halves.c", f"opsplice_half_linear_{kind}")(
             *(both, pairs, None, None, None, ctypes.c_int32(0), out, len(x), 2, 1, 1, 3, 0, group)
         )

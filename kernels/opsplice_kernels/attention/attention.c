@@ -317,7 +317,7 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
 }
 
 INLINE void rows_of(const operands *of, const scoring *with, size_t m, size_t workgroup) {
-  size_t groups = (m + SHARE - 1) / SHARE, at = workgroup * m / groups, end = (workgroup + 1) * m / groups;
+  size_t at = share_from(m, SHARE, workgroup), end = share_from(m, SHARE, workgroup + 1);
   size_t width = width_of(of);
   size_t share = sums_fit_result(of, with->kind) ? SHARE : SUMS / (with->kind != F32 && of->d > width ? of->d : width);
   for (size_t rows; at < end; at += rows) {

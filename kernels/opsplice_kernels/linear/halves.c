@@ -2,7 +2,7 @@
 //   out[m, n] = activation(x[m, k] @ w + bias) * factor + rest,
 // where bias, factor and rest may be null. w is [n / 32][k / 2][32][2], the last panel and pair filled up with zeros.
 //
-// Grid: (ceildiv(n, 32), ceildiv(m, 126)); a workgroup does a panel of 32 columns by 126 rows. It widens a slice of the
+// Grid: (ceildiv(n, 32), ceildiv(m, 168)); a workgroup does a panel of 32 columns by up to 168 rows. It widens a slice of the
 // panel for all its rows, and of x for a tile of them. With AMX, 16 rows and more of bf16 with a k that 32 divides are
 // multiplied in its registers where the system gives them.
 #include "../halves.h"
@@ -10,7 +10,7 @@
 #include "../tile.h"
 #include "../vector_math.h"
 
-enum { SHARE = 126, DEPTH = 128, AHEAD = 1024, WIDTH = PANEL / LANES };
+enum { SHARE = 168, DEPTH = 128, AHEAD = 1024, WIDTH = PANEL / LANES };
 
 typedef struct {
   const uint16_t *bias, *factor, *rest;
@@ -71,7 +71,7 @@ INLINE void finish(const int kind, const epilogue *by, const float *sums, uint16
 #ifdef HAS_MATRICES_OF_BF16
 static void half_matrices(const epilogue *by, const uint16_t *x, size_t k, const uint32_t *w, uint16_t *out, size_t row,
                           size_t rows) {
-  float sums[2 * MATRIX_ROWS * PANEL], start[PANEL];
+  float sums[2 * MATRIX_ROWS * PANEL] __attribute__((aligned(64))), start[PANEL] __attribute__((aligned(64)));
   for (size_t c = 0; c < PANEL; c += LANES) store(start + c, splat(0.0f));
   for (size_t i = 0; i < rows; i += 2 * MATRIX_ROWS) {
     // The last ones again, where fewer are left.
@@ -86,7 +86,8 @@ static void half_matrices(const epilogue *by, const uint16_t *x, size_t k, const
 INLINE void half_linear(const int kind, const uint16_t *x, const uint32_t *w, const uint16_t *bias,
                         const uint16_t *factor, const uint16_t *rest, int32_t which, uint16_t *out, size_t m, size_t k,
                         size_t k2, size_t n, size_t workgroup_x, size_t workgroup_y) {
-  size_t column = workgroup_x * PANEL, row = workgroup_y * SHARE, rows = least(SHARE, m - row);
+  size_t column = workgroup_x * PANEL, row = share_from(m, SHARE, workgroup_y);
+  size_t rows = share_from(m, SHARE, workgroup_y + 1) - row;
   epilogue by = {bias, factor, rest, which, n, column, least(PANEL, n - column)};
   w += workgroup_x * k2 * PANEL;
 #ifdef HAS_MATRICES_OF_BF16
@@ -96,7 +97,9 @@ INLINE void half_linear(const int kind, const uint16_t *x, const uint32_t *w, co
     return;
   }
 #endif
-  float sums[SHARE * PANEL], panel[DEPTH * PANEL], tile[ROWS * DEPTH];
+  // Vectors that lie across two lines of the cache would be read and written in twice the time.
+  float sums[SHARE * PANEL] __attribute__((aligned(64))), panel[DEPTH * PANEL] __attribute__((aligned(64)));
+  float tile[ROWS * DEPTH] __attribute__((aligned(64)));
   for (size_t i = 0; i < rows * PANEL; i += LANES) store(sums + i, splat(0.0f));
   for (size_t at = 0; at < k; at += DEPTH, w += DEPTH / 2 * PANEL) {
     size_t depth = least(DEPTH, k - at), pairs = (depth + 1) / 2;

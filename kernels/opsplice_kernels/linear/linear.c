@@ -1,7 +1,7 @@
 // Products: out[m, n] = activation(x[m, k] @ w + bias) * factor + rest, where bias, factor and rest may be null. A packed w
 // is [n / 32][k][32], the last panel filled up with zeros; of others each workgroup packs a part at a time.
 //
-// Grid: (ceildiv(n, 32), ceildiv(m, 252)), behind that of batches; a workgroup does a panel of 32 columns by 252 rows.
+// Grid: (ceildiv(n, 32), ceildiv(m, 252)), behind that of batches; a workgroup does a panel of 32 columns by up to 252 rows.
 #include "../tile.h"
 #include "../vector_math.h"
 
@@ -55,7 +55,7 @@ void opsplice_linear(const float *x, const float *w, const float *bias, const fl
                      size_t workgroup_y) {
   (void)p;
   size_t column = workgroup_x * PANEL, columns = least(PANEL, n - column);
-  size_t row = workgroup_y * SHARE, left = least(SHARE, m - row);
+  size_t row = share_from(m, SHARE, workgroup_y), left = share_from(m, SHARE, workgroup_y + 1) - row;
   epilogue by = {bias, factor, rest, which, n, columns};
   int is_plain = which == NOTHING && !factor && !rest;
   w += workgroup_x * k * PANEL;
@@ -97,7 +97,8 @@ void opsplice_linear_unpacked(const float *x, const float *w, const float *bias,
                               int32_t which, float *out, size_t m, size_t k, size_t n, size_t w_k, size_t w_n,
                               size_t workgroup_x, size_t workgroup_y) {
   size_t column = workgroup_x * PANEL, columns = least(PANEL, n - column);
-  size_t row = workgroup_y * SHARE, rows = least(SHARE, m - row), at = row * n + column;
+  size_t row = share_from(m, SHARE, workgroup_y), rows = share_from(m, SHARE, workgroup_y + 1) - row;
+  size_t at = row * n + column;
   epilogue by = {bias, factor, rest, which, n, columns};
   multiply_unpacked(x + row * k, k, 1, w + column * w_n, w_k, w_n, k, bias ? bias + column : 0, out + at, n, rows,
                     columns);
@@ -108,7 +109,8 @@ void opsplice_product(const float *x, const float *w, float *out, size_t b, size
                       size_t x_k, size_t w_k, size_t w_n, size_t out_m, size_t out_n, size_t workgroup_x,
                       size_t workgroup_y, size_t workgroup_z) {
   (void)b, (void)out_n, (void)workgroup_x;
-  size_t column = workgroup_y * PANEL, columns = least(PANEL, n - column), row = workgroup_z * SHARE;
+  size_t column = workgroup_y * PANEL, columns = least(PANEL, n - column);
+  size_t row = share_from(m, SHARE, workgroup_z), end = share_from(m, SHARE, workgroup_z + 1);
   multiply_unpacked(x + row * x_m, x_m, x_k, w + column * w_n, w_k, w_n, k, 0, out + row * out_m + column, out_m,
-                    least(SHARE, m - row), columns);
+                    end - row, columns);
 }

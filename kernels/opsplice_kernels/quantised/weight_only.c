@@ -96,7 +96,7 @@ INLINE void few_bits_linear(const int bits, const float *x, const void *w, const
     else weight_row(bits, 0, x + row * k, &of, bias, out + row * n + column, columns);
     return;
   }
-  float panel[DEPTH * PANEL];
+  float panel[DEPTH * PANEL] __attribute__((aligned(64)));
   for (size_t start = 0; start < k; start += DEPTH) {
     size_t depth = least(DEPTH, k - start);
     decode(bits, &of, start, depth, panel);
