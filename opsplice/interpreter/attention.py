@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,13 @@ from iree.compiler import ir
 from opsplice.interpreter.arithmetic import wide
 from opsplice.interpreter.handlers import Machine, handles
 from opsplice.interpreter.problems import unknown
-from opsplice.interpreter.structured import plain_dims, softmax
+from opsplice.interpreter.structured import loops_of, over, softmax
 
 
 @handles("iree_linalg_ext.attention")
-def _attention(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+def _attention(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
     """In f64 between its ops, but for the body, which has the types that it says."""
-    labels = [_labels(op, ir.AffineMapAttr(each).value) for each in op.attributes["indexing_maps"]]
+    labels = loops_of(op)
     if len(operands) not in (5, 6) or len(labels) != len(operands):
         raise unknown(op, "with these operands")
     (query, key, value), scale = (wide(operand) for operand in operands[:3]), wide(operands[3])
@@ -26,7 +25,9 @@ def _attention(machine: Machine, op: ir.Operation, operands: list[Any]) -> Seque
     scored = sorted({*rows, *columns} - set(summed))
     scores = np.einsum(query, rows, key, columns, scored) * scale
     if len(operands) == 6:
-        scores = scores + _mask(operands[4], labels[4], scored)
+        # A mask of truths takes out what is false.
+        mask = np.where(operands[4], 0.0, -np.inf) if operands[4].dtype == np.bool_ else wide(operands[4])
+        scores = scores + over(mask, labels[4], scored)
     element = op.regions[0].blocks[0].arguments[0].type
     made = wide(machine.run_body(op, [machine.rounded(scores, element)])[0])
     scores = np.broadcast_to(made, np.shape(scores))  # a body that reads no score makes one number
@@ -34,18 +35,4 @@ def _attention(machine: Machine, op: ir.Operation, operands: list[Any]) -> Seque
     if len(gone) != 1:
         raise unknown(op, "over several dims")
     weights = softmax(scores, scored.index(gone[0]))
-    return [machine.rounded(np.einsum(weights, scored, value, labels[2], out), op.results[0].type)]
-
-
-def _labels(op: ir.Operation, indexing: ir.AffineMap) -> list[int]:
-    loops = [loop for loop in plain_dims(indexing) if loop is not None]
-    if len(loops) != len(indexing.results):
-        raise unknown(op, "with indices that are not loops")
-    return loops
-
-
-def _mask(mask: np.ndarray, labels: list[int], scored: list[int]) -> np.ndarray:
-    """What is added to the scores: a mask of truths takes out what is false."""
-    added = np.where(mask, 0.0, -np.inf) if mask.dtype == np.bool_ else wide(mask)
-    missing = tuple(i for i, loop in enumerate(scored) if loop not in labels)
-    return np.expand_dims(np.transpose(added, np.argsort(labels)), missing)
+    return machine.rounded(np.einsum(weights, scored, value, labels[2], out), op.results[0].type)

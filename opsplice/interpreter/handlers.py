@@ -17,8 +17,8 @@ from iree.compiler import ir
 from opsplice.interpreter.elements import DYNAMIC, Parameters, constant, exact_dtype, is_float, rounded
 from opsplice.interpreter.problems import EvaluationError, unknown, wrong
 
-# `handler(machine, op, operands)` gives the results.
-Handler = Callable[["Machine", ir.Operation, list[Any]], Sequence[Any]]
+# `handler(machine, op, operands)` gives the result, or a list of several.
+Handler = Callable[["Machine", ir.Operation, list[Any]], Any]
 HANDLERS: dict[str, Handler] = {}
 
 _TERMINATORS = ("func.return", "util.return", "linalg.yield", "tensor.yield", "scf.yield", "iree_linalg_ext.yield")
@@ -124,7 +124,8 @@ class Machine:
                 return operands
             if each.is_by_element and len({np.shape(operand) for operand in operands} - {()}) > 1:
                 raise wrong(each.op, f"combines tensors of shapes {', '.join(str(np.shape(o)) for o in operands)}")
-            values.update(zip(each.results, each.handler(self, each.op, operands), strict=True))
+            made = each.handler(self, each.op, operands)
+            values.update(zip(each.results, made if isinstance(made, list) else [made], strict=True))
         return []
 
     def constant(self, op: ir.Operation, name: str) -> np.ndarray:
@@ -144,8 +145,13 @@ def _decoded(op: ir.Operation) -> _Decoded:
     return _Decoded(op, handler, tuple(op.operands), tuple(op.results))
 
 
-def _unknown(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+def _unknown(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
     raise unknown(op)
+
+
+def integer(op: ir.Operation, name: str) -> int:
+    """The number that an attribute is."""
+    return int(ir.IntegerAttr(op.attributes[name]).value)
 
 
 def number(op: ir.Operation, value: Any) -> int:

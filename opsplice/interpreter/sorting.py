@@ -8,19 +8,14 @@ from typing import Any
 import numpy as np
 from iree.compiler import ir
 
-from opsplice.interpreter.handlers import Machine, handles
-
-
-@handles("iree_linalg_ext.sort")
-def _sort(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
-    return _sorted(machine, op, operands, len(operands))
+from opsplice.interpreter.handlers import HANDLERS, Machine, handles, integer
 
 
 @handles("iree_linalg_ext.topk")
-def _topk(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+def _topk(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
     """Those of the given elements, and of what is there at first, that go before the others."""
     *given, values, places = operands
-    axis = ir.IntegerAttr(op.attributes["dimension"]).value
+    axis = integer(op, "dimension")
     if len(given) == 1:
         shape = [-1 if each == axis else 1 for each in range(given[0].ndim)]
         numbers = np.arange(given[0].shape[axis], dtype=places.dtype).reshape(shape)
@@ -36,7 +31,7 @@ def _sorted(machine: Machine, op: ir.Operation, arrays: Sequence[np.ndarray], co
     Neighbours are exchanged where the second goes before the first and not the first before the second, all even pairs
     at once and then all odd ones: what is equal stays in its order. NaN counts as the largest number, as in frameworks.
     """
-    axis = ir.IntegerAttr(op.attributes["dimension"]).value
+    axis = integer(op, "dimension")
     lines = [np.moveaxis(array, axis, 0).copy() for array in arrays]
 
     def precedes(these: Sequence[np.ndarray], those: Sequence[np.ndarray]) -> np.ndarray:
@@ -57,3 +52,6 @@ def _sorted(machine: Machine, op: ir.Operation, arrays: Sequence[np.ndarray], co
         for one, other in zip(first, second, strict=True):
             one[...], other[...] = np.where(exchanged, other, one), np.where(exchanged, one, other)
     return [np.moveaxis(line, 0, axis) for line in lines[:-1]]
+
+
+HANDLERS["iree_linalg_ext.sort"] = lambda machine, op, given: _sorted(machine, op, given, len(given))

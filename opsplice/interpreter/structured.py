@@ -17,7 +17,7 @@ from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.interpreter.arithmetic import wide
-from opsplice.interpreter.handlers import Machine, handles
+from opsplice.interpreter.handlers import HANDLERS, Machine, handles, integer
 from opsplice.interpreter.problems import EvaluationError, unknown, wrong
 
 Expression = Callable[[Sequence[Any]], Any]
@@ -61,6 +61,21 @@ def plain_dims(indexing: ir.AffineMap) -> list[int | None]:
     ]
 
 
+def loops_of(op: ir.Operation) -> list[list[int]]:
+    """For each operand of an op the loops that are its dims. Raises EvaluationError where one is none."""
+    maps = [ir.AffineMapAttr(each).value for each in op.attributes["indexing_maps"]]
+    found = [[loop for loop in plain_dims(each) if loop is not None] for each in maps]
+    if any(len(loops) != len(each.results) for loops, each in zip(found, maps, strict=True)):
+        raise unknown(op, "with indices that are not loops")
+    return found
+
+
+def over(array: np.ndarray, own: Sequence[int], loops: Sequence[int]) -> np.ndarray:
+    """An array whose dims are some loops, with its dims in the order of all loops; the others have the size 1."""
+    missing = tuple(number for number, loop in enumerate(loops) if loop not in own)
+    return np.expand_dims(np.transpose(array, np.argsort(own)), missing)
+
+
 def at(op: ir.Operation, array: np.ndarray, indices: Sequence[Any]) -> np.ndarray:
     """The elements at indices that broadcast. Raises EvaluationError where one is outside."""
     for axis, (index, size) in enumerate(zip(indices, array.shape, strict=True)):
@@ -82,7 +97,7 @@ def extents(op: ir.Operation, maps: Sequence[ir.AffineMap], operands: Sequence[n
 
 
 @handles("linalg.")
-def _generic(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+def _generic(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
     """Any op with indexing maps and a body."""
     attributes = None if len(op.regions) != 1 else get_indexing_maps(op)
     if attributes is None:
@@ -183,20 +198,15 @@ def _parallel(op: ir.Operation, outputs: Sequence[ir.AffineMap]) -> list[int]:
 
 
 @handles("affine.apply")
-def _apply(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+def _apply(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
     applied = ir.AffineMapAttr(op.attributes["map"]).value
     return [np.asarray(expression(result, applied.n_dims)(operands)) for result in applied.results]
 
 
-@handles("linalg.index")
-def _index(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
-    return [machine.indices[-1][ir.IntegerAttr(op.attributes["dim"]).value]]
-
-
-@handles("linalg.softmax")
-def _softmax(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
-    axis = ir.IntegerAttr(op.attributes["dimension"]).value
-    return [machine.rounded(softmax(wide(operands[0]), axis), op.results[0].type)]
+HANDLERS["linalg.index"] = lambda machine, op, _: machine.indices[-1][integer(op, "dim")]
+HANDLERS["linalg.softmax"] = lambda machine, op, given: machine.rounded(
+    softmax(wide(given[0]), integer(op, "dimension")), op.results[0].type
+)
 
 
 def softmax(scores: np.ndarray, axis: int) -> np.ndarray:
@@ -205,10 +215,10 @@ def softmax(scores: np.ndarray, axis: int) -> np.ndarray:
 
 
 @handles("iree_linalg_ext.scan")
-def _scan(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+def _scan(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
     """Sums, or what the body says, of all elements up to each along a dim: with it, or from a start and without it."""
     array, _, start = operands
-    axis, with_itself = ir.IntegerAttr(op.attributes["dimension"]).value, ir.BoolAttr(op.attributes["inclusive"]).value
+    axis, with_itself = integer(op, "dimension"), ir.BoolAttr(op.attributes["inclusive"]).value
     elements = list(np.moveaxis(array, axis, 0))
     made = elements[:1] if with_itself else [start][: len(elements)]
     for element in elements[1:] if with_itself else elements[:-1]:

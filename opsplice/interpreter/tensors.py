@@ -10,7 +10,7 @@ import numpy as np
 from iree.compiler import ir
 
 from opsplice.interpreter.elements import DYNAMIC, attribute_numbers, undefined
-from opsplice.interpreter.handlers import Machine, handles, number
+from opsplice.interpreter.handlers import HANDLERS, Handler, Machine, handles, integer, number
 from opsplice.interpreter.problems import unknown, wrong
 from opsplice.interpreter.structured import at
 
@@ -21,71 +21,41 @@ def _mixed(op: ir.Operation, name: str, dynamic: Iterator[Any]) -> list[int]:
     return [number(op, next(dynamic)) if each == DYNAMIC else each for each in static]
 
 
-def _shape(op: ir.Operation, kind: ir.Type, sizes: Iterator[Any]) -> tuple[int, ...]:
-    return tuple(number(op, next(sizes)) if size == DYNAMIC else size for size in kind.shape)
-
-
-@handles("tensor.empty")
-def _empty(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
-    kind = op.results[0].type
-    return [undefined(_shape(op, kind, iter(operands)), machine.dtype(kind))]
-
-
-@handles("tensor.splat", "flow.tensor.splat")
-def _splat(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
-    return [np.full(_shape(op, op.results[0].type, iter(operands[1:])), operands[0])]
-
-
-@handles("tensor.from_elements")
-def _from_elements(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
-    kind = op.results[0].type
-    return [np.array(operands, machine.dtype(kind)).reshape(tuple(kind.shape))]
-
-
-@handles("tensor.cast")
-def _cast(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
-    return [machine.taken(operands[0], op.results[0].type)]
+def _shape(op: ir.Operation, given: Sequence[Any]) -> tuple[int, ...]:
+    """The shape of the result, of whose open sizes the values are given."""
+    sizes = iter(given)
+    return tuple(number(op, next(sizes)) if size == DYNAMIC else size for size in op.results[0].type.shape)
 
 
 @handles("tensor.dim")
-def _dim(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+def _dim(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
     tensor, axis = operands[0], number(op, operands[1])
     if not 0 <= axis < tensor.ndim:
         raise wrong(op, f"asks for axis {axis} of a tensor of rank {tensor.ndim}")
-    return [np.asarray(tensor.shape[axis])]
-
-
-@handles("tensor.rank")
-def _rank(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
-    return [np.asarray(operands[0].ndim)]
-
-
-@handles("tensor.extract")
-def _extract(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
-    return [at(op, operands[0], np.broadcast_arrays(*operands[1:]))]
+    return np.asarray(tensor.shape[axis])
 
 
 @handles("tensor.insert")
-def _insert(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+def _insert(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
     made = np.array(operands[1])
     place = tuple(number(op, each) for each in operands[2:])
     at(op, made, place)
     made[place] = operands[0]
-    return [made]
+    return made
 
 
 @handles("tensor.extract_slice")
-def _extract_slice(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+def _extract_slice(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
     made = at(op, operands[0], _places(op, iter(operands[1:])))
-    return [made.reshape(_without_units(op, made.shape))]
+    return made.reshape(_without_units(op, made.shape))
 
 
 @handles("tensor.insert_slice")
-def _insert_slice(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+def _insert_slice(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
     made = np.array(operands[1])
     places = _places(op, iter(operands[2:]))
     made[places] = _reshaped(op, operands[0], at(op, made, places).shape)
-    return [made]
+    return made
 
 
 def _places(op: ir.Operation, dynamic: Iterator[Any]) -> tuple[np.ndarray, ...]:
@@ -108,19 +78,14 @@ def _without_units(op: ir.Operation, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @handles("tensor.pad")
-def _pad(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+def _pad(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
     source, dynamic = operands[0], iter(operands[1:])
     low, high = _mixed(op, "static_low", dynamic), _mixed(op, "static_high", dynamic)
     if min([*low, *high, 0]) < 0:
         raise unknown(op, "with a negative width")
     made = _filled(machine, op, tuple(a + n + b for a, n, b in zip(low, source.shape, high, strict=True)))
     made[tuple(slice(a, a + n) for a, n in zip(low, source.shape, strict=True))] = source
-    return [made]
-
-
-@handles("tensor.generate")
-def _generate(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
-    return [_filled(machine, op, _shape(op, op.results[0].type, iter(operands)))]
+    return made
 
 
 def _filled(machine: Machine, op: ir.Operation, shape: tuple[int, ...]) -> np.ndarray:
@@ -129,32 +94,17 @@ def _filled(machine: Machine, op: ir.Operation, shape: tuple[int, ...]) -> np.nd
     return np.array(np.broadcast_to(machine.run_body(op, indices)[0], shape))
 
 
-@handles("tensor.concat")
-def _concat(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
-    return [np.concatenate(operands, axis=ir.IntegerAttr(op.attributes["dim"]).value)]
-
-
 @handles("tensor.collapse_shape")
-def _collapse(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+def _collapse(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
     shape = operands[0].shape
     groups = [attribute_numbers(group) for group in op.attributes["reassociation"]]
-    return [operands[0].reshape([math.prod(shape[axis] for axis in group) for group in groups])]
-
-
-@handles("tensor.expand_shape")
-def _expand(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
-    return [_reshaped(op, operands[0], _mixed(op, "static_output_shape", iter(operands[1:])))]
-
-
-@handles("tensor.reshape")
-def _reshape(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
-    return [_reshaped(op, operands[0], [int(size) for size in operands[1]])]
+    return operands[0].reshape([math.prod(shape[axis] for axis in group) for group in groups])
 
 
 @handles("flow.tensor.reshape")
-def _flow_reshape(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+def _flow_reshape(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
     known = sum(size == DYNAMIC for size in op.operands[0].type.shape)
-    return [_reshaped(op, operands[0], _shape(op, op.results[0].type, iter(operands[1 + known :])))]
+    return _reshaped(op, operands[0], _shape(op, operands[1 + known :]))
 
 
 def _reshaped(op: ir.Operation, tensor: np.ndarray, shape: Sequence[int]) -> np.ndarray:
@@ -164,7 +114,7 @@ def _reshaped(op: ir.Operation, tensor: np.ndarray, shape: Sequence[int]) -> np.
 
 
 @handles("iree_linalg_ext.scatter")
-def _scatter(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequence[Any]:
+def _scatter(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
     """Each slice of the updates goes to the place that its index says, in order; the body says what becomes of both."""
     if len(operands) != 3:
         raise unknown(op, "with these operands")
@@ -184,4 +134,24 @@ def _scatter(machine: Machine, op: ir.Operation, operands: list[Any]) -> Sequenc
             raise wrong(op, f"writes at {place.tolist()} of a tensor of shape {made.shape}")
         there = tuple(slice(first, first + size) for first, size in zip(start, sizes, strict=True))
         made[there] = machine.run_body(op, [update.reshape(sizes), made[there]])[0]
-    return [made]
+    return made
+
+
+_ROWS: dict[str, Handler] = {
+    "flow.tensor.splat": lambda _, op, given: np.full(_shape(op, given[1:]), given[0]),
+    "tensor.cast": lambda machine, op, given: machine.taken(given[0], op.results[0].type),
+    "tensor.concat": lambda _, op, given: np.concatenate(given, axis=integer(op, "dim")),
+    "tensor.empty": lambda machine, op, given: undefined(_shape(op, given), machine.dtype(op.results[0].type)),
+    "tensor.expand_shape": lambda _, op, given: _reshaped(
+        op, given[0], _mixed(op, "static_output_shape", iter(given[1:]))
+    ),
+    "tensor.extract": lambda _, op, given: at(op, given[0], np.broadcast_arrays(*given[1:])),
+    "tensor.from_elements": lambda machine, op, given: np.array(given, machine.dtype(op.results[0].type)).reshape(
+        _shape(op, ())
+    ),
+    "tensor.generate": lambda machine, op, given: _filled(machine, op, _shape(op, given)),
+    "tensor.rank": lambda _, op, given: np.asarray(given[0].ndim),
+    "tensor.reshape": lambda _, op, given: _reshaped(op, given[0], [int(size) for size in given[1]]),
+    "tensor.splat": lambda _, op, given: np.full(_shape(op, given[1:]), given[0]),
+}
+HANDLERS.update(_ROWS)
