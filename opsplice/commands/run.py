@@ -142,7 +142,7 @@ def _apart(job: _Run, isolate: bool) -> tuple[list[str], list[str]]:
 def _end(crash: ChildCrashError) -> str:
     if crash.signal == signal.SIGKILL:
         return "was killed: most likely the machine ran out of memory"
-    return f"crashed ({crash.signal.name})" if crash.signal else f"ended the process with status {crash.exit_code}"
+    return f"crashed ({crash.end})" if crash.signal else f"ended the process with {crash.end}"
 
 
 def _results(_report: Any, job: _Run) -> tuple[list[str], list[str]]:

@@ -39,7 +39,7 @@ def compiler_crash(
     except OSError as error:
         kept = f"there was no room to keep the module for a bug report ({(error.strerror or str(error)).lower()})"
     # LLVM's fatal errors exit; a bad flag value is often behind them.
-    how = f"crashed{where} ({crash.signal.name})" if crash.signal else f"gave up{where} (exit status {crash.exit_code})"
+    how = f"crashed{where} ({crash.end})" if crash.signal else f"gave up{where} (exit {crash.end})"
     reproduce = f"reproduce with `{command}`; " if command else ""
     return CompilerCrashError(
         f"the compiler {how}",

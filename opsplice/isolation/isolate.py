@@ -44,7 +44,6 @@ _SPAWNED = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); " + (
 _children: set[int] = set()
 _ended: set[int] = set()
 
-Report = Callable[[Any], None]
 Method = Literal["fork", "spawn"]
 
 # What makes threads that do not outlive a fork.
@@ -63,6 +62,11 @@ class ChildCrashError(OpspliceError):
     exit_code: int | None = None
     last_event: Any = None
     output: str = ""
+
+    @property
+    def end(self) -> str:
+        """How it ended, in a word or two: `SIGSEGV`, `status 1`."""
+        return self.signal.name if self.signal else f"status {self.exit_code}"
 
 
 @dataclass(frozen=True)

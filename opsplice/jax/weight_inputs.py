@@ -9,6 +9,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.frontends.parameters import take_inputs
+from opsplice.matchers.ir.op_names import symbol_of
 
 
 def with_parameters(module: Any, names: Sequence[str]) -> bytes:
@@ -18,12 +19,8 @@ def with_parameters(module: Any, names: Sequence[str]) -> bytes:
         context.allow_unregistered_dialects = True  # JAX notes how arrays could be spread over devices
         ours = ir.Module.parse(text)
         if names:
-            (main,) = (op for op in ours.body.operations if _name(op) == "main")
+            (main,) = (op for op in ours.body.operations if symbol_of(op.operation) == "main")
             take_inputs(main.operation, dict(enumerate(names)))
         buffer = io.BytesIO()
         ours.operation.write_bytecode(buffer)
     return buffer.getvalue()
-
-
-def _name(op: Any) -> str:
-    return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""

@@ -8,6 +8,7 @@ from typing import Any
 
 from opsplice.matchers.explain.near_miss import Attempt, Part, Place
 from opsplice.reports.report import Replacement
+from opsplice.reports.shown import Shown
 
 # Where there is no terminal.
 _WIDTH = 110
@@ -28,7 +29,7 @@ class PatternExplanation:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Shown):
     """What `opsplice.explain` returns.
 
     pointed: the ops that were pointed at; empty if all of the program was looked at. unlooked: how many more there are,
@@ -43,18 +44,10 @@ class Explanation:
     unlooked: int = 0
     unread: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        """What a terminal shows."""
-        from opsplice.reports.render import without_flags
+    def text_shown(self, color: bool) -> str:
         from opsplice.reports.render_explain import explanation_text
 
-        return without_flags(explanation_text(self, width=_WIDTH, color=False))
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from opsplice.reports.render_html import explanation_html
-
-        return explanation_html(self, width=_WIDTH)
+        return explanation_text(self, width=_WIDTH, color=color)
 
     def to_json(self) -> dict[str, Any]:
         """`pointed`, `patterns`, each with its `matches` and `misses`, and what of specs is `unread`."""

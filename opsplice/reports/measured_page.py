@@ -11,7 +11,7 @@ from opsplice.measuring.cutting.records import Verdict, Verification
 from opsplice.measuring.timing.benching import IREE, KERNELS, Bench, Timed
 from opsplice.measuring.timing.survey_model import Survey
 from opsplice.reports import render_survey
-from opsplice.reports.page import document
+from opsplice.reports.page import bar, card, document
 from opsplice.reports.render import dims_text, short_location, unmatched_lines
 from opsplice.reports.render_bench import costs, ratio_text, time_text
 from opsplice.reports.render_verify import heading, outcome_text, whole_text
@@ -71,7 +71,7 @@ def _sections(model: Measured) -> Iterable[str]:
             yield _card(_title(match, each), each, found, _details(match, verdicts.get(_key(match))))
     for other in (r for r in found.report.replacements if _key(r) not in shown):
         details = _details(other, verdicts.get(_key(other)))
-        yield f"<article><header><b>{_title(other, None)}</b></header>{details}</article>"
+        yield card(_title(other, None), "", "", details)
     if model.survey is not None:
         yield f"<h2>Layers</h2><p>{escape(render_survey.heading(model.survey))}</p>"
         yield from render_survey.layers_html(model.survey)
@@ -90,24 +90,14 @@ def _title(match: Replacement, timed: Timed | None) -> str:
 
 def _card(title: str, each: Timed, found: Bench, details: str) -> str:
     pair = each.against(IREE)
-    said = ""
-    if pair is not None:
-        kind = {"faster": "good", "slower": "bad"}.get(pair.verdict, "faint")
-        said = f'<span class="ratio {kind}">{escape(ratio_text(pair))}</span>'
-    longest = max(map(each.median, each.seconds))
-    bars = "".join(_bar(side, each.median(side), longest) for side in each.seconds)
-    used = found.machine.used(each.operations, each.moved, each.median(KERNELS)) if pair is not None else ""
-    roof = f'<div class="faint">{escape(used)}</div>' if used else ""
-    return f"<article><header><b>{title}</b>{said}</header>{bars}{roof}{details}</article>"
-
-
-def _bar(side: str, seconds: float, longest: float) -> str:
-    ours = " ours" if side == KERNELS else ""
-    width = 100 * seconds / longest if longest else 0
-    return (
-        f'<div class="bar{ours}"><span>{escape(side)}</span><span><i style="width: {width:.1f}%"></i></span>'
-        f"<span>{escape(time_text(seconds))}</span></div>"
-    )
+    seconds = {side: each.median(side) for side in each.seconds}
+    longest = max(seconds.values())
+    bars = "".join(bar(side, time_text(took), took, longest, ours=side == KERNELS) for side, took in seconds.items())
+    if pair is None:
+        return card(title, bars, "", details)
+    used = found.machine.used(each.operations, each.moved, seconds[KERNELS])
+    kind = {"faster": "good", "slower": "bad"}.get(pair.verdict, "faint")
+    return card(title, bars, used, details, ratio_text(pair), kind)
 
 
 def _details(match: Replacement, verdict: Verdict | None) -> str:

@@ -33,10 +33,20 @@ summary { cursor: pointer; color: var(--faint); }
 """
 
 
-def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table of cells of plain text."""
-    cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>{cells}</table>"
+def bar(label: str, told: str, amount: float, longest: float, *, ours: bool) -> str:
+    """An amount as a bar, with a label before it and a text behind it. longest: the amount of the longest bar."""
+    width = 100 * amount / longest if longest else 0
+    return (
+        f'<div class="bar{" ours" * ours}"><span>{escape(label)}</span><span><i style="width: {width:.1f}%"></i></span>'
+        f"<span>{escape(told)}</span></div>"
+    )
+
+
+def card(title: str, bars: str, faint: str, more: str, badge: str = "", kind: str = "") -> str:
+    """A title in HTML with a badge of a kind (`good`, `bad` or `faint`), bars, a faint line, and more HTML."""
+    said = f'<span class="ratio {kind}">{escape(badge)}</span>' if badge else ""
+    line = f'<div class="faint">{escape(faint)}</div>' if faint else ""
+    return f"<article><header><b>{title}</b>{said}</header>{bars}{line}{more}</article>"
 
 
 def document(title: str, sections: Iterable[str]) -> str:

@@ -1,27 +1,15 @@
-"""Reports, explanations and programs as a notebook shows them: HTML that needs nothing from elsewhere.
-
-Colours are left to the page, light or dark; what matters less is fainter.
-"""
+"""Reports and programs as a notebook shows them: HTML that needs nothing from elsewhere."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from html import escape
-from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 from opsplice.reports.render import counts_text, dims_text, kernel_text, short_location, unmatched_lines, without_flags
 from opsplice.reports.report import Replacement, Report
-
-if TYPE_CHECKING:
-    from opsplice.reports.explanation import Explanation
+from opsplice.reports.shown import FAINT, preformatted
 
 _LEFT = "text-align: left; vertical-align: top"
-_FAINT = "opacity: 0.65"
-_STYLES = {"1": "font-weight: bold", "2": _FAINT, "31": "color: #d33", "32": "color: #2a2", "33": "color: #b80"}
-_STYLES["36"] = "color: #088"
-_CODE = re.compile(r"\033\[(\d+)m(.*?)\033\[0m", re.DOTALL)
 _HEADS = ("where", "pattern", "dims", "kernel", "outcome")
 
 
@@ -34,20 +22,13 @@ def report_html(report: Report) -> str:
         parts.append(_folded(f"{len(lost)} lost to other rules", _table(lost)))
     said = [*unmatched_lines(report), *(f"note: {note}" for note in report.notes)]
     said += [*(each.text for each in report.spec_warnings), *(f"warning: {each}" for each in report.warnings)]
-    return "\n".join([*parts, _preformatted(without_flags("\n".join(said)))] if said else parts)
-
-
-def explanation_html(explanation: Explanation, width: int) -> str:
-    """What `opsplice explain` shows in a terminal."""
-    from opsplice.reports.render_explain import explanation_text
-
-    return _preformatted(without_flags(explanation_text(explanation, width=width, color=True)))
+    return "\n".join([*parts, preformatted(without_flags("\n".join(said)))] if said else parts)
 
 
 def program_html(size: int, report: Report | None, warnings: Sequence[str]) -> str:
     """A line on a compiled program, its report folded away."""
     head = f"<p><b>opsplice.Program</b> of {size:,} bytes</p>"
-    said = [_preformatted("\n".join(warnings))] if warnings else []
+    said = [preformatted("\n".join(warnings))] if warnings else []
     if report is None:
         return "\n".join([head, *said])
     return "\n".join([head, _folded(counts_text(report.replacements), report_html(report)), *said])
@@ -69,24 +50,9 @@ def _cells(match: Replacement) -> tuple[str, ...]:
     pattern = f'<span title="{escape(match.rule)}">{escape(match.pattern or match.rule)}</span>'
     outcome = f"<b>{match.outcome}</b>" if match.outcome == "replaced" else match.outcome
     if match.reason:
-        outcome += f"<br>{_faint(match.reason)}"
+        outcome += f'<br><span style="{FAINT}">{escape(match.reason)}</span>'
     return where, pattern, escape(dims_text(match)), escape(kernel_text(match)), outcome
-
-
-def _faint(text: str) -> str:
-    return f'<span style="{_FAINT}">{escape(text)}</span>'
 
 
 def _folded(head: str, body: str) -> str:
     return f"<details><summary>{escape(head)}</summary>\n{body}\n</details>"
-
-
-def _preformatted(text: str) -> str:
-    """Text of a terminal, its colours as styles."""
-    pieces = _CODE.split(text)
-    styled = zip_longest(pieces[::3], pieces[1::3], pieces[2::3], fillvalue="")
-    lines = "".join(
-        escape(plain) + (f'<span style="{_STYLES[code]}">{escape(of)}</span>' if code else "")
-        for plain, code, of in styled
-    )
-    return f'<pre style="text-align: left">{lines}</pre>'

@@ -9,7 +9,7 @@ from opsplice.commands.shared.answer import aligned
 from opsplice.errors import counted
 from opsplice.measuring.timing.repeated_sequences import Part, Repeated
 from opsplice.measuring.timing.survey_model import Item, Survey
-from opsplice.reports.page import document, table
+from opsplice.reports.page import bar, card, document
 from opsplice.reports.render import brief, brief_location, several_text, style
 from opsplice.reports.render_bench import time_text
 
@@ -131,12 +131,6 @@ def survey_page(title: str, found: Survey) -> str:
     return document(f"what is in {title}", [*said, *layers_html(found)])
 
 
-def survey_html(found: Survey) -> str:
-    """What a notebook shows."""
-    rows = [row for parts in found.layers.values() for part in parts for row in _rows(part, found, 0)]
-    return f"<p><b>{escape(heading(found))}</b></p>{table(_HEADS, rows)}"
-
-
 def layers_html(found: Survey) -> Iterator[str]:
     """The layers as cards, what repeats in a frame."""
     longest = max((found.share(part) for part in _leaves(found.layers.values())), default=0.0)
@@ -166,15 +160,12 @@ def _part_html(part: Part, found: Survey, longest: float) -> str:
 def _card(part: Part, found: Survey, longest: float) -> str:
     item, count = leaf(part, found)
     share, seconds = found.share(part), found.time(part)
-    width = 100 * share / longest if longest else 0
-    ours, kind = (" ours", "good") if item.kernels else ("", "faint" if item.is_pattern else "bad")
+    kind = "good" if item.kernels else "faint" if item.is_pattern else "bad"
     times = f" &times; {count}" if count > 1 else ""
     moved = f", {amount_text(item.moved)}B" if item.moved else ""
     amounts = f"{amount_text(item.operations)} operations{moved} each"
-    return (
-        f'<article><header><b>{escape(what(item))}{times}</b><span class="ratio {kind}">{escape(item.state)}</span>'
-        f'</header><div class="bar{ours}"><span>{share:.1%}</span><span><i style="width: {width:.1f}%"></i></span>'
-        f'<span>{escape(time_text(seconds) if seconds else "")}</span></div><div class="faint">{escape(amounts)}</div>'
+    bars = bar(f"{share:.1%}", time_text(seconds) if seconds else "", share, longest, ours=bool(item.kernels))
+    places = (
         f"<details><summary>places</summary>{'<br>'.join(escape(brief_location(p)) for p in item.places)}</details>"
-        "</article>"
     )
+    return card(f"{escape(what(item))}{times}", bars, amounts, places, item.state, kind)

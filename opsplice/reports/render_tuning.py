@@ -1,15 +1,13 @@
-"""How a tuning looks: in a terminal, in a notebook."""
+"""How a tuning looks in a terminal."""
 
 from __future__ import annotations
 
-from html import escape
 from textwrap import shorten
 
 from opsplice.commands.shared.answer import aligned
 from opsplice.errors import counted
 from opsplice.measuring.tuning.records import UNMEASURED, Candidate, Choice, Record
 from opsplice.measuring.tuning.tuning import Tuning
-from opsplice.reports.page import table
 from opsplice.reports.render import brief, brief_location, style, times
 from opsplice.reports.render_bench import time_text
 
@@ -54,9 +52,3 @@ def _told(choice: Choice, candidate: Candidate, record: Record | None) -> tuple[
     said = "chosen" if is_chosen else ""
     ratio = record.verdict if record.verdict == "no difference" else f"x{1 / record.ratio:.2f}"
     return (*map(time_text, record.seconds), ratio, f"{1 / high:.2f} to {1 / low:.2f}", said)
-
-
-def tuning_html(found: Tuning) -> str:
-    """What a notebook shows."""
-    rows = [row for choice in found.choices for row in _rows(choice)]
-    return f"<p><b>{escape(heading(found))}</b></p>{table(_HEADS, rows)}"

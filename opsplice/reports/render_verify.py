@@ -1,9 +1,8 @@
-"""How a verification looks: in a terminal, in a notebook."""
+"""How a verification looks in a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import PurePath
 
 from opsplice.errors import counted
@@ -107,14 +106,3 @@ def _whole(whole: Whole, color: bool, verbose: bool) -> Sequence[str]:
     told = [(f"{lead}{amount:.1e}", brief_location(at), pattern) for at, pattern, amount in drift if amount]
     lines += [f"  drift: {amount} at {at} {pattern}" for amount, at, pattern in told]
     return lines
-
-
-def verification_html(found: Verification) -> str:
-    """What a notebook shows."""
-    rows = "".join(
-        f"<tr><td>{escape(brief_location(v.replacement.location))}</td><td>{escape(what(v))}</td>"
-        f"<td><b>{escape(_WORDS[v.outcome])}</b></td><td>{escape(outcome_text(v) + _same(v))}</td></tr>"
-        for v in found.verdicts
-    )
-    whole = "".join(f"<p>@{escape(w.function)}: {escape(w.reason or whole_text(w))}</p>" for w in found.whole)
-    return f"<p><b>{escape(heading(found))}</b></p><table>{rows}</table>{whole}"

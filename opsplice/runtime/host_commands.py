@@ -166,7 +166,10 @@ def _call(command: _Command, commands: Commands, values: Sequence[Any]) -> Any:
             arrays[argument["name"]] = _array(command.device, view.deref(HalBufferView), argument, sizes)
         given = [_given(a, arrays, scalars) for a in command.arguments]
         overwritten = {o["alias"] for o in command.outputs}
-        given = [_own(g) if a["name"] in overwritten else g for a, g in zip(command.arguments, given, strict=True)]
+        given = [
+            to_host.aligned_copy(g) if a["name"] in overwritten else g
+            for a, g in zip(command.arguments, given, strict=True)
+        ]
         named = dict(zip((a["name"] for a in command.arguments), given, strict=True))
         made_here = [o for o in command.outputs if o["alias"] is None]
         fresh = [_unfilled(_sizes(o, sizes), _dtype(o)) for o in made_here]
@@ -187,24 +190,9 @@ def _call(command: _Command, commands: Commands, values: Sequence[Any]) -> Any:
 
 def _unfilled(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
     """An array for a result: NaN, -1 or False. It must not show what the memory held before."""
-    array = _aligned(shape, _raw(dtype))
+    array = to_host.aligned(shape, _raw(dtype))
     array.fill(0 if dtype == np.bool_ else _ones(dtype))
     return array.view(dtype)
-
-
-def _own(array: np.ndarray) -> np.ndarray:
-    """A copy of an array."""
-    made = _aligned(array.shape, array.dtype)
-    made[...] = array
-    return made
-
-
-def _aligned(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    """An array that starts where buffers of kernels do, at a multiple of 64 bytes."""
-    size = math.prod(shape) * dtype.itemsize
-    memory = np.empty(size + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 def _ones(dtype: np.dtype) -> int:
@@ -279,7 +267,8 @@ def _array(device: Any, view: Any, argument: Mapping[str, Any], sizes: Mapping[s
     if to_host.is_mappable(buffer):
         found: np.ndarray = view.map().asarray(shape, _raw(dtype)).view(dtype)
     else:
-        found = _own(to_host.to_host(device, buffer, math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape))
+        copied = to_host.to_host(device, buffer, math.prod(shape) * dtype.itemsize)
+        found = to_host.aligned_copy(copied.view(dtype).reshape(shape))
     found.flags.writeable = False
     return found
 

@@ -224,18 +224,6 @@ def _no_program(name: str, details: str = "") -> OpspliceError:
     return OpspliceError(f"{name} is not a compiled program, or is damaged", details=details, hint=hint)
 
 
-def run(
-    vmfb: bytes | str | os.PathLike[str],
-    function: str | None,
-    inputs: Sequence[Any],
-    device: str | None = None,
-    plugins: Sequence[str | os.PathLike[str]] = (),
-    provider: Provider | None = None,
-) -> list[Value]:
-    """Loads a program and calls one of its functions: see `load_program` and `LoadedProgram.call`."""
-    return load_program(vmfb, device, plugins, provider).call(function, *inputs)
-
-
 def functions_of(vmfb: bytes) -> Mapping[str, Function]:
     """The exported functions of a program, as `LoadedProgram.functions` says them."""
     import iree.runtime

@@ -1,7 +1,12 @@
-"""Copies between a device and the host. This module loads IREE's runtime only when there is something to copy."""
+"""Copies between a device and the host, and memory that both take.
+
+This module loads IREE's runtime only when there is something to copy.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +30,21 @@ def to_host(device: Any, buffer: Any, size: int) -> np.ndarray:
     rt.HalFence.create_at(done, 1).wait()
     mapped: np.ndarray = staging.map().asarray((buffer.byte_length(),), np.dtype(np.uint8))
     return mapped[:size].copy()
+
+
+def aligned(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    """An array that starts where buffers of kernels do, at a multiple of 64 bytes: IREE takes it as it is."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.empty(size + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def aligned_copy(array: np.ndarray) -> np.ndarray:
+    """A copy of an array in such memory."""
+    made = aligned(array.shape, array.dtype)
+    made[...] = array
+    return made
 
 
 def on_device(device: Any, array: np.ndarray) -> Any:

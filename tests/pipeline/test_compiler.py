@@ -10,7 +10,7 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends import load
 from opsplice.pipeline.compiler import Compilation, CompileError, Progress, Step, compile_module, run
 from opsplice.pipeline.phases import PHASES
-from opsplice.runtime.loaded_program import run as run_program
+from opsplice.runtime.loaded_program import load_program
 from tests.waiting import in_threads
 
 X = np.array([1, -2, 3], np.float32)
@@ -59,7 +59,7 @@ def add_invalid_op(module):
 def test_compiles_and_runs(model, generic):
     compiled = compile_module(load(model), flags=[generic])
     assert compiled.warnings == ()
-    np.testing.assert_array_equal(run_program(compiled.vmfb, "main", [X, Y])[0], -abs(X * Y))
+    np.testing.assert_array_equal(load_program(compiled.vmfb).call("main", X, Y)[0], -abs(X * Y))
 
 
 def test_stopping_at_every_phase_changes_nothing(model, generic):
@@ -82,7 +82,7 @@ def test_stopping_at_every_phase_changes_nothing(model, generic):
 def test_an_edit_changes_the_program(model, generic, phase):
     edit = Step(phase, "drop the negation", replace_negf_by_absf)
     compiled = compile_module(load(model), [edit], [generic])
-    np.testing.assert_array_equal(run_program(compiled.vmfb, "main", [X, Y])[0], abs(X * Y))
+    np.testing.assert_array_equal(load_program(compiled.vmfb).call("main", X, Y)[0], abs(X * Y))
 
 
 def test_edits_are_applied_in_phase_order_then_as_given(model, generic):
@@ -302,7 +302,7 @@ def test_bytecode_with_resources_loads_wherever_it_lies_in_memory(tmp_path, gene
     for source in (path, buffer.getvalue(), bytes(16) + buffer.getvalue()):
         content = source[-len(buffer.getvalue()) :] if isinstance(source, bytes) else source
         compiled = compile_module(load(content), flags=[generic])
-        np.testing.assert_array_equal(run_program(compiled.vmfb, None, [weights])[0], 2 * weights)
+        np.testing.assert_array_equal(load_program(compiled.vmfb).call(None, weights)[0], 2 * weights)
 
 
 def test_truncated_bytecode_is_an_error(model, tmp_path):
@@ -322,7 +322,7 @@ def test_module_of_another_context_is_serialised(model, generic):
     with ir.Context():
         module = ir.Module.parse(model.read_text())
     compiled = compile_module(load(module), flags=[generic])
-    np.testing.assert_array_equal(run_program(compiled.vmfb, "main", [X, Y])[0], -abs(X * Y))
+    np.testing.assert_array_equal(load_program(compiled.vmfb).call("main", X, Y)[0], -abs(X * Y))
     assert "arith.negf" in str(module)
 
 

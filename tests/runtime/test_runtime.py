@@ -8,7 +8,7 @@ import opsplice
 from opsplice.errors import OpspliceError
 from opsplice.frontends import load
 from opsplice.pipeline.compiler import compile_module
-from opsplice.runtime.loaded_program import load_program, run
+from opsplice.runtime.loaded_program import load_program
 from opsplice.runtime.providers import Provider
 from opsplice.runtime.value_text import parse_input, save_values
 from opsplice.runtime.weights import read_archives
@@ -74,7 +74,7 @@ def test_functions_are_listed_with_their_types(program):
 def test_runs_from_a_file_on_the_default_device(vmfb, tmp_path):
     path = tmp_path / "p.vmfb"
     path.write_bytes(vmfb)
-    (result,) = run(path, "double", [np.array([1, 2], np.float32)])
+    (result,) = load_program(path).call("double", np.array([1, 2], np.float32))
     np.testing.assert_array_equal(result, np.array([2, 4], np.float32))
     assert result.dtype == np.float32
 

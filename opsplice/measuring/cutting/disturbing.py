@@ -16,7 +16,7 @@ from pathlib import Path
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.measuring.cutting.turned_shader import asks_for_lengths, turned
 from opsplice.measuring.verifying.guarded_memory import BEHIND
 from opsplice.rewrites.ir import emit
@@ -90,7 +90,7 @@ def _turned(module: ir.Module) -> Iterator[str]:
             paths = _PATH.findall(str(variant.attributes["objects"])) if "objects" in variant.attributes else []
             shaders = [Path(path).read_bytes() for path in paths if path.endswith(".spv")]
             if any(map(asks_for_lengths, shaders)):
-                yield ir.StringAttr(executable.attributes["sym_name"]).value
+                yield symbol_of(executable)
             if shaders:
                 texts = ", ".join(map(_object, map(turned, shaders)))
                 variant.attributes["objects"] = ir.Attribute.parse(f"[{texts}]", module.context)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from opsplice.reports.report import Replacement, Report
+from opsplice.reports.shown import Shown
 from opsplice.runtime.value_text import ELEMENT_TYPES
 
 
@@ -158,13 +159,12 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class Verification:
+class Verification(Shown):
     """What `verify` found, match by match and for whole functions."""
 
     report: Report
     verdicts: tuple[Verdict, ...]
     whole: tuple[Whole, ...] = ()
-    oracle: str = ""
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -183,17 +183,7 @@ class Verification:
         whole = [dataclasses.asdict(w) for w in self.whole]
         return {"ok": self.ok, "matches": verdicts, "whole": whole, "notes": list(self.notes)}
 
-    def __str__(self) -> str:
+    def text_shown(self, color: bool) -> str:
         from opsplice.reports.render_verify import verification_text
 
-        return verification_text(self)
-
-    def _repr_html_(self) -> str:
-        from opsplice.reports.render_verify import verification_html
-
-        return verification_html(self)
-
-
-def failed_rules(verdicts: Iterable[Verdict]) -> frozenset[str]:
-    """Where the rules stand whose numbers failed somewhere."""
-    return frozenset(v.replacement.rule_location for v in verdicts if v.outcome == "failed")
+        return verification_text(self, color=color)

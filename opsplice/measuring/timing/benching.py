@@ -23,7 +23,7 @@ from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.timing import peers
 from opsplice.measuring.timing.machine import Machine, this_machine
 from opsplice.measuring.timing.paired import Paired, in_turn
-from opsplice.measuring.verifying.guarded_memory import aligned, view
+from opsplice.measuring.verifying.guarded_memory import view
 from opsplice.measuring.verifying.trials import generated, inputs_of
 from opsplice.measuring.verifying.verification import Prepared, Progress
 from opsplice.reports.report import Replacement, Report
@@ -265,7 +265,7 @@ def alone(program: Runnable, cut: Cut, inputs: Any) -> Callable[[], object]:
         elif not call.program.on_host:
             given.push_ref(to_host.on_device(call.device, value))
         else:
-            kept.append(aligned(value))
+            kept.append(to_host.aligned_copy(value))
             given.push_ref(view(call.device, kept[-1], kind.dtype))
     return lambda: (call.invoke(given), kept)
 
@@ -276,7 +276,7 @@ def _whole(program: Any, name: str, given: list[Any]) -> Callable[[], object]:
     from opsplice.runtime.direct_call import DirectCall
 
     call = DirectCall(lambda: program, name)
-    arrays = [aligned(value) if isinstance(value, np.ndarray) else value for value in given]
+    arrays = [to_host.aligned_copy(value) if isinstance(value, np.ndarray) else value for value in given]
     if call.program.on_host:
         return lambda: call(arrays)
     known = VmVariantList(len(given))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opsplice.measuring.timing.repeated_sequences import Part, Repeated
+from opsplice.reports.shown import Shown
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Survey:
+class Survey(Shown):
     """Computations, those that take longest first. note: why there are no times, "" if there are.
 
     layers: by function, the order of the program: numbers of `items`, with what repeats folded, without `others`, which
@@ -88,12 +89,7 @@ class Survey:
         parts = [self._part_json(each) for each in part.parts]
         return {"count": part.count, "parts": parts, "share": self.share(part)}
 
-    def __str__(self) -> str:
+    def text_shown(self, color: bool) -> str:
         from opsplice.reports.render_survey import survey_text
 
-        return survey_text(self)
-
-    def _repr_html_(self) -> str:
-        from opsplice.reports.render_survey import survey_html
-
-        return survey_html(self)
+        return survey_text(self, color=color)

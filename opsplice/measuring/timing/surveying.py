@@ -23,7 +23,7 @@ from opsplice.errors import OpspliceError
 from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
 from opsplice.matchers.explain.places import as_known
 from opsplice.matchers.find import engine
-from opsplice.matchers.ir.op_names import location_text, ops_in
+from opsplice.matchers.ir.op_names import function_around, location_text, ops_in
 from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.search.matches import Match
 from opsplice.matchers.terms.views import Views
@@ -137,7 +137,7 @@ class _Surveyor:
         found = self.found.setdefault(key, _Found(name, dims, is_match, operations, kernels=[*kernels], cut=cut))
         found.places.append(location)
         root = roots[0].owner.operation
-        self.standing.setdefault(_function(root), []).append((order[root], list(self.found).index(key)))
+        self.standing.setdefault(as_known(function_around(root)), []).append((order[root], list(self.found).index(key)))
 
     def _replaced(self, module: ir.Module, taken: set[ir.Operation]) -> Iterator[tuple[Match, str]]:
         """What the job's specs replace, with the kernels; its ops, which may be of several, are then taken."""
@@ -197,13 +197,6 @@ def _is_copy(op: ir.Operation) -> bool:
 def _is_plain(op: ir.Operation) -> bool:
     """Whether an op computes each element with one operation."""
     return Work.of(op).operations <= elements(op.results[0].type)
-
-
-def _function(op: ir.Operation) -> str:
-    """The name of the function that an op is in."""
-    while op.parent is not None and "sym_name" not in op.attributes:
-        op = op.parent.operation
-    return as_known(str(op.attributes["sym_name"])[1:-1]) if "sym_name" in op.attributes else ""
 
 
 def _dims(match: Match) -> str:

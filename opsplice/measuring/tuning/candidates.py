@@ -16,7 +16,7 @@ from opsplice.compiling.job import Job
 from opsplice.compiling.spec_files import TransformSpec, load_specs
 from opsplice.compiling.splice import Splicer, at_phase
 from opsplice.errors import OpspliceError
-from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring.cutting.cuts import CutError, Cuts, Piece
 from opsplice.measuring.cutting.preparation import told_of, width_of
@@ -110,7 +110,7 @@ def _look(module: ir.Module, specs: list[LoadedSpec]) -> Found:
             continue
         made.setdefault(cut.function, (region, what, []))[2].append(told.location)
     tasks = []
-    functions = {str(op.attributes["sym_name"])[1:-1]: op for op in ops_in(cuts.module.operation, "func.func")}
+    functions = {symbol_of(op): op for op in ops_in(cuts.module.operation, "func.func")}
     for cut in cuts.known.values():
         region, what, where = made[cut.function]
         text = f"module {{\n{functions[cut.function].get_asm(use_local_scope=True)}\n}}"

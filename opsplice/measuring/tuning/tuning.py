@@ -26,6 +26,7 @@ from opsplice.measuring.tuning.tuned_spec import spec_text
 from opsplice.measuring.verifying.verdict_cache import platform_key
 from opsplice.measuring.verifying.verification import Progress
 from opsplice.pipeline.flags import named_targets
+from opsplice.reports.shown import Shown
 from opsplice.runtime.device_choice import devices_for
 
 # The seconds that one candidate is timed for.
@@ -36,7 +37,7 @@ _Work = Sequence[tuple[Task, tuple[int, ...]]]
 
 
 @dataclass(frozen=True)
-class Tuning:
+class Tuning(Shown):
     """What is the fastest of each computation on a CPU, those that take longest first. specs: that were tuned, as they
     were given. known: how many measurements were in the database before; left: what could not be measured, and why.
     """
@@ -75,15 +76,10 @@ class Tuning:
         ]
         return {"cpu": self.cpu, "choices": choices, "known": self.known, "left": self.left, "notes": self.notes}
 
-    def __str__(self) -> str:
+    def text_shown(self, color: bool) -> str:
         from opsplice.reports.render_tuning import tuning_text
 
-        return tuning_text(self)
-
-    def _repr_html_(self) -> str:
-        from opsplice.reports.render_tuning import tuning_html
-
-        return tuning_html(self)
+        return tuning_text(self, color=color)
 
 
 def check(job: Job) -> None:

@@ -122,12 +122,3 @@ def view(device: Any, array: np.ndarray, dtype: Any) -> Any:
     kind, usage = MemoryType.HOST_LOCAL | MemoryType.DEVICE_VISIBLE, BufferUsage.DEFAULT | BufferUsage.MAPPING
     buffer = device.allocator.import_host_allocation(array.reshape(-1).view(np.uint8), kind, usage)
     return HalBufferView(buffer, array.shape, map_dtype_to_element_type(np.dtype(dtype)))
-
-
-def aligned(array: np.ndarray) -> np.ndarray:
-    """A copy in memory that IREE takes as it is."""
-    memory = np.empty(array.nbytes + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    made = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    made[...] = array
-    return made

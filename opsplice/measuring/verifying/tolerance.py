@@ -35,14 +35,13 @@ _OF_ALL = 1e-3
 class Judgement:
     """off, reference_off: how far a result and IREE's own are from the exact one, as a part of the largest of the row.
 
-    reason: what is wrong with the result, "" if nothing is. skipped: how many elements were not judged.
+    reason: what is wrong with the result, "" if nothing is.
     """
 
     off: float
     reference_off: float | None
     limit: float
     reason: str = ""
-    skipped: int = 0
 
 
 def limit_of(dtype: np.dtype, longest_sum: int, given: float | None = None) -> float:
@@ -119,9 +118,7 @@ def judge(
     moves = [_errors(other, wanted, judged & np.isfinite(other), scale, least) for other in of_moved]
     rows = np.maximum(allowed, times * np.max([0 * errors, *moves], axis=0).max(axis=-1, keepdims=True, initial=0.0))
     reason = _first(misplaced, result, rounded) or _first(errors > rows, result, rounded)
-    return Judgement(
-        off, reference_off, max(allowed, _most(rows)), reason, int(np.size(judged) - np.count_nonzero(judged))
-    )
+    return Judgement(off, reference_off, max(allowed, _most(rows)), reason)
 
 
 def difference(one: np.ndarray, other: np.ndarray) -> float:

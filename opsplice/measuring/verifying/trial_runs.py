@@ -298,19 +298,15 @@ class _Oracle:
         """With something for each buffer of a result, which the ops of a match do not read."""
         from iree.compiler import ir
 
-        found = next(op.operation for op in self.module.body.operations if _named(op.operation) == function)
+        from opsplice.matchers.ir.op_names import symbol_of
+
+        found = next(op.operation for op in self.module.body.operations if symbol_of(op.operation) == function)
         kinds = [argument.type for argument in found.regions[0].blocks[0].arguments][len(inputs) :]
         sizes = (
             [1 if k.is_dynamic_dim(axis) else k.get_dim_size(axis) for axis in range(k.rank)]
             for k in map(ir.RankedTensorType, kinds)
         )
         return [*inputs, *(np.zeros(size) for size in sizes)]
-
-
-def _named(op: Any) -> str:
-    from iree.compiler import ir
-
-    return str(ir.StringAttr(op.attributes["sym_name"]).value)
 
 
 @contextmanager

@@ -191,10 +191,9 @@ def _trials(
 
 
 def _crash(crash: ChildCrashError) -> str:
-    name = crash.signal.name if crash.signal else f"status {crash.exit_code}"
-    if name == "SIGALRM":
+    if crash.end == "SIGALRM":
         return f"it does not end within {trial_runs.KERNEL_SECONDS} s"
-    return f"it crashes ({name}): it reads or writes outside of its buffers, or writes to an input"
+    return f"it crashes ({crash.end}): it reads or writes outside of its buffers, or writes to an input"
 
 
 def _recorded(place: Place, recorded: dict[int, np.ndarray]) -> tuple[Any, ...] | None:
@@ -223,8 +222,7 @@ def _run(program: Runnable, options: Options, what: str, on_progress: Progress) 
     try:
         return call_isolated(_run_functions, (program, options), on_progress=on_progress, method=method())
     except ChildCrashError as crash:
-        name = crash.signal.name if crash.signal else f"status {crash.exit_code}"
-        return _Ran(error=f"{what} crashes ({name}) in {crash.last_event}")
+        return _Ran(error=f"{what} crashes ({crash.end}) in {crash.last_event}")
 
 
 def _run_functions(report: Progress, program: Runnable, options: Options) -> _Ran:
