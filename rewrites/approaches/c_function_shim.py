@@ -1,4 +1,4 @@
-"""The shim of a C function: a function that turns IREE's bindings into plain pointers, and copies of bindings."""
+"""The shim of a C function: a function that turns IREE's bindings into plain pointers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def without_dims(value: ir.Value) -> ir.Value:
 
 
 class Shim:
-    """The functions inside the executable: bindings in, plain C arguments out; and copies of bindings."""
+    """The functions inside the executable: bindings in, plain C arguments out."""
 
     def __init__(self, call: KernelCall) -> None:
         self.call = call
@@ -118,22 +118,6 @@ class Shim:
     def moves(self) -> strides.Moves | ToldMoves:
         """Offsets and strides, at the current point."""
         return strides.Moves(self.call, self.amounts, self.workgroup)
-
-    def build_copy(self, name: str, parameter: str) -> None:
-        """A function that copies the buffer of a parameter, in a single workgroup."""
-        buffer = next(a for a in self.passed if isinstance(a, Buffer) and a.name == parameter)
-        function, given, sizes, (target,) = self.open(name, 1)
-        with ir.InsertionPoint(function.regions[0].blocks[0]):
-            length = self._length(buffer.shape, sizes)
-            source = self.subspan(given[parameter], buffer.element, length)
-            target = self.subspan(target, buffer.element, length)
-            loop = emit.op("scf.for", [emit.index(0), length, emit.index(1)], regions=1)
-            emit.op("func.return")
-        with ir.InsertionPoint(body := emit.block(loop, [self.index])):
-            at = body.arguments[0]
-            element = emit.value("memref.load", [source, at], ir.MemRefType(source.type).element_type)
-            emit.op("memref.store", [element, target, at])
-            emit.op("scf.yield")
 
     def open(
         self, name: str, results: int

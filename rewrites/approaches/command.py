@@ -76,7 +76,7 @@ class CommandWriter(Writer):
         """Build a call at the current point. The results are of the builtin types of the match's roots."""
         bound = [a for a in call.arguments if is_binding(a)]
         sizes = {name: self.placer.size(size) for name, size in call.dims.items()}
-        tensors = [self._shaped(v, a, sizes) for v, a in zip(self.operands(bound), bound, strict=True)]
+        tensors = [self._shaped(v, a, sizes) for v, a in zip(self._values(bound), bound, strict=True)]
         ready, done = self._fence(), self._fence()
         joined = emit.op("hal.tensor.barrier", [*tensors, ready], [t.type for t in tensors]).results
         views = list(map(emit.exported, joined))
@@ -92,6 +92,10 @@ class CommandWriter(Writer):
         callee = ir.FlatSymbolRefAttr.get(self._declared(call, "util.func", [v.type for v in operands], made))
         returned = emit.op("util.call", operands, made, {"callee": callee}).results
         return [self._result(view, done, o, sizes) for view, o in zip(returned, call.outputs, strict=True)]
+
+    def _values(self, bound: Sequence[Buffer | Scalar]) -> list[ir.Value]:
+        """The values of arguments, which IREE is kept from computing when it compiles."""
+        return self.placer.unfolded([self.placer.given(argument) for argument in bound])
 
     def _fence(self) -> ir.Value:
         device = emit.value("hal.devices.get", [emit.index(0)], ir.Type.parse("!hal.device"))

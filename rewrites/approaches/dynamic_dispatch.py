@@ -20,8 +20,7 @@ What takes the code out of the program, and asks the provider for it, is in `lat
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from iree.compiler import ir
@@ -32,7 +31,7 @@ from opsplice.rewrites.approaches import static_dispatch
 from opsplice.rewrites.approaches.approach import Approach
 from opsplice.rewrites.approaches.c_function_shim import scalar_value
 from opsplice.rewrites.approaches.static_dispatch import DispatchCall
-from opsplice.rewrites.approaches.static_function import Site, Writer, copy_name, objects
+from opsplice.rewrites.approaches.static_function import Writer, objects
 from opsplice.rewrites.ir import dispatch_words, emit
 from opsplice.rewrites.ir.symbols import defined
 from opsplice.rewrites.link.late_binding import PREFIX
@@ -48,43 +47,27 @@ _UNKNOWN: Any = object()
 class LateWriter(Writer):
     """Writes calls of kernels that a provider has, and an executable for each of their interfaces."""
 
-    def results(self, call: KernelCall) -> Sequence[ir.Value]:
-        """Build a call at the current point. The results are of the builtin types of the match's roots."""
-        bound = [a for a in call.arguments if is_binding(a)]
-        operands = self.operands(bound)
-        sizes = [emit.size(self.placer.size(size)) for size in call.dims.values()]
-        site = Site(
-            executable=self._executable(call),
-            operands=operands,
-            workload=sizes,
-            others=self.constants(call, sizes),
-        )
-        return self.dispatch(call, [a.name for a in bound], site)
+    def passed(self, call: KernelCall) -> Sequence[Buffer | Scalar]:
+        return [argument for argument in call.arguments if is_binding(argument)]
 
-    def constants(self, call: KernelCall, sizes: Sequence[ir.Value]) -> list[ir.Value]:
+    def workload(self, sizes: Sequence[int | ir.Value]) -> list[ir.Value]:
+        """All dims, those that are known too: the executable knows none."""
+        return list(map(emit.size, sizes))
+
+    def others(self, call: KernelCall, sizes: Mapping[str, int | ir.Value]) -> list[ir.Value]:
         """The scalars and dims of a call as constants of 32 bits."""
-        named = dict(zip(call.dims, sizes, strict=True))
-        values = [(scalar_value(self.placer, each, named), each.element) for each in _pushed(call)]
-        words = (dispatch_words.pack(*each) for each in (*values, *((size, "index") for size in sizes)))
-        return list(itertools.chain.from_iterable(words))
+        values = [(scalar_value(self.placer, each, sizes), each.element) for each in _pushed(call)]
+        values += [(emit.size(size), "index") for size in sizes.values()]
+        return [word for each in values for word in dispatch_words.pack(*each)]
 
-    def _executable(self, call: KernelCall) -> str:
-        name = PREFIX + provided_name(call)
-        interface = _interface_text(call)
-        if name not in self.executables:
-            known = defined(self.placer.module.operation).get(name)
-            if known is None:
-                self.build(name, call, interface)
-                self.executables[name] = interface
-            else:
-                self.executables[name] = _known_interface(known)
-        if self.executables[name] != interface:
+    def entries(self, call: KernelCall) -> Sequence[ir.Attribute]:
+        name, interface = PREFIX + provided_name(call), _interface_text(call)
+        known = defined(self.placer.module.operation).get(name)
+        if known is None:
+            build_source(self.placer.module, name, call, interface)
+        elif _known_interface(known) != interface:
             raise _two_kernels(call, provided_name(call))
-        return name
-
-    def build(self, name: str, call: KernelCall, interface: str) -> None:
-        """Make the executable for a call, at the beginning of the module."""
-        build_source(self.placer.module, name, call, interface)
+        return [emit.symbol(name, name)]
 
 
 class LateDispatches(static_dispatch.Writer):
@@ -97,7 +80,8 @@ class LateDispatches(static_dispatch.Writer):
         """All dims, those that are known too: the executable knows none."""
         return [emit.size(size) for size in sizes]
 
-    def entries(self, call: DispatchCall) -> tuple[ir.Attribute, ...]:
+    def entries(self, call: KernelCall) -> Sequence[ir.Attribute]:
+        call = static_dispatch.prepared(call)
         name, interface = PREFIX + call.symbol, _interface_text(call)
         known = defined(self.placer.module.operation).get(name)
         if known is None:
@@ -161,18 +145,13 @@ def build_source(module: ir.Module, name: str, call: KernelCall, interface: str)
     at = ir.InsertionPoint.at_block_begin(module.body)
     attributes = {**emit.named(name, objects=objects(call)), _INTERFACE: emit.text(interface)}
     executable = emit.op("hal.executable.source", attributes=attributes, regions=1, at=at)
-    overwritten = call.overwritten
     layout = layout_of(call)
     with ir.InsertionPoint(emit.block(executable)):
-        static_dispatch.export(name, layout, call, call.kernel.grid)
-        for number, parameter in enumerate(overwritten, 1):
-            static_dispatch.export(copy_name(name, parameter), _copy_layout(call), call, (), number)
+        static_dispatch.export(name, layout, call)
         inner = emit.op("builtin.module", regions=1)
         emit.op("hal.executable.source_end")
     with ir.InsertionPoint(emit.block(inner)):
-        _LateShim(call, layout, frozenset(o.alias for o in call.outputs if o.alias is not None)).build_call(name)
-        for parameter in overwritten:
-            _LateShim(call, _copy_layout(call), frozenset()).build_copy(copy_name(name, parameter), parameter)
+        _LateShim(call, layout).build_call(name)
 
 
 def _late(call: KernelCall) -> KernelCall:
@@ -199,15 +178,12 @@ def layout_of(call: KernelCall) -> ir.Attribute:
     return static_dispatch.layout_of(_constants(call), written)
 
 
-def _copy_layout(call: KernelCall) -> ir.Attribute:
-    return static_dispatch.layout_of(_constants(call), [*[False for a in call.arguments if is_binding(a)], True])
-
-
 class _LateShim(static_dispatch.InterfaceShim):
     """The functions inside the executable, which take their arguments from the interface's bindings and constants."""
 
-    def __init__(self, call: KernelCall, layout: ir.Attribute, written: frozenset[str]) -> None:
+    def __init__(self, call: KernelCall, layout: ir.Attribute) -> None:
         super().__init__(call, layout)
+        written = {output.alias for output in call.outputs}
         self.bound = [a.name for a in self.passed if is_binding(a)]
         self.read_only = {number for number, bound in enumerate(self.bound) if bound not in written}
 

@@ -28,7 +28,6 @@ from opsplice.rewrites.approaches.command import (
     tensor_type,
 )
 from opsplice.rewrites.approaches.dynamic_dispatch import is_binding
-from opsplice.rewrites.approaches.static_dispatch import copied
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import result_type
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
@@ -64,8 +63,7 @@ class RecordedWriter(CommandWriter):
     def results(self, call: KernelCall) -> Sequence[ir.Value]:
         """Build a call at the current point. The results are of the builtin types of the match's roots."""
         bound = [a for a in call.arguments if is_binding(a)]
-        values = zip(self.operands(bound), bound, strict=True)
-        own = [copied(value) if a.name in call.overwritten else value for value, a in values]
+        own = self.placer.unfolded(self.operands(call, bound))
         # Functions are declared with one type each: sizes that the kernel does not write are dynamic there.
         sizes = {name: emit.size(self.placer.size(size)) for name, size in call.dims.items()}
         tensors = iter([self._shaped(v, a, sizes) for v, a in zip(own, bound, strict=True)])

@@ -36,12 +36,10 @@ from opsplice.rewrites.approaches.approach import Approach, Later
 from opsplice.rewrites.approaches.dispatch_files import External
 from opsplice.rewrites.ir import dispatch_words, emit
 from opsplice.rewrites.ir.executable_targets import parse_target
-from opsplice.rewrites.ir.placing import Placer, result_type
 from opsplice.rewrites.link import elf_link, metal_link
 from opsplice.rewrites.memory import stride_words
 from opsplice.rewrites.plan import interface, workgroups
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
-from opsplice.spec_lang.syntax import tree, vocabulary
 
 _ENTRY = "opsplice.entry"
 
@@ -66,86 +64,34 @@ def prepared(call: KernelCall) -> DispatchCall:
     return call
 
 
-class Writer:
+class Writer(plain.Writer):
     """Writes dispatches, and an executable for each kernel, into the module of a placer."""
 
-    def __init__(self, placer: Placer) -> None:
-        self.placer = placer
-        self.executables: dict[Any, tuple[ir.Attribute, ...]] = {}
+    def passed(self, call: KernelCall) -> Sequence[Buffer | Scalar]:
+        return [argument for argument in call.arguments if isinstance(argument, Buffer)]
 
-    def results(self, call: KernelCall) -> Sequence[ir.Value]:
-        """Build a call at the current point. The results are of the builtin types of the match's roots."""
-        placer = self.placer
-        buffers = [a for a in call.arguments if isinstance(a, Buffer)]
-        operands = [stride_words.left_out(a) if a.value is None else placer.given(a) for a in buffers]
-        names = [a.name for a in buffers]
-        for at in map(names.index, call.overwritten):
-            operands[at] = copied(operands[at])
-        if stride_words.packs(call):
-            operands.append(stride_words.first_elements(call, placer))
-        sizes = {name: placer.size(size) for name, size in call.dims.items()}
+    def operands(self, call: KernelCall, passed: Sequence[Buffer | Scalar]) -> list[ir.Value]:
+        there = iter(super().operands(call, [buffer for buffer in passed if buffer.value is not None]))
+        found = [stride_words.left_out(b.element) if b.value is None else next(there) for b in passed]
+        return found + [stride_words.first_elements(call, self.placer)] * bool(stride_words.packs(call))
+
+    def others(self, call: KernelCall, sizes: Mapping[str, int | ir.Value]) -> list[ir.Value]:
+        """Words: the scalars, the dims, and what is told of strides."""
         constants = [w for a in call.arguments if isinstance(a, Scalar) for w in self._words(a, sizes)]
         constants += [_word(size) for size in sizes.values()]
-        constants += [_word(placer.amount(word.amount)) for word in stride_words.words(call)]
-        workload = self.workload(list(sizes.values()))
-        result_dims = [placer.axes(o.sizes) for o in call.outputs]
-        return emit.dispatch(
-            self.entries(prepared(call)),
-            workload,
-            placer.unfolded([*operands, *constants]),
-            list(map(emit.dynamic_dims, operands)),
-            [result_type(o) for o in call.outputs],
-            result_dims,
-            call.tied(names),
-        )
-
-    # ---- constants ------------------------------------------------------------------------------------------------
+        return constants + [_word(self.placer.amount(word.amount)) for word in stride_words.words(call)]
 
     def _words(self, scalar: Scalar, sizes: Mapping[str, int | ir.Value]) -> list[ir.Value]:
         value = c_function_shim.scalar_value(self.placer, scalar, sizes)
         return dispatch_words.pack(_on_host(value, scalar.element), scalar.element)
 
-    # ---- the executable -------------------------------------------------------------------------------------------
-
-    def workload(self, sizes: Sequence[int | ir.Value]) -> list[ir.Value]:
-        """What the executable makes the workgroup counts from."""
-        return [size for size in sizes if isinstance(size, ir.Value)]
-
-    def entries(self, call: DispatchCall) -> tuple[ir.Attribute, ...]:
-        """The entry points of the executable for a call, one for each variant."""
+    def entries(self, call: KernelCall) -> Sequence[ir.Attribute]:
+        call = prepared(call)
         key = (plain.signature(call, layouts=False), call.externals, call.kept)
-        if key not in self.executables:
+        if (known := self.executables.get(key)) is None:
             name = self.placer.unused_symbol(f"opsplice_{call.kernel.name}", call.symbol)
-            self.executables[key] = build(self.placer.module, name, call)
-        return self.executables[key]
-
-
-def copied(value: ir.Value) -> ir.Value:
-    """A copy of a tensor, which the kernel may overwrite: IREE would let it overwrite the caller's array.
-
-    IREE drops copies that it knows to be copies, or makes transfers of them that its Vulkan backend does not compile
-    for dynamic sizes. So each element gets a zero added, as an integer, that the compiler does not know. A device that
-    lacks the type stores it in words: `externals.py` sees to it that these hold all elements.
-    """
-    kind = ir.RankedTensorType(value.type)
-    bits = ir.IntegerType.get_signless(vocabulary.bits(str(kind.element_type)) or 64)
-    number = _bitcast(value, bits)
-    zero = emit.op("util.optimization_barrier", [emit.constant(0, bits)], [bits]).results[0]
-    empty = emit.value("tensor.empty", emit.dynamic_dims(value), number.type)
-    result, body = emit.loop([number], [ir.AffineMap.get_identity(kind.rank)], empty)
-    with ir.InsertionPoint(body):
-        emit.op("linalg.yield", [emit.value("arith.addi", [body.arguments[0], zero], bits)])
-    return _bitcast(result, kind.element_type)
-
-
-def _bitcast(value: ir.Value, element: ir.Type) -> ir.Value:
-    """The same bits as elements of another type of the same width."""
-    kind = ir.RankedTensorType(value.type)
-    if kind.element_type == element:
-        return value
-    dims, wanted = emit.dynamic_dims(value), ir.RankedTensorType.get(kind.shape, element)
-    segments = ir.DenseI32ArrayAttr.get([1, len(dims), len(dims)])
-    return emit.value("flow.tensor.bitcast", [value, *dims, *dims], wanted, operandSegmentSizes=segments)
+            known = self.executables[key] = build(self.placer.module, name, call)
+        return known
 
 
 def _on_host(value: ir.Value, element: str) -> ir.Value:
@@ -153,7 +99,7 @@ def _on_host(value: ir.Value, element: str) -> ir.Value:
     if not isinstance(value.type, ir.RankedTensorType):
         return value
     if element in ("f16", "bf16"):
-        value = _bitcast(value, ir.IntegerType.get_signless(16))
+        value = emit.bitcast(value, ir.IntegerType.get_signless(16))
     return emit.value("tensor.extract", [value], value.type.element_type)
 
 
@@ -237,34 +183,32 @@ def _variant(name: str, target: str, path: Path | None = None) -> ir.Block:
 
 def _export(name: str, layout: ir.Attribute, call: KernelCall, external: External | None = None) -> None:
     if external is None:
-        return export(name, layout, call, call.kernel.grid)
+        return export(name, layout, call)
     # IREE makes one of executables that differ in nothing but names, such as those for two entries of one file.
     entry = {_ENTRY: emit.text(external.entry)}
     if external.on_cpu:
-        return export(name, layout, call, call.kernel.grid, **entry)
+        return export(name, layout, call, **entry)
     more = entry | {"workgroup_size": ir.ArrayAttr.get(list(map(emit.ordinal, external.workgroup)))}
     if external.shared:
         more["workgroup_local_memory"] = emit.ordinal(external.shared)
-    return export(name, layout, call, call.kernel.grid, most=workgroups.MOST, **more)
+    return export(name, layout, call, most=workgroups.MOST, **more)
 
 
 def export(
     name: str,
     layout: ir.Attribute,
     call: KernelCall,
-    grid: Sequence[tree.DimExpr],
-    number: int = 0,
     most: Sequence[int] = workgroups.MOST_ON_CPUS,
     **more: ir.Attribute,
 ) -> None:
     """An export, whose region makes the workgroup counts from the dynamic dims."""
-    attributes = emit.named(name, "public", ordinal=emit.ordinal(number), layout=layout, **more)
+    attributes = emit.named(name, "public", ordinal=emit.ordinal(0), layout=layout, **more)
     made = emit.op("hal.executable.export", attributes=attributes, regions=2)
     dynamic = c_function_shim.dynamic_names(call)
     block = emit.block(made, [ir.Type.parse("!hal.device"), *[ir.IndexType.get()] * len(dynamic)])
     with ir.InsertionPoint(block):
         sizes = c_function_shim.dim_values(call, dict(zip(dynamic, list(block.arguments)[1:], strict=True)))
-        emit.op("hal.return", workgroups.counts(call.kernel.name, grid, sizes, most))
+        emit.op("hal.return", workgroups.counts(call.kernel.name, call.kernel.grid, sizes, most))
 
 
 def _hand_on(name: str, entry: str) -> None:

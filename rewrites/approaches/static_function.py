@@ -17,20 +17,12 @@ IREE's runtime finds the function in a plugin by its name. See `dynamic_function
 
 Scalars of i1, i8 and i16 arrive widened to 32 bits, and those of bf16 as f16, as C's calling conventions want them.
 
-A buffer that the C function overwrites is always a copy, which a dispatch of its own makes:
-
-    %c = flow.dispatch @opsplice_k::@opsplice_k$copy_a(%a, %b)
-    %r = flow.dispatch @opsplice_k::@opsplice_k(%c, %b) -> %c
-
-Without it IREE 3.13 overwrites the caller's array, and values that a loop needs again; and `flow.tensor.clone` it drops
-where it sees no other use. The copy takes all operands of the call though it reads one: so whatever merges or moves one
-of the two dispatches does the same to the other.
+A buffer that the C function overwrites is always a copy (`dense_copies.copied`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from iree.compiler import ir
@@ -40,102 +32,62 @@ from opsplice.rewrites.approaches.c_function_shim import Shim, dim_values, dynam
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import Placer, result_type
 from opsplice.rewrites.memory import strides
+from opsplice.rewrites.memory.dense_copies import copied
 from opsplice.rewrites.plan import workgroups
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
-from opsplice.spec_lang.syntax import tree
-
-# In the names of entry points that copy what a kernel overwrites.
-COPY = "$copy_"
 
 
 class Writer:
-    """Writes kernel calls, and an executable for each kernel, into the module of a placer."""
+    """Writes dispatches of kernels, and an executable for each kernel, into the module of a placer."""
 
     def __init__(self, placer: Placer) -> None:
         self.placer = placer
-        self.executables: dict[Any, str] = {}
-
-    # ---- the call -------------------------------------------------------------------------------------------------
+        self.executables: dict[Any, tuple[ir.Attribute, ...]] = {}
 
     def results(self, call: KernelCall) -> Sequence[ir.Value]:
         """Build a call at the current point. The results are of the builtin types of the match's roots."""
-        passed = [a for a in call.arguments if not is_baked(a)]
-        operands = self.operands(passed)
-        sizes = [self.placer.size(size) for size in call.dims.values()]
-        dynamic = [v for v in sizes if isinstance(v, ir.Value)]
-        amounts = [self.placer.amount(amount) for amount in strides.passed(call)]
-        site = Site(
-            executable=self._executable(call),
-            operands=operands,
-            workload=dynamic,
-            others=[*dynamic, *amounts],
-        )
-        return self.dispatch(call, [a.name for a in passed], site)
-
-    def operands(self, passed: Sequence[Buffer | Scalar]) -> list[ir.Value]:
-        """The values of arguments as they are now, which IREE is kept from computing when it compiles."""
-        return self.placer.unfolded([self.placer.given(a) for a in passed])
-
-    def dispatch(self, call: KernelCall, names: Sequence[str], site: Site) -> Sequence[ir.Value]:
-        """The results of a call, after copies of what it overwrites. names: the parameters of the site's operands."""
-        copies = {at: site.emit_copy(at, names[at]) for at in map(names.index, call.overwritten)}
-        operands = [copies.get(at, value) for at, value in enumerate(site.operands)]
-        result_dims = [self.placer.axes(o.sizes) for o in call.outputs]
-        return site.emit(
-            site.executable, operands, [result_type(o) for o in call.outputs], result_dims, call.tied(names)
+        placer, passed = self.placer, self.passed(call)
+        operands = self.operands(call, passed)
+        sizes = {name: placer.size(size) for name, size in call.dims.items()}
+        others = self.others(call, sizes)
+        return emit.dispatch(
+            self.entries(call),
+            self.workload(list(sizes.values())),
+            placer.unfolded([*operands, *others]),
+            list(map(emit.dynamic_dims, operands)),
+            [result_type(o) for o in call.outputs],
+            [placer.axes(o.sizes) for o in call.outputs],
+            call.tied([argument.name for argument in passed]),
         )
 
-    def _executable(self, call: KernelCall) -> str:
+    def passed(self, call: KernelCall) -> Sequence[Buffer | Scalar]:
+        """The arguments that are operands of the dispatch."""
+        return [argument for argument in call.arguments if not is_baked(argument)]
+
+    def operands(self, call: KernelCall, passed: Sequence[Buffer | Scalar]) -> list[ir.Value]:
+        """The values of arguments as they are now; copies of those that the kernel overwrites."""
+        values = [(argument.name, self.placer.given(argument)) for argument in passed]
+        return [copied(value) if name in call.overwritten else value for name, value in values]
+
+    def workload(self, sizes: Sequence[int | ir.Value]) -> list[ir.Value]:
+        """What the executable makes the workgroup counts from."""
+        return [size for size in sizes if isinstance(size, ir.Value)]
+
+    def others(self, call: KernelCall, sizes: Mapping[str, int | ir.Value]) -> list[ir.Value]:
+        """What is passed after the operands: dims and strides that are known at run time only."""
+        return [*self.workload(list(sizes.values())), *map(self.placer.amount, strides.passed(call))]
+
+    def entries(self, call: KernelCall) -> Sequence[ir.Attribute]:
+        """The entry points of the executable for a call, one for each variant."""
         key = signature(call)
-        if key not in self.executables:
+        if (known := self.executables.get(key)) is None:
             name = self.placer.unused_symbol(f"opsplice_{call.kernel.name}", call.symbol)
             _build_executable(self.placer.module, name, call)
-            self.executables[key] = name
-        return self.executables[key]
-
-
-@dataclass(frozen=True)
-class Site:
-    """The place of a call: its executable and operands, what the workgroup counts are made from, and what is passed
-    after the operands."""
-
-    executable: str
-    operands: Sequence[ir.Value]
-    workload: Sequence[ir.Value]
-    others: Sequence[ir.Value]
-
-    def emit_copy(self, at: int, name: str) -> ir.Value:
-        """A copy of an operand."""
-        export = copy_name(self.executable, name)
-        value = self.operands[at]
-        return self.emit(export, self.operands, [value.type], [emit.dynamic_dims(value)], [-1])[0]
-
-    def emit(
-        self,
-        export: str,
-        operands: Sequence[ir.Value],
-        results: Sequence[ir.Type],
-        result_dims: Sequence[Sequence[ir.Value]],
-        tied: Sequence[int],
-    ) -> Sequence[ir.Value]:
-        """The results of a dispatch. tied: for each of them the operand whose buffer it takes, -1 for a fresh one."""
-        return emit.dispatch(
-            [emit.symbol(self.executable, export)],
-            self.workload,
-            [*operands, *self.others],
-            list(map(emit.dynamic_dims, self.operands)),
-            results,
-            result_dims,
-            tied,
-        )
+            known = self.executables[key] = (emit.symbol(name, name),)
+        return known
 
 
 # ---- pieces of the call ------------------------------------------------------------------------------------------
-
-
-def copy_name(executable: str, parameter: str) -> str:
-    """The export that copies a buffer. No kernel's name has a `$`, so it is not an executable's name."""
-    return f"{executable}{COPY}{parameter}"
 
 
 def signature(call: KernelCall, layouts: bool = True) -> Any:
@@ -174,18 +126,12 @@ def _build_executable(module: ir.Module, name: str, call: KernelCall) -> None:
     if not call.imported:
         attributes["hal.executable.objects"] = objects(call)
     executable = emit.op("stream.executable", attributes=attributes, regions=1, at=at)
-    overwritten = call.overwritten
     with ir.InsertionPoint(emit.block(executable)):
-        _build_export(name, call, call.kernel.grid)
-        for parameter in overwritten:
-            _build_export(copy_name(name, parameter), call, ())
+        _build_export(name, call)
         inner = emit.op("builtin.module", regions=1)
         emit.op("stream.executable.end")
     with ir.InsertionPoint(emit.block(inner)):
-        shim = Shim(call)
-        shim.build_call(name)
-        for parameter in overwritten:
-            shim.build_copy(copy_name(name, parameter), parameter)
+        Shim(call).build_call(name)
 
 
 def objects(call: KernelCall) -> ir.Attribute:
@@ -193,17 +139,14 @@ def objects(call: KernelCall) -> ir.Attribute:
     return ir.Attribute.parse(f"#hal.executable.objects<{{{entries}}}>")
 
 
-def _build_export(name: str, call: KernelCall, grid: Sequence[tree.DimExpr]) -> None:
-    """An export, whose region makes the workgroup counts from the dynamic dims.
-
-    Its name begins with the executable's: IREE links executables into one, where exports must not clash.
-    """
+def _build_export(name: str, call: KernelCall) -> None:
+    """An export, whose region makes the workgroup counts from the dynamic dims."""
     attributes = emit.named(name, "public", function_ref=emit.symbol(name))
     export = emit.op("stream.executable.export", attributes=attributes, regions=1)
     dynamic = dynamic_names(call)
     with ir.InsertionPoint(block := emit.block(export, [ir.IndexType.get()] * len(dynamic))):
         sizes = dim_values(call, dict(zip(dynamic, block.arguments, strict=True)))
-        emit.op("stream.return", workgroups.counts(call.kernel.name, grid, sizes, workgroups.MOST_ON_CPUS))
+        emit.op("stream.return", workgroups.counts(call.kernel.name, call.kernel.grid, sizes, workgroups.MOST_ON_CPUS))
 
 
 class LinkedFunction(Approach):

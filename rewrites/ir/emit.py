@@ -190,6 +190,16 @@ def reshape(tensor: ir.Value, kind: ir.Type, wanted: Sequence[ir.Value]) -> ir.V
     return value("flow.tensor.reshape", [tensor, *dims, *wanted], kind, operandSegmentSizes=segments)
 
 
+def bitcast(tensor: ir.Value, element: ir.Type) -> ir.Value:
+    """The same bits as elements of another type of the same width."""
+    kind = ir.RankedTensorType(tensor.type)
+    if kind.element_type == element:
+        return tensor
+    dims, wanted = dynamic_dims(tensor), ir.RankedTensorType.get(kind.shape, element)
+    segments = ir.DenseI32ArrayAttr.get([1, len(dims), len(dims)])
+    return value("flow.tensor.bitcast", [tensor, *dims, *dims], wanted, operandSegmentSizes=segments)
+
+
 def exported(tensor: ir.Value) -> ir.Value:
     """A view of a tensor's buffer, as programs hand it out."""
     encoding = ir.TypeAttr.get(tensor.type)

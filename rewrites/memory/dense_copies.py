@@ -17,6 +17,7 @@ from iree.compiler import ir
 from opsplice.matchers.dims.extents import ONE, Extent
 from opsplice.matchers.terms.address import NONE, Amount, Layout
 from opsplice.rewrites.ir import emit
+from opsplice.spec_lang.syntax import vocabulary
 
 
 @dataclass(frozen=True)
@@ -119,3 +120,21 @@ def _gathered(value: ir.Value, layout: Layout, empty: ir.Value, amount: Callable
             at = emit.value("arith.addi", [at, emit.value("arith.muli", [place, stride], index)], index)
         emit.op("linalg.yield", [emit.value("tensor.extract", [line, at], element)])
     return made
+
+
+def copied(value: ir.Value) -> ir.Value:
+    """A copy of a tensor, which the kernel may overwrite: IREE would let it overwrite the caller's array.
+
+    IREE drops copies that it knows to be copies, or makes transfers of them that its Vulkan backend does not compile
+    for dynamic sizes. So each element gets a zero added, as an integer, that the compiler does not know. A device that
+    lacks the type stores it in words: `externals.py` sees to it that these hold all elements.
+    """
+    kind = ir.RankedTensorType(value.type)
+    bits = ir.IntegerType.get_signless(vocabulary.bits(str(kind.element_type)) or 64)
+    number = emit.bitcast(value, bits)
+    zero = emit.op("util.optimization_barrier", [emit.constant(0, bits)], [bits]).results[0]
+    empty = emit.value("tensor.empty", emit.dynamic_dims(value), number.type)
+    result, body = emit.loop([number], [ir.AffineMap.get_identity(kind.rank)], empty)
+    with ir.InsertionPoint(body):
+        emit.op("linalg.yield", [emit.value("arith.addi", [body.arguments[0], zero], bits)])
+    return emit.bitcast(result, kind.element_type)

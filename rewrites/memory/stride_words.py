@@ -89,9 +89,9 @@ def first_elements(call: KernelCall, placer: Placer) -> ir.Value:
     return made
 
 
-def left_out(buffer: Buffer) -> ir.Value:
-    """What is bound in the place of a buffer that a match lacks."""
-    element = ir.Type.parse(buffer.element)
+def left_out(written: str) -> ir.Value:
+    """What is bound in the place of a buffer that a match lacks. written: its elements."""
+    element = ir.Type.parse(written)
     zero = ir.DenseElementsAttr.get_splat(ir.RankedTensorType.get([1], element), emit.number(0, element))
     return emit.value("arith.constant", [], zero.type, value=zero)
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import FUNCTIONS, function_around, location_text, ops_in, symbol_of
-from opsplice.rewrites.approaches.static_function import COPY
 from opsplice.rewrites.ir.symbols import defined
 from opsplice.rewrites.transform_dialect.export.sequences import RULE
 
@@ -161,7 +160,7 @@ def _called(op: ir.Operation, sequences: Mapping[str, ir.Operation]) -> Iterator
         name = ir.SymbolRefAttr(symbol).value[-1]
         body = ops_in(sequences[name], "flow.dispatch") if "inline_call" in op.attributes and name in sequences else []
         entries = [str(entry) for each in body for entry in ir.ArrayAttr(each.attributes["entry_points"])]
-        yield next((_root(entry) for entry in entries if COPY not in entry), name)
+        yield next(map(_root, entries), name)
 
 
 def _matcher(matcher: ir.Operation, number: int) -> str:
