@@ -182,6 +182,13 @@ def empty_permuted(size: Sequence[int], _order: Sequence[int], **options: Any) -
     return torch.empty(size, dtype=options.get("dtype"), device=options.get("device"))
 
 
+def bytes_in_order(start: float, end: float, step: float = 1, *, dtype: torch.dtype | None = None, **form: Any) -> Any:
+    """IREE's compiler crashes on ranges of bytes, which `torch.eye` makes."""
+    if dtype not in (torch.int8, torch.uint8):
+        return NotImplemented
+    return torch.arange(start, end, step, dtype=torch.int32, device=form.get("device")).to(dtype)
+
+
 def zero_tensor(size: Sequence[int], **options: Any) -> torch.Tensor:
     return torch.zeros(size, dtype=options.get("dtype"), device=options.get("device"))
 

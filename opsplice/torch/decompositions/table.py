@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
-from opsplice.torch.decompositions import formulas, quantized, windows
+from opsplice.torch.decompositions import embedding_bag, formulas, quantized, windows
 
 aten = torch.ops.aten
 
@@ -102,9 +102,13 @@ OWN: Table = {
     aten._efficientzerotensor.default: formulas.zero_tensor,
     aten._scaled_dot_product_flash_attention_for_cpu.default: formulas.attention,
     aten._scaled_dot_product_flash_attention_for_cpu_backward.default: formulas.attention_backward,
+    aten._embedding_bag.default: embedding_bag.forward,
+    aten._embedding_bag_backward.default: embedding_bag.backward,
+    aten._embedding_bag_forward_only.default: embedding_bag.forward,
     aten._grouped_mm.default: formulas.grouped_product,
     aten.adaptive_max_pool2d_backward.default: windows.adaptive_max_pool_backward,
     aten.addbmm.default: formulas.added_product,
+    aten.arange.start_step: formulas.bytes_in_order,
     aten.avg_pool2d.default: windows.average_pool,
     aten.avg_pool2d_backward.default: windows.average_pool_backward,
     aten.avg_pool3d_backward.default: windows.average_pool_backward,

@@ -59,12 +59,18 @@ class Rows(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed = nn.Embedding(7, 5, padding_idx=0)
+        self.bags = nn.ModuleList(nn.EmbeddingBag(7, 5, mode=mode, padding_idx=2) for mode in ("sum", "mean"))
 
     def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
         labels = torch.tensor([1, -100, 4])
         places = torch.tensor([[0, 3], [2, 1], [4, 0]])
         return [
             self.embed(places),
+            *(bags(places) for bags in self.bags),
+            self.bags[0](places, per_sample_weights=x.detach()[:, :2]),
+            self.bags[1](places.flatten(), torch.tensor([0, 2, 2, 5])),
+            torch.eye(3, 5) + x,
+            torch.arange(3, dtype=torch.int8) * x[:, :3],
             functional.cross_entropy(x, labels, label_smoothing=0.1),
             x.scatter(-1, places, 2 * x[:, :2]),
             x.scatter_add(-1, places, x[:, :2]),
