@@ -13,7 +13,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from opsplice.frontends.reshapes import is_misread
-from opsplice.onnx import attention, fused, quantized, recurrent
+from opsplice.onnx import attention, fused, quantized, recurrent, resizing
 from opsplice.onnx.node_writer import NodeWriter, attribute, input_name, wrongly_computed
 
 # Operators that are functions of ONNX's own, and that IREE does not lower as they are.
@@ -68,29 +68,6 @@ def _reshape(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if not is_misread(given, [None if size < 0 else int(size) for size in sizes]):
         return None
     return on.put("Reshape", on.put("Reshape", node.input[0], on.give(np.array([-1]))), node.input[1])
-
-
-def _resize(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """By the nearest element and whole factors: each element repeated, where IREE computes where to read."""
-    given, scales, sizes = on.shape(node.input[0]), *(on.constant(input_name(node, number)) for number in (2, 3))
-    if attribute(node, "mode", b"nearest") != b"nearest" or attribute(node, "axes", None) or not given:
-        return None
-    if scales is None or not scales.size:
-        if sizes is None or None in given or 0 in given:
-            return None
-        scales = sizes / np.array(given)
-    factors = [int(scale) for scale in scales]
-    made = [-1 if size is None else size * factor for size, factor in zip(given, factors, strict=True)]
-    mode = attribute(node, "coordinate_transformation_mode", b"half_pixel")
-    rounding = attribute(node, "nearest_mode", b"round_prefer_floor")
-    centred = mode in (b"half_pixel", b"half_pixel_symmetric") and rounding.startswith(b"round")
-    down = rounding == b"floor" or (rounding == b"round_prefer_floor" and max(factors) <= 2)
-    from_start = mode == b"asymmetric" and down
-    if list(scales) != factors or 0 in factors or not (centred or from_start) or made.count(-1) > 1:
-        return None
-    spread = on.put("Unsqueeze", node.input[0], on.give(np.arange(1, 2 * len(factors), 2)))
-    repeated = on.put("Expand", spread, on.give(np.array([n for factor in factors for n in (1, factor)])))
-    return on.put("Reshape", repeated, on.give(np.array(made)))
 
 
 # ---- norms -----------------------------------------------------------------------------------------------------------
@@ -299,6 +276,7 @@ def _of_onnx(on: NodeWriter, node: onnx.NodeProto) -> list[str]:
 _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[str] | None]] = {
     ("", "Abs"): _unsigned,
     ("", "AveragePool"): _average_pool,
+    ("", "Clip"): _unsigned,
     ("", "ConvTranspose"): _conv_transpose,
     ("", "DepthToSpace"): _depth_to_space,
     ("", "Det"): _determinant,
@@ -314,7 +292,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "DequantizeLinear"): quantized.dequantize,
     ("", "QuantizeLinear"): quantized.quantize,
     ("", "Reshape"): _reshape,
-    ("", "Resize"): _resize,
+    ("", "Resize"): resizing.resize,
     ("", "RMSNormalization"): _rms_norm,
     ("", "RNN"): recurrent.written_out,
     ("", "TopK"): _unsigned,

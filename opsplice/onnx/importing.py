@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.inliner
-import onnx.version_converter
 from iree.compiler import ir
 from iree.compiler.dialects import util
 from iree.compiler.extras import onnx_importer
@@ -26,7 +25,7 @@ from iree.compiler.extras import onnx_importer
 from opsplice.errors import OpspliceError
 from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
-from opsplice.onnx import loops
+from opsplice.onnx import loops, versions
 from opsplice.onnx.expansion import FUNCTIONS, expand, known_of
 from opsplice.onnx.known_sizes import fold, keep_whole_dims
 from opsplice.onnx.model_file import STORED, elements, graphs, is_external, read_model, tensors, type_name
@@ -37,9 +36,6 @@ _FUNCTION = "main"
 # A constant of at least so many bytes is a parameter.
 _LARGE = 4096
 _MOST_ROUNDS = 16
-# IREE has no older BatchNormalization.
-_OLDEST = 15
-_STANDARD = ("", "ai.onnx")
 
 # What a parameter may be made of: IREE keeps bits in memory otherwise than ONNX does.
 _PARAMETERS = {number: dtype for number, dtype in STORED.items() if dtype != np.bool_}
@@ -158,14 +154,14 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
     own = len(model.graph.input)
     for each, array in weights.items():
         model.graph.input.append(onnx.helper.make_tensor_value_info(each, _data_type(array), array.shape))
-    model = _modern(model)
+    model = versions.modern(model)
     # Operators that ONNX does not know have types only when they are expanded, and shapes depend on other shapes.
     for _ in range(_MOST_ROUNDS):
         model = _inferred(model, name)
         changed = fold(model)
         changed |= keep_whole_dims(model)
         changed |= loops.rewrite(model.graph)
-        changed |= expand(model.graph, _kinds(model.graph), weights, _version(model))
+        changed |= expand(model.graph, _kinds(model.graph), weights, versions.version(model))
         functions = {("", node.op_type) for node in model.graph.node if node.op_type in FUNCTIONS and not node.domain}
         if functions:
             model = _inlined(model, sorted(functions), name)
@@ -182,21 +178,6 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
         del weights[each]
     _check_types(graph, name)
     return model
-
-
-def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model in the oldest version of the operators that IREE has all of; as it is where ONNX cannot convert it."""
-    if _version(model) >= _OLDEST:
-        return model
-    try:
-        return onnx.version_converter.convert_version(model, _OLDEST)
-    except (RuntimeError, ValueError, onnx.checker.ValidationError):
-        return model
-
-
-def _version(model: onnx.ModelProto) -> int:
-    """The version of ONNX's operators."""
-    return max((each.version for each in model.opset_import if each.domain in _STANDARD), default=_OLDEST)
 
 
 def _inferred(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
@@ -232,7 +213,7 @@ def _kinds(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
 def _check_domains(graph: onnx.GraphProto, name: str) -> None:
     """Refuse what is not ONNX's: IREE's importer takes operators by their names alone, whosoever they are."""
     for node in (node for each in graphs(graph) for node in each.node):
-        if node.domain in _STANDARD:
+        if node.domain in versions.STANDARD:
             continue
         known, form = known_of(node.domain), ""
         if node.op_type in known:

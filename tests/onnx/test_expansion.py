@@ -280,30 +280,38 @@ def test_what_iree_computes_wrongly_is_written_otherwise():
     check(model, feed | {name: matrix.astype(np.float32) for name, matrix in matrices.items()})
 
 
-@pytest.mark.parametrize("factors", [(2, 3), (1, 7), (2, 2)])
-def test_images_grow_by_the_nearest_element(factors):
-    """By whole factors in every way that reads each element as often. onnxruntime says what others would read."""
-    modes = ("half_pixel", "half_pixel_symmetric", "asymmetric", "align_corners")
-    roundings = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
-    ways = [{"coordinate_transformation_mode": m, "nearest_mode": r} for m in modes for r in roundings]
-    nodes = [node("Resize", "x - s", f"y{number}", **way) for number, way in enumerate(ways)]
-    nodes.append(node("Resize", "x - - z", "sized", **ways[0]))
-    nodes.append(node("Resize", "x - halves", "shrunk", **ways[0]))
-    nodes.append(node("Resize", "x - s", "smooth", mode="linear"))
-    constants = {"s": scale([1, 1, *factors]), "z": np.array([2, 2, *np.multiply(factors, (4, 5))])}
-    constants["halves"] = scale([1, 1, 2, 0.5])
+PLACES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
+ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+NEAREST = [{"mode": "nearest", "nearest_mode": each} for each in ROUNDINGS]
+CUBIC = [{"mode": "cubic", "exclude_outside": outside, "cubic_coeff_a": -0.5} for outside in (0, 1)]
+
+
+@pytest.mark.parametrize("factors", [(2, 3), (1, 7), (2, 2), (1.5, 2.4), (0.6, 1.25), (0.25, 0.2)])
+def test_images_of_fixed_sizes_are_resized(factors):
+    """In every way of ONNX, by factors and to sizes. onnxruntime runs what is written, and the model itself."""
+    crop = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 7.0}
+    ways = [
+        {**way, "coordinate_transformation_mode": p} for way in [*NEAREST, {"mode": "linear"}, *CUBIC] for p in PLACES
+    ]
+    nodes = [node("Resize", "x roi s", f"y{number}", **way) for number, way in enumerate(ways)]
+    ways += [{**way, **crop} for way in (NEAREST[0], {"mode": "linear"})]
+    nodes += [node("Resize", "x roi - z", f"z{number}", **way) for number, way in enumerate(ways)]
+    constants = {
+        "s": scale([1, 1, *factors]),
+        "z": np.array([2, 2, *np.floor(np.multiply(factors, (11, 13)))], np.int64),
+    }
+    constants["roi"] = scale([0, 0, 0.1, -0.2, 1, 1, 0.9, 0.7])
     outputs = {each.output[0]: [None] * 4 for each in nodes}
-    model = make_model(nodes, {"x": [2, 2, 4, 5]}, outputs, constants, 19)
+    model = make_model(nodes, {"x": [2, 2, 5, 7]}, outputs, constants, 19)
     written = onnx.ModelProto.FromString(model.SerializeToString())
     kinds = {value.name: value.type for value in written.graph.input}
     assert expansion.expand(written.graph, kinds, {}, OPSET)
-    left = sum(each.op_type == "Resize" for each in written.graph.node)
-    assert len(nodes) - left == (7 if factors == (2, 2) else 6)
+    assert not any(each.op_type == "Resize" for each in written.graph.node)
     onnx.checker.check_model(written)
-    x = floats(2, 2, 4, 5)
+    x = floats(2, 2, 5, 7)
     found, wanted = (ort.InferenceSession(each.SerializeToString()).run(None, {"x": x}) for each in (written, model))
     for one, other, each in zip(found, wanted, nodes, strict=True):
-        np.testing.assert_array_equal(one, other, err_msg=str(each))
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5, err_msg=str(each))
 
 
 def test_a_batch_of_open_size_grows():
@@ -319,9 +327,18 @@ def test_old_versions_of_operators(opset):
         node("BatchNormalization", "x gain bias mean variance", "normed"),
         node("Softmax", "normed", "shares", axis=1),
         node("Dropout", "shares", "y"),
+        node("Hardmax", "normed", "largest", axis=1),
     ]
-    model = make_model(nodes, {"x": ["n", 4, 5]}, {"y": ["n", 4, 5]}, weights, opset, ir_version=7)
-    check(model, {"x": floats(2, 4, 5)})
+    inputs, outputs = {"x": ["n", 4, 5], "image": [1, 2, 3, 4]}, {"y": ["n", 4, 5], "largest": ["n", 4, 5]}
+    if opset < 10:
+        kinds = ("nearest", "linear")
+        nodes += [node("Upsample", "image", kind, mode=kind, scales=[1.0, 1.0, 1.5, 2.0]) for kind in kinds]
+    else:
+        kinds = ("resized",)
+        nodes.append(node("Resize", "image - factors", "resized", mode="linear"))
+        weights["factors"] = scale([1, 1, 1.5, 2])
+    model = make_model(nodes, inputs, outputs | {kind: [1, 2, 4, 8] for kind in kinds}, weights, opset, ir_version=7)
+    check(model, {"x": floats(2, 4, 5), "image": floats(1, 2, 3, 4)})
 
 
 def test_what_iree_computes_wrongly_is_refused():

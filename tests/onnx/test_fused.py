@@ -178,12 +178,14 @@ def test_integers_without_a_sign():
         node("Mod", "x y", "rest"),
         node("Abs", "a", "wide"),
         node("TopK", "x two", "most at"),
+        node("Clip", "x low high", "clipped"),
     ]
-    shapes = {name: (kind, [1, 2, 8, 8]) for name in ("size", "quotient", "rest")} | {"wide": wide}
+    shapes = {name: (kind, [1, 2, 8, 8]) for name in ("size", "quotient", "rest", "clipped")} | {"wide": wide}
     shapes |= {"pooled": (kind, [1, 2, 4, 4]), "most": (kind, [1, 2, 8, 2]), "at": (TensorProto.INT64, [1, 2, 8, 2])}
     feed = {name: RANDOM.integers(1, 256, (1, 2, 8, 8), np.uint8) for name in "xy"}
     feed["x"] = RANDOM.permutation(128).astype(np.uint8).reshape(1, 2, 8, 8) * 2
-    compare(nodes, feed | {"a": RANDOM.integers(1, 1 << 32, 9, np.uint32)}, {"two": np.array([2])}, shapes)
+    constants = {"two": np.array([2]), "low": np.uint8(30), "high": np.uint8(200)}
+    compare(nodes, feed | {"a": RANDOM.integers(1, 1 << 32, 9, np.uint32)}, constants, shapes)
     model = make_model([node("Div", "a b", "wide")], {"a": wide, "b": wide}, {"wide": wide})
     with pytest.raises(OpspliceError, match=r"computes node 'Div of wide' \(Div\) wrongly"):
         frontends.load(model)

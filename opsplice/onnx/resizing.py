@@ -1,0 +1,202 @@
+"""Writes Resize, of sizes that are fixed, as elements that are gathered along each dim and weighed.
+
+IREE lowers few of its forms. Which elements a place takes, and with which weights, is known here:
+
+    nearest 1 element, linear 2, cubic 4:  y = the sum over t of weights[t] * Gather(x, places[t])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from opsplice.onnx.node_writer import NodeWriter, attribute, input_name, wrongly_computed
+
+_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """How a dim is resized.
+
+    scale: in f32, as places are; part: where it begins and ends, as a part of it; by_size: the model gives `made`, not
+    the scale.
+    """
+
+    number: int
+    given: int
+    made: int
+    scale: np.float32
+    part: tuple[float, float]
+    by_size: bool
+
+
+def resize(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """None for what is left to IREE: open sizes, antialiasing, integers that are weighed."""
+    for write in (_repeated, _weighed):
+        if (result := write(on, node)) is not None:
+            return result
+    if attribute(node, "coordinate_transformation_mode", b"") == b"half_pixel_symmetric":
+        raise wrongly_computed(node, "it takes half_pixel_symmetric for half_pixel where sizes are open")
+    return None
+
+
+def _repeated(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """By the nearest element and whole factors: each element repeated, where IREE computes where to read."""
+    given, scales, sizes = on.shape(node.input[0]), *(on.constant(input_name(node, number)) for number in (2, 3))
+    if attribute(node, "mode", b"nearest") != b"nearest" or attribute(node, "axes", None) or not given:
+        return None
+    if scales is None or not scales.size:
+        if sizes is None or None in given or 0 in given:
+            return None
+        scales = sizes / np.array(given)
+    factors = [int(scale) for scale in scales]
+    made = [-1 if size is None else size * factor for size, factor in zip(given, factors, strict=True)]
+    mode = attribute(node, "coordinate_transformation_mode", b"half_pixel")
+    rounding = attribute(node, "nearest_mode", b"round_prefer_floor")
+    centred = mode in (b"half_pixel", b"half_pixel_symmetric") and rounding.startswith(b"round")
+    down = rounding == b"floor" or (rounding == b"round_prefer_floor" and max(factors) <= 2)
+    from_start = mode == b"asymmetric" and down
+    if list(scales) != factors or 0 in factors or not (centred or from_start) or made.count(-1) > 1:
+        return None
+    spread = on.put("Unsqueeze", node.input[0], on.give(np.arange(1, 2 * len(factors), 2)))
+    repeated = on.put("Expand", spread, on.give(np.array([n for factor in factors for n in (1, factor)])))
+    return on.put("Reshape", repeated, on.give(np.array(made)))
+
+
+def _weighed(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Each element of the result as those that it is made of, dim by dim."""
+    axes = _axes(on, node)
+    mode = attribute(node, "mode", b"nearest")
+    element = on.element(node.input[0])
+    is_nearest = mode == b"nearest"
+    if axes is None or attribute(node, "antialias", 0) or not (is_nearest or element in _FLOATS):
+        return None
+    y = node.input[0] if is_nearest else on.cast(node.input[0], TensorProto.FLOAT)
+    outside = ""
+    for axis in sorted(axes, key=lambda each: each.made / each.given):
+        at = _positions(node, axis)
+        behind = (1,) * (_rank(on, node) - axis.number - 1)
+        if attribute(node, "coordinate_transformation_mode", b"") == b"tf_crop_and_resize":
+            is_out = on.give(((at < 0) | (at > axis.given - 1)).reshape(-1, *behind))
+            outside = on.put("Or", outside, is_out) if outside else is_out
+        places, weights = _taps(node, mode, axis, at)
+        taken = [on.put("Gather", y, on.give(each), axis=axis.number) for each in places]
+        if not is_nearest:
+            taken = [
+                on.put("Mul", part, on.give(weight.reshape(-1, *behind)))
+                for part, weight in zip(taken, weights, strict=True)
+            ]
+        y = taken[0]
+        for part in taken[1:]:
+            y = on.put("Add", y, part)
+    y = y if is_nearest or element == TensorProto.FLOAT else on.put("Cast", y, to=element)
+    if not outside:
+        return y
+    return on.put("Where", outside, on.number(attribute(node, "extrapolation_value", 0.0), node.input[0]), y)
+
+
+def _rank(on: NodeWriter, node: onnx.NodeProto) -> int:
+    return len(on.shape(node.input[0]) or ())
+
+
+def _axes(on: NodeWriter, node: onnx.NodeProto) -> list[_Axis] | None:
+    """The dims that are resized; None if something is not known."""
+    shape = on.shape(node.input[0])
+    roi, scales, sizes = (on.constant(input_name(node, number)) for number in (1, 2, 3))
+    if shape is None or attribute(node, "keep_aspect_ratio_policy", b"stretch") != b"stretch":
+        return None
+    axes = [axis % len(shape) for axis in attribute(node, "axes", range(len(shape)))]
+    crops = attribute(node, "coordinate_transformation_mode", b"") == b"tf_crop_and_resize"
+    if crops and (roi is None or roi.size != 2 * len(axes)):
+        return None
+    by_scale = scales is not None and scales.size == len(axes)
+    if not by_scale and (sizes is None or sizes.size != len(axes)):
+        return None
+    found = []
+    for index, axis in enumerate(axes):
+        given = shape[axis]
+        part = (float(roi[index]), float(roi[index + len(axes)])) if crops and roi is not None else (0.0, 1.0)
+        if by_scale and scales is not None and scales[index] == 1 and part == (0, 1):
+            continue
+        if not given:
+            return None
+        if by_scale and scales is not None:
+            scale = np.float32(scales[index])
+            made = int(np.floor(np.float32(given) * scale))
+        else:
+            made = int(sizes[index]) if sizes is not None else 0
+            scale = np.float32(made) / np.float32(given)
+        if (made, float(scale), part) != (given, 1, (0, 1)):
+            found.append(_Axis(axis, given, made, scale, part, not by_scale))
+    return found
+
+
+def _positions(node: onnx.NodeProto, axis: _Axis) -> np.ndarray:
+    """Where each element of the result lies among those given, in f32: the type decides at ties."""
+    mode = attribute(node, "coordinate_transformation_mode", b"half_pixel")
+    half, last = np.float32(0.5), np.float32(axis.given - 1)
+    x = np.arange(axis.made, dtype=np.float32)
+    centred = (x + half) / axis.scale - half
+    if mode == b"align_corners":
+        return x * last / np.float32(axis.made - 1) if axis.made > 1 else x
+    if mode == b"asymmetric":
+        return np.arange(axis.made) * axis.given / axis.made if axis.by_size else x / axis.scale
+    if mode == b"pytorch_half_pixel":
+        return centred if axis.made > 1 else x
+    if mode == b"half_pixel_symmetric":
+        shrinks = np.float32(axis.made) / (axis.scale * np.float32(axis.given))
+        before = np.float32(axis.given) / 2 * (1 - shrinks)
+        return (before + (x.astype(np.float64) + 0.5) / np.float64(axis.scale) - 0.5).astype(np.float32)
+    if mode == b"tf_crop_and_resize":
+        start, end = (np.float32(each) for each in axis.part)
+        if axis.made == 1:
+            return half * (start + end) * last + x
+        return start * last + x * (end - start) * last / np.float32(axis.made - 1)
+    return centred
+
+
+def _taps(node: onnx.NodeProto, mode: bytes, axis: _Axis, at: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The places of the elements that each position takes, and their weights."""
+    if mode == b"nearest":
+        whole, weights = [_rounded(attribute(node, "nearest_mode", b"round_prefer_floor"), at)], [np.ones_like(at)]
+    elif mode == b"linear":
+        floor = np.floor(at)
+        whole, weights = [floor, floor + 1], [1 - (at - floor), at - floor]
+    else:
+        floor = np.floor(at)
+        whole = [floor + step for step in (-1, 0, 1, 2)]
+        weights = _cubic(at - floor, np.float32(attribute(node, "cubic_coeff_a", -0.75)))
+    if attribute(node, "exclude_outside", 0):
+        weights = [
+            np.where((place < 0) | (place >= axis.given), 0, weight)
+            for place, weight in zip(whole, weights, strict=True)
+        ]
+        total = sum(weights)
+        weights = [weight / total for weight in weights]
+    places = [np.clip(place, 0, axis.given - 1).astype(np.int64) for place in whole]
+    return places, [weight.astype(np.float32) for weight in weights]
+
+
+def _rounded(mode: bytes, at: np.ndarray) -> np.ndarray:
+    if mode == b"floor":
+        return np.floor(at)
+    if mode == b"ceil":
+        return np.ceil(at)
+    exact = at.astype(np.float64)
+    return np.ceil(exact - 0.5) if mode == b"round_prefer_floor" else np.floor(exact + 0.5)
+
+
+def _cubic(above: np.ndarray, a: np.float32) -> list[np.ndarray]:
+    """The weights of the two elements before a position and the two behind it."""
+
+    def near(x: np.ndarray) -> np.ndarray:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x: np.ndarray) -> np.ndarray:
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    return [far(above + 1), near(above), near(1 - above), far(2 - above)]
