@@ -1,10 +1,10 @@
 """Places that look alike: what was found at one is found at the next without a search.
 
 Programs repeat their layers. What a search finds depends only on the ops that it reads, on their types and attributes,
-on which of their operands are the same values, and on what is asked of these: whether they may be numbers or are
-weights, and how many ops use them. `Recall` keeps, for each way that places were seen to look, what was found there, as
-a tree of questions: "what makes value 3?" or "what uses it?", with values numbered as they come up. A place that gives
-the same answers down to a leaf is the same up to which values they are.
+on which of their operands are the same values, and on what is asked of these: whether they may be numbers, are put
+together from others or are weights, and how many ops use them. `Recall` keeps, for each way that places were seen to
+look, what was found there, as a tree of questions: "what makes value 3?" or "what uses it?", with values numbered as
+they come up. A place that gives the same answers down to a leaf is the same up to which values they are.
 
 It answers only for graphs of which this holds: those that `Traits` calls local.
 """
@@ -48,6 +48,7 @@ from opsplice.matchers.search import uses
 from opsplice.matchers.terms.attributes import ROUNDING
 from opsplice.matchers.terms.ops.constant_ops import FRONTEND_CONSTANTS, may_be_number
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE
+from opsplice.matchers.terms.ops.parts_of_dims import is_apart
 from opsplice.matchers.terms.terms import Apply, Constant, LoopIndex, Reduce
 from opsplice.matchers.terms.views import Reads, Users, Views
 from opsplice.spec_lang.syntax import tree, vocabulary
@@ -301,8 +302,10 @@ class Recall:
         return None if len(made) > _MOST_USES else (self._word((words, *map(self._users, made))), made)
 
     def _asked(self, value: ir.Value) -> Iterator[Any]:
-        """Whether a value may be a number, and what conditions ask: whether it is a weight, and how many ops use it."""
+        """Whether a value may be a number or is put together from others, and what conditions ask: whether it is a
+        weight, and how many ops use it."""
         yield may_be_number(value, self._views.numbers)
+        yield is_apart(value, self._views.apart)
         if self._asks.weights:
             yield uses.is_weight(self._views, value)
         if self._asks.users:

@@ -97,14 +97,15 @@ class Views:
     """Views of one module. Terms are memoised, so an op is read once for each way that it is looked at.
 
     reads: the values whose defining ops or users were read, in order of the first look at each, since it was last
-    cleared: what is found from terms depends on nothing else but on which operands of these ops may be numbers. Every
-    read of an op must be noted there.
+    cleared: what is found from terms depends on nothing else but on which operands of these ops may be numbers, and
+    which are put together from others. Every read of an op must be noted there.
     """
 
     def __init__(self) -> None:
         self.reads: Reads = {}
         self.weights: dict[ir.Value, bool] = {}  # see `uses.is_weight`
         self.numbers: dict[ir.Value, bool] = {}  # see `may_be_number`
+        self.apart: dict[ir.Value, bool] = {}  # see `is_apart`
         self._steps: dict[Access, tuple[Step | None, Reads]] = {}
         self._readings: dict[tuple[Term, str], tuple[tuple[Apply, ...], Reads]] = {}
         self._unchanged: dict[Apply, tuple[Term | None, Reads]] = {}
@@ -256,7 +257,7 @@ class Views:
     def _in_parts(self, term: Reduce) -> tuple[Apply, ...]:
         """A reduction over what tensors are put together along, as those over each of them; none if it is no such."""
         for loop in term.loops:
-            sizes, start = joints(term.body, loop, self.expand, self._note), 0
+            sizes, start = joints(term.body, loop, self.expand, self._note, self.apart), 0
             made: Term | None = None
             for size in sizes:
                 part = self.fresh(size)

@@ -10,14 +10,23 @@ reduce max over i of concat(a, b)[i]         =>   max(reduce max over i of a[i],
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import Extent
-from opsplice.matchers.ir.tensor_values import DYNAMIC, defining_op, element_type, ranges_of, shape_of
+from opsplice.matchers.ir.tensor_values import (
+    DYNAMIC,
+    defining_op,
+    element_type,
+    is_structured,
+    ranges_of,
+    rests_on,
+    shape_of,
+)
 from opsplice.matchers.terms.ops.index_reads import TAKE
+from opsplice.matchers.terms.ops.structured_ops import reduces
 from opsplice.matchers.terms.terms import (
     UNIT,
     Access,
@@ -125,10 +134,31 @@ def joined(op: ir.Operation, indices: tuple[Index, ...], note: Callable[[ir.Valu
     return Apply(STACK, (LoopIndex(number), *(Access(part, at) for part in parts)), (), element_type(op.results[0]))
 
 
-def joints(above: Term, loop: Loop, expand: Callable[[Access], Any], note: Callable[[ir.Value], None]) -> list[int]:
+def is_apart(value: ir.Value, known: dict[ir.Value, bool]) -> bool:
+    """Whether no tensors are put together above a value, up to what is reduced. known: what is known so far."""
+    return rests_on(value, _above, known)
+
+
+def _above(value: ir.Value) -> Sequence[ir.Value] | None:
+    """What each element of a value is made of, nothing where it is reduced; None for tensors that are put together."""
+    op = defining_op(value)
+    if op is None:
+        return ()
+    if op.name in (CONCAT, INSERT):
+        return None
+    return () if is_structured(op) and reduces(op, value.result_number) else list(op.operands)
+
+
+def joints(
+    above: Term,
+    loop: Loop,
+    expand: Callable[[Access], Any],
+    note: Callable[[ir.Value], None],
+    apart: dict[ir.Value, bool],
+) -> list[int]:
     """The sizes of what is put together along a loop, none if nothing is that the first terms read at it.
 
-    expand: what makes an element. note: told what is read.
+    expand: what makes an element. note: told what is read. apart: see `is_apart`; above such values nothing is read.
     """
     pending: list[Term] = [above]
     for _ in range(_MOST_TERMS):
@@ -138,6 +168,8 @@ def joints(above: Term, loop: Loop, expand: Callable[[Access], Any], note: Calla
         if isinstance(term, Apply):
             pending += term.args
         if not isinstance(term, Access) or not any(mentions(index, loop) for index in term.indices):
+            continue
+        if is_apart(term.value, apart):
             continue
         op = defining_op(term.value)
         if op is not None and op.name in (CONCAT, INSERT):

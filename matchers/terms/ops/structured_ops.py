@@ -131,6 +131,21 @@ def loops_of_output(output: Map, indices: tuple[Index, ...]) -> dict[int, Index]
     return loops
 
 
+def reduces(op: ir.Operation, number: int) -> bool:
+    """Whether a structured op makes an element of result `number` from several elements of an operand."""
+    maps = [ir.AffineMapAttr(each).value for each in get_indexing_maps(op)]
+    own = maps[len(maps) - len(op.results) + number]
+    if own.n_dims == len(own.results):
+        return False
+    kept = {each.position for each in own.results if isinstance(each, ir.AffineDimExpr)}
+    dims = (
+        each
+        for taken, value in zip(maps, op.operands, strict=True)
+        for each in zip(taken.results, shape_of(value) or (), strict=False)
+    )
+    return any(isinstance(at, ir.AffineDimExpr) and at.position not in kept and size != 1 for at, size in dims)
+
+
 def loop_sizes(operands: Sequence[Operand]) -> dict[int, int | None]:
     """The sizes of loops that run over a dim of an operand."""
     sizes: dict[int, int | None] = {}

@@ -17,6 +17,7 @@ from opsplice.frontends.source import ModuleSource
 from opsplice.matchers.explain.failure_words import words
 from opsplice.matchers.find import engine
 from opsplice.matchers.find.lookalikes import Recall
+from opsplice.matchers.find.prefilter import Sieve
 from opsplice.matchers.patterns.compiled import compile_patterns
 from opsplice.matchers.search.search import Search
 from opsplice.matchers.terms.views import Views
@@ -162,6 +163,54 @@ def test_places_that_differ_in_a_number_far_up(session):
     module = ir.Module.parse("\n".join(texts), context=session.context)
     found = check(module, graphs_of(load_text("pattern p(x: tensor<n x f32>) { addf(x, 1.0) }")))
     assert [match.function for match in found.matches] == [f"f{i}" for i, each in enumerate(numbers) if each]
+
+
+def test_places_that_differ_in_what_is_put_together_far_up(session):
+    """A sum over joined tensors is two sums, and places do not look alike where nothing is joined above them."""
+    is_joined = [False, True, False, True, True, False]
+    texts = []
+    for i, each in enumerate(is_joined):
+        made = "\n".join(f"%s{at + 1} = math.sqrt %s{at} : tensor<3x8xf32>" for at in range(3))
+        joined = "tensor.concat dim(1) %x, %x : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x8xf32>"
+        texts.append(f"""func.func @f{i}(%x: tensor<3x4xf32>, %y: tensor<3x8xf32>) -> tensor<3xf32> {{
+          %z = arith.constant dense<0.0> : tensor<3xf32>
+          %s0 = {joined if each else "math.exp %y : tensor<3x8xf32>"}
+          {made}
+          %r = linalg.reduce {{ arith.addf }} ins(%s3 : tensor<3x8xf32>) outs(%z : tensor<3xf32>) dimensions = [1]
+          return %r : tensor<3xf32>
+        }}""")
+    module = ir.Module.parse("\n".join(texts), context=session.context)
+    pattern = """pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) {
+      addf(reduce addf[m n -> m](sqrt(sqrt(sqrt(x)))), reduce addf[m n -> m](sqrt(sqrt(sqrt(y)))))
+    }"""
+    found = check(module, graphs_of(load_text(pattern)))
+    assert [match.function for match in found.matches] == [f"f{i}" for i, each in enumerate(is_joined) if each]
+
+
+def test_a_product_is_looked_at_once_however_many_sums_are_above_it(session, monkeypatch):
+    """Only joined tensors make two sums of one, and where nothing is joined is known without a look at each op."""
+    looked = []
+    sort = Sieve.sort
+    monkeypatch.setattr(Sieve, "sort", lambda self, views, value: looked.append(value) or sort(self, views, value))
+    pattern = "pattern p(x: tensor<m x k x f32>, w: tensor<k x n x f32>, b: tensor<m x n x f32>) {"
+    graphs = graphs_of(load_text(pattern + "addf(contract[m k, k n -> m n](x, w), b) }"))
+    counts = []
+    for blocks in (3, 6):
+        texts = (
+            f"""%p{i} = linalg.matmul ins(%x{i}, %w : tensor<8x8xf32>, tensor<8x8xf32>) outs(%o : tensor<8x8xf32>)
+              -> tensor<8x8xf32>
+            %x{i + 1} = arith.addf %p{i}, %x{i} : tensor<8x8xf32>"""
+            for i in range(blocks)
+        )
+        text = f"""func.func @f(%x0: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {{
+          %o = arith.constant dense<0.0> : tensor<8x8xf32>
+          {chr(10).join(texts)}
+          return %x{blocks} : tensor<8x8xf32>
+        }}"""
+        looked.clear()
+        assert len(engine.find(ir.Module.parse(text, context=session.context), graphs).matches) == blocks
+        counts.append(len(looked))
+    assert counts[0] == counts[1] > 0
 
 
 def test_what_goes_with_a_match_beside_it_is_remembered(session, monkeypatch):
