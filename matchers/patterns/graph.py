@@ -431,7 +431,10 @@ class _Builder:
         named, bound = match_names(expr.subscripts.result, labels), self._bind(expr.subscripts, labels, scope)[0]
         (place,) = next(named[label] for label in named if label not in expr.subscripts.operands[0])
         parts = [self._lower(*each, scope) for each in zip(expr.args, bound, strict=True)]
-        return self._apply(STACK, (self._node(("place", place), lambda: Place(place)), *parts), (), "")
+        made = self._apply(STACK, (self._node(("place", place), lambda: Place(place)), *parts), (), "")
+        if not self.choosing:
+            self.ties.setdefault(((place,), len(parts)), Tie((place,), len(parts), False, made))
+        return made
 
     def _family(self, expr: tree.Contract, scope: Scope) -> str:
         """Whether a contraction is of floats or integers. `ambiguous` is set where it may be either."""

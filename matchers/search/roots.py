@@ -11,11 +11,11 @@ from iree.compiler import ir
 from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op, is_structured, is_tensor, shape_of
 from opsplice.matchers.search.failures import Why
-from opsplice.matchers.search.labels import ones_first
+from opsplice.matchers.search.labels import ones_first, pair
 from opsplice.matchers.search.matches import Match, Size
 from opsplice.matchers.search.merged_dims import ungrouped
 from opsplice.matchers.search.state import Attempt, State
-from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index
+from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Loop
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # How many orders of axes there may be, of which so many are tried.
@@ -40,11 +40,21 @@ class Roots:
         form = self.state.attempt if number == 0 else Attempt()
         access = form.root or (self.views.root(value) if number == 0 else self.views.whole(value))
         self.state.set(self.state.roots, number, access)
-        indices = tuple(ungrouped(access.indices))
-        indices = indices if form.order is None else tuple(indices[axis] for axis in form.order)
-        if not self.state.bind_whole(result, access, ones_first(indices) if form.ones_first else indices):
+        if not self.state.bind_whole(result, access, _arranged(access, form)):
             return None
         return [(result.node, access)]
+
+    def has_written_sizes(self, value: ir.Value, form: Attempt) -> bool:
+        """Whether the first result has the sizes that the pattern writes for its dims, as far as they are known."""
+        wanted = {tie.labels: tie.size for tie in self.graph.ties if isinstance(tie.size, int)}
+        labels = self.graph.results[0].labels
+        pairs = pair(labels, _arranged(form.root or self.views.root(value), form), {}) if wanted else None
+        return all(
+            wanted.get((label,), index.size) in (index.size, None) or index.size is None
+            for label, indices in pairs or ()
+            for index in indices
+            if isinstance(index, Loop)
+        )
 
     def others(self, number: int) -> list[ir.Value]:
         """Where a further result could be: beside the first root, or made from what is bound already."""
@@ -103,6 +113,13 @@ class Roots:
         for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True)):
             sizes.append(self.state.extents.get(index, DimSize(shaped_by, axis)) if size is None else size)
         return tuple(sizes)
+
+
+def _arranged(access: Access, form: Attempt) -> tuple[Index, ...]:
+    """The indices of the first result in the order in which its labels are to have them."""
+    indices = tuple(ungrouped(access.indices))
+    indices = indices if form.order is None else tuple(indices[axis] for axis in form.order)
+    return ones_first(indices) if form.ones_first else indices
 
 
 def orders(labels: tuple[Any, ...], indices: tuple[Index, ...]) -> list[tuple[int, ...]]:

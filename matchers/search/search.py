@@ -122,6 +122,8 @@ class Search:
                 if self.is_view and not any(isinstance(head, Whole) for head in endings(self.graph)):
                     return None  # a view of something: a match, if there is one, is where that something is made
             for attempt in self._attempts(value, at_view, as_it_is):
+                if attempt.by_address and not self.roots.has_written_sizes(value, attempt):
+                    continue
                 self.state.undo(0)
                 self.state.attempt, self.steps = attempt, 0
                 if self._at_root(value, goals):

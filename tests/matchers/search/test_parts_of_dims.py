@@ -12,6 +12,7 @@ from iree.compiler import ir
 from opsplice.interpreter import evaluate
 from opsplice.matchers.find import engine
 from opsplice.matchers.patterns.compiled import compile_pattern
+from opsplice.matchers.search.roots import Roots
 from opsplice.spec_lang.loading.loader import load_text
 
 # Slices of 8 numbers: offset and step, of four each.
@@ -150,3 +151,23 @@ def test_a_sum_over_what_is_put_together_is_that_of_the_parts(find, start, size,
     own = [m for m in outcome.found.matches if all(b.value.get_name().startswith("%arg") for b in m.inputs.values())]
     found = [{int(b.value.get_name()[4:]): b.value.type.get_dim_size(1) for b in m.inputs.values()} for m in own]
     assert found == ([] if bound is None else [bound])
+
+
+def test_only_dims_of_as_many_places_as_parts_are_tried_for_what_is_put_together(session, monkeypatch):
+    """A pair has two places: no other dim of a result is searched as if it was the pair's."""
+    tried: list[tuple[int | None, ...]] = []
+    bind = Roots.bind
+
+    def bound(self, number, value):
+        found = bind(self, number, value)
+        if self.state.attempt.by_address:
+            (pair,) = (self.state.labels[label] for label in self.graph.results[0].labels if label.name == "p")
+            tried.append(tuple(index.size for index in pair))
+        return found
+
+    monkeypatch.setattr(Roots, "bind", bound)
+    module = ir.Module.parse(function("f", (4, 1), (0, 1), "concat"), context=session.context)
+    graphs = compile_pattern(load_text(TURNED), "turned", frozenset({"x"}), True)
+    assert len(engine.find(module, graphs).matches) == 1
+    assert tried
+    assert set(tried) == {(2,)}
