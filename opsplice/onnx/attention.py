@@ -34,15 +34,8 @@ def attention(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     if wanted_result(node, 1):
         axis = on.give(np.array([0]))
         present = on.put("Concat", on.put("Unsqueeze", k, axis), on.put("Unsqueeze", v, axis), axis=0)
-    biases = [added]
-    if mask:
-        masked = _masked(on, mask, k, attribute(node, "mask_filter_value", _FILTER))
-        if masked is None:
-            return None
-        biases.append(masked)
-    if attribute(node, "unidirectional", 0):
-        biases.append(_causal(on, q, k))
-    return [_merged(on, _attended(on, node, q, k, v, biases, sizes[0] // heads)), present]
+    result = _with_mask(on, node, (q, k, v), added, mask, sizes[0] // heads)
+    return None if result is None else [result, present]
 
 
 def multi_head(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
@@ -64,15 +57,10 @@ def multi_head(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     )
     if past_k:
         k, v = (on.put("Concat", old, new, axis=_LENGTH) for old, new in ((past_k, k), (past_v, v)))
-    biases = [added]
-    if mask:
-        masked = _masked(on, mask, k, attribute(node, "mask_filter_value", _FILTER))
-        if masked is None or len(on.shape(mask) or ()) == 1:
-            return None
-        biases.append(masked)
-    if attribute(node, "unidirectional", 0):
-        biases.append(_causal(on, q, k))
-    return [_merged(on, _attended(on, node, q, k, v, biases, sizes[0] // heads)), k, v]
+    if len(on.shape(mask) or ()) == 1:
+        return None
+    result = _with_mask(on, node, (q, k, v), added, mask, sizes[0] // heads)
+    return None if result is None else [result, k, v]
 
 
 def group_query(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
@@ -162,6 +150,18 @@ def _repeated(on: NodeWriter, value: str, groups: int, times: int, size: int) ->
     apart = on.put("Unsqueeze", value, on.give(np.array([2])))
     wide = on.put("Expand", apart, on.give(np.array([1, 1, times, 1, 1])))
     return on.put("Reshape", wide, on.give(np.array([0, groups * times, -1, size])))
+
+
+def _with_mask(
+    on: NodeWriter, node: onnx.NodeProto, values: tuple[str, str, str], added: str, mask: str, size: int
+) -> str | None:
+    """The result of q, k and v by heads, None for a mask of another kind. added: to scores; size: of a head."""
+    q, k, v = values
+    masked = _masked(on, mask, k, attribute(node, "mask_filter_value", _FILTER)) if mask else ""
+    if masked is None:
+        return None
+    causal = _causal(on, q, k) if attribute(node, "unidirectional", 0) else ""
+    return _merged(on, _attended(on, node, q, k, v, [added, masked, causal], size))
 
 
 def _attended(on: NodeWriter, node: onnx.NodeProto, q: str, k: str, v: str, biases: list[str], size: int) -> str:

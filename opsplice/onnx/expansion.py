@@ -14,7 +14,8 @@ from onnx import TensorProto, helper
 
 from opsplice.frontends.reshapes import is_misread
 from opsplice.onnx import attention, fused, quantized, recurrent, resizing
-from opsplice.onnx.node_writer import NodeWriter, attribute, input_name, wrongly_computed
+from opsplice.onnx.model_file import replace
+from opsplice.onnx.node_writer import NodeWriter, attribute, attributes, input_name, wrongly_computed
 
 # Operators that are functions of ONNX's own, and that IREE does not lower as they are.
 FUNCTIONS = (
@@ -52,8 +53,7 @@ def expand(
         ends = [helper.make_node("Identity", [own], [output], name=node.name) for own, output in made if output]
         nodes += [*writer.added, *ends]
     read = {name for node in nodes for name in node.input} | {value.name for value in graph.output}
-    del graph.node[:]
-    graph.node.extend(node for node in nodes if node.op_type != "QuantizeLinear" or node.output[0] in read)
+    replace(graph.node, (node for node in nodes if node.op_type != "QuantizeLinear" or node.output[0] in read))
     return changed
 
 
@@ -258,9 +258,8 @@ def _unsigned(on: NodeWriter, node: onnx.NodeProto) -> str | list[str] | None:
     if element != TensorProto.UINT8:  # IREE has no casts back to wider ones
         raise wrongly_computed(node, "it takes large numbers without a sign for negative ones")
     wide = TensorProto.FLOAT if node.op_type == "MaxPool" else TensorProto.INT32
-    form = {each.name: helper.get_attribute_value(each) for each in node.attribute}
     inputs = [on.cast(name, wide) if on.element(name) == element else name for name in node.input]
-    first, *others = on.put_all(node.op_type, len(node.output), *inputs, **form)
+    first, *others = on.put_all(node.op_type, len(node.output), *inputs, **attributes(node))
     return [on.put("Cast", first, to=element), *others]
 
 
@@ -269,8 +268,7 @@ def _unsigned(on: NodeWriter, node: onnx.NodeProto) -> str | list[str] | None:
 
 def _of_onnx(on: NodeWriter, node: onnx.NodeProto) -> list[str]:
     """What is one of ONNX's operators by now."""
-    form = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-    return on.put_all(node.op_type, len(node.output), *node.input, **form)
+    return on.put_all(node.op_type, len(node.output), *node.input, **attributes(node))
 
 
 _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[str] | None]] = {
@@ -314,9 +312,9 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("com.microsoft", "MultiHeadAttention"): attention.multi_head,
     ("com.microsoft", "QGemm"): quantized.qgemm,
     ("com.microsoft", "QLinearAdd"): quantized.on_dequantized("Add", 2),
-    ("com.microsoft", "QLinearAveragePool"): quantized.qlinear_average_pool,
+    ("com.microsoft", "QLinearAveragePool"): quantized.on_dequantized("AveragePool"),
     ("com.microsoft", "QLinearConcat"): quantized.qlinear_concat,
-    ("com.microsoft", "QLinearGlobalAveragePool"): quantized.qlinear_global_average_pool,
+    ("com.microsoft", "QLinearGlobalAveragePool"): quantized.on_dequantized("GlobalAveragePool"),
     ("com.microsoft", "QLinearLeakyRelu"): quantized.on_dequantized("LeakyRelu"),
     ("com.microsoft", "QLinearMul"): quantized.on_dequantized("Mul", 2),
     ("com.microsoft", "QLinearSigmoid"): quantized.on_dequantized("Sigmoid"),

@@ -28,7 +28,17 @@ from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.onnx import loops, versions
 from opsplice.onnx.expansion import FUNCTIONS, expand, known_of
 from opsplice.onnx.known_sizes import fold, keep_whole_dims
-from opsplice.onnx.model_file import STORED, elements, graphs, is_external, read_model, tensors, type_name
+from opsplice.onnx.model_file import (
+    STANDARD,
+    STORED,
+    elements,
+    graphs,
+    is_external,
+    read_model,
+    replace,
+    tensors,
+    type_name,
+)
 from opsplice.onnx.quantized import WIDENED
 from opsplice.runtime.weights import SCOPE
 
@@ -141,9 +151,7 @@ def _keep_useful_types(graph: onnx.GraphProto) -> None:
     """
     outputs = {value.name for value in graph.output}
     shaped = [value for value in graph.value_info if value.type.tensor_type.HasField("shape")]
-    kept = [value for value in shaped if value.name not in outputs]
-    del graph.value_info[:]
-    graph.value_info.extend(kept)
+    replace(graph.value_info, (value for value in shaped if value.name not in outputs))
 
 
 def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) -> onnx.ModelProto:
@@ -199,9 +207,7 @@ def _inlined(model: onnx.ModelProto, functions: list[tuple[str, str]], name: str
         model = onnx.inliner.inline_selected_functions(model, functions, inline_schema_functions=True)
     except RuntimeError as error:
         raise OpspliceError(f"ONNX cannot expand operators of {name}", details=str(error)[:2000]) from None
-    named = [value for value in model.graph.value_info if value.name]
-    del model.graph.value_info[:]
-    model.graph.value_info.extend(named)
+    replace(model.graph.value_info, (value for value in model.graph.value_info if value.name))
     _name_nodes(model.graph)
     return model
 
@@ -271,16 +277,12 @@ def _take_weights(model: onnx.ModelProto, request: Request) -> dict[str, np.ndar
             found[tensor.name] = array
         else:
             small.append(_within(tensor, array))
-    del graph.node[:]
-    graph.node.extend(kept)
-    del graph.initializer[:]
-    graph.initializer.extend(small)
+    replace(graph.node, kept)
+    replace(graph.initializer, small)
     for tensor in tensors(model):
         if is_external(tensor):
             tensor.CopyFrom(_within(tensor, elements(tensor, request.path.parent, request.name)))
-    inputs = [value for value in graph.input if value.name not in found]
-    del graph.input[:]
-    graph.input.extend(inputs)
+    replace(graph.input, (value for value in graph.input if value.name not in found))
     return found
 
 
@@ -289,7 +291,7 @@ def _within(tensor: onnx.TensorProto, array: np.ndarray) -> onnx.TensorProto:
 
 
 def _is_constant(node: onnx.NodeProto) -> bool:
-    return node.op_type == "Constant" and node.domain in ("", "ai.onnx") and node.attribute[0].name == "value"
+    return node.op_type == "Constant" and node.domain in STANDARD and node.attribute[0].name == "value"
 
 
 # ---- the module ------------------------------------------------------------------------------------------------------

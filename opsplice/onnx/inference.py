@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 
 from opsplice import api, frontends
@@ -17,7 +18,6 @@ from opsplice.compiling.spec_sources import PackageOptions, SpecPath
 from opsplice.errors import OpspliceError
 from opsplice.pipeline.flags import for_this_cpu
 from opsplice.runtime.device_choice import targets_for
-from opsplice.runtime.value_text import ELEMENT_TYPES
 
 if TYPE_CHECKING:
     from opsplice.program import Program
@@ -33,21 +33,6 @@ _PROVIDERS = {
 }
 _DEVICES = ("local-task", "local-sync", "vulkan", "cuda", "hip", "metal")
 
-# The word of ONNX for each element type of MLIR that is not the same.
-_ELEMENTS = {
-    "float": "f32",
-    "double": "f64",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "bool": "i1",
-    "float8e4m3fn": "f8E4M3FN",
-    "float8e4m3fnuz": "f8E4M3FNUZ",
-    "float8e5m2": "f8E5M2",
-    "float8e5m2fnuz": "f8E5M2FNUZ",
-    "complex64": "complex<f32>",
-    "complex128": "complex<f64>",
-}
-
 
 @dataclass(frozen=True)
 class NodeArg:
@@ -61,7 +46,8 @@ class NodeArg:
     def dtype(self) -> np.dtype:
         """The numpy type of its elements."""
         word = self.type.removeprefix("tensor(").removesuffix(")")
-        return ELEMENT_TYPES[_ELEMENTS.get(word, word.replace("uint", "ui").replace("int", "i"))]
+        name = {"float": "float32", "double": "float64"}.get(word, word.replace("float8e", "float8_e"))
+        return np.dtype(getattr(ml_dtypes, name, name))
 
 
 @dataclass(frozen=True)

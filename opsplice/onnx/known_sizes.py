@@ -12,9 +12,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from opsplice.onnx.model_file import STANDARD, replace, sizes_of
+
 _MOST_ELEMENTS = 256
 _WHOLE = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
-_STANDARD = ("", "ai.onnx")
 _AXES = 3  # which input of Slice
 
 
@@ -33,8 +34,7 @@ def fold(model: onnx.ModelProto) -> bool:
             made.append(numpy_helper.from_array(found, node.output[0]))
             known[node.output[0]] = made[-1]
     graph.initializer.extend(made)
-    del graph.node[:]
-    graph.node.extend(kept)
+    replace(graph.node, kept)
     return bool(made)
 
 
@@ -44,7 +44,7 @@ def _value(
     known: dict[str, onnx.TensorProto],
     kinds: dict[str, onnx.TypeProto.Tensor],
 ) -> np.ndarray | None:
-    if node.domain not in _STANDARD or len(node.output) != 1 or not _is_small(kinds.get(node.output[0])):
+    if node.domain not in STANDARD or len(node.output) != 1 or not _is_small(kinds.get(node.output[0])):
         return None
     if node.op_type == "Shape":
         sizes = _fixed(kinds.get(node.input[0]))
@@ -80,7 +80,7 @@ def keep_whole_dims(model: onnx.ModelProto) -> bool:
     changed = False
     for node in graph.node:
         axes = node.input[_AXES] if len(node.input) > _AXES else ""
-        if node.op_type != "Slice" or node.domain not in _STANDARD or axes not in known:
+        if node.op_type != "Slice" or node.domain not in STANDARD or axes not in known:
             continue
         given, made = (values.get(name) for name in (node.input[0], node.output[0]))
         sizes = _dims(given, known.get(node.input[0]))
@@ -98,18 +98,12 @@ def _dims(value: onnx.ValueInfoProto | None, constant: onnx.TensorProto | None) 
     """The sizes of a value, None for those that are open; None if their number is."""
     if constant is not None:
         return list(constant.dims)
-    if value is None or not value.type.tensor_type.HasField("shape"):
-        return None
-    dims = value.type.tensor_type.shape.dim
-    return [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+    return None if value is None else sizes_of(value.type.tensor_type)
 
 
 def _fixed(tensor: onnx.TypeProto.Tensor | None) -> list[int] | None:
-    if tensor is None or not tensor.HasField("shape"):
-        return None
-    if not all(dim.HasField("dim_value") for dim in tensor.shape.dim):
-        return None
-    return [dim.dim_value for dim in tensor.shape.dim]
+    sizes = sizes_of(tensor)
+    return None if sizes is None or None in sizes else [int(size or 0) for size in sizes]
 
 
 def _is_small(tensor: onnx.TypeProto.Tensor | None) -> bool:

@@ -14,7 +14,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from opsplice.errors import OpspliceError
-from opsplice.onnx.model_file import graphs, subgraphs
+from opsplice.onnx.model_file import STANDARD, graphs, replace, subgraphs
 
 # The rounds of a loop that is written out, and of one whose condition may end it earlier.
 MOST_WRITTEN = 256
@@ -37,8 +37,7 @@ def rewrite(graph: onnx.GraphProto) -> bool:
             if not node.input[1]:
                 node.input[1] = _given(graph, np.array(True), f"{node.name}.always")
             nodes += [node] if rounds is None else _written_out(graph, node, rounds)
-        del each.node[:]
-        each.node.extend(nodes)
+        replace(each.node, nodes)
     return changed
 
 
@@ -65,7 +64,7 @@ def check(graph: onnx.GraphProto, name: str) -> None:
 
 
 def _is_loop(node: onnx.NodeProto) -> bool:
-    return node.op_type == "Loop" and node.domain in ("", "ai.onnx")
+    return node.op_type == "Loop" and node.domain in STANDARD
 
 
 def _body(node: onnx.NodeProto) -> onnx.GraphProto:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
-import ml_dtypes
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
@@ -17,33 +17,17 @@ from opsplice.files import check_file
 
 _NAMES = dict(onnx.TensorProto.DataType.items())
 
-# How raw data stores elements: little-endian, sub-byte types packed.
+# How raw data stores elements, by their type: little-endian. Types of which several are in a byte are not among these.
 STORED: dict[int, np.dtype] = {
-    _NAMES[name]: np.dtype(dtype)
-    for name, dtype in {
-        "FLOAT": np.float32,
-        "DOUBLE": np.float64,
-        "FLOAT16": np.float16,
-        "BFLOAT16": ml_dtypes.bfloat16,
-        "FLOAT8E4M3FN": ml_dtypes.float8_e4m3fn,
-        "FLOAT8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
-        "FLOAT8E5M2": ml_dtypes.float8_e5m2,
-        "FLOAT8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
-        "INT8": np.int8,
-        "INT16": np.int16,
-        "INT32": np.int32,
-        "INT64": np.int64,
-        "UINT8": np.uint8,
-        "UINT16": np.uint16,
-        "UINT32": np.uint32,
-        "UINT64": np.uint64,
-        "BOOL": np.bool_,
-        "COMPLEX64": np.complex64,
-        "COMPLEX128": np.complex128,
-    }.items()
+    _NAMES[name]: onnx.helper.tensor_dtype_to_np_dtype(_NAMES[name])
+    for name in (
+        *("FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "COMPLEX64", "COMPLEX128", "BOOL"),
+        *("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"),
+        *("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"),
+    )
 }
-
-
+# ONNX's own domain of operators.
+STANDARD = ("", "ai.onnx")
 _ONNXRUNTIME = "com.microsoft"
 # Operators that onnxruntime takes in any version, with the version of ONNX that has them.
 _SINCE = {"LayerNormalization": 17, "SimplifiedLayerNormalization": math.inf}
@@ -78,7 +62,7 @@ def read_model(path: Path, name: str) -> tuple[onnx.ModelProto, list[Path]]:
 
 def _rename(model: onnx.ModelProto) -> None:
     """Move operators that onnxruntime writes into ONNX's domain, where the checker does not know them, to its own."""
-    version = max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=1)
+    version = max((each.version for each in model.opset_import if each.domain in STANDARD), default=1)
     names = {name for name, since in _SINCE.items() if version < since}
     found = [node for graph in graphs(model.graph) for node in graph.node if node.op_type in names and not node.domain]
     for node in found:
@@ -116,6 +100,20 @@ def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     for function in model.functions:
         for node in function.node:
             yield from _of_attributes(node)
+
+
+def replace(field: Any, messages: Iterable[Any]) -> None:
+    """Put other messages into a repeated field."""
+    kept = list(messages)
+    del field[:]
+    field.extend(kept)
+
+
+def sizes_of(tensor: onnx.TypeProto.Tensor | None) -> list[int | None] | None:
+    """The sizes of a type of tensors, None for those that are open; None if not even their number is known."""
+    if tensor is None or not tensor.HasField("shape"):
+        return None
+    return [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
 
 
 def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

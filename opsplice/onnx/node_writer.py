@@ -11,6 +11,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from opsplice.errors import OpspliceError
+from opsplice.onnx.model_file import sizes_of
 
 # In older versions of ONNX's operators, ReduceMean and its kin have their axes as attributes.
 _AXES_ARE_INPUTS = 18
@@ -56,10 +57,7 @@ class NodeWriter:
             return list(self.weights[name].shape)
         if name in self.constants:
             return list(self.constants[name].dims)
-        tensor = self.kinds[name].tensor_type if name in self.kinds else None
-        if tensor is None or not tensor.HasField("shape"):
-            return None
-        return [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+        return sizes_of(self.kinds[name].tensor_type) if name in self.kinds else None
 
     def element(self, name: str) -> int:
         """ONNX's number of a value's element type, 0 if that is not known."""
@@ -142,7 +140,12 @@ class NodeWriter:
 
 def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
     """The value of an attribute."""
-    return next((helper.get_attribute_value(each) for each in node.attribute if each.name == name), default)
+    return attributes(node).get(name, default)
+
+
+def attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    """The values of all attributes, by name."""
+    return {each.name: helper.get_attribute_value(each) for each in node.attribute}
 
 
 def input_name(node: onnx.NodeProto, index: int) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from opsplice.onnx.node_writer import NodeWriter, attribute, input_name, wrongly_computed
+from opsplice.onnx.node_writer import NodeWriter, attribute, attributes, input_name, wrongly_computed
 
 _BYTE = 8
 # The version of Softmax that takes one dim.
@@ -157,11 +157,16 @@ def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
     return np.stack(parts, axis=-1).reshape(*packed.shape[:-1], -1)
 
 
-def on_dequantized(kind: str, inputs: int = 1, axis: int = 0) -> Callable[[NodeWriter, onnx.NodeProto], str]:
-    """An operator on dequantised numbers, whose result is quantised. axis: that of scales, if an input has several."""
+def on_dequantized(kind: str, inputs: int = 1, axis: int = 0) -> Callable[[NodeWriter, onnx.NodeProto], str | None]:
+    """An operator on dequantised numbers, whose result is quantised, with the channels in front.
 
-    def rule(on: NodeWriter, node: onnx.NodeProto) -> str:
-        form = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    axis: that of scales, if an input has several.
+    """
+
+    def rule(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+        form = attributes(node)
+        if form.pop("channels_last", 0):
+            return None
         y = on.put(kind, *(_dequantised(on, node, 3 * number, axis) for number in range(inputs)), **form)
         return _quantised(on, node, y, 3 * inputs)
 
@@ -170,16 +175,15 @@ def on_dequantized(kind: str, inputs: int = 1, axis: int = 0) -> Callable[[NodeW
 
 def qlinear_conv(on: NodeWriter, node: onnx.NodeProto) -> str:
     """IREE adds the bias, which is an integer, without its scale."""
-    form = {each.name: helper.get_attribute_value(each) for each in node.attribute}
     operands = [_dequantised(on, node, 0, 0), _dequantised(on, node, 3, 0)]
     if bias := input_name(node, 8):
         operands.append(_scaled(on, bias, node.input[1], node.input[4]))
-    return _quantised(on, node, on.put("Conv", *operands, **form), 6)
+    return _quantised(on, node, on.put("Conv", *operands, **attributes(node)), 6)
 
 
 def qgemm(on: NodeWriter, node: onnx.NodeProto) -> str:
     """onnxruntime's product of quantised matrices, whose sums start at integers."""
-    form = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    form = attributes(node)
     operands = [_dequantised(on, node, 0, 0), _dequantised(on, node, 3, 0 if form.get("transB") else 1)]
     if bias := input_name(node, 6):
         alpha = on.give(np.array(form.get("alpha", 1.0), np.float32))
@@ -191,21 +195,6 @@ def qlinear_concat(on: NodeWriter, node: onnx.NodeProto) -> str:
     """onnxruntime's, with the result's scale before the inputs."""
     parts = [_dequantised(on, node, at, 0) for at in range(2, len(node.input), 3)]
     return _quantised(on, node, on.put("Concat", *parts, axis=attribute(node, "axis", 0)), 0)
-
-
-def qlinear_global_average_pool(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """onnxruntime's, with the channels in front."""
-    if attribute(node, "channels_last", 0):
-        return None
-    return _quantised(on, node, on.put("GlobalAveragePool", _dequantised(on, node, 0, 0)), 3)
-
-
-def qlinear_average_pool(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """onnxruntime's, with the channels in front."""
-    if attribute(node, "channels_last", 0):
-        return None
-    form = {each.name: helper.get_attribute_value(each) for each in node.attribute if each.name != "channels_last"}
-    return _quantised(on, node, on.put("AveragePool", _dequantised(on, node, 0, 0), **form), 3)
 
 
 def qlinear_softmax(on: NodeWriter, node: onnx.NodeProto) -> str | None:

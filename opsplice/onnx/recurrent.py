@@ -39,17 +39,13 @@ def written_out(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     layers = [_Direction(on, node, number, steps, each) for number, each in enumerate(backwards)]
     ends = [layer.run() for layer in layers]
     across = on.give(np.array([1]))
-    whole = _joined(on, [on.put("Unsqueeze", states, across) for states, _ in ends], 1)
+    whole = on.put("Concat", *(on.put("Unsqueeze", states, across) for states, _ in ends), axis=1)
     first = on.give(np.array([0]))
     lasts = ([on.put("Unsqueeze", last[i], first) for _, last in ends] for i in range(len(node.output) - 1))
-    results = [whole, *(_joined(on, each, 0) for each in lasts)]
+    results = [whole, *(on.put("Concat", *each, axis=0) for each in lasts)]
     if not turned:
         return results
     return [on.put("Transpose", each, perm=[2, 0, 1, 3] if each == whole else [1, 0, 2]) for each in results]
-
-
-def _joined(on: NodeWriter, parts: list[str], axis: int) -> str:
-    return on.put("Concat", *parts, axis=axis)
 
 
 class _Direction:
