@@ -6,10 +6,14 @@ raises it) for a mistake of the user's or a failure of the outside world. Anythi
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from typing import Any
 
 # A name in a damaged file may be as long as the file.
 _LONGEST_SENTENCE = 2000
+# No name that somebody typed is longer. Comparing takes microseconds each, and an error should not take seconds.
+_LONGEST_NAME, _MOST_CANDIDATES = 400, 2000
 
 # How the system's loader says that a library does not fit into memory.
 _NO_MEMORY = ("Cannot allocate memory", "failed to map segment", "cannot allocate memory")
@@ -66,6 +70,22 @@ def counted(number: int, what: str) -> str:
     """A number of things: `1 file`, `2 files`, `2 matches`."""
     plural = "es" if what.endswith(("ch", "ss")) else "s"
     return f"{number} {what}{plural * (number != 1)}"
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that a misspelt name most likely means, or None."""
+    import difflib
+
+    if len(name) > _LONGEST_NAME:
+        return None
+    close = difflib.get_close_matches(name, itertools.islice(candidates, _MOST_CANDIDATES), n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
+    """A hint with the nearest name, or None when nothing is near."""
+    close = nearest(name, candidates)
+    return f"did you mean {close}?" if close else None
 
 
 def printable(text: str, instead: str = "") -> str:

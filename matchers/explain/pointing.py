@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError, counted
+from opsplice.errors import OpspliceError, counted, nearest
 from opsplice.matchers.explain.places import outermost
 from opsplice.matchers.ir.op_names import places_of
-from opsplice.spec_lang.syntax.spec_errors import nearest
 
 _LINES = re.compile(r"(?:(?P<file>.*?):)?(?P<first>\d{1,18})(?:-(?P<last>\d{1,18})|:(?P<column>\d{1,18}))?")
 _OP = re.compile(r"(?P<name>[A-Za-z_][\w$-]*(?:\.[\w$-]+)+)(?:#(?P<number>\d{1,18}))?")

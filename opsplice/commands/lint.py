@@ -13,10 +13,10 @@ from opsplice.commands.shared.answer import Answer
 from opsplice.commands.shared.jobs import package_options
 from opsplice.compiling.linting import is_transform_spec, lint_source
 from opsplice.compiling.spec_sources import SpecSource, resolve
-from opsplice.errors import counted
+from opsplice.errors import counted, did_you_mean
 from opsplice.reports.render import colored
 from opsplice.spec_lang.linting.lint import CODES
-from opsplice.spec_lang.syntax.spec_errors import Diagnostic, did_you_mean, render
+from opsplice.spec_lang.syntax.spec_errors import Diagnostic, render
 
 
 def run(options: argparse.Namespace) -> Answer:

@@ -13,7 +13,7 @@ from opsplice.compiling import spec_import, splice
 from opsplice.compiling.job import Question
 from opsplice.compiling.spec_files import Spec, TransformSpec
 from opsplice.compiling.splice import Splicer
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, did_you_mean
 from opsplice.frontends.source import UNNAMED, ModuleSource
 from opsplice.matchers.explain.diagnosis import Explainer, covers, ending_text
 from opsplice.matchers.explain.near_miss import Attempt, Place
@@ -29,7 +29,6 @@ from opsplice.reports.explanation import Explanation, PatternExplanation
 from opsplice.spec_lang.loading.libraries import OWN
 from opsplice.spec_lang.loading.loader import LoadedSpec, load
 from opsplice.spec_lang.syntax import tree
-from opsplice.spec_lang.syntax.spec_errors import did_you_mean
 
 MOST_MISSES = 5
 MOST_POINTED = 50

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from opsplice.compiling.spec_sources import SpecSource
+from opsplice.errors import did_you_mean
 from opsplice.matchers.overlap import shadow
 from opsplice.matchers.overlap.impossible_constants import misfits
 from opsplice.reports.report import SpecWarning
 from opsplice.spec_lang.linting import lint, named_ops
 from opsplice.spec_lang.loading.loader import LoadedSpec, load
 from opsplice.spec_lang.syntax import tree
-from opsplice.spec_lang.syntax.spec_errors import Diagnostic, SpecError, did_you_mean, render, warning
+from opsplice.spec_lang.syntax.spec_errors import Diagnostic, SpecError, render, warning
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.build import llvm
 from opsplice.targets.formats.spirv import spirv_names

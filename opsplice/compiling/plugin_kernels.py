@@ -5,7 +5,6 @@ Kernels with loops of their own become a library for CPUs, functions on elements
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pathlib import Path
 from opsplice.compiling import prebuilt
 from opsplice.compiling.spec_files import load_splice
 from opsplice.compiling.spec_sources import SpecPath, SpecSource, resolve
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, did_you_mean
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.targets.artifacts import arch as archs
@@ -111,8 +110,7 @@ def _targets(architectures: Sequence[str], features: str) -> list[CpuTarget]:
 def _chosen(loaded: LoadedSpec, spec: SpecSource, names: Sequence[str], *, scalar: bool) -> list[tree.Kernel]:
     for name in names:
         if name not in loaded.kernels:
-            near = difflib.get_close_matches(name, loaded.kernels, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has: {', '.join(loaded.kernels) or 'none'}"
+            hint = did_you_mean(name, loaded.kernels) or f"it has: {', '.join(loaded.kernels) or 'none'}"
             raise OpspliceError(f"{spec} has no kernel {name}", hint=hint)
         if not any(clause.is_plugin for clause in loaded.kernels[name].artifacts):
             raise _not_imported(f"kernel {name} is")
@@ -267,8 +265,8 @@ def _functions_in(file: str, kernels: Sequence[tree.Kernel], defined: frozenset[
         absent = [function for function, needed in functions if needed and function.symbol not in defined]
         if absent or not here:
             function = absent[0] if absent else functions[0][0]
-            near = difflib.get_close_matches(function.symbol, sorted(defined), n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"it defines {', '.join(sorted(defined)) or 'none'}"
+            there = sorted(defined)
+            hint = did_you_mean(function.symbol, there) or f"it defines {', '.join(there) or 'none'}"
             if any(name.startswith("_Z") and function.symbol in name for name in defined):
                 hint = 'it defines it as C++: declare it extern "C"'
             raise OpspliceError(

@@ -5,9 +5,7 @@ A phase is a point at which the module can be looked at and changed. This module
 
 from __future__ import annotations
 
-import difflib
-
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, did_you_mean
 
 # The order and the names are those of IREEVMPipelinePhase in IREE 3.13 (`iree-compile --help`, --compile-to).
 # `start` is the module as it was read; `end` is the VM module just before it becomes a flatbuffer.
@@ -38,12 +36,6 @@ def phase_index(name: str) -> int:
     """The place of a phase in the pipeline, from 0. Raises OpspliceError when there is no such phase."""
     index = _ORDER.get(name)
     if index is None:
-        raise OpspliceError(f"there is no phase '{name}'", hint=_suggestion(name))
+        hint = did_you_mean(name, PHASES) or f"the phases are {', '.join(PHASES)}"
+        raise OpspliceError(f"there is no phase '{name}'", hint=hint)
     return index
-
-
-def _suggestion(name: str) -> str:
-    near = difflib.get_close_matches(name, PHASES, n=1)
-    if near:
-        return f"did you mean '{near[0]}'?"
-    return f"the phases are {', '.join(PHASES)}"

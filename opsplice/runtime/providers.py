@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -202,64 +202,58 @@ def read_kernel(key: Key, path: Path) -> bytes:
 # ---- as a module ---------------------------------------------------------------------------------------------------
 
 
+_REGISTRY = """\
+module @registry {{
+  util.func private @is(%text: !util.buffer, %other: !util.buffer) -> i1 {{
+    %zero = arith.constant 0 : index
+    %size = util.buffer.size %text : !util.buffer
+    %length = util.buffer.size %other : !util.buffer
+    %fits = arith.cmpi eq, %size, %length : index
+    %least = arith.minui %size, %length : index
+    %begins = util.buffer.compare %text[%zero], %other[%zero], %least : !util.buffer{{%size}}, !util.buffer{{%length}}
+    %same = arith.andi %fits, %begins : i1
+    util.return %same : i1
+  }}
+  util.func public @load(%name: !util.buffer, %format: !util.buffer) -> !util.buffer {{
+    %zero = arith.constant 0 : index
+{branches}    %none = arith.constant 5 : i32
+    util.status.check_ok %none, "the registry has none of the kernels asked for; it has {listed}"
+    %null = util.null : !util.buffer
+    cf.br ^found(%null, %zero : !util.buffer, index)
+  ^found(%code: !util.buffer, %size: index):
+    %copy = util.buffer.slice %code[%zero] : !util.buffer{{%size}} -> !util.buffer{{%size}}
+    util.return %copy : !util.buffer
+  }}
+}}
+"""
+# Goes to `found` with a kernel if it is the one that is asked for.
+_BRANCH = """\
+    %name_{n} = util.buffer.constant : !util.buffer = "{name}"
+    %format_{n} = util.buffer.constant : !util.buffer = "{form}"
+    %is_name_{n} = util.call @is(%name, %name_{n}) : (!util.buffer, !util.buffer) -> i1
+    %is_format_{n} = util.call @is(%format, %format_{n}) : (!util.buffer, !util.buffer) -> i1
+    %both_{n} = arith.andi %is_name_{n}, %is_format_{n} : i1
+    cf.cond_br %both_{n}, ^found_{n}, ^next_{n}
+  ^found_{n}:
+    %kernel_{n} = "util.buffer.constant"() <{{alignment = 64 : index, value = {code}}}> : () -> !util.buffer
+    %kernel_{n}_size = arith.constant {size} : index
+    cf.br ^found(%kernel_{n}, %kernel_{n}_size : !util.buffer, index)
+  ^next_{n}:
+"""
+
+
 def registry_source(kernels: Mapping[Key, bytes]) -> str:
-    """A module that has kernels in it and gives them to programs, as MLIR."""
-    lines = [f"module @{MODULE} {{"]
-    lines += [f"  util.func public @{FUNCTION}(%name: !util.buffer, %format: !util.buffer) -> !util.buffer {{"]
-    lines += ["    %zero = arith.constant 0 : index"]
-    lines += ["    %name_size = util.buffer.size %name : !util.buffer"]
-    lines += ["    %format_size = util.buffer.size %format : !util.buffer"]
-    for number, (key, code) in enumerate(kernels.items()):
-        lines += _branch(number, key, code)
-    lines += ["    %none = arith.constant 5 : i32"]  # NOT_FOUND
-    lines += [f'    util.status.check_ok %none, "the registry has none of the kernels asked for; {_listed(kernels)}"']
-    lines += [
-        "    %null = util.null : !util.buffer",
-        "    cf.br ^found(%null, %zero : !util.buffer, index)",
-        # A copy: IREE compiles no function that returns one of several constants.
-        "  ^found(%code: !util.buffer, %size: index):",
-        "    %copy = util.buffer.slice %code[%zero] : !util.buffer{%size} -> !util.buffer{%size}",
-        "    util.return %copy : !util.buffer",
-        "  }",
-        "}",
-    ]
-    return "\n".join(lines) + "\n"
+    """A module that has kernels in it and gives them to programs, as MLIR; 5 is IREE's status NOT_FOUND.
 
-
-def _branch(number: int, key: Key, code: bytes) -> list[str]:
-    """Return a kernel if it is the one that is asked for."""
-    lines = []
-    for what, text in zip(("name", "format"), key, strict=True):
-        own = f"{what}_{number}"
-        lines += [
-            f'    %{own} = util.buffer.constant : !util.buffer = "{text}"',
-            f"    %{own}_size = arith.constant {len(text)} : index",
-            f"    %{own}_fits = arith.cmpi eq, %{what}_size, %{own}_size : index",
-            f"    %{own}_same = scf.if %{own}_fits -> (i1) {{",
-            f"      %same = util.buffer.compare %{what}[%zero], %{own}[%zero], %{own}_size"
-            f" : !util.buffer{{%{what}_size}}, !util.buffer{{%{own}_size}}",
-            "      scf.yield %same : i1",
-            "    } else {",
-            "      %no = arith.constant false",
-            "      scf.yield %no : i1",
-            "    }",
-        ]
-    constant = f"alignment = 64 : index, value = {_bytes(code)}"
-    return [
-        *lines,
-        f"    %both_{number} = arith.andi %name_{number}_same, %format_{number}_same : i1",
-        f"    cf.cond_br %both_{number}, ^found_{number}, ^next_{number}",
-        f"  ^found_{number}:",
-        f'    %kernel_{number} = "util.buffer.constant"() <{{{constant}}}> : () -> !util.buffer',
-        f"    %kernel_{number}_size = arith.constant {len(code)} : index",
-        f"    cf.br ^found(%kernel_{number}, %kernel_{number}_size : !util.buffer, index)",
-        f"  ^next_{number}:",
+    It gives a copy, for IREE compiles no function that returns one of several constants.
+    """
+    branches = [
+        _BRANCH.format(n=number, name=name, form=form, code=_bytes(code), size=len(code))
+        for number, ((name, form), code) in enumerate(kernels.items())
     ]
+    listed = ", ".join(f"{name} for {form}" for name, form in kernels)
+    return _REGISTRY.format(branches="".join(branches), listed=listed)
 
 
 def _bytes(code: bytes) -> str:
     return f'dense<"0x{code.hex().upper()}"> : vector<{len(code)}xi8>'
-
-
-def _listed(kernels: Iterable[Key]) -> str:
-    return "it has " + ", ".join(f"{name} for {form}" for name, form in kernels)

@@ -9,7 +9,6 @@ what the asked ones lack, it is an error.
 from __future__ import annotations
 
 import ctypes
-import difflib
 import os
 import re
 import threading
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, did_you_mean, nearest
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.plugins import call_types, plugin_file
 from opsplice.targets.plugins.plugin_file import PluginFile
@@ -242,9 +241,9 @@ def _check_driver(uri: str) -> None:
     drivers = sorted(iree.runtime.query_available_drivers())
     if driver_of(uri) in drivers:
         return
-    near = difflib.get_close_matches(driver_of(uri), drivers, n=1)
-    hint = f"did you mean '{near[0]}'? " if near else ""
-    raise OpspliceError(f"there is no device '{uri}'", hint=f"{hint}the drivers are {', '.join(drivers)}")
+    near = did_you_mean(driver_of(uri), drivers)
+    hint = " ".join(filter(None, [near, f"the drivers are {', '.join(drivers)}"]))
+    raise OpspliceError(f"there is no device '{uri}'", hint=hint)
 
 
 def driver_of(uri: str) -> str:
@@ -307,7 +306,7 @@ def missing_imports(name: str, missing: Sequence[str], plugins: Sequence[PluginF
         has = provided([plugin])
         names |= has or set()
         lines.append(f"{plugin.path} has {', '.join(sorted(has)) if has else 'what it does not say'}")
-    near = [near[0] for symbol in missing if (near := difflib.get_close_matches(symbol, names, n=1))]
+    near = list(filter(None, (nearest(symbol, names) for symbol in missing)))
     hint = f"did you mean {', '.join(near)}? " if near else ""
     return OpspliceError(
         f"{name} imports {listed}, which no plugin has", details="\n".join(lines), hint=f"{hint}{build}"

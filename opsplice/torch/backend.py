@@ -21,12 +21,11 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 import opsplice
 from opsplice.compiling.spec_sources import PackageOptions
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, did_you_mean
 from opsplice.pipeline.compiler import CompileError
 from opsplice.pipeline.flags import for_this_cpu
 from opsplice.reports.frontend_reports import GraphReport, log
 from opsplice.runtime.weights import Parameters
-from opsplice.spec_lang.syntax.spec_errors import did_you_mean
 from opsplice.torch.calls.background import Later, unboxed
 from opsplice.torch.calls.call import Call, compiled_call
 from opsplice.torch.calls.frozen import FrozenCall, frozen_inputs

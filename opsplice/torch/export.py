@@ -11,8 +11,7 @@ import torch
 from torch.export import Dim, ExportedProgram
 
 import opsplice
-from opsplice.errors import OpspliceError
-from opsplice.spec_lang.syntax.spec_errors import did_you_mean
+from opsplice.errors import OpspliceError, did_you_mean
 from opsplice.torch.backend import FLAGS
 from opsplice.torch.decompositions.table import table
 from opsplice.torch.importing.exported import import_programs

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from opsplice.errors import did_you_mean
 from opsplice.spec_lang.checking.contraction_query import asked_sizes
 from opsplice.spec_lang.checking.types.element_types import Report, check_element
 from opsplice.spec_lang.checking.walks import reached
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
-from opsplice.spec_lang.syntax.spec_errors import did_you_mean, error
+from opsplice.spec_lang.syntax.spec_errors import error
 from opsplice.spec_lang.syntax.tree import Dim, Expr, Span, TensorType
 
 # What is a number of a GPU, for `when`: threads of a subgroup, threads of a workgroup, bytes that a workgroup shares.

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Collection
 
+from opsplice.errors import did_you_mean
 from opsplice.spec_lang.checking import scalar_kernels
 from opsplice.spec_lang.checking.conditions import (
     LIMITS,
@@ -16,7 +17,7 @@ from opsplice.spec_lang.checking.conditions import (
 )
 from opsplice.spec_lang.checking.types.element_types import Report, check_element
 from opsplice.spec_lang.syntax import tree, vocabulary
-from opsplice.spec_lang.syntax.spec_errors import did_you_mean, error, warning
+from opsplice.spec_lang.syntax.spec_errors import error, warning
 from opsplice.spec_lang.syntax.tree import Dim, ScalarType, Span, TensorType, Type
 
 # Threads in a workgroup that CUDA takes, and Vulkan on the usual devices.

@@ -11,11 +11,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from opsplice.errors import did_you_mean
 from opsplice.spec_lang.checking.types.element_types import Report
 from opsplice.spec_lang.checking.walks import expressions
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax import vocabulary as known_ops
-from opsplice.spec_lang.syntax.spec_errors import did_you_mean, error
+from opsplice.spec_lang.syntax.spec_errors import error
 
 # More than this many are taken for a pattern that goes on using itself.
 MAX_INSTANCES = 1000

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from opsplice.errors import counted
+from opsplice.errors import counted, did_you_mean
 from opsplice.spec_lang.checking import computed_arguments, scalar_kernels
 from opsplice.spec_lang.checking.conditions import (
     PAST_I64,
@@ -19,7 +19,7 @@ from opsplice.spec_lang.checking.types.signature_binding import Binding, merge_d
 from opsplice.spec_lang.checking.types.type_inference import Signature, infer
 from opsplice.spec_lang.checking.walks import expressions
 from opsplice.spec_lang.syntax import tree, vocabulary
-from opsplice.spec_lang.syntax.spec_errors import Diagnostic, did_you_mean, error
+from opsplice.spec_lang.syntax.spec_errors import Diagnostic, error
 from opsplice.spec_lang.syntax.tree import ScalarType, Span, TensorType, Type
 
 # Where in IREE's pipeline rules may apply. `start` is the program as the frontend wrote it.

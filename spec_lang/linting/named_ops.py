@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from opsplice.errors import counted
+from opsplice.errors import counted, did_you_mean
 from opsplice.spec_lang.checking.walks import expressions, named_values
 from opsplice.spec_lang.linting.lint import never_matches, reached_patterns
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree, vocabulary
-from opsplice.spec_lang.syntax.spec_errors import Diagnostic, did_you_mean, warning
+from opsplice.spec_lang.syntax.spec_errors import Diagnostic, warning
 
 # Ops on elements that the language has no word for.
 _FURTHER = ("arith.addui_extended", "arith.constant", "arith.mulsi_extended", "arith.mului_extended", "math.sincos")

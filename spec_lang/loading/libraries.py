@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opsplice.errors import OpspliceError
-from opsplice.spec_lang.syntax.spec_errors import did_you_mean
+from opsplice.errors import OpspliceError, did_you_mean
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint

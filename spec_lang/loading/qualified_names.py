@@ -15,11 +15,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from opsplice.errors import did_you_mean
 from opsplice.reaching import reachable
 from opsplice.spec_lang.checking.op_parameters import renaming, with_callees
 from opsplice.spec_lang.checking.walks import expressions
 from opsplice.spec_lang.syntax import tree, vocabulary
-from opsplice.spec_lang.syntax.spec_errors import Diagnostic, did_you_mean, error
+from opsplice.spec_lang.syntax.spec_errors import Diagnostic, error
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 

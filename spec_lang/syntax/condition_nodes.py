@@ -9,8 +9,9 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from lark import Token
 
+from opsplice.errors import did_you_mean
 from opsplice.spec_lang.syntax import tree
-from opsplice.spec_lang.syntax.spec_errors import SpecError, did_you_mean, error
+from opsplice.spec_lang.syntax.spec_errors import SpecError, error
 from opsplice.spec_lang.syntax.tree import Source, Span
 
 Nested = TypeVar("Nested", bound="tree.Expr | tree.Condition | tree.DimExpr")

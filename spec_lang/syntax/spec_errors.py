@@ -5,7 +5,6 @@ Knows sources and spans, nothing of the language's meaning.
 
 from __future__ import annotations
 
-import itertools
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from opsplice.excerpts import excerpt
 from opsplice.spec_lang.syntax.tree import Span
 
 MAX_SHOWN = 20
-_MAX_CANDIDATES = 2000  # comparing takes microseconds each, and an error should not take seconds
 _MAX_MESSAGE = 400  # no name that somebody typed is this long
 
 _RESET, _BOLD, _GREEN, _CYAN = "\x1b[0m", "\x1b[1m", "\x1b[1;32m", "\x1b[1;36m"
@@ -67,22 +65,6 @@ def warning(
     code: str | None = None,
 ) -> Diagnostic:
     return Diagnostic("warning", message, span, help, tuple(notes), code)
-
-
-def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that a misspelt name most likely means, or None."""
-    import difflib
-
-    if len(name) > _MAX_MESSAGE:
-        return None
-    close = difflib.get_close_matches(name, itertools.islice(candidates, _MAX_CANDIDATES), n=1, cutoff=0.6)
-    return close[0] if close else None
-
-
-def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
-    """A help line with the nearest name, or None when nothing is near."""
-    close = nearest(name, candidates)
-    return f"did you mean {close}?" if close else None
 
 
 def render(diagnostic: Diagnostic, color: bool = False) -> str:

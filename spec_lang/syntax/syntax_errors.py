@@ -9,7 +9,8 @@ from typing import Any
 import lark
 from lark.parsers.lalr_analysis import Shift
 
-from opsplice.spec_lang.syntax.spec_errors import Diagnostic, error, nearest
+from opsplice.errors import nearest
+from opsplice.spec_lang.syntax.spec_errors import Diagnostic, error
 from opsplice.spec_lang.syntax.tree import Source, Span
 
 _KEYWORDS = (

@@ -26,7 +26,7 @@ def test_unknown_phase_suggests_the_nearest():
     with pytest.raises(OpspliceError) as error:
         phase_index("preprocesing")
     assert error.value.message == "there is no phase 'preprocesing'"
-    assert error.value.hint == "did you mean 'preprocessing'?"
+    assert error.value.hint == "did you mean preprocessing?"
 
 
 def test_phase_like_no_other_lists_them():

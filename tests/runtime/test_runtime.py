@@ -254,7 +254,7 @@ def test_broken_files(vmfb, tmp_path):
 def test_unknown_device_lists_the_drivers(vmfb):
     error = error_of(load_program, vmfb, "local-tas")
     assert error.message == "there is no device 'local-tas'"
-    assert error.hint.startswith("did you mean 'local-task'? the drivers are ")
+    assert error.hint.startswith("did you mean local-task? the drivers are ")
 
 
 def test_device_that_does_not_open(vmfb):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.errors import OpspliceError
-from opsplice.spec_lang.syntax.spec_errors import MAX_SHOWN, SpecError, error, nearest, render, warning
+from opsplice.errors import OpspliceError, nearest
+from opsplice.spec_lang.syntax.spec_errors import MAX_SHOWN, SpecError, error, render, warning
 from opsplice.spec_lang.syntax.tree import Source, Span
 
 

@@ -7,7 +7,8 @@
       --switch
       = more about the command, for its own --help
 
-An option without words is one of `SHARED`, and `@packages` stands for those of `PACKAGES`. Every command has `--json`.
+An option without words is one of `SHARED`. `@packages` stands for those of `PACKAGES`, and `@model` for a model with
+specs, which with `!` have to be given. Every command has `--json`.
 """
 
 GROUPS = {
@@ -68,13 +69,16 @@ SHARED = """\
 PACKAGES_TITLE = "packages of registries (docs/registry.md)"
 PACKAGES = ("--lock", "--locked", "--allow-unsigned", "--allow-code", "--trust", "--mirror")
 
-COMMANDS = """\
-compile [flags]: compile a model with specs to a program for IREE's runtime, a .vmfb file
+MODEL = """
   model  MLIR text or bytecode, or an .onnx file
-  --spec
+  --spec{must}
   --target
   --dim
-  @packages
+  @packages"""
+
+COMMANDS = """\
+compile [flags]: compile a model with specs to a program for IREE's runtime, a .vmfb file
+  @model
   --require-match
   -o --output=FILE!  the .vmfb to write; - for stdout
   --build-timeout
@@ -115,11 +119,7 @@ run [flags]: run a .vmfb, or compile a model with specs and run it
   --no-isolate
 
 survey [flags]: show what a model computes, what that costs, and what there are kernels for
-  model  MLIR text or bytecode, or an .onnx file
-  --spec
-  --target
-  --dim
-  @packages
+  @model
   --no-time  run nothing; shares are then of operations
   --html=FILE  write it as a page that needs no other file
   --verbose  show what takes less than 1 %%, too, and IREE's own messages
@@ -127,11 +127,7 @@ survey [flags]: show what a model computes, what that costs, and what there are 
       are those of IREE's own code for each alone.
 
 verify [flags]: check that the numbers of replacements hold, match by match and for the whole program
-  model  MLIR text or bytecode, or an .onnx file
-  --spec!
-  --target
-  --dim
-  @packages
+  @model!
   --function
   --input
   --inputs
@@ -149,11 +145,7 @@ verify [flags]: check that the numbers of replacements hold, match by match and 
       several threads. docs/verify.md says what is taken. Exits with 1 if a match fails.
 
 bench [flags]: time each match and the whole program with and without kernels, and other runtimes
-  model  MLIR text or bytecode, or an .onnx file
-  --spec
-  --target
-  --dim
-  @packages
+  @model
   --function
   --input
   --inputs
@@ -169,11 +161,7 @@ bench [flags]: time each match and the whole program with and without kernels, a
       difference within the noise is called none. docs/verify.md says more.
 
 tune [flags]: measure which kernel is the fastest for each computation here, and write the choice as a spec
-  model  MLIR text or bytecode, or an .onnx file
-  --spec!
-  --target
-  --dim
-  @packages
+  @model!
   -o --output=FILE!  the .splice to write; - for stdout
   --seconds=SECONDS [60]  the budget; what was measured is kept, and the next run goes on from there (default: 60)
   --database=FILE  where measurements are kept, a line of JSON each; `cat` joins several (default: tuned.jsonl in the
@@ -189,11 +177,7 @@ tune [flags]: measure which kernel is the fastest for each computation here, and
       choice. The spec that is written imports the one that was tuned; its rules, with sizes, come before that one's.
 
 match [flags]: show what specs would replace; nothing is changed or built
-  model  MLIR text or bytecode, or an .onnx file
-  --spec!
-  --target
-  --dim
-  @packages
+  @model!
   --require-match
   --verbose  show matches that other rules have the place of, and IREE's own messages
   --no-isolate
@@ -201,11 +185,7 @@ match [flags]: show what specs would replace; nothing is changed or built
       a match the nearest near miss is shown. {NEAR}
 
 explain [flags]: show why patterns match, and where and why they do not
-  model  MLIR text or bytecode, or an .onnx file
-  --spec!
-  --target
-  --dim
-  @packages
+  @model!
   --pattern=NAME  only this pattern (default: those that rules use)
   --at=PLACE  only at a line, model.mlir:12, at lines, model.mlir:10-25, or at an op: linalg.generic#3 is the third
       of the program

@@ -27,7 +27,8 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add all commands of the table, with their actions below them."""
     commands = parser.add_subparsers(title="commands", dest="command", metavar="command", required=True)
     below: dict[str, Any] = {}
-    for block in table.COMMANDS.strip().split("\n\n"):
+    whole = re.sub(r"\n  @model(!?)", lambda found: table.MODEL.format(must=found[1]), table.COMMANDS)
+    for block in whole.strip().split("\n\n"):
         heading, *lines = _lines(block.format(**table.TEXTS))
         called, _, about = heading.partition(": ")
         name, takes_flags = called.removesuffix(" [flags]"), called.endswith(" [flags]")

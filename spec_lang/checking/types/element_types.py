@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from opsplice.errors import did_you_mean
 from opsplice.spec_lang.syntax import tree, vocabulary
-from opsplice.spec_lang.syntax.spec_errors import Diagnostic, did_you_mean, error
+from opsplice.spec_lang.syntax.spec_errors import Diagnostic, error
 from opsplice.spec_lang.syntax.tree import ScalarType
 
 Report = Callable[[Diagnostic], None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from opsplice.errors import counted
+from opsplice.errors import counted, did_you_mean
 from opsplice.spec_lang.checking.types.contraction_types import contracted_element
 from opsplice.spec_lang.checking.types.element_types import Report, check_element
 from opsplice.spec_lang.checking.types.inferred_values import Misfit, Number, Value, show
@@ -34,7 +34,7 @@ from opsplice.spec_lang.checking.types.subscript_labels import (
 )
 from opsplice.spec_lang.checking.walks import forms
 from opsplice.spec_lang.syntax import tree, vocabulary
-from opsplice.spec_lang.syntax.spec_errors import did_you_mean, error
+from opsplice.spec_lang.syntax.spec_errors import error
 from opsplice.spec_lang.syntax.tree import Expr, ScalarType, Span, TensorType, Type
 
 

@@ -1,0 +1,1 @@
+"""Patterns and kernels for opsplice, in the folder `specs`."""
