@@ -219,7 +219,7 @@ def _kinds(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
 def _check_domains(graph: onnx.GraphProto, name: str) -> None:
     """Refuse what is not ONNX's: IREE's importer takes operators by their names alone, whosoever they are."""
     for node in (node for each in graphs(graph) for node in each.node):
-        if node.domain in versions.STANDARD:
+        if node.domain in STANDARD:
             continue
         known, form = known_of(node.domain), ""
         if node.op_type in known:

@@ -10,9 +10,8 @@ import onnx
 import onnx.version_converter
 from onnx import helper, numpy_helper
 
-from opsplice.onnx.model_file import graphs
+from opsplice.onnx.model_file import STANDARD, graphs, replace
 
-STANDARD = ("", "ai.onnx")
 # IREE has no older BatchNormalization.
 OLDEST = 15
 # From these versions on, Hardmax takes one dim, and Resize says how it computes places.
@@ -60,8 +59,7 @@ def _write_hardmax_of_rows(model: onnx.ModelProto) -> None:
                 helper.make_node("Hardmax", [rows], [largest], name=node.name, axis=1),
                 helper.make_node("Reshape", [largest, shape], [y], name=node.name),
             ]
-        del graph.node[:]
-        graph.node.extend(nodes)
+        replace(graph.node, nodes)
 
 
 def _say_how_to_resize(model: onnx.ModelProto) -> None:
