@@ -29,7 +29,7 @@ from opsplice.matchers.patterns.nodes import (
     Setting,
     Whole,
 )
-from opsplice.matchers.patterns.walk import may_have_ones_first
+from opsplice.matchers.patterns.walk import least_rank, may_have_ones_first
 from opsplice.matchers.search.labels import ones_first, pair
 from opsplice.matchers.terms import chains, constants
 from opsplice.matchers.terms.attributes import is_named
@@ -158,12 +158,13 @@ class Sieve:
 def _may_have(graph: Graph, shape: Sequence[int | None]) -> bool:
     """Whether the first result of a graph may have a shape, for its rank alone.
 
-    Dims of size one may be left out. Several dims may be one in the program, but those of a convolution.
+    Dims of size one may be left out. Several dims may be one in the program; of a convolution only as many as its
+    result has more than its image, which are those of groups.
     """
     labels = graph.results[0].labels
     if any(label.pack for label in labels):
         return True
-    return sum(size != 1 for size in shape) <= len(labels) and (len(shape) >= len(labels) or not graph.factors)
+    return sum(size != 1 for size in shape) <= len(labels) and len(shape) >= least_rank(graph)
 
 
 class _Outlines:

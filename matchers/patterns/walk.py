@@ -64,6 +64,14 @@ def may_have_ones_first(graph: Graph) -> bool:
 
 
 @_once
+def least_rank(graph: Graph) -> int:
+    """How many dims the first result of a graph has at least: those of the image that a convolution reads."""
+    inputs = (node for node in nodes_of(graph) if isinstance(node, Input))
+    images = [len(node.labels) for node in inputs if any(isinstance(label, Window) for label in node.labels)]
+    return min(len(graph.results[0].labels), *images) if graph.factors else 0
+
+
+@_once
 def endings(graph: Graph) -> tuple[Any, ...]:
     """The nodes that a pattern may end with: those that make its first result."""
     return tuple(heads(graph.results[0].node))

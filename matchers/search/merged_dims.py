@@ -26,10 +26,10 @@ _MOST_WAYS = 4
 def groupings(views: Views, graph: Graph, value: ir.Value) -> Iterator[Access]:
     """The accesses to a value with as many loops as a graph's first result has labels, several of them for one dim.
 
-    There are none for a result of any rank, nor for a convolution, which has its dims in every tensor.
+    There are none for a result of any rank.
     """
     whole, labels = views.root(value), graph.results[0].labels
-    if graph.factors or any(label.pack for label in labels):
+    if any(label.pack for label in labels):
         return iter(())
     most = min(_MOST_TERMS, _TERMS_OF_OP * graph.size)
     return itertools.islice(_taken_apart(views, whole, len(labels) - len(whole.indices), most), _MOST_WAYS)

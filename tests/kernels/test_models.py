@@ -64,6 +64,13 @@ def poolings() -> onnx_models.Model:
     return graph.model(graph.op("GlobalAveragePool", graph.op("AveragePool", y, **form)))
 
 
+def grouped_convs() -> onnx_models.Model:
+    """With a bias and what follows, of groups that the program merges before: by vectors of places and of channels."""
+    graph = onnx_models.Graph()
+    x = graph.op("Relu", graph.conv(graph.input(1, 32, 12, 20), 32, 32, 3, groups=4))
+    return graph.model(graph.op("HardSwish", graph.conv(x, 32, 80, 3, 2, groups=2)))
+
+
 def products() -> onnx_models.Model:
     """Of inputs alone: in batches, one of them turned, and of rows."""
     graph = onnx_models.Graph()
@@ -184,6 +191,7 @@ MODELS = {
         onnx_models.volumes_and_transposed_convs,
         {"convolution_volume": 1, "convolution_packed": 1, "convolution_row": 1},
     ),
+    "groups of channels": (grouped_convs, {"convolution_groups": 2}),
     "winograd": (lambda: onnx_models.conv(24, 12, 32, 3), {"convolution_packed": 1}),
     "resnet": (lambda: onnx_models.resnet18(32, 8), {"convolution_packed": 20, "pooling": 1, "linear_packed": 1}),
 }
@@ -213,6 +221,12 @@ def test_numbers(name, tmp_path):
 def test_few_bits_by_kernels_for_cuda(name, wanted, tmp_path):
     make, _ = MODELS[name]
     compared(make, wanted, emulated_cuda.spec(tmp_path), [], tmp_path, "local-sync")
+
+
+def test_what_follows_groups_is_done_by_their_kernel(tmp_path):
+    (tmp_path / "model.onnx").write_bytes(grouped_convs().proto.SerializeToString())
+    found = [each for each in opsplice.match(tmp_path / "model.onnx", [SPEC]).replacements if not each.lost]
+    assert [each.dims.get("activation") for each in found] == [1, 6]
 
 
 def compared(make, wanted, spec, flags, folder, device):

@@ -413,6 +413,7 @@ void opsplice_convolution(const float *x, const float *w, const float *bias, con
   const size_t first = workgroup_x * PANEL, y = workgroup_y * HEIGHT, end = least(oh, y + HEIGHT), taps = c * kh * kw;
   const size_t tiles = ((end - y) * ow + ROWS - 1) / ROWS * (PANEL / TILE);
   const float *panel = w + workgroup_x * taps * PANEL, *next = panel + taps * PANEL;
+  if (rest && !bias && rest_c == 1 && rest_h == 0 && rest_w == 0) bias = rest + workgroup_z * rest_n, rest = 0;
   layer of = {
       x + workgroup_z * x_n,
       panel,

@@ -34,6 +34,28 @@ def test_a_result_is_taken_apart_as_the_program_does_it(find, rows, merged, labe
     assert [find(program, SPEC.format(other)).count for other in others] == [0, 0]
 
 
+# Twelve channels in three groups of four, each convolved to two.
+GROUPS = """func.func @f(%x: tensor<1x12x5x6xf32>, %f: tensor<3x2x4x3x3xf32>) -> tensor<1x6x3x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x3x2x3x4xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<1x3x2x3x4xf32>) -> tensor<1x3x2x3x4xf32>
+  %s = tensor.expand_shape %x [[0], [1, 2], [3], [4]] output_shape [1, 3, 4, 5, 6]
+    : tensor<1x12x5x6xf32> into tensor<1x3x4x5x6xf32>
+  %y = linalg.conv_2d_ngchw_gfchw ins(%s, %f : tensor<1x3x4x5x6xf32>, tensor<3x2x4x3x3xf32>)
+    outs(%z : tensor<1x3x2x3x4xf32>) -> tensor<1x3x2x3x4xf32>
+  %c = tensor.collapse_shape %y [[0], [1, 2], [3], [4]] : tensor<1x3x2x3x4xf32> into tensor<1x6x3x4xf32>
+  %r = math.exp %c : tensor<1x6x3x4xf32>
+  return %r : tensor<1x6x3x4xf32> }"""
+
+
+def test_a_convolution_in_groups_holds_with_what_follows_where_these_are_merged(find):
+    spec = """pattern p(x: tensor<n x gc x h x w x f32>, f: tensor<g x o x c x kh x kw x f32>) where apart == c {
+      exp(contract[n (apart*g + c) (sh*y + dh*i) (sw*z + dw*j), g o c i j -> n g o y z](x, f)) }"""
+    outcome = find(GROUPS, spec)
+    assert (outcome.dims["g"], outcome.dims["o"], outcome.dims["apart"]) == (3, 2, 4)
+    assert outcome.only.roots[0].owner.name == "math.exp"
+
+
 def test_dims_that_are_merged_twice_are_taken_apart_twice(find):
     program = WINDOWS.format(rows="8x3", merged="[0, 1], [2]", size=4, dims="[0, 2]").replace(
         "return %r : tensor<8x3xf32>",
