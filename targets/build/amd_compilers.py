@@ -1,6 +1,6 @@
 """clang as a compiler of OpenCL C and HIP to code objects of AMD's GPUs. No ROCm is needed, and none is used.
 
-What of ROCm a kernel needs stands in `amd_include`: where it is in the grid, barriers, what the hardware computes.
+What of ROCm a kernel needs stands in `gpu_include`: where it is in the grid, barriers, what the hardware computes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from opsplice.errors import MissingToolError, OpspliceError
 from opsplice.targets.artifacts.artifact import RocmTarget
 from opsplice.targets.build import programs, toolchains
 
-HEADERS = Path(__file__).resolve().with_name("amd_include")
-_OPENCL, _HIP = HEADERS / "opsplice_opencl.h", HEADERS / "opsplice_hip.h"
+HEADERS = Path(__file__).resolve().with_name("gpu_include")
+_OPENCL, _HIP, _COMMON = (HEADERS / f"opsplice_{name}.h" for name in ("opencl", "hip", "gpu"))
 
 SOURCES = (".cl", ".hip")
 HOW_TO_GET = "apt-get install clang lld"
@@ -22,7 +22,7 @@ HOW_TO_GET = "apt-get install clang lld"
 
 def identity() -> str:
     """Changes whenever the compiler may have changed, or what is included before each source."""
-    return programs.identity_of((_clang(),), *(header.read_text() for header in (_OPENCL, _HIP)))
+    return programs.identity_of((_clang(),), *(header.read_text() for header in (_OPENCL, _HIP, _COMMON)))
 
 
 def compile_source(source: Path, output: Path, target: RocmTarget, flags: Sequence[str]) -> frozenset[Path]:

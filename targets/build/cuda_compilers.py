@@ -23,8 +23,8 @@ from opsplice.targets.artifacts.artifact import CudaTarget
 from opsplice.targets.build import programs, toolchains
 
 # Stands in for NVIDIA's headers where clang builds.
-HEADERS = Path(__file__).resolve().with_name("cuda_include")
-_HEADER = HEADERS / "opsplice_cuda.h"
+HEADERS = Path(__file__).resolve().with_name("gpu_include")
+_HEADERS = HEADERS / "opsplice_cuda.h", HEADERS / "opsplice_gpu.h"
 
 ENVIRONMENT_VARIABLE = "OPSPLICE_CUDA_CC"
 
@@ -72,8 +72,8 @@ class CudaCompiler:
     @property
     def identity(self) -> str:
         """Changes whenever the compiler may have changed, or the text that is put before each source."""
-        before = _HEADER.read_text(encoding="utf-8") if self.family == "clang" else ""
-        return programs.identity_of(self.command, self.release, before)
+        before = [header.read_text(encoding="utf-8") for header in _HEADERS] if self.family == "clang" else []
+        return programs.identity_of(self.command, self.release, *before)
 
     def version(self) -> str:
         """Its name and version, such as `nvcc 13.0` or `zig (clang 22.1.8)`."""
@@ -206,7 +206,7 @@ def _clang_flags(target: CudaTarget) -> list[str]:
     flags += ["-nocudainc", "-nocudalib", "--cuda-path=/nonexistent", "-Wno-unknown-cuda-version", "-nostdlibinc"]
     if target.sm in _SMALLEST_PTX:
         flags += ["-Xclang", "-target-feature", "-Xclang", f"+ptx{_SMALLEST_PTX[target.sm]}"]
-    return [*flags, "-isystem", str(HEADERS), "-include", str(_HEADER)]
+    return [*flags, "-isystem", str(HEADERS), "-include", str(_HEADERS[0])]
 
 
 def _find_nvcc() -> CudaCompiler | None:
