@@ -59,6 +59,11 @@ class MissingToolError(OpspliceError):
     """No compiler here makes what is asked for. The hint says how to get one."""
 
 
+def unforeseen(message: str) -> OpspliceError:
+    """The error where IREE has made what it was not seen to make, which no user can mend."""
+    return OpspliceError(message, hint="this is a bug in opsplice, or IREE is not of version 3.13: please report it")
+
+
 def _readable(text: str) -> str:
     if len(text) <= _LONGEST_SENTENCE:
         return text

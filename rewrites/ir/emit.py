@@ -10,24 +10,9 @@ from iree.compiler import ir
 from opsplice.matchers.ir.op_names import ops_in
 
 # Every dialect that a rewrite builds ops of.
-_DIALECTS = (
-    "arith",
-    "cf",
-    "flow",
-    "func",
-    "hal",
-    "iree_codegen",
-    "iree_linalg_ext",
-    "linalg",
-    "llvm",
-    "memref",
-    "scf",
-    "spirv",
-    "stream",
-    "tensor",
-    "torch_c",
-    "util",
-)
+_DIALECTS = """
+    arith cf flow func hal iree_codegen iree_linalg_ext linalg llvm memref scf spirv stream tensor torch_c util
+"""
 
 # A buffer with a shape and a type of elements, outside of the program.
 VIEW = "!hal.buffer_view"
@@ -38,7 +23,7 @@ def load_dialects(context: ir.Context) -> None:
 
     An op that is built before its dialect is loaded keeps a name that loading frees: it would crash the process later.
     """
-    for name in _DIALECTS:
+    for name in _DIALECTS.split():
         context.get_dialect_descriptor(name)
 
 
@@ -97,9 +82,15 @@ def copy(original: ir.Operation, values: dict[ir.Value, ir.Value]) -> ir.Operati
     return made
 
 
-def block(op: ir.Operation, kinds: Sequence[ir.Type] = (), region: int = 0) -> ir.Block:
-    """A new block at the end of an op's region, with arguments of these types."""
-    return op.regions[region].blocks.append(*kinds, arg_locs=[ir.Location.unknown()] * len(kinds))
+def replace(old: ir.Operation, value: ir.Value) -> None:
+    """Put a value in the place of the one result of an op, which is erased."""
+    old.results[0].replace_all_uses_with(value)
+    old.erase()
+
+
+def block(op: ir.Operation, kinds: Sequence[ir.Type] = ()) -> ir.Block:
+    """A new block at the end of an op's first region, with arguments of these types."""
+    return op.regions[0].blocks.append(*kinds, arg_locs=[ir.Location.unknown()] * len(kinds))
 
 
 def named(name: str, visibility: str = "private", **more: ir.Attribute) -> dict[str, ir.Attribute]:

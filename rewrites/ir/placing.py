@@ -10,9 +10,9 @@ from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import Total
 from opsplice.matchers.ir.effects import has_effects
-from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import defining_op, element_type, is_builtin, shape_of
 from opsplice.matchers.search.matches import Match, Size, flat
+from opsplice.matchers.search.uses import read_by
 from opsplice.matchers.terms.address import Amount
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.ir import emit
@@ -226,7 +226,7 @@ def needs(match: Match, *, whole: bool = False) -> list[ir.Value]:
     needed += [size.value for size in sizes if isinstance(size, DimSize) and isinstance(size.value, ir.Value)]
     if whole:
         members = set(match.ops)
-        used = (value for op in match.ops for inner in ops_in(op) for value in inner.operands)
+        used = (value for op in match.ops for value in read_by(op))
         needed += [value for value in used if (maker := defining_op(value)) is not None and maker not in members]
     return needed
 

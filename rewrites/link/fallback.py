@@ -26,6 +26,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import around, ops_in, symbol_of
 from opsplice.matchers.search.matches import Binding, Match
+from opsplice.matchers.search.uses import read_by
 from opsplice.matchers.terms.address import Layout
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.approaches import dynamic_function
@@ -198,16 +199,11 @@ def _copy(op: ir.Operation, members: set[Any], copies: dict[Any, ir.Value]) -> N
     """Copy an op at the insertion point, after what it uses of the match."""
     if op.results[0] in copies:
         return
-    used = _used_by(op)
-    for value in used:
+    for value in read_by(op):
         if isinstance(value.owner, ir.Block) or value.owner.operation not in members:
             continue
         _copy(value.owner.operation, members, copies)
     emit.copy(op, copies)
-
-
-def _used_by(op: ir.Operation) -> list[Any]:
-    return [value for inner in ops_in(op) for value in inner.operands]
 
 
 def _users_inside(value: Any, ops: Sequence[Any]) -> list[ir.Operation]:

@@ -230,8 +230,7 @@ class Binder:
         """Put an executable from a provider in the place of one that the program holds."""
         with ir.InsertionPoint(create), create.location:
             made = _call(self._maker(name, form), list(create.operands), create.results[0].type)
-        create.results[0].replace_all_uses_with(made)
-        create.erase()
+        emit.replace(create, made)
 
     def _maker(self, name: str, form: str) -> str:
         """The function that makes an executable from what a provider has.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.errors import unforeseen
 from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.rewrites.approaches.dispatch_files import External
 from opsplice.rewrites.ir.executables import binaries, code_of, data_of, executables
@@ -78,9 +78,6 @@ def _put_in(binary: ir.Operation, kernel: metal_executable.Kernel | None) -> Non
     code = code_of(binary)
     if kernel is None:
         if _EMPTY.search(code):
-            raise OpspliceError(
-                f"the compiler has moved a kernel for Metal to another executable: {symbol_of(binary)}",
-                hint="this is a bug in opsplice: please report it",
-            )
+            raise unforeseen(f"the compiler has moved a kernel for Metal to another executable: {symbol_of(binary)}")
         return
     binary.attributes["data"] = data_of(metal_executable.replace(code, kernel))

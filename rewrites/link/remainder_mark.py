@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, unforeseen
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.rewrites.ir import emit
@@ -115,10 +115,7 @@ def _check_all(below: ir.Operation, numbers: Collection[tuple[str, float]], head
 
 
 def _lost(what: str) -> OpspliceError:
-    return OpspliceError(
-        f"a call of a function on elements was lost while code was made: {what}",
-        hint="this is a bug in opsplice, or IREE is not of version 3.13: please report it",
-    )
+    return unforeseen(f"a call of a function on elements was lost while code was made: {what}")
 
 
 def _divisor(op: ir.Operation) -> tuple[str, float] | None:

@@ -126,8 +126,7 @@ def link(module: ir.Module, functions: Functions) -> None:
             for mark, function in _marks(variant.op, functions):
                 with ir.InsertionPoint(mark), mark.location:
                     made = _call(list(mark.operands), mark.results[0].type, function, variant)
-                mark.results[0].replace_all_uses_with(made)
-                mark.erase()
+                emit.replace(mark, made)
             if variant.backend == _IN_C:
                 _link_wide(variant, functions)
 
@@ -235,8 +234,7 @@ def _prepare(variant: _Variant, marks: list[tuple[ir.Operation, Function]]) -> N
             else:
                 made = spirv_function.leave_mark(function.name, list(mark.operands), kind)
                 texts[text] = None
-        mark.results[0].replace_all_uses_with(made)
-        mark.erase()
+        emit.replace(mark, made)
     for text in texts:
         spirv_function.insert(text, variant.inner)
 
@@ -255,8 +253,7 @@ def _widen(marks: list[tuple[ir.Operation, Function]], target: str) -> None:
         with ir.InsertionPoint(mark), mark.location:
             made = remainder_mark.leave(function.name, list(mark.operands), mark.results[0].type)
         if made is not None:
-            mark.results[0].replace_all_uses_with(made)
-            mark.erase()
+            emit.replace(mark, made)
 
 
 def _link_wide(variant: _Variant, functions: Functions) -> None:

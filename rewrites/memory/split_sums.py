@@ -20,6 +20,7 @@ from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 from iree.compiler.dialects import linalg
 
 from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.rewrites.ir import emit
 
 # When transposes are parts of the ops that read them, and no dispatch is formed yet.
@@ -59,7 +60,7 @@ def _factors(op: ir.Operation) -> Iterator[_Loops]:
     made = _yielded(op)
     assert made is not None
     for term in made.operands:
-        producer = _producer(term)
+        producer = defining_op(term)
         if producer is None:
             yield from _factors_of_input(op, ir.BlockArgument(term).arg_number)
         elif producer.name in _PRODUCTS:
@@ -78,7 +79,7 @@ def _factors_of_input(op: ir.Operation, number: int) -> Iterator[_Loops]:
 def _read(op: ir.Operation, product: ir.Operation) -> Iterator[_Loops]:
     """The loops that each factor of a product in an op's body depends on, if it is an element of an input."""
     for factor in product.operands:
-        if _producer(factor) is None:
+        if defining_op(factor) is None:
             number = ir.BlockArgument(factor).arg_number
             yield _dependence(op.operands[number], _maps(op)[number])
 
@@ -94,7 +95,7 @@ def _dependence(value: ir.Value, read: Sequence[_Loops]) -> _Loops:
 
 def _elementwise(value: ir.Value) -> ir.Operation | None:
     """The op that computes a value element by element, in order, if such a one does."""
-    op = _producer(value)
+    op = defining_op(value)
     if op is None or op.name != "linalg.generic" or _summed(op):
         return None
     made = ir.AffineMapAttr(list(get_indexing_maps(op))[-1]).value
@@ -103,11 +104,7 @@ def _elementwise(value: ir.Value) -> ir.Operation | None:
 
 def _yielded(op: ir.Operation) -> ir.Operation | None:
     """What computes the first value that the body of an op yields, None for what goes through as it is."""
-    return _producer(list(op.regions[0].blocks[0].operations)[-1].operands[0])
-
-
-def _producer(value: ir.Value) -> ir.Operation | None:
-    return None if isinstance(value.owner, ir.Block) else value.owner.operation
+    return defining_op(list(op.regions[0].blocks[0].operations)[-1].operands[0])
 
 
 def _maps(op: ir.Operation) -> list[list[_Loops]]:

@@ -1,4 +1,4 @@
-"""A pattern spelled out as ops, and what it was spelled out for."""
+"""A pattern spelled out as ops, and what it was spelled out for: an instance, and a choice of its alternatives."""
 
 from __future__ import annotations
 
@@ -56,3 +56,28 @@ class Template:
         end = f"{head.partition('.')[0]}.return {self.root} : {self.kind}"
         body = "\n  ".join([*self.all_lines(), end])
         return f"{head}({arguments}) -> {self.kind} {{\n  {body}\n}}\n"
+
+
+@dataclass(eq=False)
+class Choices:
+    """Which ways are taken at the places where a pattern has several (alternatives, ops that need not be there), in the
+    order in which these are met; the first one at places beyond these.
+
+    counts: how many ways each place has that was met.
+    """
+
+    taken: tuple[int, ...]
+    counts: list[int] = field(default_factory=list)
+
+    def next(self, count: int) -> int:
+        """Which way is taken at a place that has as many."""
+        self.counts.append(count)
+        met = len(self.counts)
+        return self.taken[met - 1] if met <= len(self.taken) else 0
+
+    def following(self) -> tuple[int, ...] | None:
+        """The choices after these; None after the last."""
+        taken = [*self.taken, *[0] * len(self.counts)][: len(self.counts)]
+        while taken and taken[-1] + 1 == self.counts[len(taken) - 1]:
+            taken.pop()
+        return (*taken[:-1], taken[-1] + 1) if taken else None

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from opsplice.rewrites.spelling.choices import Choices
 from opsplice.rewrites.spelling.not_exportable import GapError
-from opsplice.rewrites.spelling.spelled_template import Instance, Template
+from opsplice.rewrites.spelling.spelled_template import Choices, Instance, Template
 from opsplice.rewrites.spelling.speller import Speller
 from opsplice.rewrites.spelling.spellings import Spelling
 from opsplice.spec_lang.syntax import tree

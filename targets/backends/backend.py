@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest
+from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, Form
 from opsplice.targets.formats.entries import Entry, Limits
+from opsplice.targets.registry.store import Entry as Stored
 from opsplice.targets.registry.store import Store
 
 LLVM_IR = (".ll", ".bc")
@@ -52,3 +54,22 @@ class Backend(Protocol):
         Raises OpspliceError where it holds none.
         """
         ...
+
+
+def artifact_of(entry: Stored, form: Form, arch: archs.Arch | None = None) -> Artifact:
+    """What the store has as an artifact.
+
+    Its builder noted `toolchain`, perhaps `notes`, `entry`, `signatures` and `harmless`.
+    """
+    return Artifact(
+        path=entry.path,
+        form=form,
+        digest=entry.digest,
+        arch=arch,
+        toolchain=entry.notes["toolchain"],
+        built=entry.built,
+        notes=tuple(entry.notes.get("notes", ())),
+        entry=entry.notes.get("entry", ""),
+        signatures=entry.notes.get("signatures", {}),
+        harmless=tuple(entry.notes.get("harmless", ())),
+    )

@@ -18,9 +18,8 @@ from opsplice.errors import OpspliceError
 from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CpuTarget, Form
-from opsplice.targets.artifacts.stored_artifacts import artifact_of
 from opsplice.targets.backends import cpu_dispatch
-from opsplice.targets.backends.backend import Backend
+from opsplice.targets.backends.backend import Backend, artifact_of
 from opsplice.targets.build import compiler_flags, libm, linker, llvm, toolchains
 from opsplice.targets.formats import elf
 from opsplice.targets.formats.entries import Entry

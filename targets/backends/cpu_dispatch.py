@@ -14,7 +14,7 @@ from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.arch import Arch
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CpuTarget
-from opsplice.targets.artifacts.stored_artifacts import artifact_of
+from opsplice.targets.backends.backend import artifact_of
 from opsplice.targets.formats import elf
 from opsplice.targets.registry.store import Store, key_of
 

@@ -27,10 +27,9 @@ from opsplice.errors import OpspliceError
 from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CudaTarget
-from opsplice.targets.artifacts.stored_artifacts import artifact_of
-from opsplice.targets.backends.backend import LLVM_IR, Backend
+from opsplice.targets.backends.backend import LLVM_IR, Backend, artifact_of
 from opsplice.targets.build import compiler_flags, cuda_compilers, llvm, ptxas
-from opsplice.targets.formats import ptx, ptx_entries
+from opsplice.targets.formats import ptx
 from opsplice.targets.formats.entries import Entry, Limits
 from opsplice.targets.formats.mangled import in_cpp
 from opsplice.targets.registry.store import Store, key_of
@@ -110,7 +109,7 @@ def _resolve(request: ArtifactRequest, target: CudaTarget, store: Store, make: _
         entry = _entry(module, request)
         ptx.check_externs(module, name)
         if len(module.entries) > 1:
-            text = ptx_entries.only(text, entry)
+            text = ptx.with_one_entry(text, entry)
         # Without what may stand behind the text: IREE and the driver read it up to the first zero.
         output.write_bytes(text.encode("utf-8", "surrogateescape"))
         notes += ptxas.check(assembler, output, name, f"sm_{target.sm}{module.target.removeprefix(f'sm_{module.sm}')}")

@@ -15,8 +15,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs, temporary_folders
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, SpirvTarget
-from opsplice.targets.artifacts.stored_artifacts import artifact_of
-from opsplice.targets.backends.backend import LLVM_IR, Backend
+from opsplice.targets.backends.backend import LLVM_IR, Backend, artifact_of
 from opsplice.targets.backends.backend_table import named
 from opsplice.targets.build import llvm, shaders
 from opsplice.targets.link import spirv_to_mlir

@@ -15,8 +15,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest
-from opsplice.targets.artifacts.stored_artifacts import artifact_of
-from opsplice.targets.backends.backend import MLIR, Backend
+from opsplice.targets.backends.backend import MLIR, Backend, artifact_of
 from opsplice.targets.formats import metal_source
 from opsplice.targets.formats.entries import Entry
 from opsplice.targets.registry.store import Store, key_of

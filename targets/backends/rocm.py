@@ -17,8 +17,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, Form, RocmTarget
-from opsplice.targets.artifacts.stored_artifacts import artifact_of
-from opsplice.targets.backends.backend import LLVM_IR, Backend
+from opsplice.targets.backends.backend import LLVM_IR, Backend, artifact_of
 from opsplice.targets.build import amd_compilers, compiler_flags, llvm
 from opsplice.targets.formats import elf, hsaco
 from opsplice.targets.formats.entries import Entry

@@ -27,8 +27,7 @@ from opsplice.errors import OpspliceError
 from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, SpirvTarget
-from opsplice.targets.artifacts.stored_artifacts import artifact_of
-from opsplice.targets.backends.backend import MLIR, Backend
+from opsplice.targets.backends.backend import MLIR, Backend, artifact_of
 from opsplice.targets.build import compiler_flags, programs, shaders, spirv_val
 from opsplice.targets.formats.entries import Entry
 from opsplice.targets.formats.spirv import spirv_binary, spirv_reader

@@ -241,19 +241,9 @@ def _module(answer: dict[str, Any], notes: tuple[str, ...] = ()) -> Module:
 
 
 def _symbols(answer: dict[str, Any]) -> ObjectFile:
-    found = answer["symbols"]
-    return ObjectFile(
-        arch=archs.of_triple(answer["made_for"]),
-        machine=None,
-        functions=frozenset(found["functions"]),
-        data=frozenset(found["data"]),
-        local=frozenset(found["local"]),
-        undefined=frozenset(found["undefined"]),
-        tls=found["tls"],
-        constructors=found["constructors"],
-        ifuncs=found["ifuncs"],
-        absolute=False,
-    )
+    found = dict(answer["symbols"])
+    names: dict[str, Any] = {kind: frozenset(found.pop(kind)) for kind in ("functions", "data", "local", "undefined")}
+    return ObjectFile(archs.of_triple(answer["made_for"]), machine=None, absolute=False, **names, **found)
 
 
 def _made_for_note(answer: dict[str, Any], name: str, arch: archs.Arch) -> tuple[str, ...]:

@@ -97,27 +97,10 @@ class ShaderCompiler:
         beside = f"-I{source.parent}"
         if self.name == "glslang":
             environment = ["--target-env", target.vulkan, "--target-env", f"spirv{major}.{minor}"]
-            options = [
-                "-V",
-                "--quiet",
-                *environment,
-                "-S",
-                "comp",
-                beside,
-                "--depfile",
-                str(dependencies),
-            ]
+            options = ["-V", "--quiet", *environment, "-S", "comp", beside, "--depfile", str(dependencies)]
         elif self.name == "glslc":
             environment = [f"--target-env={target.vulkan}", f"--target-spv=spv{major}.{minor}"]
-            options = [
-                "-fshader-stage=compute",
-                *environment,
-                "-O",
-                beside,
-                "-MD",
-                "-MF",
-                str(dependencies),
-            ]
+            options = ["-fshader-stage=compute", *environment, "-O", beside, "-MD", "-MF", str(dependencies)]
         elif self.name == "slangc":
             # The wheel has no optimizer; drivers have one.
             environment = ["-target", "spirv", "-profile", f"spirv_{major}_{minor}", "-fvk-use-entrypoint-name"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, unforeseen
 from opsplice.targets.formats import flatbuffer
 
 _MAGIC = b"MTL1"
@@ -55,7 +55,4 @@ def _replaced(executable: bytes, kernel: Kernel) -> bytes:
 
 
 def _unknown(what: str) -> OpspliceError:
-    return OpspliceError(
-        f"this executable for Metal is of a format that is not known: {what}",
-        hint="this is a bug in opsplice, or IREE is not of version 3.13: please report it",
-    )
+    return unforeseen(f"this executable for Metal is of a format that is not known: {what}")

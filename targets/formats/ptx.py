@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -71,6 +71,8 @@ _PARAMETER = re.compile(
     rf"\s*+\.param\b\s*+(?P<words>(?:\.\w++\s*+(?:\d++\s*+)?+)*+)(?P<name>{NAME})\s*+(?P<extents>(?:\[\s*+\d{{1,9}}\s*+\]\s*+)*+)"
 )
 _THREADS = re.compile(r"\.(max|req)ntid\s++(\d{1,9})(?:\s*+,\s*+(\d{1,9}))?(?:\s*+,\s*+(\d{1,9}))?")
+_OTHER = re.compile(rf"(?:\.(?:visible|weak)\s++)?\.entry\s++({NAME})")
+_END = re.compile(r"[{};]")
 
 
 @dataclass(frozen=True)
@@ -213,6 +215,33 @@ def without_comments(text: str, name: str) -> str:
         return '""' if found.group().startswith('"') else " "
 
     return _PRAGMA.sub(" ", COMMENT_OR_STRING.sub(replace, text))
+
+
+def with_one_entry(text: str, entry: str) -> str:
+    """A module without its other entries, whose functions the driver drops. text: of a module that `reflect` takes."""
+    masked = COMMENT_OR_STRING.sub(lambda found: " " * len(found.group()), text)
+    kept, start = [], 0
+    for begin, end in _others(masked, entry):
+        kept.append(text[start:begin])
+        start = end
+    return "".join([*kept, text[start:]])
+
+
+def _others(masked: str, entry: str) -> Iterator[tuple[int, int]]:
+    """Where the other entries begin and end."""
+    for found in _OTHER.finditer(masked):
+        if found[1] != entry:
+            yield found.start(), end_of(masked, found.end())
+
+
+def end_of(masked: str, place: int) -> int:
+    """Where an entry ends, or its declaration. place: behind its name. masked: the text without comments."""
+    depth = 0
+    for mark in _END.finditer(masked, place):
+        depth += {"{": 1, "}": -1, ";": 0}[mark.group()]
+        if depth == 0:
+            return mark.end()
+    return len(masked)
 
 
 def _read_version(text: str, place: int, name: str) -> tuple[int, int]:

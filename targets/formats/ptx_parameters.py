@@ -67,7 +67,7 @@ def rearranged(text: str, entry: Entry, buffers: int, words: int, given: Sequenc
     assert head is not None, "the entry was read"
     passed = [f".param .u64 {_buffer(entry, at)}" for at in range(buffers)]
     passed += [f".param .u32 {_word(entry, at)}" for at in range(words)]
-    end = _end(text, head.end())
+    end = ptx.end_of(text, head.end())
     body = text[head.end() : end]
     for number, (listed, each) in enumerate(zip(head[1].split(","), given, strict=True), 1):
         name = re.escape(listed.split()[-1])
@@ -79,16 +79,6 @@ def rearranged(text: str, entry: Entry, buffers: int, words: int, given: Sequenc
                 hint="let it take what a dispatch is passed: buffers, then words of 32 bits",
             )
     return f"{text[: head.start()]}.entry {entry.name}({', '.join(passed)}){body}{text[end:]}"
-
-
-def _end(text: str, place: int) -> int:
-    """Where the body ends that begins behind a place."""
-    depth = 0
-    for brace in re.compile(r"[{}]").finditer(text, place):
-        depth += 1 if brace.group() == "{" else -1
-        if depth == 0:
-            return brace.end()
-    return len(text)
 
 
 def _buffer(entry: Entry, number: int) -> str:

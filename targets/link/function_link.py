@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
+from opsplice.errors import OpspliceError, unforeseen
 from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs, temporary_folders
 from opsplice.targets.artifacts.artifact import CudaTarget, SpirvTarget
@@ -192,10 +192,7 @@ def _modules(executable: bytes, form: str, name: str) -> Iterator[_Code]:
             if left < 0:
                 raise ValueError("its modules overlap")
     except flatbuffer.FAILURES as error:
-        raise OpspliceError(
-            f"{name} is an executable of a format that is not known: {error}",
-            hint="this is a bug in opsplice, or IREE is not of version 3.13: please report it",
-        ) from None
+        raise unforeseen(f"{name} is an executable of a format that is not known: {error}") from None
     for place, data in zip(places, found, strict=True):
 
         def put(changed: bytes, place: int = place) -> None:

@@ -8,9 +8,9 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.rewrites.ir.symbols import reached
+from opsplice.rewrites.spelling.template_text import number_text
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 from opsplice.rewrites.transform_dialect.importing.template import Draft, Input
-from opsplice.spec_lang.syntax import vocabulary
 
 _RESOURCE = "dense_resource<"
 
@@ -83,21 +83,10 @@ def _unread(function: ir.Operation, name: str, wanted: ir.Type, template: Draft,
     empty = f"tensor.empty({', '.join(f'%{dim}' for dim in sizes)}) : {wanted}"
     if position not in template.starts:
         return [f"{name} = {empty}"]
-    number = template.starts[position]
     element = str(wanted.element_type)
     start, filled = f"%n{name[2:]}", f"%e{name[2:]}"
     return [
-        f"{start} = arith.constant {_number_text(number, element)} : {element}",
+        f"{start} = arith.constant {number_text(template.starts[position] or 0, element)}",
         f"{filled} = {empty}",
         f"{name} = linalg.fill ins({start} : {element}) outs({filled} : {wanted}) -> {wanted}",
     ]
-
-
-def _number_text(number: float | int | None, element: str) -> str:
-    if not vocabulary.is_float(element):
-        return str(int(number or 0))
-    if number in (float("inf"), float("-inf")):
-        return {"f16": ("0x7C00", "0xFC00"), "bf16": ("0x7F80", "0xFF80"), "f32": ("0x7F800000", "0xFF800000")}.get(
-            element, ("0x7FF0000000000000", "0xFFF0000000000000")
-        )[number == float("-inf")]
-    return repr(float(number or 0))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
+from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 
 _OBJECT = re.compile(
@@ -234,7 +235,7 @@ class _Reader:
 
 def _behind(value: ir.Value, name: str, least: int) -> ir.Value:
     """What a value is the larger of with a number, or the value."""
-    op = None if isinstance(value.owner, ir.Block) else value.owner.operation
+    op = defining_op(value)
     return op.operands[0] if op is not None and op.name == name and _integer(op.operands[1]) == least else value
 
 
@@ -245,15 +246,12 @@ def _divisor(value: ir.Value) -> ir.Value:
 
 def _remainder(op: ir.Operation) -> tuple[ir.Value, ir.Value] | None:
     """a and b of `a - floordiv(a, b) * b`, as we write `a % b`."""
-    if op.name != "arith.subi" or isinstance(op.operands[1].owner, ir.Block):
+    whole = defining_op(op.operands[1]) if op.name == "arith.subi" else None
+    times = defining_op(whole.operands[0]) if whole is not None and whole.name == "arith.muli" else None
+    if whole is None or times is None or times.name != "arith.floordivsi":
         return None
-    whole = op.operands[1].owner.operation
-    if whole.name != "arith.muli" or isinstance(whole.operands[0].owner, ir.Block):
-        return None
-    times = whole.operands[0].owner.operation
-    if times.name != "arith.floordivsi" or tuple(times.operands) != (op.operands[0], whole.operands[1]):
-        return None
-    return times.operands[0], times.operands[1]
+    left, right = times.operands
+    return (left, right) if (left, right) == (op.operands[0], whole.operands[1]) else None
 
 
 def _last(block: ir.Block) -> ir.Operation:
@@ -261,7 +259,8 @@ def _last(block: ir.Block) -> ir.Operation:
 
 
 def _maker(value: ir.Value) -> str:
-    return "" if isinstance(value.owner, ir.Block) else value.owner.operation.name
+    op = defining_op(value)
+    return "" if op is None else op.name
 
 
 def _integer(value: ir.Value) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opsplice.targets.formats.ptx_entries import only
+from opsplice.targets.formats.ptx import with_one_entry
 
 HEAD = ".version 7.0\n.target sm_80\n.address_size 64\n.global .align 4 .b8 table[4] = {1, 2, 3, 4};\n"
 FUNCTION = ".func (.reg .f32 %r) twice(.reg .f32 %x) { add.f32 %r, %x, %x; ret; } // .entry no {\n"
@@ -22,11 +22,11 @@ DECLARED = ".visible .entry third(.param .u32 third_param_0);\n"
 
 def test_other_entries_are_left_out() -> None:
     text = HEAD + FIRST + FUNCTION + SECOND + DECLARED
-    assert only(text, "first").split() == (HEAD + FIRST + FUNCTION).split()
-    assert only(text, "second").split() == (HEAD + FUNCTION + SECOND).split()
-    assert only(text, "third").split() == (HEAD + FUNCTION + DECLARED).split()
+    assert with_one_entry(text, "first").split() == (HEAD + FIRST + FUNCTION).split()
+    assert with_one_entry(text, "second").split() == (HEAD + FUNCTION + SECOND).split()
+    assert with_one_entry(text, "third").split() == (HEAD + FUNCTION + DECLARED).split()
 
 
 def test_names_are_whole() -> None:
     text = HEAD + SECOND + SECOND.replace("second", "second_wide")
-    assert only(text, "second").split() == (HEAD + SECOND).split()
+    assert with_one_entry(text, "second").split() == (HEAD + SECOND).split()
