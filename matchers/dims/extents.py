@@ -1,7 +1,8 @@
 """How large dims are that are known at run time only: numbers, and sums of products of what they are computed from.
 
-Two dims with one extent are of one size, whichever tensors they belong to. Quotients count where they come out even;
-sizes and what is computed from them are taken to fit into 64 bits, and into 32 where the program casts them to that.
+Two dims with one extent are of one size, whichever tensors they belong to. Quotients count where they come out even,
+and a choice between numbers where it is known, as of what keeps a slice inside: `min(n + 1, 0)` is 0. Sizes and what is
+computed from them are taken to fit into 64 bits, and into 32 where the program casts them to that.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _DIVISIONS = frozenset(f"arith.{n}" for n in ("divsi", "divui", "floordivsi", "c
 # Casts of sizes to other types; not `extf`, behind which a size has been rounded to fewer bits than it shows.
 _CASTS = frozenset(f"arith.{n}" for n in ("index_cast", "index_castui", "sitofp", "uitofp", "truncf"))
 _LEAST_BITS = 32
-_EXTREMA = frozenset(f"arith.{n}" for n in ("maxui", "maxsi", "minui", "minsi"))
+_LEAST, _MOST = ("arith.minui", "arith.minsi"), ("arith.maxui", "arith.maxsi")
+# Signed comparisons by the numbers of their predicates: whether the first is to be less, and whether it may be equal.
+_COMPARED = {2: (True, False), 3: (True, True), 4: (False, False), 5: (False, True)}
 
 
 @dataclass(frozen=True)
@@ -50,12 +53,30 @@ class Extent:
         ((atom, power), *rest) = self.atoms or ((None, 0),)
         return atom if self.factor == power == 1 and not rest else None
 
+    @property
+    def number(self) -> int | None:
+        """The number that this is, None if it is known at run time only."""
+        return None if self.atoms else self.factor
+
+    @property
+    def is_natural(self) -> bool:
+        """Whether this is known not to be less than zero: what is made of sizes without taking any off."""
+        return self.factor >= 0 and all(_is_natural(atom) for atom, _ in self.atoms)
+
     def __mul__(self, other: Extent) -> Extent:
+        if not (self.factor and other.factor):
+            return Extent(0)
         if not (self.atoms and other.atoms):
             return Extent(self.factor * other.factor, self.atoms or other.atoms)
         powers = Counter(dict(self.atoms))
         powers.update(dict(other.atoms))
         return Extent(self.factor * other.factor, frozenset(powers.items()))
+
+    def __add__(self, other: Extent) -> Extent:
+        return total((self, other))
+
+    def __sub__(self, other: Extent) -> Extent:
+        return total((self, other * Extent(-1)))
 
     def divided(self, other: Extent) -> Extent | None:
         """The quotient, None where it does not come out even for all sizes."""
@@ -85,6 +106,14 @@ class Total:
 
 
 ONE = Extent(1)
+
+
+def _is_natural(atom: Any) -> bool:
+    if isinstance(atom, Total):
+        return all(term.is_natural for term in atom.terms)
+    if isinstance(atom, ir.Value):
+        return not isinstance(atom.owner, ir.Block) and atom.owner.operation.name == "hal.buffer_view.dim"
+    return isinstance(atom, DimSize)
 
 
 def total(extents: Iterable[Extent]) -> Extent:
@@ -160,15 +189,22 @@ def _value(expr: ir.AffineExpr, dims: list[Extent], symbols: list[Extent]) -> Ex
     if isinstance(expr, ir.AffineSymbolExpr):
         return symbols[int(expr.position)]
     if isinstance(expr, ir.AffineConstantExpr):
-        return Extent(expr.value) if expr.value > 0 else None
+        return Extent(expr.value)
     if not isinstance(expr, (ir.AffineAddExpr, ir.AffineMulExpr, ir.AffineFloorDivExpr, ir.AffineCeilDivExpr)):
         return None
     left, right = _value(expr.lhs, dims, symbols), _value(expr.rhs, dims, symbols)
     if left is None or right is None:
         return None
     if isinstance(expr, ir.AffineAddExpr):
-        return total((left, right))
+        return left + right
     return left * right if isinstance(expr, ir.AffineMulExpr) else left.divided(right)
+
+
+def _is_less(left: Extent, right: Extent, unsigned: bool) -> bool | None:
+    """Whether one number is the lesser of two, None if that is not known."""
+    if unsigned and not (left.is_natural and right.is_natural):
+        return None
+    return True if (right - left).is_natural else False if (left - right).is_natural else None
 
 
 class _Reader:
@@ -243,21 +279,39 @@ class _Reader:
             self.numbers[value] = Extent.of(value) if found is None else found
         return self.numbers[value]
 
+    def _chosen(self, value: ir.Value, depth: int) -> bool | None:
+        """Whether a signed comparison holds, None if it is another value or that is not known."""
+        op = self._maker(value)
+        asked = None if op is None or op.name != "arith.cmpi" else ir.IntegerAttr(op.attributes["predicate"]).value
+        if op is None or asked not in _COMPARED:
+            return None
+        left, right = (self.number(operand, depth) for operand in op.operands)
+        wants_less, or_equal = _COMPARED[asked]
+        if left == right:
+            return or_equal
+        apart = (right - left if wants_less else left - right) - (Extent(0) if or_equal else ONE)
+        other = (left - right if wants_less else right - left) - (ONE if or_equal else Extent(0))
+        return True if apart.is_natural else False if other.is_natural else None
+
     def _computed(self, op: ir.Operation, value: ir.Value, depth: int) -> Extent | None:
         name, operands = op.name, op.operands
         if name == "arith.constant":
-            known = ir.IntegerAttr(op.attributes["value"]).value
-            return Extent(known) if known > 0 else None
+            return Extent(ir.IntegerAttr(op.attributes["value"]).value)
         if name == "arith.muli":
             found = self.number(operands[0], depth) * self.number(operands[1], depth)
             return found if all(power <= _MOST_POWER for _, power in found.atoms) else None
-        if name == "arith.addi":
-            return total(self.number(operand, depth) for operand in operands)
+        if name in ("arith.addi", "arith.subi"):
+            left, right = (self.number(operand, depth) for operand in operands)
+            return left + right if name == "arith.addi" else left - right
         if name in _DIVISIONS:
             return self.number(operands[0], depth).divided(self.number(operands[1], depth))
-        if name in _EXTREMA:
+        if name in _LEAST or name in _MOST:
             left, right = (self.number(operand, depth) for operand in operands)
-            return left if left == right else None
+            is_less = True if left == right else _is_less(left, right, name in (_LEAST[0], _MOST[0]))
+            return None if is_less is None else left if is_less == (name in _LEAST) else right
+        if name == "arith.select":
+            chosen = self._chosen(operands[0], depth)
+            return None if chosen is None else self.number(operands[1 if chosen else 2], depth)
         if name == "affine.apply":
             applied = ir.AffineMapAttr(op.attributes["map"]).value
             given = [self.number(operand, depth) for operand in operands]

@@ -322,7 +322,7 @@ class State:
             return 1
         if isinstance(index, Loop) and index.size is not None:
             return index.size
-        known = index.part if isinstance(index, Loop) else None
+        known = index.dim if isinstance(index, Loop) else None
         return self.extents.get(index, known or DimSize(index, 0))
 
 

@@ -278,7 +278,7 @@ class Tensor:
             return {}
         if isinstance(index, Sum):
             constant = index.constant
-            start = Amount.of(constant if isinstance(constant, int) else self.views.extent(constant))
+            start = Amount.of(constant if isinstance(constant, int | Extent) else self.views.extent(constant))
             total: _Form | None = {None: start} if start != NONE else {}
             for factor, part in index.terms:
                 form = self._form(part, None)
@@ -329,14 +329,15 @@ class Tensor:
         for part in form:
             if not isinstance(part, Part):
                 continue
-            parts = [Part(part.whole, i, part.sizes) for i in range(len(part.sizes))]
             sizes = self._part_sizes(part)
-            if sizes is None or any(each not in form for each in parts):
+            runs = () if sizes is None else dense(sizes).dims
+            parts = {Part(part.whole, i, part.sizes): run[0][1] for i, run in enumerate(runs) if run}
+            if sizes is None or not parts or any(each not in form for each in parts):
                 continue
-            strides = dense(sizes).dims
-            last = form[parts[-1]]
-            if all(form[each] == runs[0][1] * last for each, runs in zip(parts, strides, strict=True)):
-                rest = {each: amount for each, amount in form.items() if each not in parts}
+            last = form[list(parts)[-1]]
+            if all(form[each] == stride * last for each, stride in parts.items()):
+                of_one = {Part(part.whole, i, part.sizes) for i, run in enumerate(runs) if not run}
+                rest = {each: amount for each, amount in form.items() if each not in parts and each not in of_one}
                 whole = self._form(part.whole, product(sizes))
                 return None if whole is None else self._joined(_plus(rest, whole, last))
         return form
@@ -356,7 +357,7 @@ class Tensor:
         if index in form or sizes is None or any(part.sizes != parts[0].sizes for part in parts):
             return None
         strides = [form.pop(Part(index, position, parts[0].sizes), NONE) for position in range(len(sizes))]
-        return merged(zip(sizes, strides, strict=True))
+        return merged(run for run in zip(sizes, strides, strict=True) if run[0] != ONE)
 
 
 def merged(runs: Iterable[tuple[Extent, Amount]]) -> Runs:

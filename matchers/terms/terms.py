@@ -12,6 +12,7 @@ Nothing here knows of MLIR beyond carrying its values as opaque hashable objects
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,12 +23,12 @@ from typing import Any
 class Loop:
     """An index that runs over [0, size); size is None when only known at run time. Each is made only once.
 
-    part: for one of the loops that another one is split into, the dim that has the size at run time.
+    dim: where the size is read that is only known at run time.
     """
 
     id: int
     size: int | None
-    part: DimSize | None = None
+    dim: DimSize | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +65,7 @@ class Part:
 class Sum:
     """A sum of indices, each times a whole number, as a convolution's window has it. It has no part that is `UNIT`.
 
-    constant: what is added, as a slice's offset is: a number, or a value of the program.
+    constant: what is added, as a slice's offset is: a number, a value of the program, or what is computed from such.
     Without terms and constant it is zero, in a dim that is larger than one.
     """
 
@@ -144,18 +145,6 @@ def moved(index: Index, step: int, start: Any) -> Sum:
     if isinstance(index, Sum) and isinstance(index.constant, int) and isinstance(start, int):
         return Sum(tuple((factor * step, part) for factor, part in index.terms), index.constant * step + start)
     return Sum(((step, index),), start)
-
-
-def within(index: Index, start: int, size: int) -> Index | None:
-    """An index counted from `start`, in a dim of `size` there; None where it may lie outside, as far as is known."""
-    found = index if isinstance(index, Sum) else moved(index, 1, 0)
-    if not isinstance(found.constant, int) or any(factor < 0 for factor, _ in found.terms):
-        return None
-    sizes = [part.size if isinstance(part, Loop) else None for _, part in found.terms]
-    most = sum(factor * (each - 1) for (factor, _), each in zip(found.terms, sizes, strict=True) if each is not None)
-    if None in sizes or found.constant < start or found.constant + most >= start + size:
-        return None
-    return UNIT if size == 1 else at_start(Sum(found.terms, found.constant - start), size)
 
 
 def at_start(index: Sum, size: int | None) -> Index:
@@ -246,5 +235,8 @@ class LoopIndex:
 
     index: Any
 
+
+# What makes a new index for a dim of some size.
+Fresh = Callable[[int | DimSize | None], Index]
 
 Term = Access | Constant | Apply | Reduce | DimSize | LoopIndex

@@ -34,7 +34,7 @@ from opsplice.matchers.terms.ops.bands import BAND, bands
 from opsplice.matchers.terms.ops.composite_ops import attention, dequantized, quantized, softmax
 from opsplice.matchers.terms.ops.constant_ops import FRONTEND_CONSTANTS, constant_of, may_be_number
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, compared
-from opsplice.matchers.terms.ops.parts_of_dims import CONCAT, INSERT, SLICE, joined, joints, sliced
+from opsplice.matchers.terms.ops.parts_of_dims import CONCAT, INSERT, SLICE, joined, joints, size_along, sliced
 from opsplice.matchers.terms.ops.reshape_ops import regrouped, reshaped
 from opsplice.matchers.terms.ops.structured_ops import Structured, attributes_of, loops_of_output
 from opsplice.matchers.terms.terms import (
@@ -129,19 +129,20 @@ class Views:
     def whole(self, value: ir.Value) -> Access:
         """The access to a value with a loop of its own for each dim."""
         if value not in self._wholes:
-            self._wholes[value] = Access(value, tuple(self.fresh(size) for size in shape_of(value) or ()))
+            self._wholes[value] = Access(value, tuple(self.fresh(size) for size in _sizes_of(value)))
         return self._wholes[value]
 
     def root(self, value: ir.Value) -> Access:
         """The access to the result that a search starts at. Sizes that are numbers have the same loops at every root,
         axis by axis, so that what one search reads is known to those for other results that are made of it."""
         if value not in self._roots:
-            shape = shape_of(value) or ()
-            self._roots[value] = Access(value, tuple(itertools.starmap(self._of_root, enumerate(shape))))
+            self._roots[value] = Access(value, tuple(itertools.starmap(self._of_root, enumerate(_sizes_of(value)))))
         return self._roots[value]
 
-    def _of_root(self, axis: int, size: int | None) -> Index:
-        return self.fresh(size) if size is None else self._root_loops.setdefault((axis, size), self.fresh(size))
+    def _of_root(self, axis: int, size: int | DimSize) -> Index:
+        if isinstance(size, DimSize):
+            return self.fresh(size)
+        return self._root_loops.setdefault((axis, size), self.fresh(size))
 
     def split(self, access: Access, index: Loop, parts: Parts) -> Access:
         """An access with several loops in place of one of its loops."""
@@ -257,17 +258,16 @@ class Views:
     def _in_parts(self, term: Reduce) -> tuple[Apply, ...]:
         """A reduction over what tensors are put together along, as those over each of them; none if it is no such."""
         for loop in term.loops:
-            sizes, start = joints(term.body, loop, self.expand, self._note, self.apart), 0
-            made: Term | None = None
-            for size in sizes:
+            start, made = Extent(0), None
+            for size in joints(term.body, loop, self.expand, self._note, self.apart):
                 part = self.fresh(size)
-                body = self._at_other(term.body, loop, moved(part, 1, start))
+                body = self._at_other(term.body, loop, moved(part, 1, start if start.atoms else start.factor))
                 if body is None:
                     return ()
                 loops = tuple(part if own == loop else own for own in term.loops if own != loop or part != UNIT)
                 each = Reduce(term.combiner, loops, body) if loops else body
                 made = each if made is None else Apply(term.combiner, (made, each), (), self._element_of(body))
-                start += size
+                start += Extent(size) if isinstance(size, int) else self.extent(size)
             if isinstance(made, Apply):
                 return (made,)
         return ()
@@ -366,7 +366,7 @@ class Views:
             if name == SLICE:
                 made = sliced(op, access.indices, self.fresh, self.extent)
             else:
-                made = joined(op, access.indices, self._note)
+                made = joined(op, access.indices, self._note, self.extent)
             return None if made is None else Step(made, op)
         if name == "tensor.extract" and len(op.operands) == 1:
             return Step(Access(op.operands[0], ()), op)
@@ -432,6 +432,10 @@ class Views:
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------
+
+
+def _sizes_of(value: ir.Value) -> list[int | DimSize]:
+    return [size_along(value, axis) for axis in range(len(shape_of(value) or ()))]
 
 
 def is_view(step: Step) -> bool:

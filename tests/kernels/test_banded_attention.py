@@ -93,6 +93,35 @@ def test_a_cache_that_grows():
             np.testing.assert_allclose(np.asarray(found), exact.numpy(), rtol=1e-5, atol=1e-6)
 
 
+def test_sinks_beside_any_number_of_keys():
+    """gpt-oss joins its sinks to scores whose number is known at run time only, and cuts the last share off."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+    opsplice_torch = pytest.importorskip("opsplice.torch")
+
+    class Sinks(torch.nn.Module):
+        def forward(self, q, k, v, sinks):
+            row, column = torch.arange(q.shape[2])[:, None], torch.arange(k.shape[2])[None, :]
+            near = torch.where((column <= row) & (column > row - 3), 0.0, float(np.finfo(np.float32).min))
+            scores = q @ k.transpose(-1, -2)
+            joined = torch.cat([scores + near, sinks[:, None, None].expand(2, -1, q.shape[2], 1)], -1)
+            joined = joined - joined.max(-1, keepdim=True).values
+            wider = torch.softmax(torch.cat([scores, sinks[:, None, None].expand(2, -1, q.shape[2], 2)], -1), -1)
+            more = v.repeat(1, 1, 2, 1)[:, :, : k.shape[2] + 1]
+            return torch.softmax(joined, -1)[..., :-1] @ v, wider[..., :-1] @ more
+
+    random = np.random.default_rng(3)
+    given_for = lambda m, n: [*(given(random, 2, 3, size, D) for size in (m, n, n)), given(random, 3)]  # noqa: E731
+    dynamic = {"q": {2: "m"}, "k": {2: "n"}, "v": {2: "n"}}
+    example = tuple(torch.tensor(each) for each in given_for(M, N))
+    specs = ["opsplice_kernels:attention"]
+    program = opsplice_torch.export(Sinks().eval(), example, dynamic=dynamic, specs=specs)
+    assert bands_in(program) == [(-2, 0, 1)], str(program.report)  # two more shares, one with a value: no sink
+    for m, n in ((M, N), (4, 2), (70, 70)):
+        inputs = given_for(m, n)
+        for found, exact in zip(program.run("main", *inputs), Sinks()(*map(torch.tensor, inputs)), strict=True):
+            np.testing.assert_allclose(np.asarray(found), exact.numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_bands_of_jax():
     jax = pytest.importorskip("jax", reason="JAX is not installed (make frontends)")
     attention = jax.nn.dot_product_attention

@@ -9,11 +9,11 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import element_type, shape_of
 from opsplice.matchers.terms.ops.structured_ops import Operand, loop_sizes, loops_of_output
-from opsplice.matchers.terms.terms import Access, Apply, Constant, Index, Loop, Reduce, Term
+from opsplice.matchers.terms.terms import Access, Apply, Constant, DimSize, Fresh, Index, Loop, Reduce, Term
 from opsplice.spec_lang.syntax import vocabulary
 
 
-def softmax(op: ir.Operation, indices: tuple[Index, ...], fresh: Callable[[int | None], Index]) -> Term:
+def softmax(op: ir.Operation, indices: tuple[Index, ...], fresh: Fresh) -> Term:
     axis = ir.IntegerAttr(op.attributes["dimension"]).value
     source, kind = op.operands[0], element_type(op.operands[0])
     shape = shape_of(source)
@@ -25,9 +25,7 @@ def softmax(op: ir.Operation, indices: tuple[Index, ...], fresh: Callable[[int |
     return _softmax_of(at, indices[axis], shape[axis], kind, fresh)
 
 
-def _softmax_of(
-    at: Callable[[Index], Term], index: Index, size: int | None, kind: str, fresh: Callable[[int | None], Index]
-) -> Term:
+def _softmax_of(at: Callable[[Index], Term], index: Index, size: int | DimSize | None, kind: str, fresh: Fresh) -> Term:
     """The softmax of `at` over an index of `size`, at `index`."""
 
     def reduced(combiner: str, make: Callable[[Index], Term]) -> Term:
@@ -43,7 +41,7 @@ def _softmax_of(
     return Apply("arith.divf", (shifted(index), reduced("arith.addf", shifted)), (), kind)
 
 
-def attention(op: ir.Operation, indices: tuple[Index, ...], fresh: Callable[[int | None], Index]) -> Term | None:
+def attention(op: ir.Operation, indices: tuple[Index, ...], fresh: Fresh) -> Term | None:
     """`contract(softmax(contract(q, k) * scale + mask), v)`; None where the op does anything else besides.
 
     A mask of booleans is read as IREE does it: minus infinity in place of the score where it is false. Where the

@@ -8,12 +8,12 @@ says what lies outside: such an index is the program's to avoid.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import element_type, shape_of
-from opsplice.matchers.terms.terms import Access, Apply, Index, Loop, LoopIndex, Reduce, Term
+from opsplice.matchers.terms.terms import Access, Apply, Fresh, Loop, LoopIndex, Reduce, Term
 
 # The op of a term that is an element at a computed index, and the combiner of its first operand, which reads them all.
 TAKE = "take"
@@ -22,7 +22,7 @@ EXTRACT = "tensor.extract"
 _TO_INDEX = "arith.index_cast"
 
 
-def taken(source: ir.Value, at: Sequence[Term], fresh: Callable[[int | None], Index]) -> Term:
+def taken(source: ir.Value, at: Sequence[Term], fresh: Fresh) -> Term:
     """The element of a tensor at indices: its own loops, and for each computed one, from the left, a `take`."""
     kind, shape = element_type(source), shape_of(source) or ()
     indices = [each.index if isinstance(each, LoopIndex) else fresh(size) for each, size in zip(at, shape, strict=True)]

@@ -16,7 +16,7 @@ from opsplice.matchers.ir.tensor_values import defining_op, element_type, shape_
 from opsplice.matchers.terms.ops.combiners import is_neutral
 from opsplice.matchers.terms.ops.constant_ops import constant_of
 from opsplice.matchers.terms.ops.structured_ops import Structured
-from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, Index, Loop, Reduce, Term
+from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, Fresh, Index, Loop, Reduce, Term
 from opsplice.spec_lang.syntax import vocabulary
 
 ARG_COMPARE = "iree_linalg_ext.arg_compare"
@@ -61,7 +61,7 @@ def compared(
     op: ir.Operation,
     number: int,
     indices: tuple[Index, ...],
-    fresh: Callable[[int | None], Index],
+    fresh: Fresh,
     resolve: Callable[[Term], Term],
 ) -> Term | None:
     """Result `number` of an `arg_compare`: the largest or smallest element along a dim, or the place of it."""

@@ -5,6 +5,7 @@ tensor.extract_slice %x[1] [8] [2] of 16     =>   take(reduce take over p of x[(
 tensor.extract_slice %x[3] [8] [1] of 16     =>   x[i + 3]
 tensor.concat %a, %b, or both inserted       =>   stack(p, a[i], b[i]) where the dim is (p i)
 ... of any sizes, at i + 3                   =>   a[i + 3] or b[i] or b[i + 1], where that lies in one of them
+... a of n rows, at i + n                    =>   b[i], if i runs over no more than b has
 reduce max over i of concat(a, b)[i]         =>   max(reduce max over i of a[i], reduce max over i of b[i])
 """
 
@@ -15,7 +16,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import Extent
+from opsplice.matchers.dims.extents import ONE, Extent
 from opsplice.matchers.ir.tensor_values import (
     DYNAMIC,
     defining_op,
@@ -33,16 +34,17 @@ from opsplice.matchers.terms.terms import (
     Apply,
     Constant,
     DimSize,
+    Fresh,
     Index,
     Loop,
     LoopIndex,
     Reduce,
+    Sum,
     Term,
     flatten,
     mentions,
     moved,
     split,
-    within,
 )
 
 SLICE, CONCAT, INSERT = "tensor.extract_slice", "tensor.concat", "tensor.insert_slice"
@@ -55,35 +57,35 @@ _MOST_TERMS = 24
 def sliced(
     op: ir.Operation,
     indices: tuple[Index, ...],
-    fresh: Callable[[int | None], Index],
+    fresh: Fresh,
     extent: Callable[[DimSize | ir.Value], Extent],
 ) -> Term | None:
     """The element of its source that an element of a slice is, None where a step is known at run time only."""
     places = places_in_source(op, indices)
-    ranges, whole = _ranges(op, extent), shape_of(op.operands[0]) or ()
     if places is None:
         return None
-    read: list[Index] = []
+    source, read = op.operands[0], list[Index]()
+    whole, sizes = shape_of(source) or (), _sizes(op)
     numbers: list[tuple[Index, int]] = []
-    for number, (index, start, step) in enumerate(places):
-        offset, size, _ = ranges[number] if ranges is not None else (0, None, 0)
-        dim = whole[number]
-        if (step == 1 or dim == 1) and (size if ranges is not None else ranges_of(op)[number][1]) == dim:
+    for axis, (index, given, step) in enumerate(places):
+        start, size, dim = (_amount(each, extent) for each in (given, sizes[axis], size_along(source, axis)))
+        offset, count, most = start.number, size.number, dim.number
+        if (step == 1 or most == 1) and size == dim:
             read.append(index)
-        elif dim is None or size is None or len(whole) != len(indices):
-            read.append(moved(index, step, start))
-        elif step == 1 and not offset % size and not dim % size:
-            part = fresh(dim // size)
-            numbers.append((part, offset // size))
-            read.append(flatten((part, index), (dim // size, size)))
-        elif dim == size * step and offset < step:
+        elif offset is None or count is None or most is None or len(whole) != len(indices):
+            read.append(moved(index, step, given if offset is None else offset))
+        elif step == 1 and not offset % count and not most % count:
+            part = fresh(most // count)
+            numbers.append((part, offset // count))
+            read.append(flatten((part, index), (most // count, count)))
+        elif most == count * step and offset < step:
             part = fresh(step)
             numbers.append((part, offset))
-            read.append(flatten((index, part), (size, step)))
+            read.append(flatten((index, part), (count, step)))
         else:
-            read.append(moved(index, step, start))
-    kind = element_type(op.operands[0])
-    made: Term = Access(op.operands[0], tuple(read))
+            read.append(moved(index, step, offset))
+    kind = element_type(source)
+    made: Term = Access(source, tuple(read))
     for part, number in numbers:
         assert isinstance(part, Loop), "a part is not all of a dim"
         made = Apply(TAKE, (Reduce(TAKE, (part,), made), Constant(number, "index")), (), kind)
@@ -112,26 +114,58 @@ def places_in_source(op: ir.Operation, indices: tuple[Index, ...]) -> list[tuple
     return found
 
 
-def joined(op: ir.Operation, indices: tuple[Index, ...], note: Callable[[ir.Value], None]) -> Term | None:
+def joined(
+    op: ir.Operation,
+    indices: tuple[Index, ...],
+    note: Callable[[ir.Value], None],
+    extent: Callable[[DimSize | ir.Value], Extent],
+) -> Term | None:
     """The element that tensors put together along one dim have at indices. note: told what is read.
 
     None where it may lie in several that are of different sizes.
     """
     axis, parts = _joined(op, note)
-    shapes = [shape_of(part) or () for part in parts]
-    sizes, start = [shape[axis] for shape in shapes], 0
+    sizes, start = [_amount(size_along(part, axis), extent) for part in parts], Extent(0)
     for part, size in zip(parts, sizes, strict=True):
-        if size is None:
-            return None
-        inside = within(indices[axis], start, size)
+        inside = _inside(indices[axis], start, size, extent)
         if inside is not None:
             return Access(part, (*indices[:axis], inside, *indices[axis + 1 :]))
         start += size
-    if len(parts) < 2 or len(set(sizes)) != 1:
+    each = sizes[0].number if len(parts) > 1 and len(set(sizes)) == 1 else None
+    if each is None:
         return None
-    number, inside = split(indices[axis], (len(parts), sizes[0]))
+    number, inside = split(indices[axis], (len(parts), each))
     at = (*indices[:axis], inside, *indices[axis + 1 :])
     return Apply(STACK, (LoopIndex(number), *(Access(part, at) for part in parts)), (), element_type(op.results[0]))
+
+
+def _inside(index: Index, start: Extent, size: Extent, extent: Callable[[DimSize | ir.Value], Extent]) -> Index | None:
+    """An index counted from `start`, in a dim of `size` there; None where it may lie outside, as far as is known."""
+    found = index if isinstance(index, Sum) else moved(index, 1, 0)
+    first = last = _amount(found.constant, extent) - start
+    for factor, loop in found.terms:
+        runs = loop.size if isinstance(loop, Loop) and loop.size is not None else getattr(loop, "dim", None)
+        if factor < 0 or runs is None:
+            return None
+        last += (_amount(runs, extent) - ONE) * Extent(factor)
+    if not first.is_natural or not (size - last - ONE).is_natural:
+        return None
+    if size == ONE:
+        return UNIT
+    ((factor, loop), *more) = found.terms or ((0, UNIT),)
+    is_all = factor == 1 and not more and last == size - ONE and first == Extent(0)
+    return loop if is_all else Sum(found.terms, first if first.number is None else first.number)
+
+
+def _amount(number: Any, extent: Callable[[DimSize | ir.Value], Extent]) -> Extent:
+    """A size or an offset: a number, where it is read, or what it is computed from."""
+    return Extent(number) if isinstance(number, int) else number if isinstance(number, Extent) else extent(number)
+
+
+def size_along(value: ir.Value, axis: int) -> int | DimSize:
+    """The size of a tensor along an axis, or where it is read if it is known at run time only."""
+    size = (shape_of(value) or ())[axis]
+    return DimSize(value, axis) if size is None else size
 
 
 def is_apart(value: ir.Value, known: dict[ir.Value, bool]) -> bool:
@@ -155,7 +189,7 @@ def joints(
     expand: Callable[[Access], Any],
     note: Callable[[ir.Value], None],
     apart: dict[ir.Value, bool],
-) -> list[int]:
+) -> list[int | DimSize]:
     """The sizes of what is put together along a loop, none if nothing is that the first terms read at it.
 
     expand: what makes an element. note: told what is read. apart: see `is_apart`; above such values nothing is read.
@@ -174,9 +208,8 @@ def joints(
         op = defining_op(term.value)
         if op is not None and op.name in (CONCAT, INSERT):
             axis, parts = _joined(op, note)
-            sizes = [(shape_of(part) or ())[axis] for part in parts]
-            if term.indices[axis] == loop and None not in sizes:
-                return [size for size in sizes if size is not None]
+            if term.indices[axis] == loop:
+                return [size_along(part, axis) for part in parts]
         step = expand(term)
         pending += () if step is None else (step.term,)
     return []
@@ -197,8 +230,8 @@ def _inserted(op: ir.Operation | None, note: Callable[[ir.Value], None]) -> tupl
     axes: set[int] = set()
     while op is not None and op.name == INSERT and shape is not None:
         source, into = op.operands[0], op.operands[1]
-        ranges, own = _ranges(op), shape_of(source)
-        if ranges is None or own is None or len(own) != len(shape):
+        ranges, own = ranges_of(op), shape_of(source)
+        if own is None or len(own) != len(shape) or any(DYNAMIC in each for each in ranges):
             return 0, []
         short = [axis for axis, (_, size, _) in enumerate(ranges) if size != shape[axis]]
         if len(short) != 1 or any(step != 1 for _, _, step in ranges) or ranges[short[0]][0] in found:
@@ -218,23 +251,8 @@ def _inserted(op: ir.Operation | None, note: Callable[[ir.Value], None]) -> tupl
     return axis, [found[offset] for offset in offsets] if whole == shape[axis] else []
 
 
-def _ranges(
-    op: ir.Operation, extent: Callable[[DimSize | ir.Value], Extent] | None = None
-) -> list[tuple[int, int | None, int]] | None:
-    """The offset, size and step of a slice along each dim, None where one is known at run time only.
-
-    extent: tells sizes. With it the size of all of a dim, of whatever size that is, is None.
-    """
-    found: list[tuple[int, int | None, int]] = []
+def _sizes(op: ir.Operation) -> list[int | ir.Value]:
+    """The size of a slice along each dim of what it is cut from."""
     segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-    sizes = iter(list(op.operands)[-segments[2] - segments[3] :] if segments[2] else ())
-    for axis, (offset, size, step) in enumerate(ranges_of(op)):
-        if DYNAMIC in (offset, step):
-            return None
-        if size != DYNAMIC:
-            found.append((offset, size, step))
-        elif extent is None or (offset, step) != (0, 1) or extent(next(sizes)) != extent(DimSize(op.operands[0], axis)):
-            return None
-        else:
-            found.append((offset, None, step))
-    return found
+    dynamic = iter(list(op.operands)[1 + segments[1] :])
+    return [next(dynamic) if size == DYNAMIC else size for _, size, _ in ranges_of(op)]

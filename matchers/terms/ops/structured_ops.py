@@ -14,7 +14,7 @@ from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.matchers.ir.tensor_values import defining_op, element_type, is_structured, shape_of
 from opsplice.matchers.terms.attributes import IGNORED, payload_text, rounds_to_nearest
-from opsplice.matchers.terms.terms import UNIT, Access, Affine, Index, summed
+from opsplice.matchers.terms.terms import UNIT, Access, Affine, DimSize, Index, summed
 
 # What an operand is read at along each of its dims: the number of a loop, or an expression over loops.
 Map = tuple[int | ir.AffineExpr, ...]
@@ -65,7 +65,7 @@ class Scalar:
 class Structured:
     """A structured op. dims: how many loops it has; inputs: how many operands are not outputs.
 
-    sizes: of the loops, as far as they are known. arguments: the arguments of the body, with the numbers of operands.
+    sizes: of the loops that run over a dim of an operand. arguments: those of the body, with the numbers of operands.
     inside: what the body makes. yielded: what it ends with.
     """
 
@@ -73,7 +73,7 @@ class Structured:
     dims: int
     operands: tuple[Operand, ...]
     inputs: int
-    sizes: Mapping[int, int | None]
+    sizes: Mapping[int, int | DimSize]
     arguments: Mapping[ir.Value, int]
     scalars: tuple[Scalar, ...]
     inside: frozenset[ir.Value]
@@ -146,13 +146,13 @@ def reduces(op: ir.Operation, number: int) -> bool:
     return any(isinstance(at, ir.AffineDimExpr) and at.position not in kept and size != 1 for at, size in dims)
 
 
-def loop_sizes(operands: Sequence[Operand]) -> dict[int, int | None]:
-    """The sizes of loops that run over a dim of an operand."""
-    sizes: dict[int, int | None] = {}
+def loop_sizes(operands: Sequence[Operand]) -> dict[int, int | DimSize]:
+    """The sizes of loops that run over a dim of an operand: numbers where one of these says so."""
+    sizes: dict[int, int | DimSize] = {}
     for operand in operands:
-        for each, size in zip(operand.map, operand.shape or (), strict=False):
-            if isinstance(each, int) and sizes.get(each) is None:
-                sizes[each] = size
+        for axis, (each, size) in enumerate(zip(operand.map, operand.shape or (), strict=False)):
+            if isinstance(each, int) and (size is not None or each not in sizes):
+                sizes[each] = DimSize(operand.value, axis) if size is None else size
     return sizes
 
 

@@ -171,3 +171,57 @@ def test_only_dims_of_as_many_places_as_parts_are_tried_for_what_is_put_together
     assert len(engine.find(module, graphs).matches) == 1
     assert tried
     assert set(tried) == {(2,)}
+
+
+OPEN = """
+func.func @f(%x: tensor<3x?xf32>, %y: tensor<3x{more}xf32>) -> tensor<3xf32> {{
+  %zero = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c1 : tensor<3x?xf32>
+  %k = {size}
+  %some = arith.constant 3 : index
+  %both = arith.addi %n, %k : index
+  %e = tensor.empty() : tensor<3xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<3xf32>) -> tensor<3xf32>
+  %j = tensor.concat dim(1) %x, %y : (tensor<3x?xf32>, tensor<3x{more}xf32>) -> tensor<3x?xf32>
+  %a = math.absf %j : tensor<3x?xf32>
+  {cut}
+  %s = linalg.reduce ins(%c : tensor<3x?xf32>) outs(%z : tensor<3xf32>) dimensions = [1]
+    (%in: f32, %out: f32) {{
+      %t = arith.addf %in, %out : f32
+      linalg.yield %t : f32
+    }}
+  %r = math.absf %s : tensor<3xf32>
+  return %r : tensor<3xf32>
+}}"""
+SIZES = {"2": "arith.constant 2 : index", "?": "tensor.dim %y, %c1 : tensor<3x?xf32>"}
+# As PyTorch writes what is left of the end: each number is kept inside of the dim.
+BUT_LAST = """%m = arith.subi %both, %k : index
+  %less = arith.cmpi slt, %m, %c0 : index
+  %kept = arith.select %less, %c0, %m : index
+  %end = arith.minsi %kept, %both : index
+  %begin = arith.minsi %both, %c0 : index
+  %size = arith.subi %end, %begin : index
+  %c = tensor.extract_slice %a[0, %begin] [3, %size] [1, 1] : tensor<3x?xf32> to tensor<3x?xf32>"""
+SLICED = "%c = tensor.extract_slice %a[0, {}] [3, {}] [1, 1] : tensor<3x?xf32> to tensor<3x?xf32>"
+
+
+@pytest.mark.parametrize("more", ["2", "?"])
+@pytest.mark.parametrize(
+    ("cut", "spec", "bound"),
+    [
+        ("%c = tensor.cast %a : tensor<3x?xf32> to tensor<3x?xf32>", BOTH, {0, 1}),
+        (BUT_LAST, ONE, {0}),
+        (SLICED.format("%n", "%k"), ONE, {1}),
+        (SLICED.format("0", "%both"), BOTH, {0, 1}),
+        (BUT_LAST, BOTH, None),
+        (SLICED.format("%k", "%n"), ONE, None),  # some of each
+        (SLICED.format("%n", "%some"), ONE, None),
+    ],
+)
+def test_what_is_put_together_may_be_of_sizes_that_are_known_at_run_time_only(find, more, cut, spec, bound):
+    outcome = find(OPEN.format(more=more, size=SIZES[more], cut=cut), spec)
+    values = [{b.value.get_name() for b in match.inputs.values()} for match in outcome.found.matches]
+    wanted = [] if bound is None else [{f"%arg{number}" for number in bound}]
+    assert [each for each in values if each <= {"%arg0", "%arg1"}] == wanted

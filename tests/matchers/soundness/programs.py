@@ -12,6 +12,7 @@ import numpy as np
 from iree.compiler import ir
 
 from opsplice import interpreter
+from opsplice.matchers.terms.terms import DimSize
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,10 @@ class Tensor:
 
 @dataclass
 class Program:
-    """A random program. Sizes that are known at run time only are arguments: `%s3` is 3."""
+    """A random program. Sizes that are known at run time only are arguments, `%s3` is 3, or computed from dims.
+
+    numbers: the names of those that are computed.
+    """
 
     rng: random.Random
     arguments: list[Tensor] = field(default_factory=list)
@@ -36,6 +40,7 @@ class Program:
     lines: list[str] = field(default_factory=list)
     sizes: dict[int, None] = field(default_factory=dict)
     fresh: int = 0
+    numbers: list[str] = field(default_factory=list)
 
     def size(self, number: int) -> str:
         self.sizes[number] = None
@@ -45,10 +50,42 @@ class Program:
         self.fresh += 1
         return f"%v{self.fresh}"
 
-    def argument(self, shape: tuple[int, ...]) -> Tensor:
-        made = Tensor(f"%a{len(self.arguments)}", shape, (False,) * len(shape))
+    def argument(self, shape: tuple[int, ...], dynamic: tuple[bool, ...] = ()) -> Tensor:
+        made = Tensor(f"%a{len(self.arguments)}", shape, dynamic or (False,) * len(shape))
         self.arguments.append(made)
         return made
+
+    def number(self, wanted: int) -> str:
+        """A number that the program computes from the size of a dim, as what keeps a slice inside is computed."""
+        made = self.near(wanted, wanted)
+        while self.rng.random() < 0.4:
+            op = self.rng.choice(["minsi", "maxsi", "select"])
+            other = self.near(*((wanted, wanted + 5) if op == "minsi" else (wanted - 5, wanted)))
+            operands = self.rng.sample([made, other], 2)
+            if op == "select":
+                is_more = self.computed(f"arith.cmpi {self.rng.choice(['sgt', 'sge'])}, {made}, {other} : index", "c")
+                made = self.computed(f"arith.select {is_more}, {made}, {other} : index")
+            else:
+                made = self.computed(f"arith.{op} {operands[0]}, {operands[1]} : index")
+        return made
+
+    def near(self, low: int, high: int) -> str:
+        """The size of a dim and a number, between two limits."""
+        wanted, shaped = self.rng.randint(low, high), [x for x in (*self.arguments, *self.values) if x.shape]
+        x = self.rng.choice(shaped)
+        axis = self.rng.randrange(len(x.shape))
+        at, apart = self.computed(f"arith.constant {axis} : index"), wanted - x.shape[axis]
+        size = self.computed(f"tensor.dim {x.name}, {at} : {x.type}")
+        op, constant = self.rng.choice([("addi", apart), ("subi", -apart)])
+        return self.computed(f"arith.{op} {size}, {self.computed(f'arith.constant {constant} : index')} : index")
+
+    def computed(self, line: str, kind: str = "n") -> str:
+        self.fresh += 1
+        name = f"%{kind}{self.fresh}"
+        self.lines.append(f"{name} = {line}")
+        if kind == "n":
+            self.numbers.append(name)
+        return name
 
     def add(self, shape: tuple[int, ...], dynamic: tuple[bool, ...], line: str) -> None:
         made = Tensor(self.name(), shape, dynamic)
@@ -128,31 +165,41 @@ class Program:
                                                    f"{x.type} into RESULT")  # fmt: skip
 
     def slice(self) -> None:
-        """Some elements in a row or with steps, where dims of one may vanish. Of sizes that are known only."""
+        """Some elements in a row or with steps, where dims of one may vanish."""
         x = self.any()
-        if any(x.dynamic):
-            return
-        starts, sizes, steps = [], [], []
-        for size in x.shape:
+        starts, sizes, steps, shape, dynamic = [], [], [], list[int](), list[bool]()
+        for size, free in zip(x.shape, x.dynamic, strict=True):
             is_whole = self.rng.random() < 0.5
-            starts.append(0 if is_whole else self.rng.choice([0, self.rng.randrange(size)]))
-            steps.append(1 if is_whole else self.rng.choice([1, 1, 2]))
-            most = (size - starts[-1] - 1) // steps[-1] + 1
-            sizes.append(size if is_whole else self.rng.choice([1, most, self.rng.randint(1, most)]))
-        shape = tuple(size for size in sizes if size > 1 or self.rng.random() < 0.5)
-        still = (False,) * len(shape)
-        self.add(shape, still, f"tensor.extract_slice {x.name}{starts} {sizes} {steps} : {x.type} to RESULT")
+            start = 0 if is_whole else self.rng.choice([0, self.rng.randrange(size)])
+            step = 1 if is_whole else self.rng.choice([1, 1, 2])
+            most = (size - start - 1) // step + 1
+            count = size if is_whole else self.rng.choice([1, most, self.rng.randint(1, most)])
+            is_told = not free and self.rng.random() < 0.8
+            starts.append(start if is_told else self.number(start))
+            sizes.append(count if is_told else self.number(count))
+            steps.append(step)
+            if not is_told or count > 1 or self.rng.random() < 0.5:
+                shape.append(count)
+                dynamic.append(not is_told)
+        starts, sizes, steps = (f"[{', '.join(map(str, each))}]" for each in (starts, sizes, steps))
+        line = f"tensor.extract_slice {x.name}{starts} {sizes} {steps} : {x.type} to RESULT"
+        self.add(tuple(shape), tuple(dynamic), line)
 
     def join(self) -> None:
-        """With another tensor behind it or before it along one dim, of any size there. Of sizes that are known only."""
+        """With another tensor behind it or before it along one dim, of any size there."""
         x = self.any()
-        if any(x.dynamic) or not x.shape:
+        if not x.shape:
             return
         axis = self.rng.randrange(len(x.shape))
         size = self.rng.choice([1, 1, 2, x.shape[axis]])
-        parts = [x, self.argument((*x.shape[:axis], size, *x.shape[axis + 1 :]))]
+        free = tuple(free or self.rng.random() < 0.2 for free in x.dynamic)
+        parts = [x, self.argument((*x.shape[:axis], size, *x.shape[axis + 1 :]), free)]
         self.rng.shuffle(parts)
         shape, still = (*x.shape[:axis], x.shape[axis] + size, *x.shape[axis + 1 :]), (False,) * len(x.shape)
+        if any(free):
+            names, types = ", ".join(p.name for p in parts), ", ".join(p.type for p in parts)
+            self.add(shape, free, f"tensor.concat dim({axis}) {names} : ({types}) -> RESULT")
+            return
         if self.rng.random() < 0.5:
             names, types = ", ".join(p.name for p in parts), ", ".join(p.type for p in parts)
             self.add(shape, still, f"tensor.concat dim({axis}) {names} : ({types}) -> RESULT")
@@ -242,9 +289,15 @@ class Program:
     def text(self) -> str:
         sizes = map(self.size, self.sizes)
         head = ", ".join([*(f"{a.name}: {a.type}" for a in self.arguments), *(f"{s}: index" for s in sizes)])
-        names, types = ", ".join(v.name for v in self.values), ", ".join(v.type for v in self.values)
+        names = ", ".join([*(v.name for v in self.values), *self.numbers])
+        types = ", ".join([*(v.type for v in self.values), *("index" for _ in self.numbers)])
         body = "\n".join(["%zero = arith.constant 0.0 : f32", *self.lines])
         return f"func.func @main({head}) -> ({types}) {{\n{body}\nreturn {names} : {types}\n}}"
+
+
+def told(atom: Any, arrays: dict[Any, Any]) -> int:
+    """The number that something is which a size is computed from."""
+    return int(arrays[atom.value].shape[atom.axis] if isinstance(atom, DimSize) else arrays[atom])
 
 
 def run(session: Any, made: Program, seed: int) -> tuple[ir.Module, dict[Any, Any], list[Any]]:
@@ -255,4 +308,5 @@ def run(session: Any, made: Program, seed: int) -> tuple[ir.Module, dict[Any, An
     results = interpreter.evaluate(module, "main", inputs, np.float64)
     block = module.body.operations[0].regions[0].blocks[0]
     returned = list(block.operations[len(block.operations) - 1].operands)
-    return module, dict(zip([*block.arguments, *returned], [*inputs, *results], strict=True)), returned
+    arrays = dict(zip([*block.arguments, *returned], [*inputs, *results], strict=True))
+    return module, arrays, returned[: len(made.values)]

@@ -26,7 +26,6 @@ from opsplice.matchers.terms.terms import (
     Affine,
     Apply,
     Constant,
-    DimSize,
     Flat,
     Index,
     Loop,
@@ -39,7 +38,7 @@ from opsplice.matchers.terms.terms import (
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.loading.loader import load_text
 from tests.effort import examples
-from tests.matchers.soundness.programs import Program, run
+from tests.matchers.soundness.programs import Program, run, told
 
 # ---- programs --------------------------------------------------------------------------------------------------------
 
@@ -47,9 +46,9 @@ from tests.matchers.soundness.programs import Program, run
 def program(seed: int) -> Program:
     rng = random.Random(seed)
     made = Program(rng)
-    made.values = [
-        made.argument(tuple(rng.choice([1, 2, 3, 3, 4, 6]) for _ in range(rng.choice([1, 2, 3])))) for _ in "ab"
-    ]
+    for _ in "ab":
+        shape = tuple(rng.choice([1, 2, 3, 3, 4, 6]) for _ in range(rng.choice([1, 2, 3])))
+        made.values.append(made.argument(shape, tuple(rng.random() < 0.2 for _ in shape)))
     ops = [
         made.cast,
         made.transpose,
@@ -100,9 +99,10 @@ class Reader:
         return [s for s in known if s is not None]
 
     def product(self, extent: Extent) -> int:
-        atoms = ((self.arrays[a.value].shape[a.axis] if isinstance(a, DimSize) else self.arrays[a], power)
-                 for a, power in extent.atoms)  # fmt: skip
-        return extent.factor * math.prod(int(number) ** power for number, power in atoms)
+        return extent.renamed(lambda atom: told(atom, self.arrays)).factor
+
+    def length(self, loop: Loop) -> int:
+        return self.product(self.views.extent(loop.dim)) if loop.size is None else loop.size
 
     def at(self, index: Index, loops: dict[Loop, int], size: int | None = None) -> int:
         """An index as a number, in a dim of a size."""
@@ -119,7 +119,13 @@ class Reader:
             sizes = self.sizes(index)
             return self.at(index.whole, loops) // math.prod(sizes[index.position + 1 :]) % sizes[index.position]
         if isinstance(index, Sum):
-            return sum(factor * self.at(part, loops) for factor, part in index.terms) + index.constant
+            start = index.constant
+            start = (
+                start
+                if isinstance(start, int)
+                else self.product(start if isinstance(start, Extent) else self.views.extent(start))
+            )
+            return sum(factor * self.at(part, loops) for factor, part in index.terms) + start
         assert isinstance(index, Affine)
         names = {f"d{n}": self.at(part, loops) for n, part in enumerate(index.parts)}
         return eval(index.text.replace("floordiv", "//").replace("mod", "%"), {}, names)
@@ -138,8 +144,8 @@ class Reader:
         if isinstance(term, Reduce):
             assert term.combiner == "arith.addf"
             for loop in term.loops:
-                self.runs[loop] = loop.size
-            ways = itertools.product(*(range(loop.size) for loop in term.loops))
+                self.runs[loop] = self.length(loop)
+            ways = itertools.product(*(range(self.runs[loop]) for loop in term.loops))
             total = sum(self.value(term.body, loops | dict(zip(term.loops, way, strict=True))) for way in ways)
             for other in self.views.readings(term, term.combiner):
                 assert self.value(other, loops) == total, "a sum over parts is another one"
@@ -148,7 +154,7 @@ class Reader:
         if term.op == TAKE:
             every, at = term.args
             (loop,) = every.loops
-            self.runs[loop] = loop.size
+            self.runs[loop] = self.length(loop)
             return self.value(every.body, loops | {loop: int(self.value(at, loops))})
         args = [self.value(arg, loops) for arg in term.args]
         return OPS[term.op](*args)

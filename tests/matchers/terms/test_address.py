@@ -14,7 +14,7 @@ from opsplice.matchers.terms import address
 from opsplice.matchers.terms.address import NONE, Amount, Layout, Runs
 from opsplice.matchers.terms.views import Views
 from tests.effort import examples
-from tests.matchers.soundness.programs import Program, run
+from tests.matchers.soundness.programs import Program, run, told
 
 QKV = """
 func.func @f(%x: tensor<1x16x96xf32>) -> tensor<1x4x16x8xf32> {
@@ -170,8 +170,9 @@ def test_layouts_of_random_views_are_where_the_elements_are(session, block):
         views = Views()
         for value in returned:
             for base, layout in address.layouts(views, value, address.sizes_of(views, value)):
-                wanted, told = arrays[value], f"seed {seed}, {value} in {base}\n{module}"
-                np.testing.assert_array_equal(memory(layout, arrays[base], wanted.shape), wanted, told)
+                wanted, where = arrays[value], f"seed {seed}, {value} in {base}\n{module}"
+                known = layout.renamed(lambda atom, arrays=arrays: told(atom, arrays))
+                np.testing.assert_array_equal(memory(known, arrays[base], wanted.shape), wanted, where)
                 read += base != value
     assert read > count
 
