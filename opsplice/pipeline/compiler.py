@@ -43,6 +43,10 @@ _SHARDY = "dialect 'sdy'"
 # What IREE makes of a portable artifact of StableHLO, without a word to its context.
 _OF_PORTABLE = ("func", "stablehlo", "chlo", "shape", "quant")
 
+# The dialects that IREE converts from, and the flags that say what else it is to do.
+_CONVERTED = ("chlo", "stablehlo", "tm_tensor", "torch", "torch_c", "tosa", "vhlo")
+_CONVERSIONS = ("--iree-input-type", "--iree-plugin", "--iree-load-plugin")
+
 
 class Edit(Protocol):
     """One change of the module (or a look at it), bound to a phase.
@@ -118,6 +122,7 @@ class Compilation:
         self._callback: Any = _DIAGNOSTIC_CALLBACK(self._receive)
         self._session = Session()
         self._session.set_flags(*flag_set.session)
+        self._detects_input = not any(flag.startswith(_CONVERSIONS) for flag in flags)
         self._invocation = self._session.invocation()
         _library().ireeCompilerInvocationEnableCallbackDiagnostics(self._invocation._inv_p, 0, self._callback, None)
 
@@ -188,7 +193,9 @@ class Compilation:
         if phase == self.phase:
             return
         library = _library()
-        if self.phase != START:
+        if self.phase == START:
+            self._leave_out_conversions()
+        else:
             library.ireeCompilerInvocationSetCompileFromPhase(self._invocation._inv_p, self.phase.encode())
         library.ireeCompilerInvocationSetCompileToPhase(self._invocation._inv_p, phase.encode())
         with self._captured() as noise:
@@ -197,6 +204,15 @@ class Compilation:
             raise self._failure(f"{self._name} does not compile (phase {phase})", noise.text)
         self._drain()
         self.phase = phase
+
+    def _leave_out_conversions(self) -> None:
+        """Tells IREE that nothing is to be converted where the module has no op of a framework.
+
+        IREE would find that out itself, but only once it has all ops of all frameworks: 1,500 of PyTorch alone. Each pass
+        that is made later looks at all of them.
+        """
+        if self._detects_input and not any(map(self.context.is_dialect_loaded, _CONVERTED)):
+            self._session.set_flags("--iree-input-type=none")
 
     def verify(self, culprit: str) -> None:
         """Checks the module after an edit. Raises CompileError that names the culprit when it is broken."""

@@ -261,6 +261,14 @@ def test_bad_value_of_a_session_flag_that_surfaces_late(model):
     assert "available: " in error.value.details
 
 
+def test_what_has_no_op_of_a_framework_is_compiled_without_their_dialects(model, generic):
+    with Compilation([generic]) as compilation:
+        compilation.load(load(model))
+        compilation.run_to("end")
+        assert not compilation.context.is_dialect_loaded("torch")
+        assert compilation.emit_vmfb() == compile_module(load(model), flags=[generic, "--iree-input-type=auto"]).vmfb
+
+
 def test_unnamed_cpu_is_one_short_warning(model):
     compiled = compile_module(load(model))
     assert len(compiled.warnings) == 1
