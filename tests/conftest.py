@@ -45,6 +45,7 @@ def _kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder = kept.folder(temporary)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPSPLICE_CACHE", str(folder / "store"))
+        kept.compile_in_one_thread(patch)
         kept.count_compiles(patch)
         kept.keep_plain_programs(patch, folder / "programs")
         zygote.fork_isolated_calls(patch)

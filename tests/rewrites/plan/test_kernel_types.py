@@ -139,12 +139,12 @@ def scalar_program(element: str) -> str:
         "%a, %t", f"{tensor}, tensor<{element}>", "affine_map<(i) -> ()>, ", f"%x: {element}, %y: {element}", "%y"
     )
     return f"""
-func.func @constant(%a: {tensor}) -> {tensor} {{
+func.func @constant_{element}(%a: {tensor}) -> {tensor} {{
   %s = arith.constant {literal}{plain}
-func.func @argument(%a: {tensor}, %s: {element}) -> {tensor} {{{plain}
-func.func @extracted(%a: {tensor}, %t: tensor<{element}>) -> {tensor} {{
+func.func @argument_{element}(%a: {tensor}, %s: {element}) -> {tensor} {{{plain}
+func.func @extracted_{element}(%a: {tensor}, %t: tensor<{element}>) -> {tensor} {{
   %s = tensor.extract %t[] : tensor<{element}>{plain}
-func.func @rank_0(%a: {tensor}, %t: tensor<{element}>) -> {tensor} {{{held}
+func.func @rank_0_{element}(%a: {tensor}, %t: tensor<{element}>) -> {tensor} {{{held}
 """
 
 
@@ -152,32 +152,40 @@ def scalar_kernel(element: str) -> str:
     kind = C_TYPES[element]
     expression = "a[i] ^ s" if element == "i1" else f"({kind})(a[i] + s)"
     return (
-        "#include <stddef.h>\n#include <stdint.h>\n"
-        f"void k(const {kind} *a, {kind} s, {kind} *out, size_t n) {{\n"
+        f"void k_{element}(const {kind} *a, {kind} s, {kind} *out, size_t n) {{\n"
         f"  for (size_t i = 0; i < n; ++i) out[i] = {expression};\n}}\n"
     )
 
 
-@pytest.mark.parametrize(("element", "form"), [(e, f) for e in DTYPES for f in ("object", "bitcode", "provided")])
-def test_scalars_by_value(pairs, element, form, request):
-    if element in ("f16", "bf16"):
-        request.getfixturevalue("zig")
+def scalar_rule(element: str, form: str) -> str:
     op = {"f": "addf", "b": "addf", "i": "addi"}[element[0]]
     op = "xori" if element == "i1" else op
-    spec = f"""
-kernel k(a: {element}[n], s: {element}) -> {element}[n] {{ cpu "k.c" as {form} }}
-pattern p(a: tensor<n x {element}>, s: {element}) {{ {op}(a, s) }}
-replace p with k(a, s)
+    return f"""
+kernel k_{element}(a: {element}[n], s: {element}) -> {element}[n] {{ cpu "k.c" as {form} }}
+pattern p_{element}(a: tensor<n x {element}>, s: {element}) {{ {op}(a, s) }}
+replace p_{element} with k_{element}(a, s)
 """
-    flags = F64 if element == "f64" else ()
-    made = pairs(scalar_program(element), spec, {"k.c": scalar_kernel(element)}, flags)
-    assert made.replaced == 4
-    array = np.array([1, 0, 1, 0] if element == "i1" else [100, 1, 0, -7], DTYPES[element])
-    scalar = np.array(SCALARS[element], DTYPES[element])
-    made.run("constant", array)
-    made.run("argument", array, scalar)
-    made.run("extracted", array, scalar)
-    made.run("rank_0", array, scalar)
+
+
+HALVES = ("f16", "bf16")
+
+
+@pytest.mark.parametrize("form", ["object", "bitcode", "provided"])
+@pytest.mark.parametrize("elements", [HALVES, tuple(e for e in DTYPES if e not in HALVES)], ids=["halves", "others"])
+def test_scalars_by_value(pairs, elements, form, request):
+    if elements is HALVES:
+        request.getfixturevalue("zig")
+    kernels = "#include <stddef.h>\n#include <stdint.h>\n" + "".join(map(scalar_kernel, elements))
+    program, spec = "".join(map(scalar_program, elements)), "".join(scalar_rule(each, form) for each in elements)
+    made = pairs(program, spec, {"k.c": kernels}, F64)
+    assert made.replaced == 4 * len(elements)
+    for element in elements:
+        array = np.array([1, 0, 1, 0] if element == "i1" else [100, 1, 0, -7], DTYPES[element])
+        scalar = np.array(SCALARS[element], DTYPES[element])
+        made.run(f"constant_{element}", array)
+        made.run(f"argument_{element}", array, scalar)
+        made.run(f"extracted_{element}", array, scalar)
+        made.run(f"rank_0_{element}", array, scalar)
 
 
 @pytest.mark.parametrize("form", ["object", "provided"])
