@@ -82,7 +82,7 @@ def count_compiles(patch: pytest.MonkeyPatch) -> None:
 
 
 def compile_in_one_thread(patch: pytest.MonkeyPatch) -> None:
-    """Tests keep all cores busy as it is; threads make compiles take a tenth more of their time. Programs are the same."""
+    """Tests keep all cores busy as it is, and threads cost a compile a tenth of its time. Programs are the same."""
     init = Compilation.__init__
 
     @functools.wraps(init)

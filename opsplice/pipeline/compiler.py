@@ -208,8 +208,8 @@ class Compilation:
     def _leave_out_conversions(self) -> None:
         """Tells IREE that nothing is to be converted where the module has no op of a framework.
 
-        IREE would find that out itself, but only once it has all ops of all frameworks: 1,500 of PyTorch alone. Each pass
-        that is made later looks at all of them.
+        IREE would find that out itself, but only once it has all ops of all frameworks: 1,500 of PyTorch alone. Each
+        pass that is made later looks at all of them.
         """
         if self._detects_input and not any(map(self.context.is_dialect_loaded, _CONVERTED)):
             self._session.set_flags("--iree-input-type=none")
