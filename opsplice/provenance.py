@@ -165,15 +165,8 @@ def _kernel(table: Table, packages: list[PackageUse]) -> KernelUse:
         if not 0 <= number < len(packages):
             raise table.error(f"there is no package {number}", "package")
         package = packages[number]
-    return KernelUse(
-        _word(table, "kernel"),
-        _word(table, "approach"),
-        _word(table, "target"),
-        _word(table, "form"),
-        _word(table, "file"),
-        digest,
-        package,
-    )
+    words = {key: _word(table, key) for key in ("kernel", "approach", "target", "form", "file")}
+    return KernelUse(**words, digest=digest, package=package)
 
 
 def _word(table: Table, key: str) -> str:

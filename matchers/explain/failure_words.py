@@ -72,8 +72,8 @@ def _size(size: Sizes) -> str:
 
 
 def _number(node: Number) -> str:
-    low = dim_conditions.written(node.low)
-    return f"the constant {low if node.high is None else f'{low}..{dim_conditions.written(node.high)}'}"
+    low = node.low.span.written
+    return f"the constant {low if node.high is None else f'{low}..{node.high.span.written}'}"
 
 
 def op_text(node: Whole | Number | Reduce | Apply) -> str:
@@ -128,7 +128,7 @@ def _start(node: Reduce, start: Constant | None) -> tuple[str, str]:
 
 
 def _condition(condition: Any, found: Any) -> tuple[str, str]:
-    return dim_conditions.written(condition), _met(condition, found)
+    return condition.span.written, _met(condition, found)
 
 
 def _met(condition: Any, found: Any) -> str:

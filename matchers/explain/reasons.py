@@ -403,7 +403,7 @@ def condition_text(condition: Any, found: str, dims: Any) -> str:
         said = {"<=": "more than", "<": "not less than", ">=": "less than", ">": "not more than", "==": "not"}
         return f"{found}, {said[op]} {right}" if op in said else found
     if isinstance(left, tree.Arithmetic) and (left.op, op, right) == ("%", "==", 0):
-        return f"{found}, not a multiple of {dim_conditions.written(left.right)}"
+        return f"{found}, not a multiple of {left.right.span.written}"
     return found
 
 

@@ -23,11 +23,11 @@ def misfits(spec: LoadedSpec) -> Iterator[Diagnostic]:
                 continue
             elements = choices.get(kind.name, (kind.name,))
             if elements and not any(_may_hold(element, constant) for element in elements):
-                written = dim_conditions.written(constant.value)
+                written = constant.value.span.written
                 if constant.high is None:
                     why = f"no {kind} is {written}"
                 else:
-                    why = f"no {kind} is from {written} to {dim_conditions.written(constant.high)}"
+                    why = f"no {kind} is from {written} to {constant.high.span.written}"
                 yield lint.never_matches(pattern, why, constant.span)
 
 

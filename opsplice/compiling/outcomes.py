@@ -18,7 +18,6 @@ from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.memory import strides
 from opsplice.rewrites.plan.actions import Action, Choice, KernelCall
 from opsplice.rewrites.plan.planner import Plan
-from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts.artifact import Artifact
@@ -110,7 +109,7 @@ def _taken(action: Action, artifacts: tuple[ArtifactUse, ...] = ()) -> Replaceme
     if not isinstance(action, KernelCall):
         return _replacement(action.match, action.rule, "inline")
     found = _replacement(action.match, action.rule, approach_of(action).name(action), "", artifacts)
-    when = "" if action.when is None else dim_conditions.written(action.when)
+    when = "" if action.when is None else action.when.span.written
     return dataclasses.replace(found, views=strides.told(action), when=when)
 
 

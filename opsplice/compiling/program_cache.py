@@ -204,18 +204,13 @@ def _file(_others: Others, path: str) -> str:
 
 
 def _source(_others: Others, path: str, *flags: str) -> str:
+    def names(text: str) -> frozenset[str]:
+        return source_inputs.quoted_names(text) | shaders.slang_names(text)
+
     try:
-        return source_inputs.read_inputs(Path(path), flags, names=_names).digest
+        return source_inputs.read_inputs(Path(path), flags, names=names).digest
     except OpspliceError as error:
         return f"unreadable: {error}"
-
-
-def _names(text: str) -> frozenset[str]:
-    return source_inputs.quoted_names(text) | shaders.slang_names(text)
-
-
-def _folder(_others: Others, path: str) -> str:
-    return key_of(*_contents(Path(path), _MOST_FILES))
 
 
 def _import(others: Others, text: str, folder: str) -> str:
@@ -239,7 +234,7 @@ def _compilers(_others: Others) -> str:
 _ANSWERS: dict[str, Callable[..., str]] = {
     "file": _file,
     "source": _source,
-    "folder": _folder,
+    "folder": lambda _, path: key_of(*_contents(Path(path), _MOST_FILES)),
     "import": _import,
     "compilers": _compilers,
 }

@@ -151,7 +151,7 @@ class Splicer:
         self, module: ir.Module, spec: LoadedSpec, matches: Sequence[Match], resolve: Resolver | None = None
     ) -> Plan:
         """resolve: what stands for artifacts where none are to be read or built."""
-        targets = self._targets_of(module)
+        targets = targets_of(module) if self.targets is None else self.targets
         obstacle = fallback.obstacle(module, targets)
         write = functools.partial(_written_out, spec)
         artifacts = Artifacts(self.store)
@@ -164,9 +164,6 @@ class Splicer:
             command_files.check(chosen.calls)
         conversions.check(chosen.calls, self.conversions)
         return chosen
-
-    def _targets_of(self, module: ir.Module) -> Sequence[ProgramTarget]:
-        return targets_of(module) if self.targets is None else self.targets
 
     # ---- transform dialect ----------------------------------------------------------------------------------------
 

@@ -21,15 +21,11 @@ def variable(name: str, type_: ir.Type) -> dict[str, ir.Attribute]:
     }
 
 
-def _itself(value: ir.Value, _type: ir.Type) -> ir.Value:
-    return value
-
-
 def take_inputs(
     function: ir.Operation,
     names: Mapping[int, str],
     type_of: Callable[[ir.Type], ir.Type] = lambda type_: type_,
-    as_input: Callable[[ir.Value, ir.Type], ir.Value] = _itself,
+    as_input: Callable[[ir.Value, ir.Type], ir.Value] = lambda value, _type: value,
 ) -> None:
     """Make parameters of inputs of a function, by their numbers.
 

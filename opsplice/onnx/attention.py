@@ -30,7 +30,8 @@ def attention(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     q, k, v = (_by_heads(on, part, heads) for part in _parts(on, product, sizes))
     present = ""
     if past:
-        k, v = (on.put("Concat", _at(on, past, number), new, axis=_LENGTH) for number, new in enumerate((k, v)))
+        both = (on.put("Gather", past, on.give(np.array(number)), axis=0) for number in (0, 1))
+        k, v = (on.put("Concat", old, new, axis=_LENGTH) for old, new in zip(both, (k, v), strict=True))
     if wanted_result(node, 1):
         axis = on.give(np.array([0]))
         present = on.put("Concat", on.put("Unsqueeze", k, axis), on.put("Unsqueeze", v, axis), axis=0)
@@ -129,10 +130,6 @@ def rotary(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 def _parts(on: NodeWriter, value: str, sizes: list[int]) -> list[str]:
     """A value cut along its last dim."""
     return on.put_all("Split", len(sizes), value, on.give(np.array(sizes)), axis=-1)
-
-
-def _at(on: NodeWriter, value: str, number: int) -> str:
-    return on.put("Gather", value, on.give(np.array(number)), axis=0)
 
 
 def _by_heads(on: NodeWriter, value: str, heads: int) -> str:

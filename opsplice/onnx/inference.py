@@ -191,26 +191,13 @@ def session(
     model: Any,
     specs: Iterable[SpecPath] = (),
     flags: Sequence[str] = (),
-    *,
-    providers: Sequence[Any] | None = None,
-    dims: Mapping[str, int] | None = None,
-    packages: PackageOptions | None = None,
-    no_code: bool = False,
-    plugins: Sequence[SpecPath] = (),
-    cache: bool = True,
+    **options: Any,
 ) -> InferenceSession:
-    """A model with specs, ready to be run: see InferenceSession, which takes the same in onnxruntime's order."""
-    return InferenceSession(
-        model,
-        providers=providers,
-        specs=specs,
-        flags=flags,
-        dims=dims,
-        packages=packages,
-        no_code=no_code,
-        plugins=plugins,
-        cache=cache,
-    )
+    """A model with specs, ready to be run.
+
+    options: `providers`, `dims`, `packages`, `no_code`, `plugins` and `cache`, as InferenceSession takes them.
+    """
+    return InferenceSession(model, specs=specs, flags=flags, **options)
 
 
 def get_available_providers() -> list[str]:

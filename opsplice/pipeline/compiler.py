@@ -15,7 +15,7 @@ import functools
 import linecache
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from opsplice.errors import OpspliceError, failure_outside
 from opsplice.frontends.declarations import declare_functions
@@ -48,31 +48,18 @@ _CONVERTED = ("chlo", "stablehlo", "tm_tensor", "torch", "torch_c", "tosa", "vhl
 _CONVERSIONS = ("--iree-input-type", "--iree-plugin", "--iree-load-plugin")
 
 
-class Edit(Protocol):
+@dataclass(frozen=True)
+class Step:
     """One change of the module (or a look at it), bound to a phase.
 
-    `apply` is called with the module as it stands at `phase`. It may return further edits, for that phase or later
+    `apply` is called with the module as it stands at `phase`. It may return further steps, for that phase or later
     ones: so a look at the module can plan what to do. It must not keep operations beyond its call: running the compiler
     frees them.
     """
 
-    @property
-    def phase(self) -> str: ...
-
-    @property
-    def description(self) -> str: ...
-
-    @property
-    def apply(self) -> Callable[[ir.Module], Iterable[Edit] | None]: ...
-
-
-@dataclass(frozen=True)
-class Step:
-    """The plain `Edit`: its three fields."""
-
     phase: str
     description: str
-    apply: Callable[[ir.Module], Iterable[Edit] | None]
+    apply: Callable[[ir.Module], Iterable[Step] | None]
 
 
 @dataclass(frozen=True)
@@ -227,7 +214,7 @@ class Compilation:
         finally:
             self.context.enable_multithreading(True)
 
-    def apply(self, edit: Edit) -> list[Edit]:
+    def apply(self, edit: Step) -> list[Step]:
         """Applies an edit and checks the module. Returns the edits that it asks for.
 
         Raises CompileError when MLIR refuses what the edit builds, or the module does not verify afterwards.
@@ -319,7 +306,7 @@ class Compilation:
 
 def run(
     compilation: Compilation,
-    edits: Iterable[Edit],
+    edits: Iterable[Step],
     *,
     to: str = END,
     on_progress: Callable[[Progress], None] | None = None,
@@ -333,7 +320,7 @@ def run(
     """
     report = on_progress or (lambda _progress: None)
     pending = _by_phase(edits)
-    for phase in _phases_after(compilation.phase, to):
+    for phase in PHASES[phase_index(compilation.phase) : phase_index(to) + 1]:
         if phase != compilation.phase:
             report(Progress(phase))
             compilation.run_to(phase)
@@ -350,7 +337,7 @@ def run(
 
 def compile_module(
     source: ModuleSource,
-    edits: Iterable[Edit] = (),
+    edits: Iterable[Step] = (),
     flags: Sequence[str] = (),
     *,
     verbose: bool = False,
@@ -387,16 +374,12 @@ def _utf8() -> Iterator[None]:
         raise failure_outside(error) or error from None
 
 
-def _by_phase(edits: Iterable[Edit]) -> dict[str, list[Edit]]:
-    grouped: dict[str, list[Edit]] = {}
+def _by_phase(edits: Iterable[Step]) -> dict[str, list[Step]]:
+    grouped: dict[str, list[Step]] = {}
     for edit in edits:
         phase_index(edit.phase)
         grouped.setdefault(edit.phase, []).append(edit)
     return grouped
-
-
-def _phases_after(first: str, last: str) -> Iterator[str]:
-    return iter(PHASES[phase_index(first) : phase_index(last) + 1])
 
 
 @functools.cache

@@ -154,7 +154,8 @@ def _call(command: _Command, commands: Commands, values: Sequence[Any]) -> Any:
     """Wait for what a function reads, call it, and let the program go on."""
     from iree.runtime import HalBufferView, HalFence
 
-    views, (wait, signal), numbers = _parts(values, len(command.views))
+    count = len(command.views)
+    views, (wait, signal), numbers = values[:count], values[count : count + 2], values[count + 2 :]
     try:
         before, after = (fence and fence.deref(HalFence, True) for fence in (wait, signal))  # either may be none
         if before is not None:
@@ -234,10 +235,6 @@ def _failure(name: str, error: BaseException) -> OpspliceError | KeyboardInterru
     if isinstance(error, OpspliceError):
         return OpspliceError(f"{what} {error.message}", hint=error.hint, details=error.details)
     return OpspliceError(f"{what} {type(error).__name__}: {error}", details="".join(traceback.format_exception(error)))
-
-
-def _parts(values: Sequence[Any], views: int) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
-    return values[:views], values[views : views + 2], values[views + 2 :]
 
 
 def _given(argument: Mapping[str, Any], arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any]) -> Any:

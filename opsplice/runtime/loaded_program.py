@@ -212,7 +212,9 @@ def read_module(vmfb: bytes | str | os.PathLike[str], name: str, instance: Any) 
         check_file(Path(vmfb), None)
         check_name(Path(vmfb))
         with open(vmfb, "rb") as file:
-            if not _is_program(file.read(12)):  # IREE would read all of it first
+            head = file.read(12)
+            # A flatbuffer of IREE's, or an archive that holds one: of other files IREE would read all first.
+            if not head.startswith(b"PK\x03\x04") and not head.endswith(b"IREE"):
                 raise _no_program(name)
         return iree.runtime.VmModule.mmap(instance, str(vmfb))
     except (*runtime_devices.FAILURES, OSError) as error:
@@ -229,11 +231,6 @@ def functions_of(vmfb: bytes) -> Mapping[str, Function]:
     import iree.runtime
 
     return _exported(read_module(vmfb, "the program", iree.runtime.VmInstance()))
-
-
-def _is_program(head: bytes) -> bool:
-    """Whether a file begins as a flatbuffer of IREE's does, or as an archive that holds one."""
-    return head.startswith(b"PK\x03\x04") or head.endswith(b"IREE")
 
 
 def _some_plugin(name: str) -> tuple[PluginFile, ...]:

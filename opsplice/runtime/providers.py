@@ -235,7 +235,8 @@ _BRANCH = """\
     %both_{n} = arith.andi %is_name_{n}, %is_format_{n} : i1
     cf.cond_br %both_{n}, ^found_{n}, ^next_{n}
   ^found_{n}:
-    %kernel_{n} = "util.buffer.constant"() <{{alignment = 64 : index, value = {code}}}> : () -> !util.buffer
+    %kernel_{n} = "util.buffer.constant"() <{{
+      alignment = 64 : index, value = dense<"0x{code}"> : vector<{size}xi8>}}> : () -> !util.buffer
     %kernel_{n}_size = arith.constant {size} : index
     cf.br ^found(%kernel_{n}, %kernel_{n}_size : !util.buffer, index)
   ^next_{n}:
@@ -248,12 +249,8 @@ def registry_source(kernels: Mapping[Key, bytes]) -> str:
     It gives a copy, for IREE compiles no function that returns one of several constants.
     """
     branches = [
-        _BRANCH.format(n=number, name=name, form=form, code=_bytes(code), size=len(code))
+        _BRANCH.format(n=number, name=name, form=form, code=code.hex().upper(), size=len(code))
         for number, ((name, form), code) in enumerate(kernels.items())
     ]
     listed = ", ".join(f"{name} for {form}" for name, form in kernels)
     return _REGISTRY.format(branches="".join(branches), listed=listed)
-
-
-def _bytes(code: bytes) -> str:
-    return f'dense<"0x{code.hex().upper()}"> : vector<{len(code)}xi8>'

@@ -216,7 +216,7 @@ def _unmet(call: KernelCall, buffer: Buffer | Output, layout: Layout | None) -> 
     for asked in (part for part in tree.parts(call.kernel.where) if isinstance(part, tree.Comparison)):
         if any(each.name == name for each in dim_conditions.strides_in(asked)) and not judge.holds(asked, sizes):
             shown = ", ".join(f"{n} = {judge.shown(sizes.get(n))}" for n in sorted(dim_conditions.numbers_in(asked)))
-            return f"`{dim_conditions.written(asked)}` does not hold: {shown}"
+            return f"`{asked.span.written}` does not hold: {shown}"
     return ""
 
 

@@ -46,9 +46,7 @@ def check_condition(
         return
     failed = judge.first_failure(asked, sizes, own)
     shown = ", ".join(f"{n} = {judge.shown(sizes.get(n))}" for n in sorted(dim_conditions.numbers_in(failed)))
-    raise LeaveError(
-        f"{whose} condition `{dim_conditions.written(failed)}` does not hold{f': {shown}' if shown else ''}"
-    )
+    raise LeaveError(f"{whose} condition `{failed.span.written}` does not hold{f': {shown}' if shown else ''}")
 
 
 @dataclass(eq=False)

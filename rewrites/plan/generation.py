@@ -26,7 +26,6 @@ from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.memory import stride_words
 from opsplice.rewrites.plan import interface
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
-from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts import source_inputs
@@ -121,7 +120,7 @@ def request_of(call: KernelCall, count: Callable[[Any], int | None]) -> Request:
         layout=MappingProxyType({word.name: word.amount.number for word in stride_words.words(call)}),
         buffers=tuple((name, element) for name, element, _ in interface.bindings(call)),
         words=tuple(interface.words(call)),
-        grid=tuple(dim_conditions.written(size) for size in call.kernel.grid),
+        grid=tuple(size.span.written for size in call.kernel.grid),
         workgroup=call.kernel.workgroup,
         shapes=tuple(_shape(each) for each in (*call.arguments, *(o for o in call.outputs if o.alias is None))),
     )

@@ -87,7 +87,7 @@ def _limited(where: tree.Condition, found: tuple[Alternative, ...]) -> tuple[Alt
     found = tuple(dict.fromkeys(found))
     if len(found) > MAX_ALTERNATIVES:
         why = f"it needs more than {MAX_ALTERNATIVES} matchers"
-        raise GapError.at(where.span, f"`{dim_conditions.written(where)}`", why)
+        raise GapError.at(where.span, f"`{where.span.written}`", why)
     return found
 
 
@@ -181,7 +181,7 @@ def _number(extent: Extent) -> int | None:
 
 
 def _gap(where: tree.Comparison) -> GapError:
-    return GapError.at(where.span, f"the condition `{dim_conditions.written(where)}`", _WHY)
+    return GapError.at(where.span, f"the condition `{where.span.written}`", _WHY)
 
 
 def known_size(extent: Extent) -> int | tuple[int | None, ...] | None:

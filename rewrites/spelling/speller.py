@@ -200,7 +200,7 @@ class Speller:
                 f"{', '.join(names)} may be any; give it a size, as in `{names[0]} == 64`" if names else "it has none"
             )
             why = f"a matcher compares constants exactly, and {some}"
-            self.gaps[Gap(expr.span, f"the constant `{dim_conditions.written(expr.value)}`", why)] = None
+            self.gaps[Gap(expr.span, f"the constant `{expr.value.span.written}`", why)] = None
             return Number(0)
         return Number(value)
 

@@ -95,8 +95,3 @@ def key(node: object) -> Hashable:
         return node
     values = (getattr(node, f.name) for f in dataclasses.fields(node))
     return (type(node).__name__, *(key(v) for v in values if not isinstance(v, tree.Span)))
-
-
-def written(node: tree.Condition | tree.DimExpr) -> str:
-    """How the spec itself writes a condition or dim arithmetic, in the names of its own pattern."""
-    return node.span.written

@@ -208,7 +208,7 @@ class _Cutter:
             return
         op = defining_op(value)
         if isinstance(value.type, ir.IndexType) and (op is None or op.name not in _NUMBERS):
-            self.copies[value] = self._size(value)
+            self.copies[value] = self._computed(self.views.extent(value))
             return
         is_own = op is not None and (op in members or op.name in _FREE or _is_small(op))
         if not is_own and op is not None and op.name.startswith(("linalg.", "tensor.")) and self.beside:
@@ -231,11 +231,8 @@ class _Cutter:
             self._make(operand)
         emit.copy(op, self.copies)
 
-    def _size(self, value: ir.Value) -> ir.Value:
-        """A size of the program, computed from those of the inputs. Raises CutError if these do not say it."""
-        return self._computed(self.views.extent(value))
-
     def _computed(self, wanted: Extent) -> ir.Value:
+        """A size of the program, computed from those of the inputs. Raises CutError if these do not say it."""
         found = self._read(wanted)
         if found is not None:
             return found

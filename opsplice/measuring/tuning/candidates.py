@@ -99,7 +99,7 @@ def _look(module: ir.Module, specs: list[LoadedSpec]) -> Found:
     for region in regions:
         told = region.largest.told
         what = f"{told.pattern.rpartition('.')[2]}({dims_text(told)})"
-        if any(_is_open(each) for each in told.dims.values()):
+        if any(None in size if isinstance(size, list) else size is None for size in told.dims.values()):
             left.append(f"{what} at {told.location}: its sizes are open, and conditions are on sizes")
             continue
         try:
@@ -130,10 +130,6 @@ def _places(module: ir.Module, specs: list[LoadedSpec]) -> Iterable[_Place]:
             number += 1
             for action, told in told_of(chosen):
                 yield _Place(number, spec, action, told)
-
-
-def _is_open(size: object) -> bool:
-    return None in size if isinstance(size, list) else size is None
 
 
 def _candidate(place: _Place) -> Candidate:

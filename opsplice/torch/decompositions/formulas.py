@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch._decomp.decompositions import one_layer_lstm
 from torch.utils import _pytree as pytree
 
@@ -17,15 +18,15 @@ aten = torch.ops.aten
 
 
 def attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     dropout: float = 0.0,
     is_causal: bool = False,
     *,
-    attn_mask: torch.Tensor | None = None,
+    attn_mask: Tensor | None = None,
     scale: float | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """Attention as products around a softmax, laid out as PyTorch lays its result out."""
     weights = _attention_weights(query, key, is_causal, attn_mask, scale)
     result = weights @ _per_query_head(value, query)
@@ -34,18 +35,18 @@ def attention(
 
 
 def attention_backward(
-    gradient: torch.Tensor,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    _result: torch.Tensor,
-    _sums: torch.Tensor,
+    gradient: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    _result: Tensor,
+    _sums: Tensor,
     dropout: float,
     is_causal: bool,
     *,
-    attn_mask: torch.Tensor | None = None,
+    attn_mask: Tensor | None = None,
     scale: float | None = None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     weights = _attention_weights(query, key, is_causal, attn_mask, scale)
     of_weights = gradient @ _per_query_head(value, query).transpose(-2, -1)
     of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True)) * _scale(query, scale)
@@ -55,9 +56,7 @@ def attention_backward(
     return _rows_outside(of_query), _rows_outside(of_key), _rows_outside(of_value)
 
 
-def _attention_weights(
-    query: torch.Tensor, key: torch.Tensor, is_causal: bool, mask: torch.Tensor | None, scale: float | None
-) -> torch.Tensor:
+def _attention_weights(query: Tensor, key: Tensor, is_causal: bool, mask: Tensor | None, scale: float | None) -> Tensor:
     scores = query @ _per_query_head(key, query).transpose(-2, -1) * _scale(query, scale)
     if is_causal:
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
@@ -67,22 +66,22 @@ def _attention_weights(
     return torch.softmax(scores, -1)
 
 
-def _scale(query: torch.Tensor, scale: float | None) -> float:
+def _scale(query: Tensor, scale: float | None) -> float:
     return query.shape[-1] ** -0.5 if scale is None else scale
 
 
-def _per_query_head(tensor: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
+def _per_query_head(tensor: Tensor, query: Tensor) -> Tensor:
     """Keys or values, repeated for the heads of the queries that share them."""
     heads = query.shape[1] // tensor.shape[1]
     return tensor if heads == 1 else tensor.repeat_interleave(heads, 1)
 
 
-def _per_own_head(gradient: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+def _per_own_head(gradient: Tensor, tensor: Tensor) -> Tensor:
     heads = gradient.shape[1] // tensor.shape[1]
     return gradient if heads == 1 else gradient.unflatten(1, (tensor.shape[1], heads)).sum(2)
 
 
-def _rows_outside(tensor: torch.Tensor) -> torch.Tensor:
+def _rows_outside(tensor: Tensor) -> Tensor:
     """The same numbers with heads inside rows in memory: views behind an attention count on that."""
     return tensor.transpose(1, 2).contiguous().transpose(1, 2)
 
@@ -91,12 +90,12 @@ def _rows_outside(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def grouped_product(
-    left: torch.Tensor,
-    right: torch.Tensor,
-    ends: torch.Tensor | None = None,
-    bias: torch.Tensor | None = None,
+    left: Tensor,
+    right: Tensor,
+    ends: Tensor | None = None,
+    bias: Tensor | None = None,
     dtype: torch.dtype | None = None,
-) -> torch.Tensor:
+) -> Tensor:
     """A product for each group of the rows of `left`, of the columns of `right`, or of the dim that is summed over.
 
     IREE takes no slice of a computed size, so every group is multiplied as a whole, with zeros where others are.
@@ -113,13 +112,11 @@ def grouped_product(
     return (result if bias is None else result + bias).to(dtype or left.dtype)
 
 
-def grouped_product_backward(
-    left: torch.Tensor, right: torch.Tensor, ends: torch.Tensor, gradient: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+def grouped_product_backward(left: Tensor, right: Tensor, ends: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
     return grouped_product(gradient, right.transpose(1, 2), ends), grouped_product(left.t(), gradient, ends)
 
 
-def _members(ends: torch.Tensor, size: int) -> torch.Tensor:
+def _members(ends: Tensor, size: int) -> Tensor:
     """For each group, whether it has each place; groups follow one another and end at `ends`."""
     place, end = torch.arange(size, device=ends.device), ends.unsqueeze(1)
     return (place < end) & (place >= torch.cat([end.new_zeros(1, 1), end[:-1]]))
@@ -128,13 +125,13 @@ def _members(ends: torch.Tensor, size: int) -> torch.Tensor:
 # ---- shapes ----------------------------------------------------------------------------------------------------------
 
 
-def squeeze(tensor: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
+def squeeze(tensor: Tensor, dims: Sequence[int]) -> Tensor:
     for dim in sorted((dim % max(tensor.dim(), 1) for dim in dims), reverse=True):
         tensor = aten.squeeze.dim(tensor, dim)
     return tensor
 
 
-def view(tensor: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+def view(tensor: Tensor, sizes: Sequence[int]) -> Tensor:
     if not is_misread(_fixed(tensor.shape), _fixed(sizes)):
         return NotImplemented
     return aten.view(aten.view(tensor.contiguous(), [-1]), sizes)
@@ -144,7 +141,7 @@ def _fixed(sizes: Sequence[int]) -> list[int | None]:
     return [size if isinstance(size, int) and size >= 0 else None for size in sizes]
 
 
-def pad(tensor: torch.Tensor, amounts: Sequence[int], value: float = 0) -> torch.Tensor:
+def pad(tensor: Tensor, amounts: Sequence[int], value: float = 0) -> Tensor:
     """IREE takes no negative amounts, which cut off, as the gradients of padding do."""
     if all(amount >= 0 for amount in amounts):
         return NotImplemented
@@ -155,7 +152,7 @@ def pad(tensor: torch.Tensor, amounts: Sequence[int], value: float = 0) -> torch
     return aten.constant_pad_nd(tensor, [max(amount, 0) for amount in amounts], value)
 
 
-def roll(tensor: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor:
+def roll(tensor: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
     if not dims:
         return roll(tensor.flatten(), shifts, [0]).view(tensor.shape)
     for shift, dim in zip(shifts, dims, strict=True):
@@ -167,9 +164,7 @@ def roll(tensor: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) 
     return tensor
 
 
-def diagonal_scatter(
-    tensor: torch.Tensor, source: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
-) -> torch.Tensor:
+def diagonal_scatter(tensor: Tensor, source: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     moved = tensor.movedim((dim1, dim2), (-2, -1))
     rows, columns = moved.shape[-2:]
     above = max(0, -offset)
@@ -178,7 +173,7 @@ def diagonal_scatter(
     return torch.where(at, diagonal, moved).movedim((-2, -1), (dim1, dim2))
 
 
-def empty_permuted(size: Sequence[int], _order: Sequence[int], **options: Any) -> torch.Tensor:
+def empty_permuted(size: Sequence[int], _order: Sequence[int], **options: Any) -> Tensor:
     return torch.empty(size, dtype=options.get("dtype"), device=options.get("device"))
 
 
@@ -189,14 +184,14 @@ def bytes_in_order(start: float, end: float, step: float = 1, *, dtype: torch.dt
     return torch.arange(start, end, step, dtype=torch.int32, device=form.get("device")).to(dtype)
 
 
-def zero_tensor(size: Sequence[int], **options: Any) -> torch.Tensor:
+def zero_tensor(size: Sequence[int], **options: Any) -> Tensor:
     return torch.zeros(size, dtype=options.get("dtype"), device=options.get("device"))
 
 
 # ---- random numbers --------------------------------------------------------------------------------------------------
 
 
-def dropout(tensor: torch.Tensor, chance: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:
+def dropout(tensor: Tensor, chance: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """Drawn as eager draws it, so that a seed drops the same."""
     if train is False or chance == 0:
         return tensor.clone(), torch.ones_like(tensor, dtype=torch.bool)
@@ -206,16 +201,16 @@ def dropout(tensor: torch.Tensor, chance: float, train: bool | None) -> tuple[to
     return tensor * (kept / (1 - chance)), kept.to(torch.bool)
 
 
-def like(draw: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+def like(draw: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """What draws values in the shape of a tensor, as what draws them in a shape: it then needs no numbers of it."""
 
-    def drawn(tensor: torch.Tensor, *args: Any, dtype: torch.dtype | None = None, **_options: Any) -> torch.Tensor:
+    def drawn(tensor: Tensor, *args: Any, dtype: torch.dtype | None = None, **_options: Any) -> Tensor:
         return draw(*args, tensor.shape, dtype=dtype or tensor.dtype, device=tensor.device)
 
     return drawn
 
 
-def bernoulli(chances: torch.Tensor, *, generator: Any = None) -> torch.Tensor:
+def bernoulli(chances: Tensor, *, generator: Any = None) -> Tensor:
     return (torch.rand(chances.shape, dtype=chances.dtype, device=chances.device) < chances).to(chances.dtype)
 
 
@@ -223,16 +218,16 @@ def bernoulli(chances: torch.Tensor, *, generator: Any = None) -> torch.Tensor:
 
 
 def lstm_layer(
-    steps: torch.Tensor,
-    of_input: torch.Tensor,
-    of_hidden: torch.Tensor,
-    bias_of_input: torch.Tensor,
-    bias_of_hidden: torch.Tensor,
-    hidden: torch.Tensor,
-    cell: torch.Tensor,
+    steps: Tensor,
+    of_input: Tensor,
+    of_hidden: Tensor,
+    bias_of_input: Tensor,
+    bias_of_hidden: Tensor,
+    hidden: Tensor,
+    cell: Tensor,
     backwards: bool,
     *others: Any,
-) -> tuple[torch.Tensor, ...]:
+) -> tuple[Tensor, ...]:
     """One direction of a layer, a step after the other, as PyTorch itself takes the layer apart in training."""
     has_biases = others[4]
     weights = [of_input, of_hidden, bias_of_input, bias_of_hidden][: 4 if has_biases else 2]
@@ -244,10 +239,10 @@ def lstm_layer(
 # ---- order and places ------------------------------------------------------------------------------------------------
 
 
-def counted_from_front(scatter: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+def counted_from_front(scatter: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """A scatter along a dim that is counted from the first: IREE ends the process at one counted from the last."""
 
-    def scattered(tensor: torch.Tensor, dim: int, *args: Any, **options: Any) -> torch.Tensor:
+    def scattered(tensor: Tensor, dim: int, *args: Any, **options: Any) -> Tensor:
         if not tensor.dim():
             return of_scalars(scatter)(tensor, dim, *args, **options)
         if dim >= 0:
@@ -257,11 +252,11 @@ def counted_from_front(scatter: Callable[..., torch.Tensor]) -> Callable[..., to
     return scattered
 
 
-def sort(tensor: torch.Tensor, dim: int = -1, descending: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+def sort(tensor: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
     return aten.sort.stable(tensor, stable=False, dim=dim, descending=descending)
 
 
-def stable_sort(tensor: torch.Tensor, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def stable_sort(tensor: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
     if not tensor.dim():
         return tensor.clone(), torch.zeros_like(tensor, dtype=torch.int64)
     if tensor.dtype not in (torch.bool, torch.uint8):
@@ -272,36 +267,34 @@ def stable_sort(tensor: torch.Tensor, **options: Any) -> tuple[torch.Tensor, tor
 
 
 def topk(
-    tensor: torch.Tensor, count: int, dim: int = -1, largest: bool = True, in_order: bool = True
-) -> tuple[torch.Tensor, torch.Tensor]:
+    tensor: Tensor, count: int, dim: int = -1, largest: bool = True, in_order: bool = True
+) -> tuple[Tensor, Tensor]:
     values, indices = sort(tensor, dim, largest)
     return (values.narrow(dim, 0, count), indices.narrow(dim, 0, count)) if tensor.dim() else (values, indices)
 
 
-def kth_value(
-    tensor: torch.Tensor, number: int, dim: int = -1, keepdim: bool = False
-) -> tuple[torch.Tensor, torch.Tensor]:
+def kth_value(tensor: Tensor, number: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     values, indices = (each.narrow(dim, number - 1, 1) for each in sort(tensor, dim))
     return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
 
-def median(tensor: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+def median(tensor: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     return kth_value(tensor, (tensor.shape[dim] + 1) // 2, dim, keepdim)
 
 
 def of_scalars(op: Callable[..., Any]) -> Callable[..., Any]:
     """An op over a dim that also takes a scalar, which IREE does not take there, as what it does with one element."""
 
-    def formula(tensor: torch.Tensor, *args: Any, **options: Any) -> Any:
+    def formula(tensor: Tensor, *args: Any, **options: Any) -> Any:
         if tensor.dim():
             return NotImplemented
-        given = [each.reshape(1) if isinstance(each, torch.Tensor) else each for each in (tensor, *args)]
+        given = [each.reshape(1) if isinstance(each, Tensor) else each for each in (tensor, *args)]
         return pytree.tree_map(lambda result: result.reshape(()), op(*given, **options))
 
     return formula
 
 
-def running_log_sum(tensor: torch.Tensor, dim: int) -> torch.Tensor:
+def running_log_sum(tensor: Tensor, dim: int) -> Tensor:
     """IREE sums what the numbers are logarithms of, which overflows."""
 
     def join(later: Tensors, earlier: Tensors) -> Tensors:
@@ -311,14 +304,14 @@ def running_log_sum(tensor: torch.Tensor, dim: int) -> torch.Tensor:
     return _running(join, (tensor,), (-torch.inf,), dim)[0]
 
 
-def running_extreme(exceeds: Callable[..., torch.Tensor], least: float) -> Callable[..., tuple[torch.Tensor, ...]]:
+def running_extreme(exceeds: Callable[..., Tensor], least: float) -> Callable[..., tuple[Tensor, ...]]:
     """The running maximum or minimum, and its place: the last of equal ones, as PyTorch counts."""
 
     def join(later: Tensors, earlier: Tensors) -> Tensors:
         kept = exceeds(earlier[0], later[0])
         return torch.where(kept, earlier[0], later[0]), torch.where(kept, earlier[1], later[1])
 
-    def formula(tensor: torch.Tensor, dim: int) -> tuple[torch.Tensor, ...]:
+    def formula(tensor: Tensor, dim: int) -> tuple[Tensor, ...]:
         if not tensor.is_floating_point():
             return NotImplemented
         if not tensor.dim():
@@ -330,7 +323,7 @@ def running_extreme(exceeds: Callable[..., torch.Tensor], least: float) -> Calla
     return formula
 
 
-Tensors = Sequence[torch.Tensor]
+Tensors = Sequence[Tensor]
 
 
 def _running(
@@ -352,33 +345,31 @@ def _running(
 # ---- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def remainder_of_division(tensor: torch.Tensor, divisor: torch.Tensor | float) -> torch.Tensor:
+def remainder_of_division(tensor: Tensor, divisor: Tensor | float) -> Tensor:
     """IREE takes `fmod` of floats alone."""
     if tensor.is_floating_point():
         return NotImplemented
     return tensor - torch.div(tensor, divisor, rounding_mode="trunc") * divisor
 
 
-def added_product(
-    added: torch.Tensor, left: torch.Tensor, right: torch.Tensor, *, beta: float = 1, alpha: float = 1
-) -> torch.Tensor:
+def added_product(added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     return beta * added + alpha * (left @ right).sum(0)
 
 
-def put(tensor: torch.Tensor, index: torch.Tensor, source: torch.Tensor, accumulate: bool = False) -> torch.Tensor:
+def put(tensor: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     flat = aten.index_put(tensor.flatten(), [index.flatten()], source.flatten(), accumulate)
     return flat.view(tensor.shape)
 
 
-def multiply_add(left: torch.Tensor, right: torch.Tensor, added: torch.Tensor) -> torch.Tensor:
+def multiply_add(left: Tensor, right: Tensor, added: Tensor) -> Tensor:
     return left * right + added
 
 
-def log10(tensor: torch.Tensor) -> torch.Tensor:
+def log10(tensor: Tensor) -> Tensor:
     return torch.log(tensor if tensor.is_floating_point() else tensor.float()) * 0.4342944819032518
 
 
-def histogram(tensor: torch.Tensor, bins: int = 100, low: float = 0, high: float = 0) -> torch.Tensor:
+def histogram(tensor: Tensor, bins: int = 100, low: float = 0, high: float = 0) -> Tensor:
     """How many numbers there are in each of some equal ranges; between the extremes where no range is given."""
     flat = tensor.flatten()
     least, most = (flat.min(), flat.max()) if low == high else (flat.new_full((), low), flat.new_full((), high))
@@ -389,51 +380,49 @@ def histogram(tensor: torch.Tensor, bins: int = 100, low: float = 0, high: float
     return counted.sum(1).to(tensor.dtype)
 
 
-def of_tensors(op: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+def of_tensors(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """An op on integers for which IREE wants tensors alone: a number becomes one, of the other's type.
 
     It is filled, and no constant: torch.export would not find that among the program's.
     """
 
-    def formula(left: torch.Tensor | int, right: torch.Tensor | int) -> torch.Tensor:
-        tensor = left if isinstance(left, torch.Tensor) else right
-        assert isinstance(tensor, torch.Tensor)
-        whole = (x.to(tensor.dtype) if isinstance(x, torch.Tensor) else tensor.new_full((), x) for x in (left, right))
+    def formula(left: Tensor | int, right: Tensor | int) -> Tensor:
+        tensor = left if isinstance(left, Tensor) else right
+        assert isinstance(tensor, Tensor)
+        whole = (x.to(tensor.dtype) if isinstance(x, Tensor) else tensor.new_full((), x) for x in (left, right))
         return op(*whole)
 
     return formula
 
 
-def product(left: torch.Tensor | float, right: torch.Tensor | float) -> torch.Tensor:
+def product(left: Tensor | float, right: Tensor | float) -> Tensor:
     """IREE's compiler crashes on a product of a tensor of 8-bit integers and a number."""
-    tensor, number = (left, right) if isinstance(left, torch.Tensor) else (right, left)
-    assert isinstance(tensor, torch.Tensor)
+    tensor, number = (left, right) if isinstance(left, Tensor) else (right, left)
+    assert isinstance(tensor, Tensor)
     if tensor.dtype not in (torch.int8, torch.uint8) or not isinstance(number, int):
         return NotImplemented
     return torch.mul(tensor, tensor.new_full((), number))
 
 
-def converted(tensor: torch.Tensor, *, dtype: torch.dtype | None = None, **form: Any) -> torch.Tensor:
+def converted(tensor: Tensor, *, dtype: torch.dtype | None = None, **form: Any) -> Tensor:
     """IREE's importer converts floats to bytes with a sign first, which 128 and above do not fit into."""
     if dtype != torch.uint8 or not tensor.is_floating_point():
         return NotImplemented
     return tensor.to(torch.int32, **form).to(dtype)
 
 
-def total(tensor: torch.Tensor, *dims: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
+def total(tensor: Tensor, *dims: Any, dtype: torch.dtype | None = None) -> Tensor:
     """IREE's importer adds bytes without a sign as if they had one."""
     if tensor.dtype != torch.uint8:
         return NotImplemented
     return torch.sum(tensor.to(torch.int64), *dims, dtype=dtype)
 
 
-def distances(left: torch.Tensor, right: torch.Tensor, power: float, _mode: int | None) -> torch.Tensor:
+def distances(left: Tensor, right: Tensor, power: float, _mode: int | None) -> Tensor:
     return torch.linalg.vector_norm(left.unsqueeze(-2) - right.unsqueeze(-3), power, -1)
 
 
-def distances_backward(
-    gradient: torch.Tensor, left: torch.Tensor, right: torch.Tensor, power: float, found: torch.Tensor
-) -> torch.Tensor:
+def distances_backward(gradient: Tensor, left: Tensor, right: Tensor, power: float, found: Tensor) -> Tensor:
     if power != 2:
         return NotImplemented
     share = torch.where(found == 0, 0, gradient / found)

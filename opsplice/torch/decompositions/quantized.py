@@ -8,11 +8,10 @@ order of arguments of the ops that it is for.
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 
-def choose_range(
-    x: torch.Tensor, quant_min: int, quant_max: int, eps: float, dtype: torch.dtype
-) -> tuple[torch.Tensor, torch.Tensor]:
+def choose_range(x: Tensor, quant_min: int, quant_max: int, eps: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The scale (f64[1]) and the zero point (i64[1]) with which integers reach from the least number to the largest,
     and to 0. The scale is at least eps."""
     least, largest = x.amin().clamp(max=0), x.amax().clamp(min=0)
@@ -21,25 +20,25 @@ def choose_range(
 
 
 def choose_symmetric_range(
-    x: torch.Tensor, quant_min: int, quant_max: int, eps: float, dtype: torch.dtype
-) -> tuple[torch.Tensor, torch.Tensor]:
+    x: Tensor, quant_min: int, quant_max: int, eps: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
     """The same with the zero point in the middle."""
     scale = (x.abs().amax() / (float(quant_max - quant_min) / 2)).clamp(min=eps)
     return _range(scale, torch.full_like(scale, 128 if dtype == torch.uint8 else 0))
 
 
-def _range(scale: torch.Tensor, zero_point: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _range(scale: Tensor, zero_point: Tensor) -> tuple[Tensor, Tensor]:
     return scale.reshape(1).to(torch.float64), zero_point.reshape(1).to(torch.int64)
 
 
 def quantize(
-    x: torch.Tensor,
-    scale: float | torch.Tensor,
-    zero_point: int | torch.Tensor,
-    quant_min: int | torch.Tensor,
-    quant_max: int | torch.Tensor,
+    x: Tensor,
+    scale: float | Tensor,
+    zero_point: int | Tensor,
+    quant_min: int | Tensor,
+    quant_max: int | Tensor,
     dtype: torch.dtype,
-) -> torch.Tensor:
+) -> Tensor:
     """Integers for numbers, with one scale; it and the rest may be tensors of one element."""
     whole = torch.round(x.to(torch.float32) * _as(torch.float32, 1.0 / scale))
     if not _is_zero(zero_point):
@@ -48,14 +47,14 @@ def quantize(
 
 
 def quantize_groups(
-    x: torch.Tensor,
-    scales: torch.Tensor,
-    zero_points: torch.Tensor,
+    x: Tensor,
+    scales: Tensor,
+    zero_points: Tensor,
     quant_min: int,
     quant_max: int,
     dtype: torch.dtype,
     group_size: int = 128,
-) -> torch.Tensor:
+) -> Tensor:
     """Integers for the numbers of rows, with a scale for each group of neighbours. Zero points may be floats."""
     groups = x.reshape(-1, min(group_size, x.shape[-1])) * (1.0 / scales.reshape(-1, 1))
     whole = torch.round(groups + zero_points.reshape(-1, 1).to(groups.dtype))
@@ -63,15 +62,15 @@ def quantize_groups(
 
 
 def dequantize(
-    x: torch.Tensor,
-    scale: float | torch.Tensor,
-    zero_point: int | torch.Tensor,
-    quant_min: int | torch.Tensor,
-    quant_max: int | torch.Tensor,
+    x: Tensor,
+    scale: float | Tensor,
+    zero_point: int | Tensor,
+    quant_min: int | Tensor,
+    quant_max: int | Tensor,
     dtype: torch.dtype,
     *,
     out_dtype: torch.dtype | None = None,
-) -> torch.Tensor:
+) -> Tensor:
     """The numbers that integers stand for. The difference from the zero point is exact in i32, as it is in floats."""
     kind = out_dtype or torch.float32
     whole = x.to(torch.int32)
@@ -80,9 +79,9 @@ def dequantize(
     return whole.to(kind) * _as(kind, scale)
 
 
-def _as(kind: torch.dtype, value: float | torch.Tensor) -> float | torch.Tensor:
-    return value.reshape(()).to(kind) if isinstance(value, torch.Tensor) else value
+def _as(kind: torch.dtype, value: float | Tensor) -> float | Tensor:
+    return value.reshape(()).to(kind) if isinstance(value, Tensor) else value
 
 
-def _is_zero(value: int | torch.Tensor) -> bool:
-    return not isinstance(value, torch.Tensor) and value == 0
+def _is_zero(value: int | Tensor) -> bool:
+    return not isinstance(value, Tensor) and value == 0

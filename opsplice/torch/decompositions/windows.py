@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from opsplice.torch.decompositions.formulas import Tensors, aten
 
@@ -14,7 +15,7 @@ def max_pool(op: Callable[..., Tensors], dims: int) -> Callable[..., Tensors]:
     """IREE takes batches only, and counts windows that hang over as if each did."""
 
     def formula(
-        tensor: torch.Tensor,
+        tensor: Tensor,
         kernel: Sequence[int],
         stride: Sequence[int] = (),
         padding: Sequence[int] = (0,),
@@ -39,19 +40,19 @@ def max_pool(op: Callable[..., Tensors], dims: int) -> Callable[..., Tensors]:
     return formula
 
 
-def max_pool_backward(gradient: torch.Tensor, tensor: torch.Tensor, *others: Any) -> torch.Tensor:
+def max_pool_backward(gradient: Tensor, tensor: Tensor, *others: Any) -> Tensor:
     """IREE's compiler crashes without a batch."""
     return adaptive_max_pool_backward(gradient, tensor, others[-1]) if tensor.dim() == 3 else NotImplemented
 
 
 def average_pool(
-    tensor: torch.Tensor,
+    tensor: Tensor,
     kernel: Sequence[int],
     stride: Sequence[int] = (),
     padding: Sequence[int] = (0,),
     ceil: bool = False,
     *others: Any,
-) -> torch.Tensor:
+) -> Tensor:
     kernel, stride, padding = (_for_each(each, 2) for each in (kernel, stride or kernel, padding))
     over = _overhang(tensor.shape[-2:], kernel, stride, padding, (1, 1)) if ceil else None
     if over is None or any(over):
@@ -76,15 +77,15 @@ def _overhang(
 
 
 def average_pool_backward(
-    gradient: torch.Tensor,
-    tensor: torch.Tensor,
+    gradient: Tensor,
+    tensor: Tensor,
     kernel: Sequence[int],
     stride: Sequence[int],
     padding: Sequence[int],
     _ceil: bool,
     count_padding: bool,
     divisor: int | None,
-) -> torch.Tensor:
+) -> Tensor:
     dims = len(kernel)
     stride, padding = [*(stride or kernel)] * (dims // len(stride or kernel)), [*padding] * (dims // len(padding))
     shares = []
@@ -92,20 +93,20 @@ def average_pool_backward(
         size, padded = tensor.shape[number - dims], padding[number]
         starts = torch.arange(gradient.shape[number - dims], device=tensor.device) * stride[number] - padded
         ends = (starts + kernel[number]).clamp(max=size + padded)
-        counts: torch.Tensor | int = ends - starts if count_padding else ends.clamp(max=size) - starts.clamp(min=0)
+        counts: Tensor | int = ends - starts if count_padding else ends.clamp(max=size) - starts.clamp(min=0)
         shares.append(_shares(size, starts, ends, 1 if divisor else counts, gradient))
     return _spread(gradient, shares) / (divisor or 1)
 
 
-def adaptive_average_pool_backward(gradient: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+def adaptive_average_pool_backward(gradient: Tensor, tensor: Tensor) -> Tensor:
     return _adaptive_backward(gradient, tensor, 2)
 
 
-def adaptive_average_pool_backward_3d(gradient: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+def adaptive_average_pool_backward_3d(gradient: Tensor, tensor: Tensor) -> Tensor:
     return _adaptive_backward(gradient, tensor, 3)
 
 
-def _adaptive_backward(gradient: torch.Tensor, tensor: torch.Tensor, dims: int) -> torch.Tensor:
+def _adaptive_backward(gradient: Tensor, tensor: Tensor, dims: int) -> Tensor:
     shares = []
     for dim in range(-dims, 0):
         size, outputs = tensor.shape[dim], gradient.shape[dim]
@@ -115,7 +116,7 @@ def _adaptive_backward(gradient: torch.Tensor, tensor: torch.Tensor, dims: int) 
     return _spread(gradient, shares)
 
 
-def replication_pad_backward(gradient: torch.Tensor, tensor: torch.Tensor, amounts: Sequence[int]) -> torch.Tensor:
+def replication_pad_backward(gradient: Tensor, tensor: Tensor, amounts: Sequence[int]) -> Tensor:
     shares = []
     for dim in range(-len(amounts) // 2, 0):
         size = tensor.shape[dim]
@@ -125,22 +126,22 @@ def replication_pad_backward(gradient: torch.Tensor, tensor: torch.Tensor, amoun
     return _spread(gradient, shares)
 
 
-def adaptive_max_pool_backward(gradient: torch.Tensor, tensor: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+def adaptive_max_pool_backward(gradient: Tensor, tensor: Tensor, indices: Tensor) -> Tensor:
     flat = torch.zeros_like(tensor).flatten(-2)
     return flat.scatter_add(-1, indices.flatten(-2), gradient.flatten(-2)).view(tensor.shape)
 
 
 def convolution(
-    tensor: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
+    tensor: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
     stride: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
     transposed: bool,
     output_padding: Sequence[int],
     groups: int,
-) -> torch.Tensor:
+) -> Tensor:
     """A transposed convolution of each channel apart, which IREE does not take, as a plain one over spread elements."""
     if not transposed or groups == 1 or weight.shape[0] != groups:
         return NotImplemented
@@ -159,9 +160,9 @@ def convolution(
 
 
 def convolution_backward(
-    gradient: torch.Tensor,
-    tensor: torch.Tensor,
-    weight: torch.Tensor,
+    gradient: Tensor,
+    tensor: Tensor,
+    weight: Tensor,
     bias_sizes: Sequence[int] | None,
     stride: Sequence[int],
     padding: Sequence[int],
@@ -170,7 +171,7 @@ def convolution_backward(
     output_padding: Sequence[int],
     groups: int,
     wanted: Sequence[bool],
-) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """A transposed convolution is the gradient of a plain one, so its own gradients are plain ones.
 
     One number for all dims, as `padding="valid"` gives it, is written out: IREE reads past the end of shorter lists.
@@ -202,24 +203,22 @@ def _for_each(numbers: Sequence[int], dims: int) -> list[int]:
     return list(numbers) * dims if len(numbers) == 1 else list(numbers)
 
 
-def _shares(
-    size: int, starts: torch.Tensor, ends: torch.Tensor, counts: torch.Tensor | int, like: torch.Tensor
-) -> torch.Tensor:
+def _shares(size: int, starts: Tensor, ends: Tensor, counts: Tensor | int, like: Tensor) -> Tensor:
     """What part of each output each of `size` inputs is, a row for each output."""
     at = torch.arange(size, device=like.device)
     inside = (at >= starts.unsqueeze(-1)) & (at < ends.unsqueeze(-1))
     weights = inside.to(like.dtype)
-    return weights / (counts.unsqueeze(-1).to(like.dtype) if isinstance(counts, torch.Tensor) else counts)
+    return weights / (counts.unsqueeze(-1).to(like.dtype) if isinstance(counts, Tensor) else counts)
 
 
-def _spread(gradient: torch.Tensor, shares: Sequence[torch.Tensor]) -> torch.Tensor:
+def _spread(gradient: Tensor, shares: Sequence[Tensor]) -> Tensor:
     """The gradient of an average over windows, a matrix for each of the last dims."""
     for dim, matrix in enumerate(shares, gradient.dim() - len(shares)):
         gradient = (gradient.movedim(dim, -1) @ matrix).movedim(-1, dim)
     return gradient
 
 
-def nearest(tensor: torch.Tensor, size: Sequence[int] | None, *scales: Any) -> torch.Tensor:
+def nearest(tensor: Tensor, size: Sequence[int] | None, *scales: Any) -> Tensor:
     """Whole factors repeat elements, where IREE computes where to read. Larger ones might be rounded otherwise.
 
     scales: one for each dim, or a list of them, as the two forms of the op have them.

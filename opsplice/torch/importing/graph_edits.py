@@ -14,7 +14,6 @@ seed gives what it gives in eager, and no distribution is anyone else's.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -140,8 +139,6 @@ def _call(like: fx.Node, target: Any, *args: Any) -> fx.Node:
 
 # ---- random numbers --------------------------------------------------------------------------------------------------
 
-_Nodes = dict[fx.Node, None]
-
 # What a checkpoint draws with a state of the generator, to draw the same again in the backward pass.
 _WITH_STATES = (run_and_save_rng_state, run_with_rng_state)
 
@@ -156,7 +153,7 @@ def take_draws(module: torch.nn.Module, graph: fx.Graph) -> fx.GraphModule | Non
     if not drawn:
         return None
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
-    needed = _needed(drawn)
+    needed = dict.fromkeys(reachable(drawn, lambda node: node.all_input_nodes))
     for node in needed:
         _check(node)
     apart = fx.Graph()
@@ -186,10 +183,6 @@ def _draws(node: fx.Node) -> bool:
     if node.target in _WITH_STATES:
         return True
     return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
-
-
-def _needed(nodes: Iterable[fx.Node]) -> _Nodes:
-    return dict.fromkeys(reachable(nodes, lambda node: node.all_input_nodes))
 
 
 def _check(node: fx.Node) -> None:
