@@ -152,18 +152,6 @@ def pad(tensor: Tensor, amounts: Sequence[int], value: float = 0) -> Tensor:
     return aten.constant_pad_nd(tensor, [max(amount, 0) for amount in amounts], value)
 
 
-def roll(tensor: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
-    if not dims:
-        return roll(tensor.flatten(), shifts, [0]).view(tensor.shape)
-    for shift, dim in zip(shifts, dims, strict=True):
-        size = tensor.shape[dim]
-        if size:
-            tensor = torch.cat(
-                [tensor.narrow(dim, size - shift % size, shift % size), tensor.narrow(dim, 0, size - shift % size)], dim
-            )
-    return tensor
-
-
 def diagonal_scatter(tensor: Tensor, source: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     moved = tensor.movedim((dim1, dim2), (-2, -1))
     rows, columns = moved.shape[-2:]

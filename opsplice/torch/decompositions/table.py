@@ -141,7 +141,6 @@ OWN: Table = {
     aten.replication_pad1d_backward.default: windows.replication_pad_backward,
     aten.replication_pad2d_backward.default: windows.replication_pad_backward,
     aten.replication_pad3d_backward.default: windows.replication_pad_backward,
-    aten.roll.default: formulas.roll,
     aten.sort.default: formulas.sort,
     aten.sort.stable: formulas.stable_sort,
     aten.squeeze.dims: formulas.squeeze,
