@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 
 import ml_dtypes
@@ -13,6 +14,8 @@ from onnx import TensorProto, helper
 from opsplice.onnx.node_writer import NodeWriter, attribute, attributes, input_name, wrongly_computed
 
 _BYTE = 8
+# Sums of fewer products of bytes, each less a zero point, are exact in f32.
+_EXACT_TERMS = 2**24 // 255**2
 # The version of Softmax that takes one dim.
 _ONE_AXIS = 13
 _EIGHT_BIT_FLOATS = (
@@ -216,6 +219,59 @@ def dynamic_matmul(on: NodeWriter, node: onnx.NodeProto) -> str:
     x, b, scale, zero, bias = (input_name(node, number) for number in range(5))
     bytes_, step, middle = on.put_all("DynamicQuantizeLinear", 3, x)
     return _product_of_bytes(on, (bytes_, b, middle, zero), on.put("Mul", step, scale), bias)
+
+
+def conv_integer(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """A convolution of wider numbers less their zero points: IREE does not lower all forms of ConvInteger.
+
+    Kernels take integers whose weights have a sign, and else floats, where these are exact.
+    """
+    shape = on.shape(node.input[1])
+    if shape is None:
+        return None
+    form = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    weight, zero = _with_sign(on, node.input[1], input_name(node, 3))
+    if zero and on.shape(zero) not in ([], [1]):
+        zero = on.put("Reshape", zero, on.give(np.array([-1] + [1] * (len(shape) - 1))))
+    terms = [size or _EXACT_TERMS for size in shape[1:]]
+    as_floats = bool(attribute(node, "group", 1) > 1 or zero) and math.prod(terms) < _EXACT_TERMS
+    kind = TensorProto.FLOAT if as_floats else TensorProto.INT32
+    x, w = _centred_as(on, kind, node.input[0], input_name(node, 2)), _centred_as(on, kind, weight, zero)
+    if not as_floats and any(pads := form.pop("pads", [])):  # IREE pads integers on all sides alike
+        half = len(pads) // 2
+        x = on.put("Pad", x, on.give(np.array([0, 0, *pads[:half], 0, 0, *pads[half:]])))
+    y = on.put("Conv", x, w, **form)
+    return on.put("Cast", y, to=TensorProto.INT32) if as_floats else y
+
+
+def matmul_integer(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """By weights that have a sign, if they can have one: kernels take such."""
+    a, b, a_zero, b_zero = (input_name(node, number) for number in range(4))
+    if on.element(b) != TensorProto.UINT8:
+        return None
+    weight, zero = _with_sign(on, b, b_zero)
+    return None if weight == b else on.put("MatMulInteger", a, weight, a_zero, zero)
+
+
+def _with_sign(on: NodeWriter, weight: str, zero: str) -> tuple[str, str]:
+    """Constants without a sign as some with one, and their zero point: "" if there is none, or none is left."""
+    numbers, middle = on.constant(weight), on.constant(zero) if zero else np.array(0, np.uint8)
+    if numbers is None or middle is None or numbers.dtype != np.uint8 or middle.size != 1:
+        return weight, zero
+    start = int(middle.reshape(()))
+    centred = numbers.astype(np.int16) - start
+    if centred.size and (centred.min() < -128 or centred.max() > 127):
+        return weight, zero
+    return on.give(centred.astype(np.int8), large=True), ""
+
+
+def _centred_as(on: NodeWriter, kind: int, name: str, zero: str) -> str:
+    """Bytes less their zero point, as wider numbers."""
+    wide = on.put("Cast", name, to=kind)
+    known = on.constant(zero) if zero else None
+    if not zero or (known is not None and not known.any()):
+        return wide
+    return on.put("Sub", wide, on.put("Cast", zero, to=kind))
 
 
 def _product_of_bytes(on: NodeWriter, operands: tuple[str, ...], scale: str, bias: str) -> str:

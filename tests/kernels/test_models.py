@@ -135,6 +135,28 @@ def quantised_convs(per_channel: bool) -> onnx_models.Model:
     return model
 
 
+def integer_convolutions() -> onnx_models.Model:
+    """ConvInteger with zeros around, of weights without a sign that can have one, and for each channel alone."""
+    graph = onnx_models.Graph()
+    scale, zero, middle = (graph.constant(each) for each in (np.float32(0.02), np.uint8(117), np.uint8(100)))
+
+    def weight(kind, low, high, *shape):
+        return graph.constant(graph.random.integers(low, high, shape).astype(kind))
+
+    layers = [
+        ([weight(np.int8, -128, 128, 40, 3, 3, 3), zero], {"pads": [1, 0, 1, 2]}),
+        ([weight(np.uint8, 20, 220, 40, 40, 1, 1), zero, middle], {"strides": [2, 2]}),
+        ([weight(np.int8, -128, 128, 40, 1, 3, 3), zero], {"group": 40, "pads": [1] * 4}),
+    ]
+    x = graph.input(2, 3, 20, 18)
+    for operands, form in layers:
+        x = graph.op("QuantizeLinear", x, scale, zero)
+        x = graph.op("Cast", graph.op("ConvInteger", x, *operands, **form), to=onnx.TensorProto.FLOAT)
+        x = graph.op("Mul", x, graph.constant(np.array([0.0001], np.float32)))
+        x = graph.op("Add", x, graph.weight(1, 40, 1, 1, size=0.1))
+    return graph.model(x)
+
+
 def quantised_activations() -> onnx_models.Model:
     """Of bytes that become bytes."""
     graph = onnx_models.Graph()
@@ -172,6 +194,7 @@ MODELS = {
         lambda: quantised_convs(True),
         {"byte_convolution": 3},
     ),
+    "convolutions of integers": (integer_convolutions, {"byte_convolution": 2, "depthwise_rows": 1}),
     "int8 bert": (
         lambda: onnx_models.quantised(onnx_models.bert_layer(9, 64, 2)),
         {"attention_rows": 1, "layernorm_rows": 2, "activation_all": 1, "quantise_bytes": 4, "byte_linear": 6},

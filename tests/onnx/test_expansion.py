@@ -75,13 +75,17 @@ def test_operators_on_quantised_numbers():
         "as": scale(0.02), "az": np.uint8(113), "bs": scale(0.01), "bz": np.uint8(130), "ys": scale(0.2),
         "yz": np.uint8(118), "b": integers(np.uint8, 6, 5), "bb": integers(np.uint8, 2, 6, 5),
         "k": integers(np.int8, 4, 3, 3, 3), "ks": abs(floats(4)) * 0.02, "kz": np.zeros(4, np.int8),
-        "d": integers(np.int8, 6, 5), "dz": np.int8(0),
+        "d": integers(np.int8, 6, 5), "dz": np.int8(0), "low": integers(np.uint8, 6, 5) // 2 + 4,
+        "low4": integers(np.uint8, 4, 3, 2, 2),
     }  # fmt: skip
     nodes = [
         node("QLinearMatMul", "a as az b bs bz ys yz", "y2"),
         node("QLinearMatMul", "aa as az bb bs bz ys yz", "y3"),
         node("QLinearConv", "i as az k ks kz ys yz", "c", pads=[1, 1, 1, 1]),
         node("MatMulInteger", "a b az bz", "m"),
+        node("MatMulInteger", "a low az bz", "fits"),
+        node("ConvInteger", "i k az dz", "ci", pads=[0, 1, 2, 1]),
+        node("ConvInteger", "i low4 az bz", "cf"),
         node("DynamicQuantizeLinear", "x", "xq xs xz"),
         node("MatMulInteger", "xq d xz dz", "total"),
         node("Cast", "total", "wide", to=TensorProto.FLOAT),
@@ -89,6 +93,8 @@ def test_operators_on_quantised_numbers():
     ]
     inputs = {"a": (U8, [4, 6]), "aa": (U8, [2, 4, 6]), "i": (U8, [1, 3, 5, 5]), "x": [3, 6]}
     outputs = {"y2": (U8, [4, 5]), "y3": (U8, [2, 4, 5]), "c": (U8, [1, 4, 5, 5]), "m": (TensorProto.INT32, [4, 5])}
+    outputs |= {name: (TensorProto.INT32, shape) for name, shape in (("fits", [4, 5]), ("ci", [1, 4, 5, 5]))}
+    outputs["cf"] = (TensorProto.INT32, [1, 4, 4, 4])
     model = make_model(nodes, inputs, {**outputs, "dynamic": [3, 5]}, constants)
     feed = {name: integers(np.uint8, *shape) for name, (_, shape) in list(inputs.items())[:3]}
     check(model, {**feed, "x": floats(3, 6)}, steps=1)
