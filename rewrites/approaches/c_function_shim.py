@@ -7,7 +7,6 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.search.matches import Size
 from opsplice.matchers.terms.address import Amount
 from opsplice.rewrites.approaches import dynamic_function
 from opsplice.rewrites.ir import emit
@@ -16,10 +15,8 @@ from opsplice.rewrites.memory import strides
 from opsplice.rewrites.memory.stride_words import ToldMoves
 from opsplice.rewrites.plan import workgroups
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
-from opsplice.spec_lang.syntax import tree
-
-_BYTES = {"i1": 1, "i4": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8}
-
+from opsplice.rewrites.plan.known_sizes import product
+from opsplice.spec_lang.syntax import tree, vocabulary
 
 _WIDENED = {"i1": "arith.extui", "i8": "arith.extsi", "i16": "arith.extsi"}
 
@@ -29,26 +26,16 @@ def is_baked(argument: Buffer | Scalar) -> bool:
     return argument.value is None
 
 
-def known_size(size: Size | tuple[Size, ...]) -> int | None:
-    """The size as a number, None if some of it is dynamic."""
-    total = 1
-    for part in size if isinstance(size, tuple) else (size,):
-        if not isinstance(part, int):
-            return None
-        total *= part
-    return total
-
-
 def dynamic_names(call: KernelCall) -> list[str]:
     """The kernel's dims of which the size is only known at run time."""
-    return [n for n, size in call.dims.items() if known_size(size) is None]
+    return [n for n, size in call.dims.items() if product(size) is None]
 
 
 def dim_values(call: KernelCall, dynamic: Mapping[str, ir.Value]) -> dict[str, ir.Value]:
     """The kernel's dims as values, those that are known as constants."""
     values = {}
     for name, size in call.dims.items():
-        known = known_size(size)
+        known = product(size)
         values[name] = dynamic[name] if known is None else emit.index(known)
     return values
 
@@ -225,17 +212,12 @@ class Shim:
         start = emit.value("memref.extract_aligned_pointer_as_index", [base], self.index)
         if layout is not None:
             offset = emit.plus(offset, moves.offset(buffer))
-        address = emit.plus(start, emit.times(offset, emit.index(_BYTES[element])))
+        address = emit.plus(start, emit.times(offset, emit.index(max(vocabulary.bits(element) or 0, 8) // 8)))
         number = emit.value("arith.index_cast", [address], ir.IntegerType.get_signless(64))
         return emit.value("llvm.inttoptr", [number], self.pointer)
 
     def workgroup(self, dimension: int) -> ir.Value:
         return emit.value("stream.dispatch.workgroup.id", [], self.index, dimension=emit.ordinal(dimension))
-
-
-def supported_elements() -> frozenset[str]:
-    """The element types that a static function can take."""
-    return frozenset(_BYTES)
 
 
 def stored(element: str) -> ir.Type:

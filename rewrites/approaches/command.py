@@ -108,7 +108,7 @@ class CommandWriter(Writer):
         if isinstance(argument, Scalar):
             return without_dims(value)
         wanted = kernel_shape(argument.shape, sizes)
-        kind = tensor_type(wanted, ir.RankedTensorType(value.type).element_type)
+        kind = emit.tensor_type(wanted, ir.RankedTensorType(value.type).element_type)
         return emit.reshape(value, kind, [d for d in wanted if isinstance(d, ir.Value)])
 
     def _as_it_is(self, argument: Buffer | Scalar, sizes: Mapping[str, Any]) -> ir.Value:
@@ -124,7 +124,7 @@ class CommandWriter(Writer):
     def _result(self, view: ir.Value, done: ir.Value, output: Output, sizes: Mapping[str, Any]) -> ir.Value:
         wanted = kernel_shape(output.shape, sizes)
         root = result_type(output)
-        kind = tensor_type(wanted, ir.RankedTensorType(root).element_type)
+        kind = emit.tensor_type(wanted, ir.RankedTensorType(root).element_type)
         dims = [d for d in wanted if isinstance(d, ir.Value)]
         attributes = {
             "target_encoding": ir.TypeAttr.get(kind),
@@ -271,8 +271,7 @@ def _single(value: ir.Value) -> ir.Value:
     # As an f32 these bits are the number times 2**-112, subnormal ones too; what has the largest exponent is none.
     small = emit.value("arith.bitcast", [rest], single)
     scaled = emit.value("arith.mulf", [small, emit.constant(2.0**112, single)], single)
-    at_least = ir.IntegerAttr.get(_signless(64), 9)  # uge
-    special = emit.value("arith.cmpi", [rest, emit.constant(0x7C00 << 13, word)], _signless(1), predicate=at_least)
+    special = emit.compared("u>=", rest, emit.constant(0x7C00 << 13, word))
     number = emit.value("arith.bitcast", [scaled], word)
     chosen = emit.value("arith.select", [special, op("ori", rest, 0x7F800000), number], word)
     return emit.value("arith.bitcast", [emit.value("arith.ori", [chosen, sign], word)], single)
@@ -280,11 +279,6 @@ def _single(value: ir.Value) -> ir.Value:
 
 def kernel_shape(dims: Sequence[tree.Dim], sizes: Mapping[str, Any]) -> list[int | ir.Value]:
     return [dim.size if dim.size is not None else sizes[dim.name or ""] for dim in dims]
-
-
-def tensor_type(shape: Sequence[int | ir.Value], element: ir.Type) -> ir.Type:
-    dynamic = ir.ShapedType.get_dynamic_size()
-    return ir.RankedTensorType.get([d if isinstance(d, int) else dynamic for d in shape], element)
 
 
 class Command(Approach):

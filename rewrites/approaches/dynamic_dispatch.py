@@ -61,12 +61,9 @@ class LateWriter(Writer):
         return [word for each in values for word in dispatch_words.pack(*each)]
 
     def entries(self, call: KernelCall) -> Sequence[ir.Attribute]:
-        name, interface = PREFIX + provided_name(call), _interface_text(call)
-        known = defined(self.placer.module.operation).get(name)
-        if known is None:
+        name = PREFIX + provided_name(call)
+        if (interface := _new_interface(self.placer.module, name, call)) is not None:
             build_source(self.placer.module, name, call, interface)
-        elif _known_interface(known) != interface:
-            raise _two_kernels(call, provided_name(call))
         return [emit.symbol(name, name)]
 
 
@@ -76,33 +73,17 @@ class LateDispatches(static_dispatch.Writer):
     The executable holds the code, too, until `late_binding.py` makes the program ask for it.
     """
 
-    def workload(self, sizes: Sequence[int | ir.Value]) -> list[ir.Value]:
-        """All dims, those that are known too: the executable knows none."""
-        return [emit.size(size) for size in sizes]
+    workload = LateWriter.workload
 
     def entries(self, call: KernelCall) -> Sequence[ir.Attribute]:
-        call = static_dispatch.prepared(call)
-        name, interface = PREFIX + call.symbol, _interface_text(call)
-        known = defined(self.placer.module.operation).get(name)
-        if known is None:
-            return static_dispatch.build(
-                self.placer.module, name, static_dispatch.prepared(_late(call)), {_INTERFACE: emit.text(interface)}
-            )
-        if _known_interface(known) != interface:
-            raise _two_kernels(call, call.symbol)
-        return static_dispatch.entries_of(name, call)
+        name, module = PREFIX + call.symbol, self.placer.module
+        if (interface := _new_interface(module, name, call)) is not None:
+            return static_dispatch.build(module, name, static_dispatch.prepared(_late(call)), {_INTERFACE: interface})
+        return static_dispatch.entries_of(name, static_dispatch.prepared(call))
 
 
 def _is_provided(call: KernelCall) -> bool:
     return all(choice.clause.is_provided for choice in call.choices)
-
-
-def _two_kernels(call: KernelCall, name: str) -> OpspliceError:
-    return OpspliceError(
-        f"two kernels that differ are provided as {name}",
-        hint='give each a symbol of its own; of a kernel with type variables it may be "name_{T}"',
-        details=f"one of them is at {call.kernel.span}",
-    )
 
 
 def is_binding(argument: Buffer | Scalar) -> bool:
@@ -121,8 +102,16 @@ def _pushed(call: KernelCall) -> list[Scalar]:
     return [a for a in call.arguments if isinstance(a, Scalar) and not is_binding(a)]
 
 
-def _known_interface(executable: ir.Operation) -> str:
-    return str(ir.StringAttr(executable.attributes[_INTERFACE]).value)
+def _new_interface(module: ir.Module, name: str, call: KernelCall) -> ir.Attribute | None:
+    """What executables of a name must agree on; None where there is one. Raises OpspliceError for one that differs."""
+    known, wanted = defined(module.operation).get(name), emit.text(_interface_text(call))
+    if known is None or known.attributes[_INTERFACE] == wanted:
+        return wanted if known is None else None
+    raise OpspliceError(
+        f"two kernels that differ are provided as {name.removeprefix(PREFIX)}",
+        hint='give each a symbol of its own; of a kernel with type variables it may be "name_{T}"',
+        details=f"one of them is at {call.kernel.span}",
+    )
 
 
 def _interface_text(call: KernelCall) -> str:
@@ -139,11 +128,11 @@ def _interface_text(call: KernelCall) -> str:
 # ---- the executable ------------------------------------------------------------------------------------------------
 
 
-def build_source(module: ir.Module, name: str, call: KernelCall, interface: str) -> None:
+def build_source(module: ir.Module, name: str, call: KernelCall, interface: ir.Attribute) -> None:
     """An executable whose code is the shim around the kernel's C function."""
     call = _late(call)
     at = ir.InsertionPoint.at_block_begin(module.body)
-    attributes = {**emit.named(name, objects=objects(call)), _INTERFACE: emit.text(interface)}
+    attributes = {**emit.named(name, objects=objects(call)), _INTERFACE: interface}
     executable = emit.op("hal.executable.source", attributes=attributes, regions=1, at=at)
     layout = layout_of(call)
     with ir.InsertionPoint(emit.block(executable)):

@@ -25,7 +25,6 @@ from opsplice.rewrites.approaches.command import (
     CommandWriter,
     is_recorded,
     kernel_shape,
-    tensor_type,
 )
 from opsplice.rewrites.approaches.dynamic_dispatch import is_binding
 from opsplice.rewrites.ir import emit
@@ -71,7 +70,7 @@ class RecordedWriter(CommandWriter):
         given += sizes.values()
         shapes = [kernel_shape(output.shape, sizes) for output in call.outputs]
         elements = (ir.RankedTensorType(result_type(output)).element_type for output in call.outputs)
-        kinds = list(map(tensor_type, shapes, elements))
+        kinds = list(map(emit.tensor_type, shapes, elements))
         places = call.tied([argument.name for argument in call.arguments])
         tied = {"tied_operands": ir.ArrayAttr.get(list(map(emit.ordinal, places)))}
         name = self._declared(call, "flow.func", [value.type for value in given], kinds, tied)

@@ -22,7 +22,8 @@ besides is compiled with `--iree-hal-link-executables=false`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -115,36 +116,28 @@ def build(
     module: ir.Module, name: str, call: DispatchCall, extra: Mapping[str, ir.Attribute] | None = None
 ) -> tuple[ir.Attribute, ...]:
     """Build the executable. Returns the entry points, one for each variant."""
-    executable = emit.op(
-        "hal.executable",
-        attributes={**emit.named(name), **(extra or {})},
-        regions=1,
-        at=ir.InsertionPoint.at_block_begin(module.body),
-    )
+    attributes, at = {**emit.named(name), **(extra or {})}, ir.InsertionPoint.at_block_begin(module.body)
+    executable = emit.op("hal.executable", attributes=attributes, regions=1, at=at)
     shaders = {f"v{n}": each for n, each in enumerate(call.externals) if each.form == "metal"}
     metal_link.note(executable.operation, shaders)
     layout = _layout(call)
     with ir.InsertionPoint(emit.block(executable)):
         for number, external in enumerate(call.externals):
-            path = None if external.is_late else external.path
-            with ir.InsertionPoint(_variant(f"v{number}", external.target, path)):
+            with _variant(number, external.target, None if external.is_late else external.path):
                 _export(_export_name(name, external), layout, call, external)
                 if external.is_late:
                     _build_nothing(_export_name(name, external))
                 elif external.on_cpu:
                     _hand_on(name, external.entry)
-                emit.op("hal.executable.variant_end")
         for number, (target, path) in enumerate(call.functions, len(call.externals)):
-            with ir.InsertionPoint(_variant(f"v{number}", target, path)):
+            with _variant(number, target, path):
                 _export(name, layout, call)
                 with ir.InsertionPoint(emit.block(emit.op("builtin.module", regions=1))):
                     _Shim(call, layout).build_call(name)
-                emit.op("hal.executable.variant_end")
         for number, kept in enumerate(call.kept, len(call.choices)):
-            with ir.InsertionPoint(_variant(f"v{number}", kept.text)):
+            with _variant(number, kept.text):
                 _export(name, layout, call)
                 _build_nothing(name)
-                emit.op("hal.executable.variant_end")
         emit.op("hal.executable_end")
     return entries_of(name, call)
 
@@ -174,11 +167,15 @@ def layout_of(constants: int, written: Sequence[bool]) -> ir.Attribute:
     return ir.Attribute.parse(f"#hal.pipeline.layout<{held}bindings = [{bindings}], flags = Indirect>")
 
 
-def _variant(name: str, target: str, path: Path | None = None) -> ir.Block:
-    attributes = emit.named(name, "public", target=ir.Attribute.parse(target))
+@contextmanager
+def _variant(number: int, target: str, path: Path | None = None) -> Iterator[None]:
+    """The inside of the variant of a number, to its end."""
+    attributes = emit.named(f"v{number}", "public", target=ir.Attribute.parse(target))
     if path is not None:
         attributes["objects"] = ir.ArrayAttr.get([emit.object_file(path)])
-    return emit.block(emit.op("hal.executable.variant", attributes=attributes, regions=1))
+    with ir.InsertionPoint(emit.block(emit.op("hal.executable.variant", attributes=attributes, regions=1))):
+        yield
+        emit.op("hal.executable.variant_end")
 
 
 def _export(name: str, layout: ir.Attribute, call: KernelCall, external: External | None = None) -> None:

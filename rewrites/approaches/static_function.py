@@ -28,13 +28,14 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.rewrites.approaches.approach import Approach
-from opsplice.rewrites.approaches.c_function_shim import Shim, dim_values, dynamic_names, is_baked, known_size
+from opsplice.rewrites.approaches.c_function_shim import Shim, dim_values, dynamic_names, is_baked
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import Placer, result_type
 from opsplice.rewrites.memory import strides
 from opsplice.rewrites.memory.dense_copies import copied
 from opsplice.rewrites.plan import workgroups
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
+from opsplice.rewrites.plan.known_sizes import product
 
 
 class Writer:
@@ -96,7 +97,7 @@ def signature(call: KernelCall, layouts: bool = True) -> Any:
         (type(a).__name__, a.element, *_scalar_kind(a)) if isinstance(a, Scalar) else ("Buffer", a.element, is_baked(a))
         for a in call.arguments
     )
-    dims = tuple(known_size(size) for size in call.dims.values())
+    dims = tuple(map(product, call.dims.values()))
     outputs = tuple((o.element, o.alias) for o in call.outputs)
     return (
         call.kernel.name,

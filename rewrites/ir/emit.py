@@ -14,6 +14,9 @@ _DIALECTS = """
     arith cf flow func hal iree_codegen iree_linalg_ext linalg llvm memref scf spirv stream tensor torch_c util
 """
 
+# The numbers of arith's predicates.
+_PREDICATES = {"==": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5, "u<": 6, "u>=": 9}
+
 # A buffer with a shape and a type of elements, outside of the program.
 VIEW = "!hal.buffer_view"
 
@@ -132,6 +135,12 @@ def unescaped(text: str) -> str:
     return text.replace('\\"', '"').replace("\\\\", "\\")
 
 
+def compared(op: str, left: ir.Value, right: ir.Value) -> ir.Value:
+    """Whether a comparison of integers holds: with their signs, or as `u<` and `u>=` without."""
+    flag, predicate = ir.IntegerType.get_signless(1), number(_PREDICATES[op], ir.IntegerType.get_signless(64))
+    return value("arith.cmpi", [left, right], flag, predicate=predicate)
+
+
 def index(number: int) -> ir.Value:
     """A constant of type index."""
     kind = ir.IndexType.get()
@@ -154,6 +163,12 @@ def number(value: int | float | None, kind: ir.Type) -> ir.Attribute:
 def constant(known: int | float | None, kind: ir.Type) -> ir.Value:
     """A constant of an integer, index or float type."""
     return value("arith.constant", [], kind, value=number(known, kind))
+
+
+def tensor_type(sizes: Sequence[object], element: ir.Type) -> ir.RankedTensorType:
+    """The type of a tensor, in which sizes that are no numbers are dynamic."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    return ir.RankedTensorType.get([size if isinstance(size, int) else dynamic for size in sizes], element)
 
 
 def dim(tensor: ir.Value, axis: int) -> ir.Value:

@@ -151,7 +151,7 @@ class Placer:
         if size.wanted is not None:
             wanted = self.axis(size.wanted)
             message = f"kernel {size.kernel} makes {size.sum.span.written} elements along a dim, and there are others"
-            emit.op("cf.assert", [workgroups.compared("==", made, wanted)], attributes={"msg": emit.text(message)})
+            emit.op("cf.assert", [emit.compared("==", made, wanted)], attributes={"msg": emit.text(message)})
             return wanted
         return emit.value("arith.maxsi", [made, emit.index(0)], ir.IndexType.get())
 
@@ -244,16 +244,14 @@ def builtin_type(value: ir.Value) -> ir.Type:
         return value.type
     shape = shape_of(value)
     assert shape is not None, "only tensors are matched"
-    sizes = [ir.ShapedType.get_dynamic_size() if s is None else s for s in shape]
-    return ir.RankedTensorType.get(sizes, ir.Type.parse(element_type(value)))
+    return emit.tensor_type(shape, ir.Type.parse(element_type(value)))
 
 
 def result_type(output: Output) -> ir.Type:
     """The builtin type of what a kernel makes."""
     if output.root is not None:
         return builtin_type(output.root)
-    sizes = [size if isinstance(size, int) else ir.ShapedType.get_dynamic_size() for size in output.sizes]
-    return ir.RankedTensorType.get(sizes, ir.Type.parse(output.element))
+    return emit.tensor_type(output.sizes, ir.Type.parse(output.element))
 
 
 def has_other_dims(kind: ir.RankedTensorType, sizes: tuple[Size, ...]) -> bool:

@@ -78,9 +78,9 @@ def _shaped(
     sizes: list[Extent], value: ir.Value, amount: Callable[[Amount], ir.Value]
 ) -> tuple[list[ir.Value], ir.Type]:
     """The dynamic ones of some sizes, and the type of a tensor of these with the elements of another one."""
-    known = [ir.ShapedType.get_dynamic_size() if size.atoms else size.factor for size in sizes]
     dynamic = [amount(Amount.of(size)) for size in sizes if size.atoms]
-    return dynamic, ir.RankedTensorType.get(known, ir.RankedTensorType(value.type).element_type)
+    known = [None if size.atoms else size.factor for size in sizes]
+    return dynamic, emit.tensor_type(known, ir.RankedTensorType(value.type).element_type)
 
 
 def _reshaped(value: ir.Value, sizes: list[Extent], amount: Callable[[Amount], ir.Value]) -> ir.Value:
@@ -108,8 +108,7 @@ def _cut(value: ir.Value, dims: list[Nested], amount: Callable[[Amount], ir.Valu
 
 def _gathered(value: ir.Value, layout: Layout, empty: ir.Value, amount: Callable[[Amount], ir.Value]) -> ir.Value:
     index, element = ir.IndexType.get(), ir.RankedTensorType(value.type).element_type
-    kind = ir.RankedTensorType.get([ir.ShapedType.get_dynamic_size()], element)
-    line = emit.reshape(value, kind, [amount(layout.count)])
+    line = emit.reshape(value, emit.tensor_type([None], element), [amount(layout.count)])
     strides = [amount(stride) for dim in layout.dims for _, stride in dim]
     at = amount(layout.offset)
     made, body = emit.loop([], [], empty)

@@ -100,6 +100,4 @@ def _inside(indices: ir.Value, sizes: Sequence[ir.Value], batch: int) -> ir.Valu
 
 def _is_below(index: ir.Value, size: ir.Value) -> ir.Value:
     """Whether an index is inside: without a sign, negative numbers are large."""
-    number = emit.value("arith.index_cast", [index], size.type)
-    unsigned_less = emit.number(6, ir.IntegerType.get_signless(64))
-    return emit.value("arith.cmpi", [number, size], ir.IntegerType.get_signless(1), predicate=unsigned_less)
+    return emit.compared("u<", emit.value("arith.index_cast", [index], size.type), size)

@@ -65,11 +65,8 @@ def first_elements(call: KernelCall, placer: Placer) -> ir.Value:
     index, word = ir.IndexType.get(), ir.IntegerType.get_signless(32)
     sizes = [placer.size(call.dims[pack]) for pack in named]
     given = {amount: placer.amount(amount) for amount in strides.passed(call)}
-    dynamic = ir.ShapedType.get_dynamic_size()
-    shape = [*(size if isinstance(size, int) else dynamic for size in sizes), len(call.strided)]
-    empty = emit.value(
-        "tensor.empty", [s for s in sizes if isinstance(s, ir.Value)], ir.RankedTensorType.get(shape, word)
-    )
+    kind = emit.tensor_type([*sizes, len(call.strided)], word)
+    empty = emit.value("tensor.empty", [size for size in sizes if isinstance(size, ir.Value)], kind)
     made, body = emit.loop([], [], empty)
 
     def at(axis: int) -> ir.Value:
@@ -80,10 +77,7 @@ def first_elements(call: KernelCall, placer: Placer) -> ir.Value:
         moves = strides.Moves(call, given, lambda dim: at(named.index(grid[dim] or "")))
         buffer, found = at(len(named)), emit.index(0)
         for number, each in enumerate(call.strided):
-            equal = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
-            is_it = emit.value(
-                "arith.cmpi", [buffer, emit.index(number)], ir.IntegerType.get_signless(1), predicate=equal
-            )
+            is_it = emit.compared("==", buffer, emit.index(number))
             found = emit.value("arith.select", [is_it, moves.offset(each), found], index)
         emit.op("linalg.yield", [emit.value("arith.index_cast", [found], word)])
     return made

@@ -17,7 +17,6 @@ from opsplice.matchers.search.matches import Match, Size, flat, paired
 from opsplice.matchers.terms.address import NONE, Layout
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
-from opsplice.rewrites.approaches import c_function_shim
 from opsplice.rewrites.memory import strides
 from opsplice.rewrites.plan import known_sizes
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar, SumSize, Written, Zeros
@@ -219,7 +218,7 @@ class Signature:
                 self.dims[dim.name] = size
 
     def _bind_type(self, kind: tree.ScalarType, element: str, what: str) -> None:
-        if element not in c_function_shim.supported_elements() and element != "index":
+        if element not in (*vocabulary.COMMON_ELEMENTS, "i4"):
             raise LeaveError(f"{what} has elements of type {element}, which no kernel can take")
         variable = self.variables.get(kind.name)
         choices = [c.name for c in variable.choices] if variable else []

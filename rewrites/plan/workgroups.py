@@ -33,8 +33,6 @@ _OPS = {
     "min": "arith.minsi",
     "max": "arith.maxsi",
 }
-# The numbers of arith's signed predicates.
-_PREDICATES = {"==": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 _OF_DEVICE = re.compile(r"max_workgroup_counts = \[(\d+), (\d+), (\d+)\]")
 
 
@@ -71,7 +69,7 @@ def _count(kernel: str, number: int, size: tree.DimExpr, sizes: Mapping[str, ir.
     count = emit.value("arith.maxsi", [arithmetic(size, sizes), emit.index(0)], index)
     if isinstance(size, tree.Literal):
         return count
-    fits = compared("<=", count, emit.index(most))
+    fits = emit.compared("<=", count, emit.index(most))
     message = f"kernel {kernel} has more than {most} workgroups in dim {number} of its grid"
     emit.op("cf.assert", [fits], attributes={"msg": emit.text(message)})
     return count
@@ -80,7 +78,7 @@ def _count(kernel: str, number: int, size: tree.DimExpr, sizes: Mapping[str, ir.
 def condition(asked: tree.Condition, sizes: Mapping[str, ir.Value]) -> ir.Value:
     """Write whether a condition on dims holds. What divides by zero does not matter: it is not a size of a match."""
     if isinstance(asked, tree.Comparison):
-        return compared(asked.op, arithmetic(asked.left, sizes), arithmetic(asked.right, sizes))
+        return emit.compared(asked.op, arithmetic(asked.left, sizes), arithmetic(asked.right, sizes))
     assert isinstance(asked, tree.Logical), "the checker lets only comparisons of dims be judged at run time"
     flag = ir.IntegerType.get_signless(1)
     found = [condition(each, sizes) for each in asked.operands]
@@ -88,11 +86,6 @@ def condition(asked: tree.Condition, sizes: Mapping[str, ir.Value]) -> ir.Value:
         return emit.value("arith.xori", [found[0], emit.constant(1, flag)], flag)
     op = {"and": "arith.andi", "or": "arith.ori"}[asked.op]
     return functools.reduce(lambda left, right: emit.value(op, [left, right], flag), found)
-
-
-def compared(op: str, left: ir.Value, right: ir.Value) -> ir.Value:
-    predicate = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _PREDICATES[op])
-    return emit.value("arith.cmpi", [left, right], ir.IntegerType.get_signless(1), predicate=predicate)
 
 
 def arithmetic(expr: tree.DimExpr, sizes: Mapping[str, ir.Value]) -> ir.Value:
