@@ -45,6 +45,7 @@ from opsplice.rewrites.memory import (
     crossed_reads,
     in_bounds,
     kept_inputs,
+    sliced_gathers,
     split_sums,
     stored_types,
 )
@@ -97,12 +98,13 @@ def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: 
     if job.specs and not links_executables(flags):
         noting.append(Step(dynamic_function.NUMBER_PHASE, "number imports", dynamic_function.number_imports))
     bounding = Step(PHASE, "keep indices in bounds", in_bounds.keep_in_bounds)
+    whole = Step(PHASE, "read slices where they lie", sliced_gathers.read_through)
     keeping = Step(kept_inputs.PHASE, "keep inputs as they are", kept_inputs.keep_inputs)
     apart = Step(crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate)
     split = Step(split_sums.PHASE, "split sums of products", split_sums.split)
     widths = Step(branch_widths.PHASE, "hand over numbers of one width", branch_widths.widen)
     stored = Step(stored_types.PHASE, "check what devices store", stored_types.check)
-    edits = [*steps.all(), *extra, *patterns, bounding, apart, split, *noting, keeping, *steps.late(), stored, widths]
+    edits = [*steps.all(), *extra, *patterns, bounding, whole, apart, split, *noting, keeping, *steps.late(), stored, widths]
 
     def report(progress: compiler.Progress) -> None:
         on_progress(dataclasses.replace(progress, notes=tuple(unmatched_lines(steps.report))))
