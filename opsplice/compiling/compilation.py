@@ -38,7 +38,7 @@ from opsplice.reports.report import Report
 from opsplice.rewrites.approaches import dynamic_function
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, targets_of
 from opsplice.rewrites.ir.symbols import Brought
-from opsplice.rewrites.link import late_binding
+from opsplice.rewrites.link import late_binding, mathematics
 from opsplice.rewrites.memory import (
     aligned_buffers,
     branch_widths,
@@ -99,12 +99,15 @@ def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: 
         noting.append(Step(dynamic_function.NUMBER_PHASE, "number imports", dynamic_function.number_imports))
     bounding = Step(PHASE, "keep indices in bounds", in_bounds.keep_in_bounds)
     whole = Step(PHASE, "read slices where they lie", sliced_gathers.read_through)
+    put_off = Step(mathematics.EARLY_PHASE, "put mathematics off", mathematics.put_off)
+    linking = Step(mathematics.PHASE, "link mathematics", mathematics.link)
     keeping = Step(kept_inputs.PHASE, "keep inputs as they are", kept_inputs.keep_inputs)
     apart = Step(crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate)
     split = Step(split_sums.PHASE, "split sums of products", split_sums.split)
     widths = Step(branch_widths.PHASE, "hand over numbers of one width", branch_widths.widen)
     stored = Step(stored_types.PHASE, "check what devices store", stored_types.check)
-    edits = [*steps.all(), *extra, *patterns, bounding, whole, apart, split, *noting, keeping, *steps.late(), stored, widths]
+    mending = [bounding, whole, put_off, apart, split]
+    edits = [*steps.all(), *extra, *patterns, *mending, *noting, linking, keeping, *steps.late(), stored, widths]
 
     def report(progress: compiler.Progress) -> None:
         on_progress(dataclasses.replace(progress, notes=tuple(unmatched_lines(steps.report))))

@@ -6,8 +6,12 @@ hal.executable @k { hal.executable.binary @v <format = ..., data = ...> }       
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 from iree.compiler import ir
+
+from opsplice.rewrites.ir import emit
 
 
 def executables(module: ir.Module) -> list[ir.Operation]:
@@ -18,6 +22,14 @@ def executables(module: ir.Module) -> list[ir.Operation]:
 def variants(executable: ir.Operation) -> list[ir.Operation]:
     """An executable's code for each target, before it is made."""
     return _inside(executable, "hal.executable.variant")
+
+
+def add_object(variant: ir.Operation, path: Path) -> None:
+    """Have IREE link a file with a variant's code, before it is made. Needs a current context."""
+    wanted = emit.object_file(path)
+    known = list(ir.ArrayAttr(variant.attributes["objects"])) if "objects" in variant.attributes else []
+    if wanted not in known:
+        variant.attributes["objects"] = ir.ArrayAttr.get([*known, wanted])
 
 
 def binaries(executable: ir.Operation) -> list[ir.Operation]:

@@ -293,7 +293,7 @@ def _call(given: Sequence[ir.Value], result: ir.Type, function: Function, varian
     returned = emit.op("llvm.call", operands, [kind], attributes).results[0]
     _declare(function, [str(value.type) for value in operands], str(kind), variant)
     if path is not None:
-        _add_object(variant.op, path)
+        hal.add_object(variant.op, path)
     return _returned(returned, result, function.output)
 
 
@@ -328,13 +328,6 @@ def _declare(function: Function, inputs: list[str], output: str, variant: _Varia
         return
     text = f'llvm.func @"{function.symbol}"({", ".join(inputs)}) -> {output} attributes {{sym_visibility = "private"}}'
     ir.Module.parse(text).body.operations[0].operation.clone(ir.InsertionPoint.at_block_begin(block))
-
-
-def _add_object(variant: ir.Operation, path: Path) -> None:
-    wanted = emit.object_file(path)
-    known = list(ir.ArrayAttr(variant.attributes["objects"])) if "objects" in variant.attributes else []
-    if wanted not in known:
-        variant.attributes["objects"] = ir.ArrayAttr.get([*known, wanted])
 
 
 def name_in(mark: ir.Operation) -> str | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from opsplice.errors import MissingToolError, OpspliceError
 from opsplice.targets.artifacts import temporary_folders
+from opsplice.targets.artifacts.artifact import CpuTarget
 from opsplice.targets.build import llvm, programs
 from opsplice.targets.registry.store import Store, key_of
 
@@ -53,6 +54,17 @@ def file() -> Path:
     Raises OpspliceError where zig is not installed, or cannot build it.
     """
     return Store().get_or_build(key_of(_BUILDER, llvm.version(), _zig_version()), ".bc", _build).path
+
+
+def object_file(target: CpuTarget) -> Path:
+    """The library as an object for a CPU, with each function by its name in C. Raises OpspliceError as `file` does."""
+
+    def build(output: Path) -> dict[str, object]:
+        llvm.compile_ir(file(), output, target, "object")
+        return {}
+
+    parts = (_BUILDER, llvm.version(), _zig_version(), target.arch, ",".join(sorted(target.features)))
+    return Store().get_or_build(key_of(*parts), ".o", build).path
 
 
 @cache

@@ -71,7 +71,7 @@ def version() -> str:
 
 
 def compile_ir(source: Path, output: Path, target: CpuTarget, form: Form) -> Module:
-    """Compiles a `.ll` file at -O3 into an object for `target`, or into bitcode that fits any CPU.
+    """Compiles a `.ll` file, or bitcode, at -O3 into an object for `target`, or into bitcode that fits any CPU.
 
     Raises OpspliceError, with LLVM's own words as details, when the text is not valid IR or uses what the target lacks.
     """

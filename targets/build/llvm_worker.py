@@ -15,6 +15,7 @@ from llvmlite import binding
 
 # Where a module was compiled from, which is a folder of somebody's.
 _SOURCE = re.compile(r"^source_filename = .*$", re.MULTILINE)
+_BITCODE = b"BC\xc0\xde"
 _CPU_ATTRIBUTES = re.compile(r' ?"(?:target-cpu|target-features|tune-cpu)"(?:="[^"]*")?')
 _PUBLIC_ALIAS = re.compile(r'^@"?([^\s"=]+)"? = (?!.*\b(?:internal|private)\b).*\balias\b', re.MULTILINE)
 _TARGET = re.compile(r"^target (?:triple|datalayout) = .*$", re.MULTILINE)
@@ -97,8 +98,12 @@ def _assemble(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(source: str) -> Any:
-    """IR text as a module. Raises RuntimeError if it is wrong."""
-    module = binding.parse_assembly(_without_cpu(Path(source).read_text(encoding="utf-8", errors="replace")))
+    """IR text, or bitcode, as a module. Raises RuntimeError if it is wrong."""
+    data = Path(source).read_bytes()
+    if data.startswith(_BITCODE):
+        module = binding.parse_bitcode(data)
+    else:
+        module = binding.parse_assembly(_without_cpu(data.decode("utf-8", "replace")))
     module.verify()
     return module
 

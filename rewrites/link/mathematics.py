@@ -1,0 +1,70 @@
+"""Programs for CPUs get C's mathematics in f64 from the library that kernels get it from.
+
+    math.sin %x : f64       =>  the executable's object files have one with C's `sin`
+
+IREE 3.13 has no code of its own for these ops on f64: it calls C's functions, and nothing has them at the link. Where
+their inputs are constants it would run them while it compiles, without such files: that is put off to when the program
+runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from iree.compiler import ir
+
+from opsplice.errors import OpspliceError
+from opsplice.matchers.ir.op_names import location_text, ops_in
+from opsplice.reaching import reachable
+from opsplice.rewrites.ir import emit
+from opsplice.rewrites.ir.executable_targets import parse_target
+from opsplice.rewrites.ir.executables import add_object, executables, variants
+from opsplice.targets.artifacts import arch as archs
+from opsplice.targets.artifacts.artifact import CpuTarget
+from opsplice.targets.build import libm
+
+# Before the compiler runs what depends on constants alone.
+EARLY_PHASE = "preprocessing"
+# When each dispatch is an executable for each target, as ops on tensors.
+PHASE = "executable-sources"
+
+_NAMES = "acos asin atan atan2 ceil cos log10 log2 sin sincos tan tanh trunc"
+_WITHOUT_CODE = ("arith.remf", *(f"math.{name}" for name in _NAMES.split()))
+
+
+def put_off(module: ir.Module) -> None:
+    """Keep the compiler from running such ops of a module at `EARLY_PHASE`."""
+    for op in ops_in(module.operation, "linalg.generic"):
+        if not _calls(op) or any(isinstance(value, ir.BlockArgument) for value in reachable(op.operands, _inputs)):
+            continue
+        with op.location, ir.InsertionPoint(op):
+            for position, value in enumerate(op.operands):
+                op.operands[position] = emit.value("util.optimization_barrier", [value], value.type)
+
+
+def _inputs(value: ir.Value) -> list[ir.Value]:
+    return list(value.owner.operands) if isinstance(value, ir.OpResult) else []
+
+
+def link(module: ir.Module) -> None:
+    """Name the library's file in the executables of a module at `PHASE` that need it.
+
+    Raises OpspliceError where the library cannot be built.
+    """
+    with module.context:
+        for variant in (each for executable in executables(module) for each in variants(executable)):
+            target = parse_target(str(variant.attributes["target"]))
+            if target.is_cpu and (calls := _calls(variant)):
+                add_object(variant, _library(target.arch, calls[0]))
+
+
+def _library(arch: str, op: ir.Operation) -> Path:
+    try:
+        return libm.object_file(CpuTarget(archs.normalize(arch)))
+    except OpspliceError as error:
+        error.message = f"{location_text(op)}: IREE has no code for {op.name} in f64, and {error.message}"
+        raise
+
+
+def _calls(op: ir.Operation) -> list[ir.Operation]:
+    return [each for each in ops_in(op, *_WITHOUT_CODE) if isinstance(each.results[0].type, ir.F64Type)]
