@@ -12,7 +12,6 @@ from opsplice.commands.shared.answer import Answer, to_stdout
 from opsplice.commands.shared.jobs import compile_job, resolve_specs
 from opsplice.compiling.spec_files import check_output
 from opsplice.errors import OpspliceError
-from opsplice.files import check_folder
 from opsplice.runtime import weights as parameters
 from opsplice.runtime.providers import write_folder
 from opsplice.targets.registry.places.transfer_progress import size
@@ -21,7 +20,6 @@ from opsplice.targets.registry.places.transfer_progress import size
 def run(options: argparse.Namespace) -> Answer | int:
     is_stdout = to_stdout(options, "the program")
     if not is_stdout:
-        check_folder(Path(options.output))
         resolve_specs(options)
         check_output(Path(options.output), options.spec, [options.model])
     warnings = _verified(options) if options.verify or options.verify_or_fail else []

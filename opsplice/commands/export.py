@@ -13,7 +13,7 @@ from opsplice.commands.shared.answer import Answer, to_stdout
 from opsplice.commands.shared.jobs import resolve_specs
 from opsplice.compiling.spec_files import check_output
 from opsplice.errors import OpspliceError, counted
-from opsplice.files import check_folder, check_name, write_files
+from opsplice.files import check_name, write_files
 
 if TYPE_CHECKING:
     from opsplice.compiling.spec_export import Exported
@@ -26,7 +26,6 @@ def run(options: argparse.Namespace) -> Answer:
         raise OpspliceError("--objects=copy and -o - do not go together", hint="write the spec to a file")
     resolve_specs(options)
     if not is_stdout:
-        check_folder(output)
         check_name(output)
         check_output(output, options.spec)
     exported = isolated.call(

@@ -10,14 +10,13 @@ from opsplice.commands.shared import isolated
 from opsplice.commands.shared.answer import Answer, to_stdout
 from opsplice.compiling.spec_files import check_output
 from opsplice.errors import counted
-from opsplice.files import check_folder, write_file
+from opsplice.files import write_file
 
 
 def run(options: argparse.Namespace) -> Answer:
     is_stdout = to_stdout(options, "the spec")
     output = Path(options.output)
     if not is_stdout:
-        check_folder(output)
         check_output(output, [options.spec])
     found = isolated.call("opsplice.compiling.spec_import:import_file", Path(options.spec), partial=options.partial)
     notes = [f"left out: {line}" for line in found.left_out]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from opsplice.files import read_file
@@ -62,13 +62,9 @@ def report(
     """number: how often rules have written what this round found. looked: the patterns that near misses were looked
     for of, None for all. views: of the module, as it was searched.
     """
-    replacements = []
-    for action in chosen.actions:
-        artifacts = _artifacts(spec, action) if isinstance(action, KernelCall) else ()
-        replacements.append(_taken(action, artifacts))
-    replacements += [_replacement(a.match, a.rule, "annotate") for a in chosen.annotations]
-    replacements = [dataclasses.replace(each, round=number) for each in replacements]
-    kept = tuple(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost) for left in chosen.left)
+    told = [each for _, each in _told(chosen, spec)]
+    replacements = tuple(dataclasses.replace(each, round=number) for each in told if each.action != "keep")
+    kept = tuple(each for each in told if each.action == "keep")
     explainer = Explainer(spec.patterns, views=views)
     misses: dict[str, list[NearMiss]] = {}
     for miss in near_misses:
@@ -84,7 +80,7 @@ def report(
         )
         for rule in unmatched(spec, chosen)
     )
-    return Report(tuple(replacements), kept, rules)
+    return Report(replacements, kept, rules)
 
 
 def _library(spec: LoadedSpec, rule: tree.Rule) -> str:
@@ -95,13 +91,20 @@ def _library(spec: LoadedSpec, rule: tree.Rule) -> str:
 def by_match(matches: Sequence[Match], chosen: Plan, reason: str) -> dict[Match, list[Replacement]]:
     """What becomes of each match, by a plan. reason: why one that is not in it has the action `none`."""
     found: dict[Match, list[Replacement]] = {match: [] for match in matches}
-    for action in chosen.actions:
-        found[action.match].append(_taken(action))
-    for annotation in chosen.annotations:
-        found[annotation.match].append(_replacement(annotation.match, annotation.rule, "annotate"))
-    for left in chosen.left:
-        found[left.match].append(_replacement(left.match, left.rule, "keep", left.reason, lost=left.lost))
+    for match, each in _told(chosen):
+        found[match].append(each)
     return {match: told or [_replacement(match, None, "none", reason)] for match, told in found.items()}
+
+
+def _told(chosen: Plan, spec: LoadedSpec | None = None) -> Iterator[tuple[Match, Replacement]]:
+    """What becomes of matches by a plan, of those that are left last. spec: for artifacts, which None leaves out."""
+    for action in chosen.actions:
+        artifacts = _artifacts(spec, action) if spec is not None and isinstance(action, KernelCall) else ()
+        yield action.match, _taken(action, artifacts)
+    for annotation in chosen.annotations:
+        yield annotation.match, _replacement(annotation.match, annotation.rule, "annotate")
+    for left in chosen.left:
+        yield left.match, _replacement(left.match, left.rule, "keep", left.reason, lost=left.lost)
 
 
 def _taken(action: Action, artifacts: tuple[ArtifactUse, ...] = ()) -> Replacement:

@@ -40,7 +40,7 @@ from opsplice.onnx.model_file import (
     type_name,
 )
 from opsplice.onnx.quantized import WIDENED
-from opsplice.runtime.weights import SCOPE
+from opsplice.runtime.weights import SCOPE, Arrays, write_archive
 
 _FUNCTION = "main"
 # A constant of at least so many bytes is a parameter.
@@ -332,7 +332,8 @@ def _emit(model: onnx.ModelProto, weights: Mapping[str, np.ndarray], request: Re
     with (request.folder / MODULE).open("wb") as file:
         module.operation.write_bytecode(file)
     if weights:
-        _write_archive(weights, request)
+        flat = {name: np.ascontiguousarray(array).reshape(-1).view(np.uint8) for name, array in weights.items()}
+        write_archive(request.folder / ARCHIVE, [Arrays(flat)])
 
 
 def _load_weights(importer: Any, module: ir.Module, types: _Types, weights: Mapping[str, np.ndarray]) -> None:
@@ -354,12 +355,3 @@ def _load_weights(importer: Any, module: ir.Module, types: _Types, weights: Mapp
 
 def _data_type(array: np.ndarray) -> int:
     return next(number for number, dtype in _PARAMETERS.items() if dtype == array.dtype)
-
-
-def _write_archive(weights: Mapping[str, np.ndarray], request: Request) -> None:
-    from iree.runtime import ParameterIndex
-
-    index = ParameterIndex()
-    for name, array in weights.items():
-        index.add_buffer(name, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-    index.create_archive_file(str(request.folder / ARCHIVE))

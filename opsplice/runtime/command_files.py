@@ -156,19 +156,13 @@ def _check_compiled(call: KernelCall, path: Path) -> None:
     import iree.runtime
 
     from opsplice.runtime.declared_functions import ValueType, declared_function
+    from opsplice.runtime.host_commands import check_compiled
     from opsplice.runtime.loaded_program import read_module
 
     check_scalars(call)
     module = read_module(read_file(path), str(path), iree.runtime.VmInstance())
-    if module.name != module_of(str(path)):
-        raise OpspliceError(
-            f"{path} is module @{module.name}, and a program calls it by its file's name",
-            hint=f"compile it as module @{module_of(str(path))} {{ ... }}",
-        )
     name = provided_name(call)
-    if name not in module.function_names:
-        there = ", ".join(n for n in module.function_names if not n.startswith("__")) or "none"
-        raise OpspliceError(f"{path} has no function '{name}'", hint=f"it has {there}")
+    check_compiled(module, path, module_of(str(path)), [name])
     if is_recorded(call.kernel):
         _check_recorded(call, path, str(module.lookup_function(name)))
         return

@@ -14,7 +14,7 @@ import json
 import math
 import os
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -74,15 +74,7 @@ class Commands:
         if path is None:
             raise _no_file(next(iter(functions)), module, _COMPILED)
         loaded = load(path, str(path))
-        if loaded.name != module:
-            raise OpspliceError(
-                f"{path} is module @{loaded.name}, and the program calls {module}",
-                hint=f"compile it as module @{module} {{ ... }}",
-            )
-        for name in functions:
-            if name not in loaded.function_names:
-                there = ", ".join(n for n in loaded.function_names if not n.startswith("__")) or "none"
-                raise OpspliceError(f"{path} has no function '{name}'", hint=f"it has {there}")
+        check_compiled(loaded, path, module, functions)
         return loaded
 
     def _function(self, module: str, signature: Mapping[str, Any]) -> Callable[..., None]:
@@ -93,6 +85,19 @@ class Commands:
         if function is None or not callable(function):
             raise OpspliceError(f"{self._files[module]} has no function '{name}'", hint="the program calls it")
         return function
+
+
+def check_compiled(loaded: Any, path: Path, module: str, functions: Iterable[str]) -> None:
+    """Raise OpspliceError unless a module that IREE has compiled has the name and the functions that are called."""
+    if loaded.name != module:
+        raise OpspliceError(
+            f"{path} is module @{loaded.name}, and the program calls {module}",
+            hint=f"compile it as module @{module} {{ ... }}",
+        )
+    for name in functions:
+        if name not in loaded.function_names:
+            there = ", ".join(n for n in loaded.function_names if not n.startswith("__")) or "none"
+            raise OpspliceError(f"{path} has no function '{name}'", hint=f"it has {there}")
 
 
 def named_files(texts: Sequence[str]) -> dict[str, Path]:

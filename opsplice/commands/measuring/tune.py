@@ -11,7 +11,6 @@ from opsplice.commands.measuring.verify import number
 from opsplice.commands.shared.answer import Answer, to_stdout
 from opsplice.commands.shared.isolated import on_model
 from opsplice.commands.shared.jobs import job_here
-from opsplice.files import check_folder
 from opsplice.reports.render import Status, colored
 
 
@@ -21,8 +20,6 @@ def run(options: argparse.Namespace) -> Answer:
     from opsplice.reports.render_tuning import tuning_text
 
     is_stdout = to_stdout(options, "the spec")
-    if not is_stdout:
-        check_folder(Path(options.output))
     seconds = number(options.seconds, "--seconds")
     database = Database(Path(options.database or default_path()))
     job = job_here(options)

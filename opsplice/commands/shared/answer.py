@@ -7,9 +7,11 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
+from opsplice.files import check_folder
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,14 @@ class Answer:
 
 
 def to_stdout(options: argparse.Namespace, what: str) -> bool:
-    """Whether -o names stdout. Raises OpspliceError where --json wants it, too. what: that is written."""
+    """Whether -o names stdout. Raises OpspliceError where --json wants it, too, and for a file that cannot be written.
+
+    what: that is written.
+    """
     if options.output == "-" and options.json:
         raise OpspliceError("--json and -o - both want stdout", hint=f"write {what} to a file")
+    if options.output != "-":
+        check_folder(Path(options.output))
     return bool(options.output == "-")
 
 

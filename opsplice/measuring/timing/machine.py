@@ -15,6 +15,7 @@ import numpy as np
 from opsplice.errors import OpspliceError
 from opsplice.isolation.isolate import call_isolated, method
 from opsplice.measuring.verifying.verdict_cache import platform_key
+from opsplice.targets.artifacts.arch import host_features
 from opsplice.targets.registry.store import Store, key_of
 
 _WRITER = "machine 1"
@@ -77,7 +78,7 @@ def this_machine(on_progress: Callable[[Any], None]) -> Machine:
 def _measured(_report: Any) -> tuple[float, float]:
     from opsplice import api
 
-    features = _features()
+    features = host_features()
     lanes, flags = next((n, flags) for name, n, flags in _VECTORS if not name or name in features)
     file = Path(__file__).with_name("roof.c")
     path = Path(os.environ["TMPDIR"]) / "roof.splice"
@@ -97,11 +98,3 @@ def _seconds(function: Callable[[], object]) -> float:
     start = time.thread_time()
     function()
     return time.thread_time() - start
-
-
-def _features() -> frozenset[str]:
-    try:
-        with open("/proc/cpuinfo") as lines:
-            return frozenset(next(line for line in lines if line.startswith("flags")).split())
-    except (OSError, StopIteration):
-        return frozenset()

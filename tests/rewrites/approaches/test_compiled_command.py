@@ -136,7 +136,7 @@ F64 = "--iree-input-demote-f64-to-f32=false"
 @pytest.mark.parametrize(
     ("text", "flags", "message"),
     [
-        (HOST.replace("module @host", "module @guest"), (ASYNC,), "is module @guest, and a program calls it by"),
+        (HOST.replace("module @host", "module @guest"), (ASYNC,), "is module @guest, and the program calls host"),
         (HOST.replace("@negate", "@negated"), (ASYNC,), "has no function 'negate'"),
         (HOST, (), "is not compiled as a command is"),
         (HOST.replace("%rows: i32, ", "", 1), (ASYNC,), r"'affine' in .* takes .*, and kernel affine passes "),
