@@ -39,23 +39,29 @@ enum { ROWS = 6 };
   }
 #endif
 
-// sums[p] += the sum over i < k of x[p * row + i * step] * w[i * next ...]. ahead: how many floats in front of w to fetch.
+// sums[p] += the sum over i < k of x[p * row + i * step] * w[i * next ...], of so many vectors. ahead: how many floats in front of w to fetch.
 // later: what is needed after this, of which each i fetches `part` floats; or null.
-INLINE void multiply_fetching(const int rows, floats sums[][VECTORS], const float *x, size_t row, size_t step,
-                              const float *w, size_t next, size_t k, const int ahead, const float *later, size_t part) {
+INLINE void multiply_vectors(const int rows, const int vectors, floats sums[][VECTORS], const float *x, size_t row,
+                             size_t step, const float *w, size_t next, size_t k, const int ahead, const float *later,
+                             size_t part) {
   for (size_t i = 0; i < k; i++, x += step, w += next) {
     floats weights[VECTORS];
     if (later) {
       __builtin_prefetch(later, 0, 2);
       later += part;
     }
-    if (ahead) UNROLL for (int v = 0; v < VECTORS; v++) __builtin_prefetch(w + ahead + v * LANES);
-    UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load(w + v * LANES);
+    if (ahead) UNROLL for (int v = 0; v < vectors; v++) __builtin_prefetch(w + ahead + v * LANES);
+    UNROLL for (int v = 0; v < vectors; v++) weights[v] = load(w + v * LANES);
     UNROLL for (int p = 0; p < rows; p++) {
       float value = x[(size_t)p * row];
-      UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] += weights[v] * value;
+      UNROLL for (int v = 0; v < vectors; v++) sums[p][v] += weights[v] * value;
     }
   }
+}
+
+INLINE void multiply_fetching(const int rows, floats sums[][VECTORS], const float *x, size_t row, size_t step,
+                              const float *w, size_t next, size_t k, const int ahead, const float *later, size_t part) {
+  multiply_vectors(rows, VECTORS, sums, x, row, step, w, next, k, ahead, later, part);
 }
 
 INLINE void multiply(const int rows, floats sums[][VECTORS], const float *x, size_t row, size_t step, const float *w,

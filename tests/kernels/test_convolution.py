@@ -368,3 +368,32 @@ def test_pooling(kernel, guarded, place, size, stride, dilation, zeros):
                 *(2, 6, *place, *wanted.shape[2:], *at),
             )
         np.testing.assert_allclose(out, wanted, rtol=0 if which else 3e-6, atol=0 if which else 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("place", "size", "stride", "dilation", "zeros"),
+    [
+        ((6, 8, 20), (2, 2, 2), (2, 2, 2), (1, 1, 1), ((0, 0), (0, 0), (0, 0))),
+        ((5, 7, 19), (3, 2, 3), (1, 2, 3), (1, 1, 2), ((1, 2), (0, 1), (2, 1))),
+        ((2, 3, 5), (3, 3, 1), (1, 1, 1), (2, 1, 1), ((2, 3), (1, 1), (0, 0))),
+    ],
+)
+def test_pooling_of_volumes(kernel, guarded, place, size, stride, dilation, zeros):
+    x = guarded(np.random.default_rng(0).standard_normal((2, 6, *place)).astype(np.float32) - 3)
+    x[0, 1, 0, 2, 3], x[1, 2] = np.nan, -np.inf
+    reach = [dilation[i] * (size[i] - 1) + 1 for i in range(3)]
+    steps = (slice(None), slice(None), *(slice(None, None, step) for step in (*stride, *dilation)))
+
+    def windows_in(value: float) -> np.ndarray:
+        around = np.pad(x.astype(float), ((0, 0), (0, 0), *zeros), constant_values=value)
+        return np.lib.stride_tricks.sliding_window_view(around, reach, (2, 3, 4))[steps]
+
+    largest, means = windows_in(-np.inf).max((-3, -2, -1)), windows_in(0).sum((-3, -2, -1)) / 7
+    for which, wanted in ((2, largest), (0, means)):
+        out = guarded(np.full(wanted.shape, 7, np.float32))
+        for at in np.ndindex(2, 2):
+            kernel("convolution/pooling.c", "opsplice_pooling_volume")(
+                *(x, ctypes.c_int32(which), 7.0, *size, *stride, *dilation, *(low for low, _ in zeros), out),
+                *(2, 6, *place, *wanted.shape[2:], *at),
+            )
+        np.testing.assert_allclose(out, wanted, rtol=0 if which else 3e-6, atol=0 if which else 1e-6)

@@ -71,6 +71,15 @@ def grouped_convs() -> onnx_models.Model:
     return graph.model(graph.op("HardSwish", graph.conv(x, 32, 80, 3, 2, groups=2)))
 
 
+def pooled_volumes() -> onnx_models.Model:
+    """The largest and the mean of windows in three dims, and a norm of each image of what comes out."""
+    graph = onnx_models.Graph()
+    y = graph.op("MaxPool", graph.input(1, 3, 6, 9, 8), kernel_shape=[2, 3, 2], strides=[1, 2, 1], pads=[1] * 6)
+    y = graph.op("AveragePool", y, kernel_shape=[3, 2, 2], strides=[2, 1, 1], count_include_pad=1)
+    y = graph.op("Reshape", y, graph.constant(np.array([1, 9, 4, 8])))
+    return graph.model(graph.op("InstanceNormalization", y, graph.weight(9, size=1), graph.weight(9, size=1)))
+
+
 def products() -> onnx_models.Model:
     """Of inputs alone: in batches, one of them turned, and of rows."""
     graph = onnx_models.Graph()
@@ -214,6 +223,7 @@ MODELS = {
         onnx_models.volumes_and_transposed_convs,
         {"convolution_volume": 1, "convolution_packed": 1, "convolution_row": 1},
     ),
+    "pooled volumes": (pooled_volumes, {"pooling_volume": 2, "instancenorm_images": 1}),
     "groups of channels": (grouped_convs, {"convolution_groups": 2}),
     "winograd": (lambda: onnx_models.conv(24, 12, 32, 3), {"convolution_packed": 1}),
     "resnet": (lambda: onnx_models.resnet18(32, 8), {"convolution_packed": 20, "pooling": 1, "linear_packed": 1}),

@@ -66,6 +66,19 @@ def test_norms(kernel, guarded, n):
     np.testing.assert_allclose(out, wide / np.sqrt((wide**2).mean(1, keepdims=True) + 1e-3) * gain, rtol=2e-6)
 
 
+@pytest.mark.parametrize("place", [(1, 5), (7, 9), (20, 13)])
+def test_norms_of_images(kernel, guarded, place):
+    random = np.random.default_rng(0)
+    x = guarded((random.standard_normal((2, 6, *place)) * 3 + 5).astype(np.float32))
+    gain, bias = (guarded(random.standard_normal(6).astype(np.float32)) for _ in range(2))
+    centred = x - x.mean((2, 3), keepdims=True, dtype=float)
+    standard = centred / np.sqrt((centred**2).mean((2, 3), keepdims=True) + 1e-3)
+    out = guarded(np.full(x.shape, np.nan, np.float32))
+    for group, image in np.ndindex(2, 2):
+        kernel("rows/norm.c", "opsplice_instancenorm")(x, gain, bias, 1e-3, out, *x.shape, group, image)
+    np.testing.assert_allclose(out, standard * gain[:, None, None] + bias[:, None, None], rtol=1e-5, atol=2e-5)
+
+
 def test_reductions(kernel, guarded):
     """Of rows and columns, with NaN in some: sums, sums of squares, largest and smallest elements."""
     combine = (np.sum, lambda x, axis: np.sum(x * x, axis), np.max, np.min)

@@ -115,6 +115,11 @@ INLINE floats scored(floats s, const scoring *with, size_t i, size_t j, size_t c
   return masked(s, with, i, j, count);
 }
 
+// Whether nothing is added to scores, and none is left out.
+INLINE int is_bare(const scoring *with) {
+  return !with->mask && !with->bias && !with->keep && !with->drop && !with->is_banded && with->cap == 0.0f;
+}
+
 // Whether no key of a block counts in row i, whatever its score.
 static int is_left_out(const scoring *with, size_t i, size_t j, size_t count, float peak) {
   if (with->is_banded && !is_in_band(with, i, j, count, 0)) {
@@ -165,25 +170,28 @@ static void pack(int kind, const void *w, size_t column, size_t step, size_t col
     }
 }
 
-INLINE void product_tile(const int rows, const float *x, size_t row, size_t step, const float *w, size_t next, size_t k,
-                         const float *shrink, float *out, size_t out_row) {
+INLINE void product_tile(const int rows, const int vectors, const float *x, size_t row, size_t step, const float *w,
+                         size_t next, size_t k, const float *shrink, float *out, size_t out_row) {
   floats sums[ROWS][VECTORS];
-  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++)
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < vectors; v++)
     sums[p][v] = shrink ? load(out + (size_t)p * out_row + v * LANES) * shrink[p] : splat(0.0f);
-  multiply(rows, sums, x, row, step, w, next, k, 0);
-  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++)
+  multiply_vectors(rows, vectors, sums, x, row, step, w, next, k, 0, 0, 0);
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < vectors; v++)
     store(out + (size_t)p * out_row + v * LANES, sums[p][v]);
 }
 
-// out[m, columns] = shrink * out + x[m, k] @ w[k, columns]; without `shrink` out is only written.
+// out[m, columns] = shrink * out + x[m, k] @ w[k, columns]; without `shrink` out is only written. columns: whole vectors.
 static void product(const float *x, size_t row, size_t step, const float *w, size_t next, size_t columns, size_t k,
                     const float *shrink, float *out, size_t out_row, size_t m) {
   for (size_t c = 0; c < columns; c += TILE)
     for (size_t i = 0, left = m; i < m;) {
       size_t rows = left / ((left + ROWS - 1) / ROWS);
-#define TILE_OF(p) \
-  product_tile(p, x + i * row, row, step, w + c, next, k, shrink ? shrink + i : 0, out + i * out_row + c, out_row)
-      FOR_ROWS(rows, TILE_OF)
+#define TILE_OF(p, vectors) \
+  product_tile(p, vectors, x + i * row, row, step, w + c, next, k, shrink ? shrink + i : 0, out + i * out_row + c, out_row)
+#define WHOLE_TILE(p) TILE_OF(p, VECTORS)
+#define LAST_TILE(p) TILE_OF(p, 1)
+      if (columns - c > LANES) { FOR_ROWS(rows, WHOLE_TILE) }
+      else { FOR_ROWS(rows, LAST_TILE) }
       i += rows, left -= rows;
     }
 }
@@ -206,7 +214,9 @@ typedef struct {
   size_t d, n, e, q_m, q_d, k_n, k_d, v_n, v_e, out_m, out_e;
 } operands;
 
-static size_t width_of(const operands *of) { return (of->e + PANEL - 1) / PANEL * PANEL; }
+static size_t whole_vectors(size_t count) { return (count + LANES - 1) / LANES * LANES; }
+
+static size_t width_of(const operands *of) { return whole_vectors(of->e); }
 
 // Whether sums of values are taken where the result is to be.
 static int sums_fit_result(const operands *of, int kind) {
@@ -217,6 +227,30 @@ static int sums_fit_result(const operands *of, int kind) {
 static size_t first_near(const scoring *with, size_t row, size_t blocks) {
   int64_t key = (int64_t)row + with->low;
   return !with->is_banded || key <= 0 ? 0 : least((size_t)key / KEYS, blocks - 1);
+}
+
+// Scores of a row become their exponentials below the largest score so far. is_plain: all of them count as they are.
+INLINE void weigh(const int is_plain, const scoring *with, float *scores, size_t i, size_t j, size_t count, float *so_far,
+                  float *shrink, floats *total) {
+  const float before = *so_far;
+  floats row[KEYS / LANES], peak = splat(before);
+  UNROLL for (size_t l = 0; l < KEYS / LANES; l++) {
+    const size_t at = l * LANES;
+    if (is_plain) row[l] = load(scores + at) * with->scale;
+    else if (at >= count) row[l] = splat(NEVER);
+    else row[l] = scored(load(scores + at), with, i, j + at, least(LANES, count - at));
+    peak = larger(row[l], peak);
+  }
+  const float top = *so_far = largest_of_lanes(peak), under = top == NEVER ? 0.0f : top;
+  *shrink = before == top ? 1.0f : exponential_below(splat(before - under))[0];
+  floats sum = *total * *shrink;
+  UNROLL for (size_t l = 0; l < KEYS / LANES; l++) {
+    floats below = row[l] - under, weight = choose(below < -87.3f, splat(0.0f), exponential_below(below));
+    sum += weight;
+    if (with->zeros == 2) weight = choose(weight == weight, weight, splat(0.0f));
+    store(scores + l * LANES, weight);
+  }
+  *total = sum;
 }
 
 static void attend(const operands *of, const scoring *with, size_t start, size_t rows) {
@@ -265,35 +299,22 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
           dots(q + i * q_m, kind == F32 ? keys : panel, kind == F32 ? of->k_n : of->d, of->d, some, scores + i * KEYS + c);
       } else {
         pack(kind, keys, of->k_n, of->k_d, some, of->d, panel);
-        product(q + first * q_m, q_m, q_d, panel, PANEL, PANEL, of->d, 0, scores + first * KEYS + c, KEYS, end - first);
+        product(q + first * q_m, q_m, q_d, panel, PANEL, whole_vectors(some), of->d, 0, scores + first * KEYS + c, KEYS,
+                end - first);
       }
     }
 
+    const int is_plain = count == KEYS && is_bare(with);
     for (size_t i = first; i < end; i++) {
-      float before = peaks[i];
-      floats row[KEYS / LANES], peak = splat(before);
-      UNROLL for (size_t l = 0; l < KEYS / LANES; l++) {
-        size_t at = l * LANES;
-        if (at >= count) row[l] = splat(NEVER);
-        else row[l] = scored(load(scores + i * KEYS + at), with, start + i, j + at, least(LANES, count - at));
-        peak = larger(row[l], peak);
-      }
-      float top = peaks[i] = largest_of_lanes(peak), under = top == NEVER ? 0.0f : top;
-      shrink[i] = before == top ? 1.0f : exponential_below(splat(before - under))[0];
-      totals[i] *= shrink[i];
-      UNROLL for (size_t l = 0; l < KEYS / LANES; l++) {
-        floats below = row[l] - under, weight = choose(below < -87.3f, splat(0.0f), exponential_below(below));
-        totals[i] += weight;
-        if (with->zeros == 2) weight = choose(weight == weight, weight, splat(0.0f));
-        store(scores + i * KEYS + l * LANES, weight);
-      }
+      if (is_plain) weigh(1, with, scores + i * KEYS, start + i, j, count, peaks + i, shrink + i, totals + i);
+      else weigh(0, with, scores + i * KEYS, start + i, j, count, peaks + i, shrink + i, totals + i);
     }
 
     for (size_t c = 0; c < width; c += PANEL) {
       const void *values = element(kind, v, c * of->v_e);
       if (!is_in_place) pack(kind, values, of->v_e, of->v_n, least(PANEL, of->e - c), count, panel);
-      product(scores + first * KEYS, KEYS, 1, is_in_place ? values : panel, is_in_place ? of->v_n : PANEL, PANEL, count,
-              shrink + first, sums + first * sums_m + c, sums_m, end - first);
+      product(scores + first * KEYS, KEYS, 1, is_in_place ? values : panel, is_in_place ? of->v_n : PANEL,
+              least(PANEL, width - c), count, shrink + first, sums + first * sums_m + c, sums_m, end - first);
     }
   }
 
