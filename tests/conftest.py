@@ -208,6 +208,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)  # large specs and programs are no garbage, and at 700 new objects are looked through often
     gc.enable()
 
 

@@ -32,22 +32,34 @@ replace p with k(a)
 """
 
 
-@pytest.mark.parametrize("model", [DYNAMIC, DYNAMIC.replace("?", "6")], ids=["dynamic", "static"])
-@pytest.mark.parametrize(
-    ("grid", "count"),
-    [
-        ("max(n - 10, 0) + 2", 2),
-        ("n - 10", 0),
-        ("max(n - 10, 1)", 1),
-        ("min(n, 10 - n)", 4),
-        ("floordiv(n - 9, 2) + 4", 2),
-        ("ceildiv(n - 9, 2) + 4", 3),
-        ("(n - 7) % 4", 3),
-    ],
-)
-def test_differences_below_zero(spliced, model, grid, count):
-    program = spliced(model, spec(grid, result="a"), {"k.c": C})
-    assert program.run("main", np.zeros(6, np.float32)).tolist() == [1] * count + [0] * (6 - count)
+# By the op that each grid is for: the grid of a kernel of 6 elements, and how many workgroups that is.
+BELOW_ZERO = {
+    "arith.negf": ("max(n - 10, 0) + 2", 2),
+    "math.absf": ("n - 10", 0),
+    "math.ceil": ("max(n - 10, 1)", 1),
+    "math.floor": ("min(n, 10 - n)", 4),
+    "math.sqrt": ("floordiv(n - 9, 2) + 4", 2),
+    "math.exp": ("ceildiv(n - 9, 2) + 4", 3),
+    "math.tanh": ("(n - 7) % 4", 3),
+}
+
+
+def test_differences_below_zero(spliced):
+    rules, functions = [], []
+    for number, (op, (grid, _)) in enumerate(BELOW_ZERO.items()):
+        rules.append(f"""
+kernel k{number}(a: f32[n]) -> a {{ grid ({grid}) symbol "k" cpu "k.c" }}
+pattern p{number}(a: tensor<n x f32>) {{ {op}(a) }}
+replace p{number} with k{number}(a)
+""")
+        for name, size in (("dynamic", "?"), ("static", "6")):
+            function = DYNAMIC.replace("?", size).replace("arith.negf", op)
+            functions.append(function.replace("main", f"{name}{number}"))
+    program = spliced("".join(functions), "".join(rules), {"k.c": C})
+    for number, (_, count) in enumerate(BELOW_ZERO.values()):
+        for name in ("dynamic", "static"):
+            found = program.run(f"{name}{number}", np.zeros(6, np.float32)).tolist()
+            assert found == [1] * count + [0] * (6 - count), (name, number)
 
 
 @pytest.mark.parametrize("form", ["", "as bitcode", "as provided"])
