@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+import opsplice
+
+
+@pytest.fixture(scope="session")
+def compiled() -> Callable[..., opsplice.Program]:
+    """Compiles a sample's model, the first argument, with specs, the others: once for all tests."""
+    return functools.cache(lambda model, *specs: opsplice.compile(model, specs))
 
 
 @pytest.fixture
@@ -16,8 +25,6 @@ def entered(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]
 
     def enter(sample: Path) -> None:
         import torch
-
-        import opsplice
 
         monkeypatch.syspath_prepend(str(sample))
         torch._dynamo.reset()

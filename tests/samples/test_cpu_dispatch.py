@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +24,11 @@ def test_the_readme(samples: Path) -> None:
 
 @pytest.mark.parametrize("device", ["local-sync", "local-task"])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 7), (64, 1000)])
-def test_numbers_are_the_compilers_own(samples: Path, device: str, shape: tuple[int, int]) -> None:
+def test_numbers_are_the_compilers_own(
+    samples: Path, compiled: Callable[..., opsplice.Program], device: str, shape: tuple[int, int]
+) -> None:
     sample = samples / "cpu_dispatch"
-    program = opsplice.compile(sample / "model.mlir", [sample / "replace.splice"])
+    program = compiled(sample / "model.mlir", sample / "replace.splice")
     assert [r.action for r in program.report.replacements] == ["static dispatch"]
     x = np.random.default_rng(0).standard_normal(shape, np.float32)
     plain = Plain(sample / "model.mlir").run("main", x)

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -63,19 +64,23 @@ def test_the_commands_of_the_readme(sample: Path, commands: list[str]) -> None:
     assert [line.removeprefix("result[0]: ") for line in results] == [RESULT.removeprefix("result[0]: ")] * 3
 
 
-@pytest.mark.parametrize("rows", [1, 16, 17, 100])
-@pytest.mark.parametrize("device", ["local-sync", "local-task"])
 @pytest.mark.parametrize("suffix", [".so", ".sos"])
-def test_the_numbers_are_those_of_the_compilers_own_code(sample: Path, rows: int, device: str, suffix: str) -> None:
+def test_the_numbers_are_those_of_the_compilers_own_code(
+    sample: Path, samples: Path, compiled: Callable[..., opsplice.Program], suffix: str
+) -> None:
     plugin = sample / f"kernels{suffix}"
     assert run(f"opsplice kernel plugin replace.splice -o {plugin.name}", sample).returncode == 0
-    random = np.random.default_rng(0)
-    x, offset = random.standard_normal((rows, 8), np.float32), random.standard_normal(8, np.float32)
-    spliced = opsplice.compile(sample / "model.mlir", [sample / "replace.splice"])
+    model = samples / "cpu_plugin/model.mlir"
+    spliced, plain = compiled(model, model.with_name("replace.splice")), Plain(model)
     assert [r.action for r in spliced.report.replacements] == ["dynamic function"]
-    wanted = Plain(sample / "model.mlir").run("main", x, 1.25, offset)
-    got = spliced.run("main", x, 1.25, offset, device=device, plugins=[plugin])
-    np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-6)  # either may or may not use fused multiply-add
+    random = np.random.default_rng(0)
+    for rows in (1, 16, 17, 100):
+        x, offset = random.standard_normal((rows, 8), np.float32), random.standard_normal(8, np.float32)
+        wanted = plain.run("main", x, 1.25, offset)
+        for device in ("local-sync", "local-task"):
+            got = spliced.run("main", x, 1.25, offset, device=device, plugins=[plugin])
+            # Either may or may not use fused multiply-add.
+            np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-6, err_msg=f"{rows} rows on {device}")
 
 
 def test_the_kernel_is_changed_without_compiling_the_program(sample: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,9 @@ from tests.plain import Plain
 
 @pytest.mark.parametrize("device", ["local-sync", "local-task"])
 @pytest.mark.parametrize("rows", [1, 7, 256])
-def test_numpy_multiplies(samples: Path, device: str, rows: int) -> None:
+def test_numpy_multiplies(samples: Path, compiled: Callable[..., opsplice.Program], device: str, rows: int) -> None:
     sample = samples / "custom_command"
-    program = opsplice.compile(sample / "model.mlir", [sample / "matmul.splice"])
+    program = compiled(sample / "model.mlir", sample / "matmul.splice")
     assert [r.action for r in program.report.replacements] == ["command", "command"]
     random = np.random.default_rng(0)
     x, w1, w2 = (random.standard_normal(shape, np.float32) for shape in ((rows, 64), (64, 128), (128, 32)))

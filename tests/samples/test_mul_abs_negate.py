@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import iree.compiler
@@ -39,8 +40,10 @@ def assert_equal(results: list[np.ndarray], wanted: list[np.ndarray]) -> None:
 
 @pytest.mark.parametrize("spec", ["replace.splice", "replace.mlir"])
 @pytest.mark.parametrize("n", [1, 5, 64, 1000])
-def test_the_kernel_runs_in_both_places(sample: Path, spec: str, n: int) -> None:
-    program = opsplice.compile(sample / "model.mlir", [sample / spec])
+def test_the_kernel_runs_in_both_places(
+    sample: Path, compiled: Callable[..., opsplice.Program], spec: str, n: int
+) -> None:
+    program = compiled(sample / "model.mlir", sample / spec)
     assert [r.location.rpartition("/")[2] for r in program.report.replacements] == [
         "model.mlir:8:13",
         "model.mlir:11:21",
@@ -56,8 +59,8 @@ def test_without_a_spec_the_compilers_own_code_runs(sample: Path) -> None:
     assert_equal(program.run("mixed_invocation", *values), expected(values, plus=0))
 
 
-def test_the_seeds_numbers(sample: Path) -> None:
-    program = opsplice.compile(sample / "model.mlir", [sample / "replace.splice"])
+def test_the_seeds_numbers(sample: Path, compiled: Callable[..., opsplice.Program]) -> None:
+    program = compiled(sample / "model.mlir", sample / "replace.splice")
     values = [np.full(5, 7), np.full(5, 4), np.full(10, -4), np.full(10, 3)]
     results = program.run("mixed_invocation", *(v.astype(np.float32) for v in values))
     assert_equal(results, [np.full(5, -27, np.float32), np.full(10, -11, np.float32)])
