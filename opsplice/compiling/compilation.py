@@ -48,6 +48,7 @@ from opsplice.rewrites.memory import (
     sliced_gathers,
     split_sums,
     stored_types,
+    workgroup_sizes,
 )
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
@@ -105,9 +106,11 @@ def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: 
     apart = Step(crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate)
     split = Step(split_sums.PHASE, "split sums of products", split_sums.split)
     widths = Step(branch_widths.PHASE, "hand over numbers of one width", branch_widths.widen)
+    counted = Step(workgroup_sizes.PHASE, "count workgroups from their sizes", workgroup_sizes.mend)
     stored = Step(stored_types.PHASE, "check what devices store", stored_types.check)
     mending = [bounding, whole, put_off, apart, split]
-    edits = [*steps.all(), *extra, *patterns, *mending, *noting, linking, keeping, *steps.late(), stored, widths]
+    edits = [*steps.all(), *extra, *patterns, *mending, *noting, linking, keeping, *steps.late()]
+    edits += [counted, stored, widths]
 
     def report(progress: compiler.Progress) -> None:
         on_progress(dataclasses.replace(progress, notes=tuple(unmatched_lines(steps.report))))
