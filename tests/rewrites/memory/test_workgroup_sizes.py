@@ -78,44 +78,35 @@ def test_without_the_mend_iree_leaves_out_parts():
 
 def dispatched(sizes: str) -> str:
     """A dispatch with a list of sizes, a letter for each; in its code each is asked for, in order."""
-    at = range(len(sizes))
+    at, names = range(len(sizes)), sorted(set(sizes))
     words = ", ".join(f"%{size}_word" for size in sizes)
-    listed = ", ".join(f"%{size}" for size in sizes)
+    packed = "\n".join(f"  %{size}_word = arith.index_castui %{size} : index to i32" for size in names)
+    counted = ", ".join(f"%w{i}" for i in at)
+    asked = "\n".join(
+        f"""      %i{i} = arith.index_castui %s{i} : i32 to index
+      %o{i} = iree_tensor_ext.dispatch.workload.ordinal %i{i}, {i} : index
+      util.optimization_barrier %o{i} : index"""
+        for i in at
+    )
     return f"""
 stream.executable private @code {{
   stream.executable.export public @f workgroups({", ".join(f"%w{i}: index" for i in at)}) -> (index, index, index) {{
-    %x, %y, %z = iree_tensor_ext.dispatch.workgroup_count_from_slice({", ".join(f"%w{i}" for i in at)})
+    %x, %y, %z = iree_tensor_ext.dispatch.workgroup_count_from_slice({counted})
     stream.return %x, %y, %z : index, index, index
   }}
   builtin.module {{
     func.func @f(%buffer: !stream.binding, {", ".join(f"%s{i}: i32" for i in at)}) {{
-      {
-        "".join(
-            f'''
-      %i{i} = arith.index_castui %s{i} : i32 to index
-      %o{i} = iree_tensor_ext.dispatch.workload.ordinal %i{i}, {i} : index
-      util.optimization_barrier %o{i} : index'''
-            for i in at
-        )
-    }
+{asked}
       return
     }}
   }}
 }}
-util.func public @main(%bytes: index, {", ".join(f"%{size}: index" for size in sorted(set(sizes)))}) {{
+util.func public @main(%bytes: index, {", ".join(f"%{size}: index" for size in names)}) {{
   %c0 = arith.constant 0 : index
   %memory = stream.resource.alloc uninitialized : !stream.resource<transient>{{%bytes}}
-  {
-        "".join(
-            f'''
-  %{size}_word = arith.index_castui %{size} : index to i32'''
-            for size in sorted(set(sizes))
-        )
-    }
+{packed}
   %done = stream.cmd.execute with(%memory as %m: !stream.resource<transient>{{%bytes}}) {{
-    stream.cmd.dispatch @code::@f[{listed}]({", ".join(f"%{size}_word" for size in sizes)} : {
-        ", ".join("i32" for _ in at)
-    }) {{
+    stream.cmd.dispatch @code::@f[{", ".join(f"%{size}" for size in sizes)}]({words} : {", ".join("i32" for _ in at)}) {{
       rw %m[%c0 for %bytes] : !stream.resource<transient>{{%bytes}}
     }}
   }} => !stream.timepoint
