@@ -6,6 +6,7 @@ does not lower it. `quantized.py` has the rules for quantized numbers.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -85,6 +86,78 @@ def _rms_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     epsilon = on.put("Cast", on.give(np.array(attribute(node, "epsilon", 1e-5), np.float32)), to=stash)
     normed = on.put("Div", wide, on.put("Sqrt", on.put("Add", mean, epsilon)))
     return on.put("Mul", normed if wide == x else on.put("Cast", normed, to=element), scale)
+
+
+def _matmul(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Sums of no products, at which IREE's compiler crashes, and vectors times batches, which it does not lower."""
+    sides = [on.shape(name) for name in node.input]
+    result = on.shape(node.output[0])
+    if None in sides or not all(sides):
+        return None
+    if (sides[0] or [])[-1] == 0 and result is not None and None not in result:
+        kind = helper.tensor_dtype_to_np_dtype(on.element(node.input[0]))
+        return on.give(np.zeros([size or 0 for size in result], kind))
+    ranks = [len(side or ()) for side in sides]
+    if min(ranks) > 1 or max(ranks) <= _MATRIX:
+        return None
+    added = 0 if ranks[0] == 1 else -1  # the dim of size one
+    matrices = [
+        on.put("Unsqueeze", name, on.give(np.array([added]))) if rank == 1 else name
+        for name, rank in zip(node.input, ranks, strict=True)
+    ]
+    return on.put("Squeeze", on.put("MatMul", *matrices), on.give(np.array([-2 if added == 0 else -1])))
+
+
+def _of_pairs(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Of several tensors of different shapes, two at a time: IREE compiles no others."""
+    if len(node.input) <= _PAIR:
+        return None
+    kind = "Add" if node.op_type == "Sum" else node.op_type
+    return functools.reduce(lambda one, other: on.put(kind, one, other), node.input)
+
+
+def _norm_of_none(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Over no dims, so of each element: IREE's importer crashes."""
+    axes = on.constant(input_name(node, 1))
+    if axes is None or axes.size or not attribute(node, "noop_with_empty_axes", 0):
+        return None
+    kinds = {"ReduceL2": "Abs", "ReduceLogSum": "Log"}
+    return on.put(kinds.get(node.op_type, "Identity"), node.input[0])
+
+
+def _scan(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
+    """One that runs forwards along the first dims, over what is turned: IREE has all run so."""
+    form = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    scanned = form["num_scan_inputs"]
+    states = len(node.input) - scanned
+    counts = {"input": scanned, "output": len(node.output) - states}
+    ways = {
+        f"{side}_{what}": form.pop(f"scan_{side}_{what}", [0] * count)
+        for side, count in counts.items()
+        for what in ("directions", "axes")
+    }
+    if not any(map(any, ways.values())):
+        return None
+
+    def turned(name: str, is_backwards: int) -> str:
+        places = (on.give(np.array([each])) for each in (-1, np.iinfo(np.int64).min, 0, -1))
+        return on.put("Slice", name, *places) if is_backwards else name
+
+    def moved(name: str, of: str, axis: int, to_front: bool) -> str:
+        rank = len(on.shape(of) or ())
+        if axis and not rank:
+            raise wrongly_computed(node, "it scans along the first dims")
+        others = [each for each in range(rank) if each != axis % rank]
+        order = [axis % rank, *others] if rank else []
+        return on.put("Transpose", name, perm=order if to_front else np.argsort(order).tolist()) if axis else name
+
+    inputs = [
+        turned(moved(name, name, axis, True), way)
+        for name, axis, way in zip(node.input[states:], ways["input_axes"], ways["input_directions"], strict=True)
+    ]
+    made = on.put_all("Scan", len(node.output), *node.input[:states], *inputs, **form)
+    outputs = zip(made[states:], node.output[states:], ways["output_axes"], ways["output_directions"], strict=True)
+    return [*made[:states], *(moved(turned(name, way), of, axis, False) for name, of, axis, way in outputs)]
 
 
 # ---- what IREE computes wrongly --------------------------------------------------------------------------------------
@@ -239,6 +312,8 @@ def _grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 
 _LARGEST_DETERMINANT = 4
+_MATRIX = 2  # dims
+_PAIR = 2
 
 
 def _lstm(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
@@ -284,17 +359,25 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "GridSample"): _grid_sample,
     ("", "LSTM"): _lstm,
     ("", "LpNormalization"): _lp_norm,
+    ("", "MatMul"): _matmul,
     ("", "MatMulInteger"): quantized.matmul_integer,
+    ("", "Max"): _of_pairs,
     ("", "MaxPool"): _unsigned,
+    ("", "Min"): _of_pairs,
     ("", "Mod"): _unsigned,
     ("", "QLinearConv"): quantized.qlinear_conv,
     ("", "QLinearMatMul"): quantized.on_dequantized("MatMul", 2, -1),
     ("", "DequantizeLinear"): quantized.dequantize,
     ("", "QuantizeLinear"): quantized.quantize,
+    ("", "ReduceL2"): _norm_of_none,
+    ("", "ReduceLogSum"): _norm_of_none,
+    ("", "ReduceLogSumExp"): _norm_of_none,
     ("", "Reshape"): _reshape,
     ("", "Resize"): resizing.resize,
     ("", "RMSNormalization"): _rms_norm,
     ("", "RNN"): recurrent.written_out,
+    ("", "Scan"): _scan,
+    ("", "Sum"): _of_pairs,
     ("", "TopK"): _unsigned,
     ("com.microsoft", "MatMulNBits"): quantized.matmul_nbits,
     ("com.microsoft", "Attention"): attention.attention,

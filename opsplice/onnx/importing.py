@@ -62,6 +62,7 @@ def import_model(request: Request) -> dict[str, Any]:
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
     _name_nodes(model.graph)
+    _write_tensors(model.graph)
     _keep_useful_types(model.graph)
     weights = _take_weights(model, request)
     model = _typed(model, weights, name)
@@ -142,6 +143,36 @@ def _name_nodes(graph: onnx.GraphProto) -> None:
         for node in each.node:
             if not node.name:
                 node.name = f"{node.op_type} of {next(filter(None, node.output), 'nothing')}"
+
+
+def _write_tensors(graph: onnx.GraphProto) -> None:
+    """Write constants that are given as numbers or sparse as tensors, which IREE's importer takes alone."""
+    for each in graphs(graph):
+        for node in each.node:
+            if node.op_type != "Constant" or node.domain not in versions.STANDARD:
+                continue
+            (given,) = node.attribute
+            kind = {"f": np.float32, "i": np.int64}.get(given.name.removeprefix("value_")[:1])
+            if given.name == "sparse_value":
+                made = _dense(given.sparse_tensor)
+            elif given.name != "value" and kind is not None:
+                made = np.array(onnx.helper.get_attribute_value(given), kind)
+            else:
+                continue
+            given.CopyFrom(onnx.helper.make_attribute("value", onnx.numpy_helper.from_array(made)))
+        for sparse in each.sparse_initializer:
+            each.initializer.append(onnx.numpy_helper.from_array(_dense(sparse), sparse.values.name))
+        del each.sparse_initializer[:]
+
+
+def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
+    values, places = onnx.numpy_helper.to_array(sparse.values), onnx.numpy_helper.to_array(sparse.indices)
+    made = np.zeros(tuple(sparse.dims), values.dtype)
+    if places.ndim == 1:
+        made.reshape(-1)[places] = values
+    else:
+        made[tuple(places.T)] = values
+    return made
 
 
 def _keep_useful_types(graph: onnx.GraphProto) -> None:

@@ -1,5 +1,7 @@
 """Computes what a model says of its own sizes: shapes of values that are fixed, and whole numbers made from constants.
 
+Values that have no elements are constants, too: IREE's compiler crashes where it reshapes some.
+
 Exporters write `Expand` and `Reshape` with shapes that the model computes from its inputs' sizes. Where these are
 fixed, so are the shapes, and IREE needs to know it.
 """
@@ -27,15 +29,29 @@ def fold(model: onnx.ModelProto) -> bool:
     outputs = {value.name for value in graph.output}
     kept, made = [], []
     for node in graph.node:
-        found = None if outputs & set(node.output) else _value(model, node, known, kinds)
+        found = _without_elements(node, kinds)
+        if found is None and not outputs & set(node.output):
+            found = _value(model, node, known, kinds)
         if found is None:
             kept.append(node)
+        elif node.output[0] in outputs:
+            made.append(numpy_helper.from_array(found, f"{node.output[0]}.nothing"))
+            kept.append(helper.make_node("Identity", [made[-1].name], node.output, name=node.name))
         else:
             made.append(numpy_helper.from_array(found, node.output[0]))
             known[node.output[0]] = made[-1]
     graph.initializer.extend(made)
     replace(graph.node, kept)
     return bool(made)
+
+
+def _without_elements(node: onnx.NodeProto, kinds: dict[str, onnx.TypeProto.Tensor]) -> np.ndarray | None:
+    """The result of a node if it has no elements."""
+    tensor = kinds.get(node.output[0]) if len(node.output) == 1 and node.op_type != "Identity" else None
+    sizes = _fixed(tensor)
+    if tensor is None or not tensor.elem_type or sizes is None or 0 not in sizes:
+        return None
+    return np.zeros(sizes, helper.tensor_dtype_to_np_dtype(tensor.elem_type))
 
 
 def _value(

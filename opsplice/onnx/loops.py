@@ -1,8 +1,8 @@
 """Writes loops as IREE takes them, and refuses those that it cannot run.
 
 IREE wants a count and a condition, stacks no results, and runs every round that the count allows, whatever the
-condition says. So a loop without a condition gets one, and a loop that stacks results becomes its rounds one after the
-other, if their number is known.
+condition says. So a loop without a condition gets one, the state of one with a condition stays as it is once that is
+false, and a loop that stacks results becomes its rounds one after the other, if their number is known.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ def rewrite(graph: onnx.GraphProto) -> bool:
         constants, nodes = _constants(graph), []
         for node in each.node:
             rounds = _rounds(node, constants)
-            if not _is_loop(node) or (node.input[1] and rounds is None):
+            ends = _is_loop(node) and rounds is None and _may_end(node, constants)
+            if not _is_loop(node) or (node.input[1] and rounds is None and not ends):
                 nodes.append(node)
                 continue
             changed = True
             if not node.input[1]:
                 node.input[1] = _given(graph, np.array(True), f"{node.name}.always")
+            if ends:
+                _keep_state(graph, node)
             nodes += [node] if rounds is None else _written_out(graph, node, rounds)
         replace(each.node, nodes)
     return changed
@@ -95,6 +98,29 @@ def _goes_on(node: onnx.NodeProto, constants: _Constants) -> bool:
         return bool(numpy_helper.to_array(made[value].attribute[0].t))
     always = value == body.input[1].name or bool(_number(value, constants))
     return always and (not node.input[1] or bool(_number(node.input[1], constants)))
+
+
+def _may_end(node: onnx.NodeProto, constants: _Constants) -> bool:
+    """Whether the condition of a loop may become false, and its state is not yet kept then."""
+    return not _stacks(node) and not _goes_on(node, constants) and node.output[-1] != f"{node.name}.ended"
+
+
+def _keep_state(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
+    """Have the state of a loop stay as it is from the round on in which its condition is false."""
+    body = _body(node)
+    going, still, ends = f"{node.name}.going", f"{node.name}.still", body.output[0].name
+    for number, (old, new) in enumerate(zip(body.input[2:], body.output[1:], strict=True)):
+        kept = f"{node.name}.kept{number}"
+        body.node.append(helper.make_node("Where", [going, new.name, old.name], [kept], name=node.name))
+        new.name = kept
+    body.node.append(helper.make_node("And", [going, ends], [still], name=node.name))
+    scalar = onnx.TensorProto.BOOL, []
+    body.input.append(helper.make_tensor_value_info(going, *scalar))
+    body.output.append(helper.make_tensor_value_info(still, *scalar))
+    node.input.append(node.input[1])
+    node.input[1] = _given(graph, np.array(True), f"{node.name}.always")
+    node.output.append(f"{node.name}.ended")
+    graph.value_info.append(helper.make_tensor_value_info(node.output[-1], *scalar))
 
 
 def _constants(graph: onnx.GraphProto) -> _Constants:

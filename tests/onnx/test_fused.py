@@ -53,6 +53,26 @@ def test_products_and_convolutions_with_activations():
     compare(nodes, feed, constants, shapes)
 
 
+def test_forms_that_iree_does_not_lower_or_reads_otherwise():
+    """Vectors times batches, the largest of several shapes, and scans that run backwards."""
+    x, state = helper.make_tensor_value_info("s_x", 1, [4]), helper.make_tensor_value_info("s_state", 1, [4])
+    results = [helper.make_tensor_value_info(name, 1, [4]) for name in ("s_next", "s_out")]
+    steps = [node("Add", "s_state s_x", "s_next"), node("Mul", "s_next v", "s_out")]
+    body = helper.make_graph(steps, "body", [state, x], results)
+    ways = {"scan_input_directions": [1], "scan_output_directions": [1], "scan_output_axes": [1]}
+    nodes = [
+        node("MatMul", "v batch", "before"),
+        node("MatMul", "turned v", "behind"),
+        node("Max", "column v batch", "most"),
+        node("Min", "column v batch", "least"),
+        node("Scan", "v rows", "end all", num_scan_inputs=1, body=body, **ways),
+    ]
+    feed = {"v": floats(4), "batch": floats(2, 4, 4), "turned": floats(2, 3, 4), "column": floats(4, 1)}
+    feed["rows"] = floats(5, 4)
+    shapes = {"before": [2, 4], "behind": [2, 3], "most": [2, 4, 4], "least": [2, 4, 4], "end": [4], "all": [4, 5]}
+    compare(nodes, feed, {}, shapes)
+
+
 @pytest.mark.parametrize("opset", [17, 21])
 def test_norms_of_sums(opset):
     constants = {name: floats(32) for name in ("gain", "bias", "more")} | {

@@ -6,9 +6,10 @@ import pytest
 pytest.importorskip("onnx", reason="the package 'onnx' is not installed (make frontends)")
 
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import opsplice
+import opsplice.onnx
 from opsplice import cli, frontends
 from opsplice.errors import OpspliceError
 from tests.onnx.models import RANDOM, make_model, node
@@ -220,6 +221,53 @@ def test_an_invalid_model_says_what_the_checker_says():
     error = error_of(model)
     assert error.message == "the ONNX model is not a valid ONNX model"
     assert "nowhere" in error.details
+
+
+def test_constants_that_are_not_tensors():
+    """Numbers, lists of them, and sparse ones: by one index for each element, and by several."""
+    values = numpy_helper.from_array(np.array([1.5, 2.5], np.float32), "sparse")
+    by_one = helper.make_sparse_tensor(values, numpy_helper.from_array(np.array([1, 5])), [2, 3])
+    by_two = helper.make_sparse_tensor(values, numpy_helper.from_array(np.array([[0, 2], [1, 0]])), [2, 3])
+    nodes = [
+        node("Constant", "", "one", value_float=0.5),
+        node("Constant", "", "three", value_floats=[1.0, 2.0, 3.0]),
+        node("Constant", "", "sizes", value_ints=[2, 3]),
+        node("Constant", "", "flat", sparse_value=by_one),
+        node("Sum", "one three flat sparse", "total"),
+        node("Expand", "total sizes", "wide"),
+        node("Add", "x wide", "y"),
+    ]
+    model = make_model(nodes, {"x": [2, 3]}, {"y": [2, 3]})
+    model.graph.sparse_initializer.append(by_two)
+    (y,) = opsplice.onnx.session(model, providers=["local-sync"]).run(None, {"x": np.zeros((2, 3), np.float32)})
+    np.testing.assert_array_equal(y, [[1.5, 4.0, 5.0], [4.0, 2.5, 6.0]])
+
+
+def test_values_without_elements():
+    """Results, results in between, and products of nothing, at which IREE's compiler crashed."""
+    nodes = [
+        node("MatMul", "tall wide", "zeros"),
+        node("Reshape", "wide form", "turned", allowzero=1),
+        node("Slice", "x two two", "none"),
+        node("Concat", "x none", "all", axis=0),
+        node("Split", "x parts", "first rest"),
+        node("ReduceL2", "x no_axes", "sizes", noop_with_empty_axes=1),
+        node("ReduceLogSumExp", "x no_axes", "same", noop_with_empty_axes=1),
+    ]
+    constants = {"form": np.array([3, 0]), "two": np.array([2]), "parts": np.array([0, 4])}
+    constants["no_axes"] = np.array([], np.int64)
+    shapes = {"zeros": [2, 3], "turned": [3, 0], "none": [0, 3], "all": [4, 3], "first": [0, 3], "rest": [4, 3]}
+    model = make_model(
+        nodes, {"tall": [2, 0], "wide": [0, 3], "x": [4, 3]}, shapes | {"sizes": [4, 3], "same": [4, 3]}, constants
+    )
+    x = np.arange(-6, 6, dtype=np.float32).reshape(4, 3)
+    feed = {"tall": np.zeros((2, 0), np.float32), "wide": np.zeros((0, 3), np.float32), "x": x}
+    session = opsplice.onnx.session(model, providers=["local-sync"])
+    zeros, turned, none, whole, first, rest, sizes, same = session.run(None, feed)
+    assert (zeros == np.zeros((2, 3))).all()
+    assert (turned.shape, none.shape, first.shape) == ((3, 0), (0, 3), (0, 3))
+    assert all((each == x).all() for each in (whole, rest, same))
+    assert (sizes == abs(x)).all()
 
 
 def test_a_result_with_another_type_beside_its_own():

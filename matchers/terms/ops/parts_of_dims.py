@@ -74,7 +74,7 @@ def sliced(
             read.append(index)
         elif offset is None or count is None or most is None or len(whole) != len(indices):
             read.append(moved(index, step, given if offset is None else offset))
-        elif step == 1 and not offset % count and not most % count:
+        elif count and step == 1 and not offset % count and not most % count:
             part = fresh(most // count)
             numbers.append((part, offset // count))
             read.append(flatten((part, index), (most // count, count)))

@@ -106,6 +106,16 @@ def test_as_many_elements_as_the_dim_has_are_all_of_it_in_their_order_only(find,
     assert find(text, "pattern p(x: tensor<n x f32>) { addf(x, absf(x)) }").count == matches
 
 
+def test_a_slice_without_elements_is_no_part(find):
+    text = """
+    func.func @f(%x: tensor<4x3xf32>) -> tensor<0x3xf32> {
+      %a = tensor.extract_slice %x[2, 0] [0, 3] [1, 1] : tensor<4x3xf32> to tensor<0x3xf32>
+      %r = math.absf %a : tensor<0x3xf32>
+      return %r : tensor<0x3xf32>
+    }"""
+    assert find(text, "pattern p(x: tensor<p x h x n x f32>) { absf(take[p h n, -> h n](x, 1)) }").count == 0
+
+
 SUMS = """
 func.func @f(%x: tensor<3x5xf32>, %y: tensor<3x2xf32>) -> tensor<3xf32> {{
   %zero = arith.constant 0.0 : f32
