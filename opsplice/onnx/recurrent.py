@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 
-from opsplice.onnx.node_writer import NodeWriter, attribute, input_name
+from opsplice.onnx.node_writer import NodeWriter, attribute, input_name, wrongly_computed
 
 # The steps of a layer, in all directions, that are written out.
 MOST_WRITTEN = 128
@@ -32,11 +32,16 @@ def written_out(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     steps = shape[1 if turned else 0] if shape else None
     activations = attribute(node, "activations", []) or _ACTIVATIONS[kind] * len(backwards)
     special = attribute(node, "clip", None) is not None or attribute(node, "input_forget", 0)
-    if special or activations != _ACTIVATIONS[kind] * len(backwards) or input_name(node, _LENGTHS):
+    is_usual = not special and activations == _ACTIVATIONS[kind] * len(backwards)
+    lengths = input_name(node, _LENGTHS)
+    if (known := on.constant(lengths)) is not None and (known == steps).all():
+        lengths = ""
+    is_short = steps is not None and 0 < steps * len(backwards) <= MOST_WRITTEN
+    if not is_usual or not is_short or not steps or not attribute(node, "hidden_size", 0):
+        if lengths:
+            raise wrongly_computed(node, "it takes all steps, whatever the lengths of sequences (input sequence_lens)")
         return None
-    if not steps or steps * len(backwards) > MOST_WRITTEN or not attribute(node, "hidden_size", 0):
-        return None
-    layers = [_Direction(on, node, number, steps, each) for number, each in enumerate(backwards)]
+    layers = [_Direction(on, node, number, steps, each, lengths) for number, each in enumerate(backwards)]
     ends = [layer.run() for layer in layers]
     across = on.give(np.array([1]))
     whole = on.put("Concat", *(on.put("Unsqueeze", states, across) for states, _ in ends), axis=1)
@@ -51,8 +56,11 @@ def written_out(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
 class _Direction:
     """One direction of a layer."""
 
-    def __init__(self, on: NodeWriter, node: onnx.NodeProto, number: int, steps: int, is_backwards: bool) -> None:
+    def __init__(
+        self, on: NodeWriter, node: onnx.NodeProto, number: int, steps: int, is_backwards: bool, lengths: str
+    ) -> None:
         self.on, self.node, self.number = on, node, number
+        self.lengths = on.put("Unsqueeze", lengths, on.give(np.array([1]))) if lengths else ""
         self.size, self.kind = attribute(node, "hidden_size", 0), node.op_type
         self.order = range(steps)[:: -1 if is_backwards else 1]
         self.ends = [on.give(np.array([n * self.size])) for n in range(2 * _GATES[self.kind] + 1)]
@@ -75,9 +83,18 @@ class _Direction:
         first = on.give(np.array([0]))
         for number in self.order:
             given = on.put("Gather", self.of_input, on.give(np.array(number)), axis=0)
-            state = step(given, state)
-            states[number] = on.put("Unsqueeze", state[0], first)
+            state, shown = self._ended(number, state, step(given, state))
+            states[number] = on.put("Unsqueeze", shown, first)
         return on.put("Concat", *(states[number] for number in sorted(states)), axis=0), state
+
+    def _ended(self, number: int, old: _State, new: _State) -> tuple[_State, str]:
+        """The state behind a step, which stays where a sequence is shorter, and what the step shows: zeros there."""
+        if not self.lengths:
+            return new, new[0]
+        on = self.on
+        goes, zero = on.put("Less", on.give(np.array(number, np.int32)), self.lengths), on.number(0, self.node.input[0])
+        h, c = (on.put("Where", goes, each, kept or zero) if each else "" for each, kept in zip(new, old, strict=True))
+        return (h, c), on.put("Where", goes, new[0], zero)
 
     def _own(self, index: int) -> str:
         """This direction's part of an input; "" for one that is left out."""

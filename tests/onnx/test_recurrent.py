@@ -28,6 +28,7 @@ FORMS = {
 CASES = [(kind, *form) for kind in GATES for form in FORMS.values()]
 CASES += [("LSTM", "bidirectional", "b h p", {}), ("LSTM", "forward", "p", {}), ("LSTM", "forward", "", {"layout": 1})]
 AFTER = {"linear_before_reset": 1}
+CASES += [(kind, "bidirectional", "b h lengths", {}) for kind in GATES] + [("LSTM", "forward", "lengths", {})]
 CASES += [("GRU", "forward", "", AFTER), ("GRU", "bidirectional", "b h", AFTER)]
 
 
@@ -44,7 +45,10 @@ def layer(kind, direction, given, form, number):
     while inputs[-1] == "-":
         inputs.pop()
     outputs = [f"y{number}", f"last{number}", *([f"cell{number}"] if kind == "LSTM" else [])]
-    weights = {f"{name}{number}": RANDOM.normal(size=shapes[name]).astype(np.float32) for name in ["w", "r", *names]}
+    floats = [name for name in ("w", "r", *names) if name in shapes]
+    weights = {f"{name}{number}": RANDOM.normal(size=shapes[name]).astype(np.float32) for name in floats}
+    if "lengths" in names:
+        weights[names["lengths"]] = np.array([STEPS, STEPS - 3], np.int32)
     return node(kind, " ".join(inputs), " ".join(outputs), hidden_size=SIZE, direction=direction, **form), weights
 
 
