@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from typing import Any
 
 from iree.compiler import ir
@@ -21,7 +21,6 @@ from opsplice.matchers.find.prefilter import Sieve
 from opsplice.matchers.find.relocation import Template
 from opsplice.matchers.find.size_variants import LEAST_MEMBERS, family_key, sort
 from opsplice.matchers.ir.op_names import function_around
-from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Asked, Form, Graph
 from opsplice.matchers.search.matches import Found, Match, NearMiss
 from opsplice.matchers.search.search import MAX_STEPS, Search
@@ -96,24 +95,14 @@ def find(
 
 @dataclass(frozen=True)
 class _Place:
-    """A value that a pattern could have its result at. number: its place in the program's order.
-
-    around: the values around it, by number, where it is one of several that look alike.
-    """
+    """A value that a pattern could have its result at. number: its place in the program's order."""
 
     number: int
     value: ir.Value
-    around: Sequence[ir.Value] = ()
 
     @functools.cached_property
     def function(self) -> str:
         return function_around(self.value.owner.operation)
-
-    @functools.cached_property
-    def makers(self) -> dict[ir.Operation, int]:
-        """The ops that make the values around it, each with the number of one of these."""
-        makers = ((defining_op(value), number) for number, value in enumerate(self.around))
-        return {op: number for op, number in makers if op is not None}
 
     @property
     def is_split(self) -> bool:
@@ -121,30 +110,37 @@ class _Place:
         return bool(self.value.owner.operation.name == SPLIT)
 
 
+@dataclass
+class _Result:
+    """What was found at one place for some graphs, in their order.
+
+    told: those that were searched for, where near misses may be asked for. is_certain: whether every search came to an
+    end.
+    """
+
+    graphs: tuple[Graph, ...]
+    matches: list[tuple[int, Match]] = field(default_factory=list)
+    missed: list[NearMiss] = field(default_factory=list)
+    told: Set[Graph] = frozenset()
+    is_certain: bool = True
+
+
 @dataclass(frozen=True, eq=False)
 class _Known:
     """What was found at places that look alike.
 
-    matches: for each graph that holds, by its position, what its matches are made of. missed: the near misses at the
-    first place. near: graphs that the sieve stopped, though not at the first ops. places: the first of these places,
-    as many as near misses are kept. is_all: whether no other graphs start there.
+    matches: for each graph that holds, by its position, what its matches are made of. graphs: those that were tried.
+    missed: the near misses at the first place of those that were searched for there, which are `told`; others may have
+    come near, too. places: the first of these places, as many as near misses are kept. is_all: whether no other graphs
+    start there.
     """
 
     matches: tuple[tuple[int, Template], ...]
+    graphs: tuple[Graph, ...]
     missed: tuple[NearMiss, ...]
-    near: tuple[Graph, ...]
+    told: Set[Graph]
     places: list[_Place]
     is_all: bool
-
-
-@dataclass
-class _Result:
-    """What was found at one place, in the order of the graphs. certain: whether every search came to an end."""
-
-    matches: list[tuple[int, Match]] = field(default_factory=list)
-    missed: list[NearMiss] = field(default_factory=list)
-    near: list[Graph] = field(default_factory=list)
-    certain: bool = True
 
 
 class Finder:
@@ -179,12 +175,15 @@ class Finder:
         nearest = _Nearest(self.most_misses)
         for known in self.known if names else ():
             first = known.places[0]
-            judged = (self._missed(first, graph) for graph in known.near if graph.pattern.name in names)
+            untold = [graph for graph in known.graphs if graph.pattern.name in names and graph not in known.told]
+            begun = self.patterns.sieve(known.graphs).begun(self.views, first.value, untold) if untold else ()
+            judged = (self._missed(first, graph) for graph in begun)
             missed = [miss for miss in (*known.missed, *judged) if miss is not None and miss.pattern in names]
             for miss, place in itertools.product(missed, known.places):
-                nearest.add(self.patterns.position[miss.graph], place, miss, first)
-        found = (self._moved(*each) for each in nearest.in_order(self.patterns.graphs))
-        return tuple(miss for miss in found if miss is not None)
+                nearest.add(self.patterns.position[miss.graph], place, miss)
+        found = nearest.in_order(self.patterns.graphs)
+        misses = (miss if miss.value == place.value else self._missed(place, miss.graph) for place, miss in found)
+        return tuple(miss for miss in misses if miss is not None)
 
     # ---- one place ------------------------------------------------------------------------------------------------
 
@@ -205,17 +204,16 @@ class Finder:
 
     def _recalled(self, place: _Place, known: _Known) -> list[tuple[int, Match]]:
         if len(known.places) < self.most_misses:
-            known.places.append(replace(place, around=self.recall.values()))
+            known.places.append(place)
         self._hush(known)
         values = self.recall.values() if known.matches else ()
         return [(at, template.match(values, place.function)) for at, template in known.matches]
 
     def _hush(self, known: _Known) -> None:
         """Places that look as these need no more than this where nothing else is to be found, nor to be noted."""
-        if known.is_all and not known.matches:
-            noted = known.missed or known.near
-            if not noted or len(known.places) >= self.most_misses:
-                self.recall.hush(known)
+        noted = self.most_misses and (known.missed or len(known.told) < len(known.graphs))
+        if known.is_all and not known.matches and not (noted and len(known.places) < self.most_misses):
+            self.recall.hush(known)
 
     def _learned(self, place: _Place, graphs: tuple[Graph, ...], is_all: bool) -> list[tuple[int, Match]]:
         result = self._searched(place, graphs)
@@ -223,11 +221,9 @@ class Finder:
         def made(numbers: Mapping[ir.Value, int]) -> _Known | None:
             templates = [(at, Template.of(match, numbers)) for at, match in result.matches]
             kept = tuple((at, template) for at, template in templates if template is not None)
-            if len(kept) < len(templates):
-                return None
-            return self._note(replace(place, around=self.recall.values()), result, kept, is_all=is_all)
+            return None if len(kept) < len(templates) else self._note(place, result, kept, is_all=is_all)
 
-        learned = self.recall.learn(place.value, self.views.reads, made) if result.certain else None
+        learned = self.recall.learn(place.value, self.views.reads, made) if result.is_certain else None
         if learned is not None:
             self._hush(learned)
         else:
@@ -237,10 +233,10 @@ class Finder:
     def _note(
         self, place: _Place, result: _Result, kept: tuple[tuple[int, Template], ...] = (), *, is_all: bool
     ) -> _Known:
-        """Keep what was found at a place, with its near misses if they are asked for."""
+        """Keep what was found at a place, and that place if near misses may be asked for."""
         places = [place] if self.most_misses else []
-        known = _Known(kept, tuple(result.missed), tuple(result.near), places, is_all)
-        if places and (known.missed or known.near):
+        known = _Known(kept, result.graphs, tuple(result.missed), result.told, places, is_all)
+        if places and (known.missed or len(known.told) < len(known.graphs)):
             self.known.append(known)
         return known
 
@@ -248,11 +244,13 @@ class Finder:
         """Try each graph. What it depends on is in the reads of the views afterwards."""
         self.views.reads.clear()
         self.views.reads[place.value] = None
+        result = _Result(graphs)
         if not graphs:
-            return _Result()
-        fitting, near = self.patterns.sieve(graphs).sort(self.views, place.value)
-        result = _Result(near=near)
-        for graph in self._possible(fitting, place, result):
+            return result
+        tried, result.missed = self._possible(self.patterns.sieve(graphs).fitting(self.views, place.value), place)
+        if self.most_misses:
+            result.told = {*tried, *(miss.graph for miss in result.missed)}
+        for graph in tried:
             search = self._search(graph, place)
             match = search.run(place.value, at_view=place.is_split)
             if match is not None:
@@ -261,27 +259,25 @@ class Finder:
             if self.most_misses and search.progress > 0:
                 result.missed.append(search.near_miss(place.value))
             if search.gave_up:  # a pattern that is too large everywhere must not cost the full price each time
-                result.certain = False
+                result.is_certain = False
                 self.max_steps[graph] = max(self.max_steps[graph] // 2, _LEAST_STEPS)
         return result
 
-    def _possible(self, graphs: Sequence[Graph], place: _Place, result: _Result) -> Sequence[Graph]:
-        """The graphs without those that their family's search rules out, which go to near misses or to `near`."""
+    def _possible(self, graphs: Sequence[Graph], place: _Place) -> tuple[Sequence[Graph], list[NearMiss]]:
+        """The graphs without those that their family's search rules out, and near misses of these."""
         families: dict[Any, list[Graph]] = {}
         if len(graphs) >= LEAST_MEMBERS:
             for graph in graphs:
                 families.setdefault(self.patterns.family(graph), []).append(graph)
         out: set[Graph] = set()
+        missed: list[NearMiss] = []
+        function = place.function if self.most_misses else None
         for key, family in families.items():
             if key is not None and len(family) >= LEAST_MEMBERS:
-                function = place.function if self.most_misses else None
-                fitting, missed, near = sort(
-                    self.views, family, place.value, at_view=place.is_split, misses_in=function
-                )
+                fitting, more = sort(self.views, family, place.value, at_view=place.is_split, misses_in=function)
                 out.update(set(family).difference(fitting))
-                result.missed += missed
-                result.near += near
-        return [graph for graph in graphs if graph not in out]
+                missed += more
+        return [graph for graph in graphs if graph not in out], missed
 
     def _search(self, graph: Graph, place: _Place) -> Search:
         return Search(self.views, graph, place.function, self.max_steps[graph])
@@ -294,39 +290,26 @@ class Finder:
             return search.near_miss(place.value)
         return None
 
-    def _moved(self, place: _Place, miss: NearMiss, first: _Place) -> NearMiss | None:
-        """A near miss that was found at the first of places that look alike, as it is at another."""
-        if place is first:
-            return miss
-        if any(isinstance(operand, ir.Operation) for operand in miss.operands):  # another user of a value
-            return self._missed(place, miss.graph)
-        op = None
-        if miss.op is not None:
-            if miss.op not in first.makers:
-                return self._missed(place, miss.graph)
-            op = defining_op(place.around[first.makers[miss.op]])
-        return replace(miss, function=place.function, value=place.value, op=op)
-
 
 class _Nearest:
     """The places where the searches for each pattern got furthest."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._of_pattern: dict[str, list[tuple[tuple[float, int, int], _Place, NearMiss, _Place]]] = {}
+        self._of_pattern: dict[str, list[tuple[tuple[float, int, int], _Place, NearMiss]]] = {}
 
-    def add(self, position: int, place: _Place, miss: NearMiss, first: _Place) -> None:
+    def add(self, position: int, place: _Place, miss: NearMiss) -> None:
         """miss: what was found at the first of the places that look as this one. position: that of its graph."""
         nearest = self._of_pattern.setdefault(miss.pattern, [])
         order = (-miss.progress, place.number, position)
         if len(nearest) == self._most and nearest[-1][0] < order:
             return
-        nearest.append((order, place, miss, first))
+        nearest.append((order, place, miss))
         nearest.sort(key=lambda entry: entry[0])
         del nearest[self._most :]
 
-    def in_order(self, graphs: Sequence[Graph]) -> Iterator[tuple[_Place, NearMiss, _Place]]:
+    def in_order(self, graphs: Sequence[Graph]) -> Iterator[tuple[_Place, NearMiss]]:
         """By pattern, in the order of the graphs: places, and what was found at the first ones that look so."""
         for name in dict.fromkeys(graph.pattern.name for graph in graphs):
-            for _, place, miss, first in self._of_pattern.get(name, ()):
-                yield place, miss, first
+            for _, place, miss in self._of_pattern.get(name, ()):
+                yield place, miss

@@ -10,33 +10,33 @@ what is stopped could not have held.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.find.axes import Axes
 from opsplice.matchers.ir.tensor_values import defining_op, shape_of
 from opsplice.matchers.patterns.nodes import (
     Accumulated,
     Choice,
     Graph,
     Input,
-    Label,
     Named,
     Node,
     Number,
     Setting,
     Whole,
 )
-from opsplice.matchers.patterns.walk import least_rank, may_have_ones_first
-from opsplice.matchers.search.labels import ones_first, pair
+from opsplice.matchers.patterns.walk import least_rank
 from opsplice.matchers.terms import chains, constants
 from opsplice.matchers.terms.attributes import is_named
 from opsplice.matchers.terms.canonical import COMPARISONS, READ_AS, WIDTHS
 from opsplice.matchers.terms.ops.bands import BAND
 from opsplice.matchers.terms.scalar_folding import FOLDED
-from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, Index, Loop, Reduce, Started, Term, mentions
+from opsplice.matchers.terms.terms import Access, Apply, Constant, Loop, Reduce, Started, Term, mentions
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import tree, vocabulary
 
@@ -45,40 +45,6 @@ _REDUCTIONS = ("reduce", "window", "accumulated")
 _DEEPEST = 32
 # The names under which terms that are no ops are looked up.
 _NUMBER, _VALUE, _REDUCED = "a number", "a value", "a reduction by "
-
-
-@dataclass(frozen=True)
-class _Axes:
-    """The labels of a graph's first result by their positions, and those of them that a tensor has.
-
-    may_turn: whether they may come in any order; ones_first: whether those of dims of size one may come first.
-    """
-
-    labels: tuple[Label, ...]
-    own: frozenset[Label]
-    may_turn: bool
-    ones_first: bool
-
-    @staticmethod
-    def of(graph: Graph, node: Input) -> _Axes:
-        labels = graph.results[0].labels
-        own = {each for each in tree.parts(node.labels) if isinstance(each, Label)}
-        numbered = {label: Label(at, "", label.pack) for at, label in enumerate(labels)}
-        return _Axes(
-            tuple(numbered.values()),
-            frozenset(axis for label, axis in numbered.items() if label in own),
-            graph.reordered,
-            may_have_ones_first(graph),
-        )
-
-    def others(self, indices: tuple[Index, ...]) -> tuple[Loop, ...]:
-        """The loops of a result's indices along which the tensor is not read; none where that cannot be told."""
-        singles = sum(not label.pack for label in self.labels)
-        is_turned = self.may_turn and sum(index != UNIT for index in indices) >= singles
-        if is_turned or (self.ones_first and ones_first(indices) != indices):
-            return ()
-        pairs = pair(self.labels, indices, {}) or ()
-        return tuple(loop for axis, group in pairs if axis not in self.own for loop in group if isinstance(loop, Loop))
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +66,11 @@ class _Outline:
     written: tuple[_Outline, ...] | None = None
     loops: int | None = None
     by_name: dict[str, tuple[_Outline, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def turns(self) -> bool:
+        """Whether the operands of its op may be the other way round."""
+        return vocabulary.commutes(self.what) or self.what in COMPARISONS
 
     @property
     def options(self) -> tuple[_Outline, ...]:
@@ -130,29 +101,32 @@ class Sieve:
     def __init__(self, graphs: Sequence[Graph]) -> None:
         known: dict[Any, _Outline] = {}
         self._order = {graph: position for position, graph in enumerate(graphs)}
+        self._first: dict[Graph, _Outline] = {}
         self._by_first: dict[_Outline, list[tuple[_Outline, Graph]]] = {}
         for graph in graphs:
             outlines = _Outlines(graph, known)
-            self._by_first.setdefault(outlines.first(), []).append((outlines.whole(), graph))
+            first = self._first[graph] = outlines.first()
+            self._by_first.setdefault(first, []).append((outlines.whole(), graph))
 
-    def sort(self, views: Views, value: ir.Value) -> tuple[list[Graph], list[Graph]]:
-        """The graphs that can hold with their result at a value, in order; and those that only some of its ops fit.
+    def fitting(self, views: Views, value: ir.Value) -> list[Graph]:
+        """The graphs that can hold with their result at a value, in order."""
+        fits, term, shape = _Fits(views, value), views.root(value), shape_of(value) or ()
+        found = [
+            graph
+            for first, graphs in self._by_first.items()
+            if fits.at_root(first, term)
+            for whole, graph in graphs
+            if _may_have(graph, shape) and fits.at_root(whole, term)
+        ]
+        return sorted(found, key=self._order.__getitem__)
 
-        A graph of which none of the ops right below its outermost fits is in neither.
-        """
-        fitting: list[Graph] = []
-        near: list[Graph] = []
-        fits = _Fits(views, value)
-        term = views.root(value)
-        shape = shape_of(value) or ()
-        for first, graphs in self._by_first.items():
-            if fits.at_root(first, term):
-                for whole, graph in graphs:
-                    can_hold = _may_have(graph, shape) and fits.at_root(whole, term)
-                    (fitting if can_hold else near).append(graph)
-            elif fits.begins(first, term):
-                near += (graph for _, graph in graphs)
-        return sorted(fitting, key=self._order.__getitem__), sorted(near, key=self._order.__getitem__)
+    def begun(self, views: Views, value: ir.Value, graphs: Collection[Graph]) -> list[Graph]:
+        """Those of some of the graphs of which an op right below the outermost fits, in order."""
+        fits, term = _Fits(views, value), views.root(value)
+        firsts = {self._first[graph] for graph in graphs}
+        begun = {first for first in firsts if fits.at_root(first, term) or fits.begins(first, term)}
+        found = [graph for graph in graphs if self._first[graph] in begun]
+        return sorted(found, key=self._order.__getitem__)
 
 
 def _may_have(graph: Graph, shape: Sequence[int | None]) -> bool:
@@ -246,7 +220,7 @@ class _Outlines:
         if isinstance(node, Whole):
             return self._outline("named", node.op, None)
         if isinstance(node, Input) and node.name in self._tensors:
-            return self._outline("tensor", _Axes.of(self.graph, node), None)
+            return self._outline("tensor", Axes.of(self.graph, node), None)
         return self._anything()
 
     def _choice(self, options: Sequence[_Outline]) -> _Outline:
@@ -276,8 +250,10 @@ class _Fits:
     def __init__(self, views: Views, value: ir.Value) -> None:
         self._views = views
         self._root = views.root(value).indices
-        self._known: dict[tuple[_Outline, Term], bool] = {}
-        self._apart: dict[_Outline, tuple[Loop, ...]] = {}
+        # By the identity of terms, which are kept so that it stays theirs: a place has few that are equal and not one.
+        self._known: dict[tuple[_Outline, int], tuple[bool, Term]] = {}
+        self._made: dict[int, tuple[Term, Term, str]] = {}
+        self._told: dict[_Outline, tuple[tuple[Loop, ...], tuple[Loop, ...]]] = {}
 
     def at_root(self, outline: _Outline, term: Term) -> bool:
         """A match ends with the pattern's last op: no op that leaves a value as it is stands behind that."""
@@ -300,22 +276,35 @@ class _Fits:
     def _fits(self, outline: _Outline, term: Term) -> bool:
         if outline.kind == "anything":
             return True
-        key = (outline, term)
-        if key not in self._known:
-            self._known[key] = self._fits_some_op(outline, term)
-        return self._known[key]
+        key = (outline, id(term))
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._fits_some_op(outline, term), term
+        return known[0]
+
+    def _what_makes(self, term: Term) -> tuple[Term, str]:
+        """What makes a term, and the name that this is looked up by."""
+        known = self._made.get(id(term))
+        if known is None:
+            found = self._views.resolve(term)
+            known = self._made[id(term)] = term, found, _name(found)
+        return known[1:]
 
     def _fits_some_op(self, outline: _Outline, term: Term, *, is_root: bool = False) -> bool:
         """Whether an op fits that a term may be seen as: its own, behind casts or behind what leaves it as it is."""
         source: Term | None = term
+        values = outline.able(_VALUE)
         while source is not None:
-            if any(self._fits_value(option, source) for option in outline.able(_VALUE)):
-                return True
-            found = self._views.resolve(source)
-            for option in outline.able(_name(found)):
+            for option in values:
+                if self._fits_value(option, source):
+                    return True
+            found, name = self._what_makes(source)
+            for option in outline.able(name):
                 if self._fits_op(option, found):
                     return True
-            if isinstance(found, Apply) and outline.casts and found.op in WIDTHS:
+            if not isinstance(found, Apply):
+                return False
+            if outline.casts and found.op in WIDTHS:
                 source = found.args[0]
             else:
                 source = None if is_root else self._views.unchanged(found)
@@ -341,13 +330,13 @@ class _Fits:
             yield inner
 
     def _may_read(self, tensor: _Outline, source: Access) -> bool:
-        """Whether an element is read along no axes of the result but those of a tensor, at some level of its views."""
-        if tensor not in self._apart:
-            self._apart[tensor] = tensor.what.others(self._root)
-        apart = self._apart[tensor]
+        """Whether an element is read along the axes of the result that a tensor has, at some level of its views."""
+        if tensor not in self._told:
+            self._told[tensor] = tensor.what.told(self._root)
+        apart, along = self._told[tensor]
         at: Term | None = source
         while isinstance(at, Access):
-            if not any(mentions(index, loop) for index in at.indices for loop in apart):
+            if not any(_reads(at, loop) for loop in apart) and all(_reads(at, loop) for loop in along):
                 return True
             step = self._views.expand(at)
             at = None if step is None else step.term
@@ -367,7 +356,7 @@ class _Fits:
             unwrap = (lambda inner: (self._behind_casts(inner), ())) if outline.casts else None
             ways = chains.groupings(self._views, what, spellings, len(below), unwrap)
             return any(self._pair_up(below, way.operands) for way in ways)
-        return any(self._fit_below(what, below, spelling.args) for spelling in spellings)
+        return any(self._fit_below(outline, below, spelling.args) for spelling in spellings)
 
     def _fits_reduction(self, outline: _Outline, found: Any) -> bool:
         if isinstance(found, Reduce):
@@ -391,19 +380,22 @@ class _Fits:
             found = self._views.resolve(found.args[0])
         return found
 
-    def _fit_below(self, what: str, below: Sequence[_Outline], args: Sequence[Term]) -> bool:
+    def _fit_below(self, outline: _Outline, below: Sequence[_Outline], args: Sequence[Term]) -> bool:
         """Whether the operands of an op fit, in either order where it commutes."""
         if len(args) != len(below):
             return False
-        if all(self._fits(part, arg) for part, arg in zip(below, args, strict=True)):
-            return True
-        if not (vocabulary.commutes(what) or what in COMPARISONS):
-            return False
-        return all(self._fits(part, arg) for part, arg in zip(below, reversed(args), strict=True))
+        return self._fit_each(below, args) or (outline.turns and self._fit_each(below, args[::-1]))
+
+    def _fit_each(self, below: Sequence[_Outline], args: Sequence[Term]) -> bool:
+        return all(self._fits(part, arg) for part, arg in zip(below, args, strict=True))
 
     def _pair_up(self, below: Sequence[_Outline], found: Sequence[Term]) -> bool:
         """Whether each operand of a chain fits one of those found, looked at one by one."""
         return all(part.kind == "anything" or any(self._fits(part, term) for term in found) for part in below)
+
+
+def _reads(access: Access, loop: Loop) -> bool:
+    return any(index is loop or mentions(index, loop) for index in access.indices)
 
 
 def _name(found: Term) -> str:

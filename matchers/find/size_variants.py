@@ -47,26 +47,18 @@ def family_key(graph: Graph) -> Any:
 
 def sort(
     views: Views, family: Sequence[Graph], value: ir.Value, *, at_view: bool = False, misses_in: str | None = None
-) -> tuple[list[Graph], list[NearMiss], list[Graph]]:
-    """The members of a family that may hold with their result at a value, near misses of others, and the rest.
+) -> tuple[list[Graph], list[NearMiss]]:
+    """The members of a family that may hold with their result at a value, and near misses of others.
 
     at_view: as for a search. misses_in: the function that the value is in, None if near misses are not asked for.
     """
     ways = _Ways(views, family, misses_in)
     ways.search.run(value, at_view=at_view)
     if ways.search.gave_up:
-        return list(family), [], []
+        return list(family), []
     fitting = [graph for graph in family if any(_meets(graph, way) for way in ways.found)]
-    missed, rest = [], []
-    for graph in family:
-        if graph in fitting:
-            continue
-        miss = ways.near_miss_of(graph, value)
-        if miss is None:
-            rest.append(graph)
-        else:
-            missed.append(miss)
-    return fitting, missed, rest
+    others = (ways.near_miss_of(graph, value) for graph in family if graph not in fitting)
+    return fitting, [miss for miss in others if miss is not None]
 
 
 class _Ways:

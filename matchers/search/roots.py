@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -122,19 +123,25 @@ def _arranged(access: Access, form: Attempt) -> tuple[Index, ...]:
     return ones_first(indices) if form.ones_first else indices
 
 
-def orders(labels: tuple[Any, ...], indices: tuple[Index, ...]) -> list[tuple[int, ...]]:
+def orders(labels: tuple[Any, ...], indices: tuple[Index, ...]) -> tuple[tuple[int, ...], ...]:
     """The orders of a result's axes, those that change least first: a pack takes what other labels leave, with all axes
     of size one."""
-    axes = [axis for axis, index in enumerate(indices) if index != UNIT]
+    axes = tuple(axis for axis, index in enumerate(indices) if index != UNIT)
     singles = sum(not label.pack for label in labels)
     pack = next((at for at, label in enumerate(labels) if label.pack), None)
     if len(axes) < singles or (pack is None and len(indices) != singles):
-        return []
+        return ()
+    return _orders(axes, singles, pack, len(indices))
+
+
+@functools.cache
+def _orders(axes: tuple[int, ...], singles: int, pack: int | None, rank: int) -> tuple[tuple[int, ...], ...]:
+    """The orders of `rank` axes, so many of `axes` each for a label of its own. pack: where the others come."""
     found: list[tuple[int, ...]] = []
     for chosen in itertools.islice(itertools.permutations(axes, singles), _MOST_LOOKED_AT):
-        rest = tuple(axis for axis in range(len(indices)) if axis not in chosen)
+        rest = tuple(axis for axis in range(rank) if axis not in chosen)
         found.append(chosen if pack is None else (*chosen[:pack], *rest, *chosen[pack:]))
-    return sorted(found, key=_changes)[:_MOST_ORDERS]
+    return tuple(sorted(found, key=_changes)[:_MOST_ORDERS])
 
 
 def _changes(order: tuple[int, ...]) -> int:

@@ -41,7 +41,7 @@ class Verdicts:
 
     def fits_with(self, conditions: Sequence[Condition]) -> bool:
         """Whether what is bound goes together, and conditions hold."""
-        return self.fits() and self.meets(conditions, self.static_dims())
+        return self.fits() and (not conditions or self.meets(conditions, self.static_dims()))
 
     def fits(self) -> bool:
         """Whether what is bound goes together: sizes, reductions and numbers."""
@@ -49,7 +49,8 @@ class Verdicts:
         if not (self._reduces_all() and self._independent()):
             return False
         for tie in self.graph.ties:
-            self._trust(tie)
+            if isinstance(tie.node, Whole):
+                self._trust(tie)
         classes = Classes(self.state.equal)
         if not all(self._tied(tie) for tie in self.graph.ties):
             return False
@@ -57,7 +58,7 @@ class Verdicts:
             self.state.set(self.state.dims, factor, (1, (UNIT,)))
         if not all(self._same_dim_size(classes, *again) for again in self.state.dims_again.items()):
             return False
-        sizes = self.static_dims()
+        sizes = self.static_dims() if self.state.numbers else {}
         for (node, found), place in self.state.numbers.items():
             self.state.place = place
             if not self.same_number(node, found, sizes, classes):
@@ -185,7 +186,7 @@ class Verdicts:
 
     def _trust(self, tie: Tie) -> None:
         """Take the pattern's word for the run-time sizes of what an op by name makes: nothing else tells them."""
-        if not isinstance(tie.node, Whole) or isinstance(tie.size, int) or tie.size not in self.state.dims:
+        if isinstance(tie.size, int) or tie.size not in self.state.dims:
             return
         known, _ = self.state.dims[tie.size]
         indices = tuple(i for label in tie.labels for i in self.state.labels.get(label, ()))

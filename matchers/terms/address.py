@@ -49,7 +49,8 @@ class Amount:
 
     @staticmethod
     def of(value: int | Extent) -> Amount:
-        return Amount.sum([Extent(value) if isinstance(value, int) else value])
+        extent = Extent(value) if isinstance(value, int) else value
+        return Amount(frozenset((extent,) if extent.factor else ()))
 
     @property
     def number(self) -> int | None:
@@ -67,7 +68,8 @@ class Amount:
         return Amount.sum((*self.terms, *other.terms)) if self.terms and other.terms else self if self.terms else other
 
     def __mul__(self, other: Amount) -> Amount:
-        return Amount.sum(left * right for left in self.terms for right in other.terms)
+        products = [left * right for left in self.terms for right in other.terms]
+        return Amount.of(products[0]) if len(products) == 1 else Amount.sum(products)
 
     def renamed(self, name: Callable[[Any], Any]) -> Amount:
         """With each atom as `name` calls it."""
