@@ -79,7 +79,7 @@ def test_without_the_mend_iree_leaves_out_parts():
 def dispatched(sizes: str) -> str:
     """A dispatch with a list of sizes, a letter for each; in its code each is asked for, in order."""
     at, names = range(len(sizes)), sorted(set(sizes))
-    words = ", ".join(f"%{size}_word" for size in sizes)
+    listed, words = (", ".join(f"%{size}{end}" for size in sizes) for end in ("", "_word"))
     packed = "\n".join(f"  %{size}_word = arith.index_castui %{size} : index to i32" for size in names)
     counted = ", ".join(f"%w{i}" for i in at)
     asked = "\n".join(
@@ -106,7 +106,7 @@ util.func public @main(%bytes: index, {", ".join(f"%{size}: index" for size in n
   %memory = stream.resource.alloc uninitialized : !stream.resource<transient>{{%bytes}}
 {packed}
   %done = stream.cmd.execute with(%memory as %m: !stream.resource<transient>{{%bytes}}) {{
-    stream.cmd.dispatch @code::@f[{", ".join(f"%{size}" for size in sizes)}]({words} : {", ".join("i32" for _ in at)}) {{
+    stream.cmd.dispatch @code::@f[{listed}]({words} : {", ".join("i32" for _ in at)}) {{
       rw %m[%c0 for %bytes] : !stream.resource<transient>{{%bytes}}
     }}
   }} => !stream.timepoint
