@@ -149,7 +149,7 @@ def _write_tensors(graph: onnx.GraphProto) -> None:
     """Write constants that are given as numbers or sparse as tensors, which IREE's importer takes alone."""
     for each in graphs(graph):
         for node in each.node:
-            if node.op_type != "Constant" or node.domain not in versions.STANDARD:
+            if node.op_type != "Constant" or node.domain not in STANDARD:
                 continue
             (given,) = node.attribute
             kind = {"f": np.float32, "i": np.int64}.get(given.name.removeprefix("value_")[:1])

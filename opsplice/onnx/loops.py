@@ -114,7 +114,7 @@ def _keep_state(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
         body.node.append(helper.make_node("Where", [going, new.name, old.name], [kept], name=node.name))
         new.name = kept
     body.node.append(helper.make_node("And", [going, ends], [still], name=node.name))
-    scalar = onnx.TensorProto.BOOL, []
+    scalar: tuple[int, list[int]] = onnx.TensorProto.BOOL, []
     body.input.append(helper.make_tensor_value_info(going, *scalar))
     body.output.append(helper.make_tensor_value_info(still, *scalar))
     node.input.append(node.input[1])
