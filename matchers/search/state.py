@@ -322,8 +322,10 @@ class State:
             return 1
         if isinstance(index, Loop) and index.size is not None:
             return index.size
-        known = index.dim if isinstance(index, Loop) else None
-        return self.extents.get(index, known or DimSize(index, 0))
+        dim = index.dim if isinstance(index, Loop) else None
+        if dim is None or any(root.value == dim.value for root in self.roots.values()):
+            dim = DimSize(index, 0)  # what is replaced is not there to be asked for its sizes
+        return self.extents.get(index, dim)
 
 
 def _are_same(one: Binding, other: Binding) -> bool:

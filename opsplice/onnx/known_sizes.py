@@ -51,7 +51,9 @@ def _without_elements(node: onnx.NodeProto, kinds: dict[str, onnx.TypeProto.Tens
     sizes = _fixed(tensor)
     if tensor is None or not tensor.elem_type or sizes is None or 0 not in sizes:
         return None
-    return np.zeros(sizes, helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+    element = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    # IREE reads constants without elements as signed.
+    return None if np.issubdtype(element, np.unsignedinteger) else np.zeros(sizes, element)
 
 
 def _value(
