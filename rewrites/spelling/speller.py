@@ -263,6 +263,8 @@ class Speller:
 
     def _rearranged(self, expr: tree.Rearrange, scope: Scope) -> Lazy:
         value = self._value(expr.arg, scope)
+        if isinstance(value, Leaf) and not value.element:
+            return value  # what the match lacks, which an alternative without it leaves alone
         sizes = scope.label_sizes(expr.subscripts, [value])
         labels = expanded(plain(expr.subscripts)[0], sizes)
         result = expanded(expr.subscripts.result, sizes)

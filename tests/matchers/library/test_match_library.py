@@ -26,7 +26,7 @@ from opsplice.spec_lang.loading.loader import load_text
 FOLDER = Path(__file__).parent
 # test_match_attention.py has those of attention.
 FILES = sorted(path for path in FOLDER.glob("*.mlir") if "attention" not in path.stem)
-HELPERS = {"activated"}  # any of the activations
+HELPERS = {"activated", "normed", "normed_with_all", "layernorm_with", "layernorm_by_moments_with", "root_normed"}
 FUNCTION = re.compile(r"func\.func (?:public )?@(\w+)\(")
 
 # What else is in a layer besides itself: its own parts, and the same layer said with fewer words.
