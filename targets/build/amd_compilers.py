@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from opsplice.errors import MissingToolError, OpspliceError
+from opsplice.errors import MissingToolError
 from opsplice.targets.artifacts.artifact import RocmTarget
 from opsplice.targets.build import programs, toolchains
 
@@ -33,15 +33,9 @@ def compile_source(source: Path, output: Path, target: RocmTarget, flags: Sequen
     listed = output.with_name(f"{output.name}.d")
     language = _opencl(target) if source.suffix == ".cl" else _hip(target)
     files = ["-MMD", "-MF", str(listed), str(source), "-o", str(output)]
-    done = programs.run_program([_clang(), *language, "-O3", "-nogpulib", *flags, *files])
-    if done.returncode != 0:
-        raise OpspliceError(
-            f"clang cannot build {source.name} for {target.chip}",
-            details=programs.shown(done.stderr + done.stdout, done.returncode),
-            hint=_hint(done.stderr),
-        )
-    included = toolchains.read_dependencies(listed, source.parent) if listed.is_file() else frozenset[Path]()
-    listed.unlink(missing_ok=True)
+    command = [_clang(), *language, "-O3", "-nogpulib", *flags, *files]
+    programs.must_run(command, f"clang cannot build {source.name} for {target.chip}", _hint)
+    included = toolchains.read_dependencies(listed, source.parent)
     return frozenset(path for path in included if not path.is_relative_to(HEADERS)) | {source}
 
 

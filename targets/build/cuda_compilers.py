@@ -15,6 +15,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -125,13 +126,9 @@ class CudaCompiler:
         listed = output.with_name(f"{output.name}.d")
         selection = _nvcc_flags(target) if self.family == "nvcc" else _clang_flags(target)
         files = ["-MMD", "-MF", str(listed), str(text), "-o", str(output)]
-        done = programs.run_program([*self.command, *selection, *flags, *files])
-        if done.returncode != 0:
-            raise self._failed(source, programs.shown(done.stderr + done.stdout, done.returncode))
-        if not listed.is_file():
-            return frozenset()
+        command = [*self.command, *selection, *flags, *files]
+        programs.must_run(command, f"{self.name} cannot compile {source.name}", partial(_hint, self.family))
         included = toolchains.read_dependencies(listed, source.parent)
-        listed.unlink()
         # nvcc lists its own headers with the user's; the ones beside the header that it puts before each file.
         own = [path.parent for path in included if path.name == "cuda_runtime.h"] if self.family == "nvcc" else []
         return frozenset(path for path in included if not any(path.is_relative_to(folder) for folder in own))
@@ -149,15 +146,12 @@ class CudaCompiler:
             },
         )
         if "error" in answer:
-            raise self._failed(source, programs.shown(answer["error"], 1))
+            details = programs.shown(answer["error"], 1)
+            hint = _hint(self.family, details)
+            raise OpspliceError(f"{self.name} cannot compile {source.name}", hint=hint, details=details)
         paths = ((source.parent / name).resolve() for name in answer["included"])
         # Headers inside of the library have names, but no files.
         return frozenset({source.resolve(), *(path for path in paths if path.is_file())})
-
-    def _failed(self, source: Path, details: str) -> OpspliceError:
-        return OpspliceError(
-            f"{self.name} cannot compile {source.name}", hint=_hint(details, self.family), details=details
-        )
 
 
 def find(name: str) -> CudaCompiler | None:
@@ -329,7 +323,7 @@ def _ask(
     )
 
 
-def _hint(details: str, family: Family) -> str | None:
+def _hint(family: Family, details: str) -> str | None:
     if "opsplice_instance" in details:
         return "write the kernel's symbol with all template arguments, as the file declares them"
     if family == "clang" and re.search(r"undeclared identifier|file not found|unknown type name", details):

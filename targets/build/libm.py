@@ -11,7 +11,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from opsplice.errors import MissingToolError, OpspliceError
+from opsplice.errors import MissingToolError
 from opsplice.targets.artifacts import temporary_folders
 from opsplice.targets.artifacts.artifact import CpuTarget
 from opsplice.targets.build import llvm, programs
@@ -95,10 +95,5 @@ def _build(output: Path) -> None:
 
 
 def _run(command: list[str]) -> None:
-    done = programs.run_program(command)
-    if done.returncode != 0:
-        raise OpspliceError(
-            "zig does not build the mathematics of C",
-            hint="pip install 'ziglang==0.17.0', with which this was tried",
-            details=programs.shown(done.stderr, done.returncode),
-        )
+    hint = "pip install 'ziglang==0.17.0', with which this was tried"
+    programs.must_run(command, "zig does not build the mathematics of C", lambda _: hint)

@@ -121,9 +121,7 @@ def join(
         roots = ["--gc-sections", *(f"--undefined={symbol}" for symbol in symbols)] if symbols else []
         files = [*map(str, objects), "--start-group", *map(str, archives), "--end-group", f"{name}/support.o"]
         command = [embedded(), "-flavor", "gnu", "-r", *roots, "-o", str(made), *files]
-        done = programs.run_program(command)
-        if done.returncode != 0:
-            raise OpspliceError("the objects of a kernel do not go together", details=done.stderr.strip())
+        programs.must_run(command, "the objects of a kernel do not go together")
         output.write_bytes(made.read_bytes())
 
 

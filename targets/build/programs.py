@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +110,14 @@ def run_program(
             if process.poll() is None:
                 _end(process)
     return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def must_run(command: Sequence[str], failure: str, hint: Callable[[str], str | None] = lambda _: None) -> None:
+    """Runs a compiler; if it fails, raises the error `failure` with its own lines as details. hint: of what it said."""
+    done = run_program(command)
+    if done.returncode != 0:
+        said = "\n".join(line for line in f"{done.stderr}\n{done.stdout}".splitlines() if line.strip())
+        raise OpspliceError(failure, hint=hint(said), details=shown(said, done.returncode))
 
 
 def run_worker(script: Path, job: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:

@@ -71,9 +71,8 @@ class ShaderCompiler:
         Raises OpspliceError with the compiler's own lines as details.
         """
         dependencies = output.with_name(f"{output.name}.d")
-        done = programs.run_program(self._command_line(source, output, dependencies, target, flags))
-        if done.returncode != 0:
-            raise self._failed(f"{done.stdout}\n{done.stderr}", source, done.returncode)
+        command = self._command_line(source, output, dependencies, target, flags)
+        programs.must_run(command, f"{self.name} cannot compile {source.name}", partial(_hint, self.name))
         if not output.is_file():
             raise OpspliceError(
                 f"{self.name} made no module from {source.name}",
@@ -86,9 +85,7 @@ class ShaderCompiler:
             raise OpspliceError(
                 f"{self.name} did not list what {source.name} includes", hint="remove the flags that list it elsewhere"
             )
-        included = read_dependencies(dependencies, source.parent)
-        dependencies.unlink()
-        return included
+        return read_dependencies(dependencies, source.parent)
 
     def _command_line(
         self, source: Path, output: Path, dependencies: Path, target: SpirvTarget, flags: Sequence[str]
@@ -108,14 +105,6 @@ class ShaderCompiler:
         else:
             return [*self.command, *flags, str(source), str(output)]
         return [*self.command, *options, *flags, str(source), "-o", str(output)]
-
-    def _failed(self, said: str, source: Path, status: int) -> OpspliceError:
-        lines = "\n".join(line for line in said.splitlines() if line.strip())
-        return OpspliceError(
-            f"{self.name} cannot compile {source.name}",
-            hint=_hint(said, self.name),
-            details=programs.shown(lines, status),
-        )
 
 
 def slang_names(text: str) -> frozenset[str]:
@@ -187,7 +176,7 @@ _FINDERS: dict[str, Callable[[], ShaderCompiler | None]] = {
 }
 
 
-def _hint(said: str, name: str) -> str | None:
+def _hint(name: str, said: str) -> str | None:
     if name in ("glslang", "glslc"):
         if "compute shaders require" in said:
             return "begin the file with: #version 450"

@@ -115,9 +115,7 @@ class Toolchain:
                 f"{self.name} made no code from {source.name}",
                 hint="remove the flags that make it do something else, such as -fsyntax-only",
             )
-        included = read_dependencies(dependencies, source.parent)
-        dependencies.unlink()
-        return included
+        return read_dependencies(dependencies, source.parent)
 
     def types(
         self, source: Path, target: CpuTarget, language: Language, flags: Sequence[str] = ()
@@ -177,10 +175,7 @@ def types_of(toolchain: Toolchain, command: Sequence[str], source: Path) -> Mapp
             words = ["-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", "-o", str(listing)]
         else:
             words = ["-S", "-O0", "-o", str(listing.with_suffix(".s")), f"-fdump-go-spec={listing}"]
-        done = programs.run_program([*command, *words])
-        if done.returncode != 0:
-            details = programs.shown(done.stderr, done.returncode)
-            raise OpspliceError(f"{toolchain.name} cannot list the functions of {source.name}", details=details)
+        programs.must_run([*command, *words], f"{toolchain.name} cannot list the functions of {source.name}")
         text = listing.read_text(encoding="utf-8", errors="replace")
     return prototypes.of_ir(text) if toolchain.family == "clang" else prototypes.of_go(text)
 
@@ -313,8 +308,14 @@ def _from_command(line: str, name: str | None = None) -> Toolchain:
 
 
 def read_dependencies(path: Path, folder: Path) -> frozenset[Path]:
-    """The prerequisites in a Makefile rule as compilers write them (`out.o: k.c \\\\\\n  k.h`), resolved."""
+    """The prerequisites in a Makefile rule as compilers write them (`out.o: k.c \\\\\\n  k.h`), resolved.
+
+    The file is taken away; none has no prerequisites.
+    """
+    if not path.is_file():
+        return frozenset()
     rule = path.read_text(encoding="utf-8", errors="surrogateescape").replace("\\\n", " ")
+    path.unlink()
     _, _, prerequisites = rule.partition(": ")
     names = re.findall(r"(?:\\.|[^\s\\])+", prerequisites)
     return frozenset((folder / re.sub(r"\\([ #\\])", r"\1", name).replace("$$", "$")).resolve() for name in names)
