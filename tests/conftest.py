@@ -32,6 +32,10 @@ ROOT = Path(__file__).parent.parent
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# A shell ignores these for what it starts in the background, and so would all that tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 # Garbage may hold devices, whose threads a forked child does not have: it would wait for them for ever.
 os.register_at_fork(after_in_child=gc.disable)
 
