@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
-from opsplice.torch.decompositions import embedding_bag, formulas, quantized, windows
+from opsplice.torch.decompositions import complex_numbers, embedding_bag, formulas, fourier, quantized, windows
 
 aten = torch.ops.aten
 
@@ -99,25 +99,34 @@ OWN: Table = {
     aten._adaptive_avg_pool3d_backward.default: windows.adaptive_average_pool_backward_3d,
     aten._cdist_backward.default: formulas.distances_backward,
     aten._cdist_forward.default: formulas.distances,
+    aten._conj.default: complex_numbers.conjugate,
+    aten._conj_physical.default: complex_numbers.conjugate,
     aten._efficientzerotensor.default: formulas.zero_tensor,
     aten._scaled_dot_product_flash_attention_for_cpu.default: formulas.attention,
     aten._scaled_dot_product_flash_attention_for_cpu_backward.default: formulas.attention_backward,
     aten._embedding_bag.default: embedding_bag.forward,
     aten._embedding_bag_backward.default: embedding_bag.backward,
     aten._embedding_bag_forward_only.default: embedding_bag.forward,
+    aten._fft_c2c.default: fourier.of_complex,
+    aten._fft_c2r.default: fourier.to_real,
+    aten._fft_r2c.default: fourier.of_real,
     aten._grouped_mm.default: formulas.grouped_product,
+    aten.abs.default: complex_numbers.magnitude,
     aten.adaptive_max_pool2d_backward.default: windows.adaptive_max_pool_backward,
     aten.addbmm.default: formulas.added_product,
+    aten.angle.default: complex_numbers.angle,
     aten.arange.start_step: formulas.bytes_in_order,
     aten.avg_pool2d.default: windows.average_pool,
     aten.avg_pool2d_backward.default: windows.average_pool_backward,
     aten.avg_pool3d_backward.default: windows.average_pool_backward,
     aten.bernoulli.default: formulas.bernoulli,
+    aten.conj_physical.default: complex_numbers.conjugate,
     aten.constant_pad_nd.default: formulas.pad,
     aten.convolution.default: windows.convolution,
     aten.convolution_backward.default: windows.convolution_backward,
     aten.cummax.default: formulas.running_extreme(torch.gt, -torch.inf),
     aten.cummin.default: formulas.running_extreme(torch.lt, torch.inf),
+    aten.div.Tensor: complex_numbers.by_parts(torch.div, complex_numbers.as_it_is),
     aten.diagonal_scatter.default: formulas.diagonal_scatter,
     aten.empty_permuted.default: formulas.empty_permuted,
     aten.fmod.Scalar: formulas.remainder_of_division,
@@ -131,7 +140,7 @@ OWN: Table = {
     aten.max_pool3d_with_indices.default: windows.max_pool(aten.max_pool3d_with_indices, 3),
     aten.median.dim: formulas.median,
     aten.mkldnn_rnn_layer.default: formulas.lstm_layer,
-    aten.mul.Tensor: formulas.product,
+    aten.mul.Tensor: complex_numbers.by_parts(torch.mul, formulas.product),
     aten.native_dropout.default: formulas.dropout,
     aten.put.default: formulas.put,
     aten.rand_like.default: formulas.like(torch.rand),
@@ -149,7 +158,7 @@ OWN: Table = {
     aten.sum.dim_IntList: formulas.total,
     aten.upsample_nearest2d.default: windows.nearest,
     aten.upsample_nearest2d.vec: windows.nearest,
-    aten._to_copy.default: formulas.converted,
+    aten._to_copy.default: complex_numbers.or_converted(formulas.converted),
     aten._unsafe_view.default: formulas.view,
     aten.view.default: formulas.view,
     torch.ops.prims.fma.default: formulas.multiply_add,
