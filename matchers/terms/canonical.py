@@ -16,6 +16,8 @@ from typing import Any
 
 from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.equalities import REDUCE, TABLE, Computed, Form, Node, Row, Shape, shape
+from opsplice.matchers.terms.ops.index_reads import TAKE
+from opsplice.matchers.terms.ops.parts_of_dims import cut_from
 from opsplice.matchers.terms.scalar_folding import FOLDED, fold
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce, Started, Term
 from opsplice.spec_lang.syntax import vocabulary
@@ -75,7 +77,9 @@ def readings(term: Apply, wanted: str, resolve: Resolve) -> tuple[Apply, ...]:
 
 
 def unchanged(term: Apply, resolve: Resolve) -> Any | None:
-    """x, where a term is `addf(x, 0.0)`, `mulf(x, 1.0)` or the like; None for any other."""
+    """x, where a term is `addf(x, 0.0)`, `mulf(x, 1.0)` or the like, or a slice of x; None for any other."""
+    if term.op == TAKE:
+        return cut_from(term)
     if isinstance(term, Started):
         return None
     return next((x for rule in _IDLE.get(term.op, ()) for x in rule.applied(term, resolve)), None)
@@ -326,7 +330,7 @@ DECIDING = {
     if isinstance(arg, bool) and not isinstance(rule.target, Node)
 }
 # Ops that may leave an operand as it is.
-NEUTRAL = frozenset(_IDLE)
+NEUTRAL = frozenset((*_IDLE, TAKE))
 # Ops that are another one, whatever their operands are.
 _RENAMED = {
     name: rule.target.op

@@ -276,7 +276,7 @@ class Views:
         return element_type(term.value) if isinstance(term, Access) else getattr(term, "type", "")
 
     def unchanged(self, term: Term) -> Term | None:
-        """What a term is by another name: x of `addf(x, 0.0)` and the like. None for other terms."""
+        """What a term is by another name: x of `addf(x, 0.0)` and the like, or of a slice. None for other terms."""
         if not isinstance(term, Apply) or term.op not in NEUTRAL:
             return None
         return self._kept(self._unchanged, term, lambda: unchanged(term, self.resolve))

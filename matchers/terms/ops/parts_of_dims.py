@@ -3,6 +3,7 @@
 tensor.extract_slice %x[8] [8] [1] of 16     =>   take(reduce take over p of x[(p i)], 1), p of 2 and i of 8
 tensor.extract_slice %x[1] [8] [2] of 16     =>   take(reduce take over p of x[(i p)], 1)
 tensor.extract_slice %x[3] [8] [1] of 16     =>   x[i + 3]
+... where a pattern has no take              =>   x[i + 8] or x[2 * i + 1]
 tensor.concat %a, %b, or both inserted       =>   stack(p, a[i], b[i]) where the dim is (p i)
 ... of any sizes, at i + 3                   =>   a[i + 3] or b[i] or b[i + 1], where that lies in one of them
 ... a of n rows, at i + n                    =>   b[i], if i runs over no more than b has
@@ -11,6 +12,7 @@ reduce max over i of concat(a, b)[i]         =>   max(reduce max over i of a[i],
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,6 +36,7 @@ from opsplice.matchers.terms.terms import (
     Apply,
     Constant,
     DimSize,
+    Flat,
     Fresh,
     Index,
     Loop,
@@ -90,6 +93,26 @@ def sliced(
         assert isinstance(part, Loop), "a part is not all of a dim"
         made = Apply(TAKE, (Reduce(TAKE, (part,), made), Constant(number, "index")), (), kind)
     return made
+
+
+def cut_from(term: Apply) -> Access | None:
+    """The element of the whole that one of a part is, as for parts of other sizes; None where it is no slice."""
+    every, at = term.args
+    inner = cut_from(every.body) if isinstance(every.body, Apply) and every.body.op == TAKE else every.body
+    if not isinstance(at, Constant) or not isinstance(at.value, int) or not isinstance(inner, Access):
+        return None
+    (part,), number, found = every.loops, at.value, list[Index]()
+    for index in inner.indices:
+        if isinstance(index, Flat) and index.parts[0] == part:
+            rest, sizes = index.parts[1:], index.sizes[1:]
+            found.append(moved(flatten(rest, sizes), 1, number * math.prod(sizes)))
+        elif isinstance(index, Flat) and index.parts[-1] == part:
+            found.append(moved(flatten(index.parts[:-1], index.sizes[:-1]), index.sizes[-1], number))
+        elif mentions(index, part):
+            return None
+        else:
+            found.append(index)
+    return Access(inner.value, tuple(found))
 
 
 def places_in_source(op: ir.Operation, indices: tuple[Index, ...]) -> list[tuple[Index, Any, int]] | None:

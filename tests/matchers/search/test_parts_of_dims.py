@@ -94,6 +94,40 @@ def test_a_part_has_a_number(find, offset, number):
         assert find(text, spec).count == (wanted == number)
 
 
+ROWS_OF_W = """
+func.func @f(%x: tensor<3x5xf32>, %w: tensor<8x5xf32>) -> tensor<3x4xf32> {{
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<3x8xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<3x8xf32>) -> tensor<3x8xf32>
+  %y = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+    affine_map<(m, n, k) -> (m, n)>] ins(%x, %w : tensor<3x5xf32>, tensor<8x5xf32>) outs(%z : tensor<3x8xf32>)
+    -> tensor<3x8xf32>
+  %a = tensor.extract_slice %y[0, {first}] [3, 4] [1, {step}] : tensor<3x8xf32> to tensor<3x4xf32>
+  %b = tensor.extract_slice %y[0, {second}] [3, 4] [1, {step}] : tensor<3x8xf32> to tensor<3x4xf32>
+  %t = math.tanh %a : tensor<3x4xf32>
+  %r = arith.mulf %t, %b : tensor<3x4xf32>
+  return %r : tensor<3x4xf32>
+}}"""
+GATED = """
+pattern p(x: tensor<m x k x f32>, gate: tensor<n x k x f32>, up: tensor<n x k x f32>) {
+  mulf(tanh(contract[m k, n k -> m n](x, gate)), contract[m k, n k -> m n](x, up))
+}"""
+
+
+@pytest.mark.parametrize(("first", "second", "step"), [(0, 4, 1), (4, 0, 1), (0, 1, 2), (1, 0, 2), (2, 4, 1)])
+def test_a_part_of_what_is_computed_is_computed_from_parts(session, first, second, step):
+    """Whichever parts of a product a pattern multiplies, it is told of the rows of the weight that make them."""
+    module = ir.Module.parse(ROWS_OF_W.format(first=first, second=second, step=step), context=session.context)
+    graphs = compile_pattern(load_text(GATED), "p", frozenset({"gate", "up"}), True)
+    (match,) = (each for each in engine.find(module, graphs).matches if each.dims["n"] == 4)
+    for name, start in (("gate", first), ("up", second)):
+        value, layout = match.inputs[name].places[-1]
+        assert value.get_name() == "%arg1"
+        strides = [int(stride.number) for runs in layout.dims for _, stride in runs]
+        assert (layout.offset.number, strides) == (start * 5, [step * 5, 1])
+    assert engine.find(module, compile_pattern(load_text(GATED), "p")).matches == ()
+
+
 @pytest.mark.parametrize(("offset", "step", "matches"), [(0, 1, 1), (7, -1, 0), (3, 0, 0)])
 def test_as_many_elements_as_the_dim_has_are_all_of_it_in_their_order_only(find, offset, step, matches):
     text = f"""
