@@ -161,6 +161,16 @@ INLINE floats every_other(floats a, floats b, const int is_odd) {
   return is_odd ? EVERY_OTHER(1) : EVERY_OTHER(0);
 }
 
+// The first halves of two vectors, a lane of the one after a lane of the other.
+#if LANES == 16
+#define EACH_IN_TURN 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#elif LANES == 8
+#define EACH_IN_TURN 0, 8, 1, 9, 2, 10, 3, 11
+#else
+#define EACH_IN_TURN 0, 4, 1, 5
+#endif
+INLINE floats in_turn(floats a, floats b) { return __builtin_shufflevector(a, b, EACH_IN_TURN); }
+
 // The lanes of the upper half of a vector of `2 * half` lanes, and any in the others.
 #define LOWERED(value, half) __builtin_shufflevector(value, value, EACH_FROM(half))
 #if LANES == 16

@@ -20,7 +20,7 @@
 #include "layer.h"
 #include "winograd.h"
 
-enum { HEIGHT = 16, LENGTH = 448, LINE = 16, DEPTH = 64, AHEAD = 8 * PANEL };
+enum { HEIGHT = 16, LENGTH = 448, LINE = 16, DEPTH = 64, AHEAD = 8 * PANEL, STRIP = 112 };
 // Of copies: the longest piece of a row with all taps, and floats in all. A kernel has at most 2 * TAPS taps, so that these do.
 enum { SPAN = 64, TAPS = 128, PIECES = SPAN * TAPS };
 // Of products: channels at most, and of large images; places at least, and of large images; channels whose places are copied;
@@ -388,19 +388,59 @@ static size_t first_tap(size_t step, size_t at, size_t *before) {
 
 // Of an image with uh - 1 and uw - 1 zeros between its rows and places: every uh-th row and uw-th place of the output, from
 // (a, b) on, is a convolution of the image itself with every uh-th and uw-th tap. Strides and dilations are 1.
-static void convolve_spread(const layer *whole, size_t uh, size_t uw, size_t oh, size_t ow, size_t y, size_t end) {
-  for (size_t a = 0; a < uh && a < oh; a++)
-    for (size_t b = 0; b < uw && b < ow; b++) {
-      layer of = *whole;
-      const size_t i = first_tap(uh, a, &of.top), j = first_tap(uw, b, &of.left);
-      of.w += i * of.w_i + j * of.w_j, of.w_i *= uh, of.w_j *= uw;
-      of.out += a * of.out_y + b * of.out_z, of.out_y *= uh, of.out_z *= uw;
-      if (of.rest) of.rest += a * of.rest_y + b * of.rest_z;
-      of.rest_y *= uh, of.rest_z *= uw;
-      if (i < of.kh && j < of.kw) of.kh = (of.kh - i + uh - 1) / uh, of.kw = (of.kw - j + uw - 1) / uw;
-      else of.c = 0, of.kh = of.kw = 1;  // no tap meets the image
-      convolve(of, (oh - a + uh - 1) / uh, (ow - b + uw - 1) / uw, (y + uh - 1 - a) / uh, (end + uh - 1 - a) / uh);
+static layer spread_part(const layer *whole, size_t uh, size_t uw, size_t a, size_t b) {
+  layer of = *whole;
+  const size_t i = first_tap(uh, a, &of.top), j = first_tap(uw, b, &of.left);
+  of.w += i * of.w_i + j * of.w_j, of.w_i *= uh, of.w_j *= uw;
+  of.out += a * of.out_y + b * of.out_z, of.out_y *= uh, of.out_z *= uw;
+  if (of.rest) of.rest += a * of.rest_y + b * of.rest_z;
+  of.rest_y *= uh, of.rest_z *= uw;
+  if (i < of.kh && j < of.kw) of.kh = (of.kh - i + uh - 1) / uh, of.kw = (of.kw - j + uw - 1) / uw;
+  else of.c = 0, of.kh = of.kw = 1;  // no tap meets the image
+  return of;
+}
+
+// Places 2 z to 2 z + `count` of a row, of which `even` and `odd` have every other one.
+static __attribute__((noinline)) void put_pairs(const layer *of, const float *even, const float *odd, size_t y, size_t z,
+                                                size_t count) {
+  for (size_t c = 0; c < of->columns; c++, even += STRIP, odd += STRIP) {
+    float *out = of->out + c * of->out_c + y * of->out_y + 2 * z;
+    const float *rest = of->rest ? of->rest + c * of->rest_c + y * of->rest_y + 2 * z : 0;
+    for (size_t p = 0; p < count; p += LANES) {
+      const floats a = load(even + p / 2), b = load(odd + p / 2);
+      floats value = in_turn(a, b);
+      if (rest) value += load_up_to(rest + p, count - p, 0.0f);
+      store_up_to(out + p, activated(of->activation, value), count - p);
     }
+  }
+}
+
+// Where every other place of the output is a part of its own, two parts are computed for a piece of a row, and stored together:
+// single elements would take longer to store than to compute.
+static __attribute__((noinline)) void convolve_pairs(const layer *whole, size_t uh, size_t ow, size_t y, size_t end) {
+  float kept[2][PANEL * STRIP + LANES] __attribute__((aligned(64)));
+  for (; y < end; y++)
+    for (size_t z = 0, wide; z < (ow + 1) / 2; z += wide) {
+      wide = least(STRIP, (ow + 1) / 2 - z);
+      for (size_t b = 0; b < 2; b++) {
+        layer of = spread_part(whole, uh, 2, y % uh, b);
+        const int is_point = of.kh == 1 && of.kw == 1 && of.top == 0 && of.left == 0 && y / uh < of.h && z + wide <= of.width;
+        of.out = kept[b] - z, of.out_c = STRIP, of.out_y = 0, of.out_z = 1, of.rest = 0, of.activation = NOTHING;
+        for (size_t channel = 0; channel < of.columns; channel += TILE) row(&of, is_point, y / uh, z, z + wide, channel);
+      }
+      put_pairs(whole, kept[0], kept[1], y, z, least(2 * wide, ow - 2 * z));
+    }
+}
+
+static void convolve_spread(const layer *whole, size_t uh, size_t uw, size_t oh, size_t ow, size_t y, size_t end) {
+  if (uw == 2 && ow >= LANES && whole->out_z == 1 && (!whole->rest || whole->rest_z == 1)) {
+    convolve_pairs(whole, uh, ow, y, end);
+    return;
+  }
+  for (size_t a = 0; a < uh && a < oh; a++)
+    for (size_t b = 0; b < uw && b < ow; b++)
+      convolve(spread_part(whole, uh, uw, a, b), (oh - a + uh - 1) / uh, (ow - b + uw - 1) / uw, (y + uh - 1 - a) / uh,
+               (end + uh - 1 - a) / uh);
 }
 
 void opsplice_convolution(const float *x, const float *w, const float *bias, const float *rest, size_t activation,
