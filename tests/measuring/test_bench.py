@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,13 +63,33 @@ def test_bench_times_matches_and_writes_a_page(
         assert wanted in page
 
 
-def test_torch_runs_the_same_model_with_its_weights(
+def test_torch_runs_the_same_model_with_its_weights_inputs_by_name_and_results_of_a_class(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     torch = pytest.importorskip("torch")
+    pytree = pytest.importorskip("torch.utils._pytree")
+
+    class Result(dict):  # type: ignore[type-arg]  # as those of transformers, which file readers do not know
+        pass
+
+    class Model(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(16, 4)
+
+        def forward(self, flag: bool, *, x: Any, bias: Any = None) -> Any:
+            return Result(y=self.layer(x) * (2 if flag else 1))
+
+    name = "tests.Result"
+    pytree.register_pytree_node(
+        Result,
+        lambda each: (list(each.values()), list(each)),
+        lambda values, keys: Result(zip(keys, values, strict=True)),
+        serialized_type_name=name,
+    )
     monkeypatch.chdir(tmp_path)
-    layer = torch.nn.Linear(16, 4)
-    torch.export.save(torch.export.export(layer, (torch.randn(2, 16),)), "layer.pt2")
+    torch.export.save(torch.export.export(Model(), (True,), {"x": torch.randn(2, 16), "bias": None}), "layer.pt2")
+    monkeypatch.delitem(pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE, name)  # as in a process that only reads the file
     assert cli.main(["bench", "layer.pt2", "--against=torch", "--seconds=0.05", "--json"]) == 0
     (whole,) = json.loads(capsys.readouterr().out)["timed"]
     assert set(whole["seconds"]) == {"IREE", "torch", "inductor"}

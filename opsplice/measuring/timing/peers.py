@@ -44,15 +44,25 @@ def _onnxruntime(model: Any, inputs: Sequence[Any]) -> dict[str, Callable[[], ob
 def _torch(model: Any, inputs: Sequence[Any]) -> dict[str, Callable[[], object]]:
     import torch
 
+    from torch.utils._pytree import tree_unflatten
+
+    from opsplice.torch.importing.pt2 import read_programs
+
     torch.set_num_threads(1)
-    module = torch.export.load(str(model)).module()
-    given = [torch.as_tensor(value) for value in inputs]
+    programs = read_programs(Path(str(model)), str(model))
+    if len(programs) > 1:
+        raise OpspliceError(f"torch is timed on a single program, and {model} holds {len(programs)}")
+    (program,) = programs.values()
+    module, left = program.module(), iter(inputs)
+    tensors = {node.name for node in program.graph.find_nodes(op="placeholder")}
+    taken = [torch.as_tensor(next(left)) if each in tensors else each for each in program.graph_signature.user_inputs]
+    args, kwargs = tree_unflatten(taken, program.call_spec.in_spec)
     compiled = torch.compile(module)
 
     def call(function: Any) -> Callable[[], object]:
         def run() -> object:
             with torch.no_grad():
-                return function(*given)
+                return function(*args, **kwargs)
 
         return run
 

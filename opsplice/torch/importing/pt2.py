@@ -5,7 +5,7 @@ has the names of inputs compiled as Python, imports modules that trees name, run
 So what is pickled or compiled is not read here, guards and all that says nothing to IREE is left out, and of the text
 that is left each string has to be what it claims to be.
 
-Only the child process of an import loads this module.
+Only child processes load this module: of imports, and of what times PyTorch.
 """
 
 from __future__ import annotations
@@ -67,11 +67,26 @@ def import_model(request: Request) -> dict[str, Any]:
         raise OpspliceError(
             f"the dims of {request.name} have no names", hint="which may have other sizes is said to torch.export"
         )
+    programs = read_programs(request.path, request.name)
+    if len(programs) == 1:
+        programs = {"main": programs.popitem()[1]}
+    source = import_programs({name: program.run_decompositions(table()) for name, program in programs.items()})
+    (request.folder / MODULE).write_bytes(source.read())
+    if source.parameters:
+        write_archive(request.folder / ARCHIVE, source.parameters)
+    return {"flags": list(FLAGS)}
+
+
+def read_programs(path: Path, name: str) -> dict[str, ExportedProgram]:
+    """The programs of a file by their names. name: what messages call the file.
+
+    Trees of inputs and results are of dicts, lists and tuples only. Raises OpspliceError for what is not read.
+    """
     try:
-        programs = _read(request.path)
+        return _read(path)
     except _RefusedError as refused:
         raise OpspliceError(
-            f"{request.name} holds {refused}, which is not read: loading it can run code of its author",
+            f"{name} holds {refused}, which is not read: loading it can run code of its author",
             hint="if it is yours, load it with torch.export.load and call opsplice.torch.export in Python",
         ) from None
     except (
@@ -87,21 +102,14 @@ def import_model(request: Request) -> dict[str, Any]:
         foreign = _FOREIGN.search(str(error)) if isinstance(error, SerializeError) else None
         if foreign is not None:
             raise OpspliceError(
-                f"{request.name} has the op {foreign[1]}, which another package than PyTorch brings",
+                f"{name} has the op {foreign[1]}, which another package than PyTorch brings",
                 hint="no package is imported for a file: export the model in Python, with opsplice.torch.export",
             ) from None
         raise OpspliceError(
-            f"this PyTorch cannot read {request.name}",
+            f"this PyTorch cannot read {name}",
             details=f"{type(error).__name__}: {error}"[:1000],
             hint="write it with torch.export.save, of the PyTorch that is installed here",
         ) from None
-    if len(programs) == 1:
-        programs = {"main": programs.popitem()[1]}
-    source = import_programs({name: program.run_decompositions(table()) for name, program in programs.items()})
-    (request.folder / MODULE).write_bytes(source.read())
-    if source.parameters:
-        write_archive(request.folder / ARCHIVE, source.parameters)
-    return {"flags": list(FLAGS)}
 
 
 def _read(path: Path) -> dict[str, ExportedProgram]:
