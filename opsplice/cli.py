@@ -67,11 +67,11 @@ def _options(argv: list[str]) -> argparse.Namespace:
 
 
 @contextmanager
-def _time_limit(seconds: str | None) -> Iterator[None]:
+def _time_limit(seconds: float | None) -> Iterator[None]:
     """Have compilers of kernels take no longer than an option says, also in child processes."""
     before = os.environ.get(_TIME_LIMIT)
     if seconds is not None:
-        os.environ[_TIME_LIMIT] = seconds
+        os.environ[_TIME_LIMIT] = str(seconds)
     try:
         yield
     finally:

@@ -56,7 +56,7 @@ def _verified(options: argparse.Namespace) -> list[str]:
         raise OpspliceError("some rules give wrong numbers", details="\n".join(failed.values()), hint=hint)
     options.without = frozenset(failed)
     for what in failed.values():
-        print(f"warning: left alone because its numbers are wrong: {what}", file=sys.stderr)
+        print(f"warning: left alone because it fails `opsplice verify`: {what}", file=sys.stderr)
     return list(failed.values())
 
 

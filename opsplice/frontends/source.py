@@ -175,14 +175,14 @@ def _from_model(model: Path | bytes, form: Format, dims: Mapping[str, int] | Non
         check_file(model, form.largest, hint=f"a model is a file, {form.name} here")
         check_name(model)
         if not model.stat().st_size:
-            raise OpspliceError(f"{model} is empty", hint=f"a model in {form.name} was expected")
+            raise OpspliceError(f"{model} is empty", hint="export the model again")
     found = import_model(model, form, dims)
     flags = tuple(found.facts.get("flags", ()))
     return ModuleSource(found.module, None, found.parameters, given, flags, found.facts)
 
 
 def _from_path(path: Path) -> ModuleSource:
-    check_file(path, _LARGEST, hint="a model is an MLIR file")
+    check_file(path, _LARGEST, hint="a model is a file: MLIR, .onnx or .pt2")
     check_name(path)
     try:
         with path.open("rb") as file:

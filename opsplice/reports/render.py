@@ -67,7 +67,7 @@ def report_text(
     lines = [style(counts_text(report.replacements), "bold", color)]
     lines += _table(report.replacements, width, color)
     if verbose:
-        viewed = [(short_location(r.location), view) for r in report.replacements for view in r.views]
+        viewed = [(brief_location(r.location), view) for r in report.replacements for view in r.views]
         lines += [f"  {where}  {view}" for where, view in viewed]
     lines += _left_alone("kept as the compiler's own code", [r for r in report.kept if not r.lost], color)
     if verbose:
@@ -94,13 +94,13 @@ def counts_text(done: Sequence[Replacement]) -> str:
 
 
 def _left_alone(what: str, left: Sequence[Replacement], color: bool) -> list[str]:
-    rows = Counter((short_location(r.location), f"{_match(r)}: {r.reason}") for r in left)
+    rows = Counter((brief_location(r.location), f"{_match(r)}: {r.reason}") for r in left)
     lines = [f"  {times(where, count)}  {text}" for (where, text), count in rows.items()]
     return [style(f"{counted(len(left), 'match')} {what}", "bold", color), *lines] if left else []
 
 
 def _table(replacements: Iterable[Replacement], width: int | None, color: bool) -> list[str]:
-    counts = Counter((short_location(r.location), _match(r), kernel_text(r)) for r in replacements)
+    counts = Counter((brief_location(r.location), _match(r), kernel_text(r)) for r in replacements)
     rows = [(times(where, count), match, kernel) for (where, match, kernel), count in counts.items()]
     if not rows:
         return []
@@ -142,15 +142,15 @@ def brief_location(location: str) -> str:
 
 
 def brief(what: str, most: int = 72) -> str:
-    """A computation with its sizes; where it would make a table too wide, without those of 1, and then cut."""
+    """A computation with its sizes; where it would make a table too wide, without those of 1, and then the last."""
     shown = what if len(what) <= most else _OF_ONE.sub("", what)
-    return shown if len(shown) <= most else f"{shown[: most - 4]}...)"
+    return shown if len(shown) <= most else f"{shown[: most - 4].rpartition(', ')[0]}, ...)"
 
 
 def _match(replacement: Replacement) -> str:
     if not replacement.pattern:
         return f"{replacement.rule} in @{replacement.function}"
-    return f"{replacement.pattern}({dims_text(replacement)}) in @{replacement.function}"
+    return f"{brief(f'{replacement.pattern}({dims_text(replacement)})')} in @{replacement.function}"
 
 
 def dims_text(replacement: Replacement) -> str:
@@ -222,7 +222,7 @@ def unmatched_lines(
 def _misses(nearest: Iterable[Miss]) -> list[str]:
     lines = []
     for miss in nearest:
-        place = f"{short_location(miss.location)} in @{miss.function}"
+        place = f"{brief_location(miss.location)} in @{miss.function}"
         asked = f" (the pattern: {short_location(miss.spec_location)})" if miss.spec_location else ""
         there = f" at {short_location(miss.at)}" if miss.at not in ("", miss.location) else ""
         lines.append(f"  nearest: {place}: wanted {miss.wanted}, found {miss.found}{there}{asked}")

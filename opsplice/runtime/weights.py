@@ -93,7 +93,8 @@ def save(program: Path, vmfb: bytes, parameters: Parameters) -> list[Path]:
             if own:
                 write_archive(files[1].name, own)
     except (OSError, *FAILURES) as error:
-        raise OpspliceError(f"cannot write {' and '.join(map(str, paths))}: {status(error)}") from None
+        reason = getattr(error, "strerror", None) or status(error)
+        raise OpspliceError(f"cannot write {' and '.join(map(str, paths))}: {reason}") from None
     return paths
 
 

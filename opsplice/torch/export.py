@@ -13,7 +13,7 @@ from torch.export import Dim, ExportedProgram
 import opsplice
 from opsplice.errors import OpspliceError, did_you_mean
 from opsplice.torch.backend import FLAGS
-from opsplice.torch.decompositions.table import table
+from opsplice.torch.decompositions.table import decomposed
 from opsplice.torch.importing.exported import import_programs
 
 
@@ -61,7 +61,7 @@ def _exported(
     try:
         if not isinstance(model, ExportedProgram):
             model = _export(model, tuple(args), dict(kwargs or {}), dynamic)
-        return model.run_decompositions(table())
+        return decomposed(model)
     except (OpspliceError, MemoryError):
         raise
     except Exception as error:  # PyTorch's tracer raises what the model raises, and kinds of its own

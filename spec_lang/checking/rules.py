@@ -161,7 +161,7 @@ class _Calls:
             self.report(error(arg.span, "a kernel makes one buffer for another kernel", f"{arg.kernel} makes others"))
             return None
         if any(kind.strided or kind.copied or kind.optional for kind in kinds):
-            self.report(error(arg.span, f"among arguments buffers are dense and there, and {arg.kernel} has others"))
+            self.report(error(arg.span, f"arguments are computed from plain buffers, and {arg.kernel} has others"))
             return None
         binding = self.bound(inner, kernel)
         if binding is None:

@@ -92,7 +92,9 @@ def test_missing_file_suggests_a_near_one(tmp_path):
 
 
 def test_a_folder_is_no_module(tmp_path):
-    assert error_of(tmp_path).message == f"{tmp_path} is a folder, not a file"
+    error = error_of(tmp_path)
+    assert error.message == f"{tmp_path} is a folder, not a file"
+    assert error.hint == "a model is a file: MLIR, .onnx or .pt2"
 
 
 @pytest.mark.parametrize("content", [b"", b" \n\t\n"])

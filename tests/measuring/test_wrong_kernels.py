@@ -97,7 +97,7 @@ def test_a_rule_that_fails_is_left_alone_and_named(
     assert not (tmp_path / "model.vmfb").exists()
     assert cli.main([*command, "--verify"]) == 0
     told = capsys.readouterr().err
-    assert "left alone because its numbers are wrong: `replace p_imprecise with imprecise`" in told
+    assert "left alone because it fails `opsplice verify`: `replace p_imprecise with imprecise`" in told
     assert "1 replacement\n" in told
     assert (tmp_path / "model.vmfb").exists()
 

@@ -160,6 +160,14 @@ def test_rows_that_are_too_wide_for_the_terminal_are_broken_before_the_kernel() 
     assert columns(io.StringIO()) is None
 
 
+def test_files_of_packages_and_many_sizes_are_told_in_short() -> None:
+    sizes = {"sh": 1, "n": 1, "c": 16, "h": 128, "w": 128, "o": 10, "kh": 11, "kw": 11, "oh": 118, "ow": 118}
+    at = "/usr/lib/python3/site-packages/torch/nn/conv.py:9"
+    done = dataclasses.replace(_replacement(), location=at, pattern="filtered", dims=sizes)
+    text = report_text(Report((done,), ()), verbose=False, color=False)
+    assert "  .../nn/conv.py:9  filtered(c = 16, h = 128, w = 128, o = 10, kh = 11, kw = 11, ...) in @main" in text
+
+
 def test_dir_lists_the_api() -> None:
     assert {"compile", "capture", "explain", "match", "Program", "__version__"} <= set(dir(opsplice))
     assert all(hasattr(opsplice, name) for name in dir(opsplice))

@@ -686,7 +686,7 @@ kernel open(x: f32[m, n]) -> f32[m, o] { cpu "k.c" }
         (f"{MORE} replace p with k(two(x), 1, 1)", "a kernel makes one buffer for another kernel; two makes others"),
         (
             f"{MORE} replace p with k(lying(x), 1, 1)",
-            "among arguments buffers are dense and there, and lying has others",
+            "arguments are computed from plain buffers, and lying has others",
         ),
         (f"{MORE} replace p with k(half(x), 1, 1)", "k makes tensor<floordiv(m, 2) x n x f32> here, and p is"),
         (f"{MORE} replace p with k(open(x), 1, 1)", "no argument of open says how large o is"),

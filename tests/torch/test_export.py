@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -246,6 +247,12 @@ def test_an_input_that_the_model_changes_is_a_result() -> None:
     assert total == 3
     assert cache.tolist() == [[0, 0, 0], [1, 1, 1]]
     assert [value.name for value in program.functions["main"].outputs] == ["output0", "cache"]
+
+
+def test_pytorch_warns_users_of_nothing_that_it_does_itself() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        opsplice.torch.export(torch.nn.Linear(4, 4).eval(), (torch.randn(2, 4),))
 
 
 def test_words_for_what_cannot_be_exported() -> None:

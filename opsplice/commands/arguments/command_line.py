@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from opsplice import __version__, streams
 from opsplice.commands.arguments.command_table import GROUPS
 from opsplice.commands.arguments.reading import EXIT_CODES, add_commands, grouped
+from opsplice.errors import did_you_mean
 
 _START = f"""\
 A first look:
@@ -42,8 +43,17 @@ class _Parser(argparse.ArgumentParser):
         for argument, name in zip(self.given, names, strict=True):
             if name.startswith("--") and not any(option.startswith(name) for option in known):
                 self._refuse(argument)
-        streams.say(f"{self.format_usage()}{self.prog}: error: {message}")
+        streams.say(f"error: {self.prog}: {message}\nhelp: `{self.prog} --help` lists what it takes")
         raise SystemExit(2)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Say that there is no such command, and what may be meant, not all that there are."""
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            near = did_you_mean(value, action.choices)
+            streams.say(f"error: {self.prog} has no {action.metavar} '{value}'")
+            streams.say(f"help: {near or f'`{self.prog} --help` lists what there is'}")
+            raise SystemExit(2)
+        super()._check_value(action, value)
 
     def _refuse(self, argument: str) -> NoReturn:
         """Say that there is no such argument, and what may be meant."""

@@ -70,7 +70,7 @@ PACKAGES_TITLE = "packages of registries (docs/registry.md)"
 PACKAGES = ("--lock", "--locked", "--allow-unsigned", "--allow-code", "--trust", "--mirror")
 
 MODEL = """
-  model  MLIR text or bytecode, or an .onnx file
+  model  MLIR as text or bytecode, an .onnx or a .pt2 file
   --spec{must}
   --target
   --dim
@@ -92,7 +92,7 @@ compile [flags]: compile a model with specs to a program for IREE's runtime, a .
   --no-isolate
 
 run [flags]: run a .vmfb, or compile a model with specs and run it
-  model  MLIR text or bytecode, or an .onnx file; or a .vmfb to run as it is
+  model  MLIR as text or bytecode, an .onnx or a .pt2 file; or a .vmfb to run as it is
   --spec
   --target
   --dim
@@ -210,7 +210,7 @@ import: write a transform-dialect spec as a .splice file
   --partial  leave out what a .splice file cannot say, and list it
 
 capture [flags]: write a pattern, a kernel and a rule from ops of a model, or without --at list the ops
-  model  MLIR text or bytecode, or an .onnx file
+  model  MLIR as text or bytecode, an .onnx or a .pt2 file
   --dim
   --at=PLACE...  what to take: the op of a line, model.mlir:12, or of a name, linalg.generic#3, with what leads up
       to it; or just the ops of lines, model.mlir:10-25. Several times for several results

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ Any --iree-... or --mlir-... flag goes to IREE's compiler, as with iree-compile
 """
 _OPTION = re.compile(r"(?P<flags>(?:-\w )?--[\w-]+)(?:=(?P<value>\S*?))?(?: \[(?P<default>.*)\])?(?P<required>!)?")
 _ARGUMENT = re.compile(r"(?P<open>\[)?(?P<name>\w+)(?:=(?P<shown>[^\].]+(?:\.[^\].]+)*))?\]?(?P<several>\.\.\.)?")
+_NUMBERS = frozenset({"--build-timeout", "--seconds", "--tolerance"})
 _PATHS = frozenset({"--lock", "--trust", "--mirror"})
 _DESTINATIONS = {"--command": "command_files"}
 
@@ -125,6 +127,8 @@ def _value(flag: str, value: str) -> dict[str, Any]:
         return {"type": _targets, "action": _Joined, "default": (), "metavar": value}
     if value.endswith(",..."):
         return {"type": _names, "action": "extend", "default": [], "metavar": value}
+    if flag in _NUMBERS:
+        return {"type": _positive, "metavar": value}
     kind = {"type": Path} if flag in _PATHS else {}
     if value.endswith("..."):
         return {**kind, "action": "append", "default": [], "metavar": value.removesuffix("...")}
@@ -154,6 +158,16 @@ def _dim(text: str) -> tuple[str, int]:
     if not name or not size.isdecimal():
         raise argparse.ArgumentTypeError(f"'{text}' is not a dim with a size: write it as batch=8")
     return name, int(size)
+
+
+def _positive(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
+    return number
 
 
 def _targets(text: str) -> tuple[str, ...]:

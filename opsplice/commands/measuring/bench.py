@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from opsplice.commands.measuring.verify import inputs_of, number, prepared_job, verified
+from opsplice.commands.measuring.verify import inputs_of, prepared_job, verified
 from opsplice.commands.shared.answer import Answer
 from opsplice.files import check_folder, write_file
 from opsplice.reports.render import Status, colored, columns
@@ -23,14 +23,14 @@ def run(options: argparse.Namespace) -> Answer:
     peers.check(options.against, options.model)
     if options.html:
         check_folder(Path(options.html))
-    inputs, seconds = inputs_of(options), number(options.seconds, "--seconds")
+    inputs = inputs_of(options)
     found = verified(options, Options(options.function, inputs)) if options.verify else None
     job, prepared = prepared_job(options, probing=False)
     with Status() as status:
         timed = benching.bench(
             prepared,
             status.show,
-            seconds=seconds,
+            seconds=options.seconds,
             function=options.function,
             inputs=inputs,
             against=options.against,

@@ -7,7 +7,6 @@ import os
 import sys
 from pathlib import Path
 
-from opsplice.commands.measuring.verify import number
 from opsplice.commands.shared.answer import Answer, to_stdout
 from opsplice.commands.shared.isolated import on_model
 from opsplice.commands.shared.jobs import job_here
@@ -20,13 +19,13 @@ def run(options: argparse.Namespace) -> Answer:
     from opsplice.reports.render_tuning import tuning_text
 
     is_stdout = to_stdout(options, "the spec")
-    seconds = number(options.seconds, "--seconds")
     database = Database(Path(options.database or default_path()))
     job = job_here(options)
     tuning.check(job)
     found = on_model(options, job.source, "opsplice.measuring.tuning.candidates:find", job)
     with Status() as status:
-        tuned = tuning.tune(job, found, database, status.show, seconds=seconds, dask=options.dask, again=options.again)
+        how = {"seconds": options.seconds, "dask": options.dask, "again": options.again}
+        tuned = tuning.tune(job, found, database, status.show, **how)
     text = tuning_text(tuned, color=colored(sys.stderr if is_stdout else sys.stdout))
     if is_stdout:
         return Answer(None, [tuned.text(os.curdir).rstrip()], [text])

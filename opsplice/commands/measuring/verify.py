@@ -25,8 +25,7 @@ def run(options: argparse.Namespace) -> Answer:
     from opsplice.reports.render_verify import verification_text
 
     inputs, kinds = inputs_of(options), tuple(options.trials) or KINDS
-    limit = None if options.tolerance is None else number(options.tolerance, "--tolerance")
-    found = verified(options, Options(options.function, inputs, kinds, limit, cache=not options.again))
+    found = verified(options, Options(options.function, inputs, kinds, options.tolerance, cache=not options.again))
     width = columns(sys.stdout)
     text = verification_text(found, color=colored(sys.stdout), verbose=options.verbose, width=width)
     return Answer(found.to_json(), [text], code=0 if found.ok else 1)
@@ -63,14 +62,6 @@ def prepared_job(options: argparse.Namespace, *, probing: bool = True) -> tuple[
     return job, prepared.with_weights(job.source.parameters)
 
 
-def number(text: str, option: str) -> float:
-    """The number that an option is given. Raises OpspliceError for what is none."""
-    try:
-        return float(text)
-    except ValueError:
-        raise OpspliceError(f"{option} takes a number, not '{text}'") from None
-
-
 def inputs_of(options: argparse.Namespace) -> tuple[Any, ...] | None:
     """The inputs that the options give, None where they give none."""
     from opsplice.runtime import value_text as values
@@ -94,5 +85,7 @@ def archive(path: Path) -> tuple[Any, ...]:
         with np.load(path, allow_pickle=False) as arrays:
             return tuple(arrays[name] for name in arrays.files)
     except (ValueError, OSError, AttributeError, TypeError) as error:
-        hint = "write it with numpy.savez(path, x, y)"
-        raise OpspliceError(f"{path} is not an .npz file of arrays", details=str(error), hint=hint) from None
+        is_array = path.suffix == ".npy"
+        hint = "give an array alone with --input=@x.npy" if is_array else "write it with numpy.savez(path, x, y)"
+        details = "" if is_array else str(error)
+        raise OpspliceError(f"{path} is not an .npz file of arrays", details=details, hint=hint) from None

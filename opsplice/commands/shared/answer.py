@@ -31,6 +31,7 @@ class Answer:
         for texts, stream in ((self.lines, sys.stdout), (self.notes, sys.stderr)):
             for text in texts:
                 print(text, file=stream)
+            stream.flush()
         return self.code
 
 

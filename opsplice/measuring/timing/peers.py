@@ -43,7 +43,6 @@ def _onnxruntime(model: Any, inputs: Sequence[Any]) -> dict[str, Callable[[], ob
 
 def _torch(model: Any, inputs: Sequence[Any]) -> dict[str, Callable[[], object]]:
     import torch
-
     from torch.utils._pytree import tree_unflatten
 
     from opsplice.torch.importing.pt2 import read_programs

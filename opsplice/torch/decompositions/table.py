@@ -7,11 +7,13 @@ IREE does not take becomes ops that it does.
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
+from torch.export import ExportedProgram
 
 from opsplice.torch.decompositions import complex_numbers, embedding_bag, formulas, fourier, quantized, windows
 
@@ -198,3 +200,10 @@ def table() -> Table:
             if hasattr(ops, op):
                 found[getattr(getattr(ops, op), kind)] = body
     return _table() | found
+
+
+def decomposed(program: ExportedProgram) -> ExportedProgram:
+    """A program with such ops only. PyTorch copies its trees here in a way that it warns of itself."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r".*treespec, LeafSpec", FutureWarning)
+        return program.run_decompositions(table())

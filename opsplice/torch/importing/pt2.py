@@ -27,7 +27,7 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.runtime.weights import write_archive
 from opsplice.torch.backend import FLAGS
-from opsplice.torch.decompositions.table import table
+from opsplice.torch.decompositions.table import decomposed
 from opsplice.torch.importing.exported import import_programs
 
 # Names of values, weights and types. They get into Python that PyTorch writes and compiles.
@@ -70,7 +70,7 @@ def import_model(request: Request) -> dict[str, Any]:
     programs = read_programs(request.path, request.name)
     if len(programs) == 1:
         programs = {"main": programs.popitem()[1]}
-    source = import_programs({name: program.run_decompositions(table()) for name, program in programs.items()})
+    source = import_programs({name: decomposed(program) for name, program in programs.items()})
     (request.folder / MODULE).write_bytes(source.read())
     if source.parameters:
         write_archive(request.folder / ARCHIVE, source.parameters)
@@ -104,6 +104,12 @@ def read_programs(path: Path, name: str) -> dict[str, ExportedProgram]:
             raise OpspliceError(
                 f"{name} has the op {foreign[1]}, which another package than PyTorch brings",
                 hint="no package is imported for a file: export the model in Python, with opsplice.torch.export",
+            ) from None
+        if "archive_format" in str(error):
+            raise OpspliceError(
+                f"{name} was not written by torch.export.save",
+                hint="a file of torch.save holds Python objects, which are not loaded: export the model, "
+                "torch.export.save(torch.export.export(model, args), 'model.pt2')",
             ) from None
         raise OpspliceError(
             f"this PyTorch cannot read {name}",

@@ -19,6 +19,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
 import torch
 
 import opsplice
+from opsplice.errors import OpspliceError
 from opsplice.frontends.importing import Request
 from opsplice.torch.importing.pt2 import import_model
 from tests.command_line import opsplice as command
@@ -202,3 +203,10 @@ def test_other_files_are_refused_in_words(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(opsplice.OpspliceError, match="this PyTorch cannot read"):
             import_model(Request(tmp_path / name, name, tmp_path, {}))
+
+
+def test_what_torch_save_wrote_is_told_from_an_exported_program(tmp_path: Path) -> None:
+    torch.save(torch.nn.Linear(2, 2), tmp_path / "model.pt2")
+    with pytest.raises(OpspliceError, match=r"was not written by torch\.export\.save") as error:
+        opsplice.compile(tmp_path / "model.pt2")
+    assert "torch.export.export(model, args)" in str(error.value.hint)
