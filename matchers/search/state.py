@@ -114,7 +114,7 @@ class State:
 
     def fail(self, node: Wanted, why: Why, *operands: Any) -> bool:
         """Note why a part of the pattern does not hold; operands: as `Why` says."""
-        if self.is_furthest:
+        if self.is_furthest or self._says_more(why):
             self.furthest = Failure(node, why, operands, self._reached, self.place)
             self.listener.failed(self.furthest)
         return False
@@ -123,6 +123,13 @@ class State:
     def is_furthest(self) -> bool:
         """Whether no path came further: only then it matters why this one ends."""
         return self.furthest is None or self._reached > self.furthest.held
+
+    def _says_more(self, why: Why) -> bool:
+        """Whether a path ends at a dim where another one found another value of an input: all its values are tried."""
+        known = self.furthest
+        if known is None or known.why is not Why.SAME_VALUE or why is not Why.DIM:
+            return False
+        return known.held == self._reached
 
     @property
     def _reached(self) -> tuple[int, int]:

@@ -45,8 +45,8 @@ def check_rule(
     pattern = patterns.get(rule.pattern)
     if pattern is None and "<" not in rule.pattern:  # with ops put in, it was reported where that failed
         advice = did_you_mean(rule.pattern, patterns)
-        if advice is None and rule.pattern in kernels:
-            advice = "that is a kernel: write replace pattern with kernel(...)"
+        if rule.pattern in kernels:
+            advice = "that is a kernel: a library's pattern of its name has the library's first, opsplice.softmax"
         report(error(rule.pattern_span, f"unknown pattern {rule.pattern}", advice))
     check_phase(rule.phase, rule.phase_span, report)
     known = used.get(rule.pattern, set())

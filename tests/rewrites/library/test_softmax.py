@@ -1,0 +1,52 @@
+"""Softmax of PyTorch along any dim by one rule and one kernel, of sizes that are known at run time only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SOFTMAX_C = """
+#include <math.h>
+#include <stddef.h>
+void soft_rows(const float *x, float *out, size_t m, size_t n, size_t xn, size_t on, size_t row) {
+  float peak = -INFINITY;
+  double total = 0;
+  for (size_t i = 0; i < n; ++i) peak = x[i * xn] > peak ? x[i * xn] : peak;
+  for (size_t i = 0; i < n; ++i) total += expf(x[i * xn] - peak);
+  for (size_t i = 0; i < n; ++i) out[i * on] = (float)(expf(x[i * xn] - peak) / total);
+}
+"""
+SPEC = """
+import "opsplice:nn"
+kernel soft_rows(x: f32[...m, n] strided) -> f32[...m, n] strided {
+  grid (m)
+  cpu "softmax.c"
+}
+replace softmax with soft_rows(x)
+"""
+
+
+def test_one_rule_for_softmax_along_any_dim_of_any_size(tmp_path: Path):
+    """An input of open sizes is there with its sizes tied and without: both are tried in each order of dims."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+    opsplice_torch = pytest.importorskip("opsplice.torch")
+
+    class Softmaxes(torch.nn.Module):
+        def forward(self, x):
+            turned = x.transpose(0, 2)
+            return (*(torch.softmax(x, dim) for dim in range(3)), torch.softmax(turned, 1).transpose(0, 2) * 2)
+
+    (tmp_path / "softmax.c").write_text(SOFTMAX_C)
+    (tmp_path / "softmax.splice").write_text(SPEC)
+    torch.manual_seed(0)
+    model, sizes = Softmaxes(), {0: "a", 1: "b", 2: "c"}
+    program = opsplice_torch.export(
+        model, (torch.randn(3, 5, 4),), dynamic={"x": sizes}, specs=[tmp_path / "softmax.splice"]
+    )
+    assert len(program.report.replacements) == 3, str(program.report)  # along the middle there is one for two
+    for shape in ((3, 5, 4), (2, 7, 6)):
+        x = torch.randn(shape)
+        for found, exact in zip(program.run("main", x.numpy()), model(x), strict=True):
+            np.testing.assert_allclose(np.asarray(found), exact.numpy(), rtol=1e-6, atol=1e-7)
