@@ -248,7 +248,7 @@ class _Reader:
             if shape is None or shape.name != "tensor.from_elements":
                 return None
             return self.number(shape.operands[axis], depth)
-        if name.startswith(("linalg.", "iree_linalg_ext.a")):  # attention and arg_compare
+        if name.startswith(("linalg.", "iree_linalg_ext.")):  # their last operands are where results start from
             start = operands[len(operands) - len(op.results) + ir.OpResult(value).result_number]
             return self.dim(start, axis, depth) if start.type == value.type else None
         if name.startswith(("arith.", "math.")) and isinstance(operands[len(operands) - 1].type, ir.RankedTensorType):

@@ -63,6 +63,24 @@ def test_bench_times_matches_and_writes_a_page(
         assert wanted in page
 
 
+def test_open_sizes_are_those_of_the_inputs_for_matches_and_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "wrong.c").write_text((Path(__file__).parent / "wrong.c").read_text())
+    (tmp_path / "replace.splice").write_text(SPEC)
+    (tmp_path / "model.mlir").write_text(MODEL.replace("64x64", "?x64"))
+    monkeypatch.chdir(tmp_path)
+    command = ["bench", "model.mlir", "--spec=replace.splice", "--seconds=0.05", "--no-isolate", "--json"]
+    for given, size, notes in (["--input=5x64xf32=1"], 5, 0), ([], 3, 1):
+        assert cli.main([*command, *given]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["timed"][0]["operations"] == size * 64
+        assert told["timed"][0]["bytes"] == 2 * size * 64 * 4
+        assert [note for note in told["notes"] if "open sizes" in note] == [
+            "open sizes of inputs are taken as 3; --input gives others"
+        ] * notes
+
+
 def test_torch_runs_the_same_model_with_its_weights_inputs_by_name_and_results_of_a_class(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

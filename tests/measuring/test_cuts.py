@@ -29,7 +29,7 @@ def test_room_for_a_result_may_be_a_view() -> None:
     (product,) = ops_in(module.operation, "linalg.batch_matmul")
     cut, given = Cuts(context).add(product, Views())
     assert [str(value.type) for value in given] == ["tensor<2x4x8xf32>", "tensor<2x8x3xf32>"]
-    assert cut.operations == 2 * 2 * 4 * 8 * 3
+    assert cut.operations({}) == 2 * 2 * 4 * 8 * 3
 
 
 def test_of_a_table_as_many_bytes_are_moved_as_there_are_results() -> None:
@@ -110,3 +110,28 @@ def test_sizes_are_computed_from_those_of_inputs(given: str, room: str, wanted: 
     room_of = np.zeros(cut.results[0].shape(sizes))
     (result,) = evaluate(ir.Module.parse(cuts.text(), context), cut.function, [x, room_of], np.float64)
     np.testing.assert_array_equal(result, np.exp(-x).reshape(room_of.shape))
+
+
+def test_operations_are_counted_of_open_sizes_too_and_seen_through_quantising() -> None:
+    text = """func.func @main(%x: tensor<?x4xi8>, %w: tensor<4x6xf32>) -> tensor<?x6xf32> {
+      %c0 = arith.constant 0 : index
+      %zero = arith.constant 0.0 : f32
+      %scale = arith.constant 0.5 : f32
+      %n = tensor.dim %x, %c0 : tensor<?x4xi8>
+      %room = tensor.empty(%n) : tensor<?x4xf32>
+      %y = iree_linalg_ext.dequantize_affine <indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> ()>,
+          affine_map<(i, j) -> (i, j)>], quant_min = -128, quant_max = 127>
+        ins(%x, %scale : tensor<?x4xi8>, f32) outs(%room : tensor<?x4xf32>) -> tensor<?x4xf32>
+      %empty = tensor.empty(%n) : tensor<?x6xf32>
+      %fill = linalg.fill ins(%zero : f32) outs(%empty : tensor<?x6xf32>) -> tensor<?x6xf32>
+      %r = linalg.matmul ins(%y, %w : tensor<?x4xf32>, tensor<4x6xf32>) outs(%fill : tensor<?x6xf32>) -> tensor<?x6xf32>
+      return %r : tensor<?x6xf32>
+    }"""
+    context = Session().context
+    module = ir.Module.parse(text, context)
+    (product,) = ops_in(module.operation, "linalg.matmul")
+    cut, _ = Cuts(context).add(product, Views())
+    (symbol,) = cut.symbols
+    assert cut.operations({symbol: 10}) == 10 * 4 * 6 * 2
+    assert cut.longest_sum == 4
+    assert cut.bytes_moved({symbol: 10}) == 4 * (10 * 4 + 4 * 6 + 10 * 6)

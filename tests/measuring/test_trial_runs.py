@@ -50,3 +50,12 @@ def test_weights_are_tried_with_nan_and_not_with_infinities() -> None:
     cut = Cut("match", (part, part), (part,), 1, "0" * 8, weights=frozenset({1}))
     kinds = [inputs.kind for inputs in inputs_of(cut, None, ("nan", "infinity", "-infinity"))]
     assert kinds == ["nan in input 0", "nan in input 1", "infinity in input 0", "-infinity in input 0"]
+
+
+def test_floats_without_dims_stay_arrays_in_every_trial() -> None:
+    part = Part("f32", X.shape)
+    cut = Cut("match", (part, Part("f32", ())), (part,), 1, "0" * 8)
+    tried = [*inputs_of(cut, None)]
+    assert "large" in [inputs.kind for inputs in tried]
+    for inputs in (*tried, *(each.moved(0) for each in tried), *(each.without_denormals() for each in tried)):
+        assert [np.shape(value) for value in inputs.values if isinstance(value, np.ndarray)] == [X.shape, ()]

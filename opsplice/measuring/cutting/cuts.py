@@ -14,16 +14,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import math
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from iree.compiler import ir
-
-# The public module `dialects.linalg` takes longer to load than a small compile.
-from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.matchers.dims.equal_sizes import Classes
 from opsplice.matchers.dims.extents import Extent, Total
@@ -35,6 +31,7 @@ from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring.cutting.records import Cut, Part, SymbolicSize
 from opsplice.measuring.cutting.size_keys import size_key
+from opsplice.measuring.cutting.work import Work, elements
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.plan.actions import Action, Buffer, Insertion, KernelCall, Scalar
 from opsplice.runtime.value_text import ELEMENT_TYPES
@@ -159,7 +156,8 @@ class _Cutter:
     """One match on its way into a function. copies: the values of the function by those of the program.
 
     beside: how many ops may go with it that are not its own, such as those of weights that a match looks through.
-    ones: open sizes of the program that are 1 in the function.
+    ones: open sizes of the program that are 1 in the function. given: the symbols that are
+    sizes of the program's inputs.
     """
 
     piece: Piece
@@ -168,6 +166,7 @@ class _Cutter:
     copies: dict[Any, ir.Value] = field(default_factory=dict)
     beside: int = 4
     ones: set[Any] = field(default_factory=set)
+    given: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def function(self, name: str) -> ir.Operation:
         """The function without its body, at the current insertion point. Raises CutError."""
@@ -298,10 +297,18 @@ class _Cutter:
                 sizes.append(kind.get_dim_size(axis))
                 continue
             extent = self.views.extent(DimSize(value, axis))
-            known = ((atom, power) for atom, power in extent.atoms if atom not in self.ones)
-            atoms = sorted((str(classes.first(size_key(atom))), power) for atom, power in known)
+            known = [(atom, power) for atom, power in extent.atoms if atom not in self.ones]
+            atoms = sorted((self._symbol(atom, classes), power) for atom, power in known)
             sizes.append(SymbolicSize(extent.factor, tuple(atoms)) if atoms else extent.factor)
         return Part(str(kind.element_type), tuple(sizes))
+
+    def _symbol(self, atom: Any, classes: Classes) -> str:
+        symbol = str(classes.first(size_key(atom)))
+        maker = defining_op(atom) if isinstance(atom, ir.Value) else None
+        if maker is not None and maker.name == "hal.buffer_view.dim" and isinstance(maker.operands[0].owner, ir.Block):
+            axis = ir.IntegerAttr(maker.attributes["index"]).value
+            self.given[symbol] = ir.BlockArgument(maker.operands[0]).arg_number, axis
+        return symbol
 
     def _equal(self) -> Iterator[tuple[str, str]]:
         """The sizes that the pattern says are one, as far as each is an atom."""
@@ -372,72 +379,13 @@ class Cuts:
         if digest in self.known:
             function.erase()
             return self.known[digest], [*cutter.piece.inputs]
-        work = Work.of(function)
-        parts = cutter.name[1:], cutter.parts(), cutter.results()
-        made = Cut(*parts, work.longest_sum, digest, work.operations, width, sparse=work.sparse)
+        inputs, results = cutter.parts(), cutter.results()
+        work = Work.of(function, inputs)
+        names = cutter.name[1:], inputs, results, work.longest_sum, digest
+        made = Cut(*names, work.operations, width, sparse=work.sparse, given=cutter.given)
         self.known[digest] = made
         return made, [*cutter.piece.inputs]
 
     def text(self) -> str:
         """All functions as MLIR."""
         return str(self.module)
-
-
-@dataclass(frozen=True)
-class Work:
-    """What a function does: the longest sum, operations on floats and integers; sizes that are open count as 1.
-    sparse: the arguments that are read at computed indices."""
-
-    longest_sum: int
-    operations: int
-    sparse: frozenset[int]
-
-    @classmethod
-    def of(cls, function: ir.Operation) -> Work:
-        """Of all ops with loops in a function, and of those on whole tensors; or of a single op."""
-        longest, operations = 1, 0
-        for op in ops_in(function):
-            maps = get_indexing_maps(op) if op.name.startswith("linalg.") and len(op.regions) == 1 else None
-            if maps is not None:
-                summed, turns = _loops(op, [ir.AffineMapAttr(each).value for each in maps])
-                longest = max(longest, summed)
-                operations += turns * sum(_computes(each.operation) for each in op.regions[0].blocks[0].operations)
-            elif _computes(op) and op.results and isinstance(op.results[0].type, ir.RankedTensorType):
-                operations += elements(op.results[0].type)
-            elif op.name in ("linalg.softmax", "iree_linalg_ext.attention"):
-                operations += sum(elements(value.type) for value in op.operands if _is_tensor(value))
-        read = {op.operands[0] for op in ops_in(function, "tensor.extract")}
-        taken = (n for body in function.regions for n, each in enumerate(body.blocks[0].arguments) if each in read)
-        return cls(longest, operations, frozenset(taken))
-
-
-def _loops(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> tuple[int, int]:
-    """How many numbers a loop nest adds to each result, and its turns."""
-    sizes: dict[int, int] = {}
-    written: set[int] = set()
-    inputs = len(maps) - len(op.results)
-    for number, (indexing, operand) in enumerate(zip(maps, op.operands, strict=True)):
-        for axis, result in enumerate(indexing.results):
-            if not isinstance(result, ir.AffineDimExpr) or not _is_tensor(operand):
-                continue
-            position = ir.AffineDimExpr(result).position
-            if not operand.type.is_dynamic_dim(axis):
-                sizes[position] = operand.type.get_dim_size(axis)
-            if number >= inputs:
-                written.add(position)
-    summed = math.prod(size for position, size in sizes.items() if position not in written)
-    return summed, math.prod(sizes.values())
-
-
-def _computes(op: ir.Operation) -> bool:
-    name = str(op.name)
-    return name.startswith(("arith.", "math.")) and name != "arith.constant"
-
-
-def _is_tensor(value: ir.Value) -> bool:
-    return isinstance(value.type, ir.RankedTensorType)
-
-
-def elements(kind: ir.RankedTensorType) -> int:
-    """How many a tensor has; sizes that are open count as 1."""
-    return math.prod(1 if kind.is_dynamic_dim(axis) else kind.get_dim_size(axis) for axis in range(kind.rank))

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import numpy as np
 
 from opsplice.reports.report import Replacement, Report
 from opsplice.reports.shown import Shown
 from opsplice.runtime.value_text import ELEMENT_TYPES
+
+# The size that open dims are tried and timed at, where nothing says another.
+OPEN_SIZE = 17
 
 
 @dataclass(frozen=True)
@@ -43,10 +48,10 @@ class Part:
 @dataclass(frozen=True)
 class Cut:
     """A match as a function of its own. longest_sum: how many numbers it adds up. digest: of its rule and its ops.
-    operations: on numbers; sizes that are open count as 1. width: of the widest range that the pattern takes a constant
+    work: operations on numbers, a sum. width: of the widest range that the pattern takes a constant
     from, as a part of it: results may differ by as much. tried: sizes at which another kernel may be called.
     weights: the numbers of the inputs that are constants of the program. sparse: of those that are read at computed
-    indices, as a table is.
+    indices, as a table is. given: the symbols that are sizes of the program's inputs, each with input and axis.
     """
 
     function: str
@@ -54,11 +59,21 @@ class Cut:
     results: tuple[Part, ...]
     longest_sum: int
     digest: str
-    operations: int = 0
+    work: tuple[SymbolicSize, ...] = ()
     width: float = 0.0
     tried: tuple[int, ...] = ()
     weights: frozenset[int] = frozenset()
     sparse: frozenset[int] = frozenset()
+    given: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def sizes(self, inputs: Sequence[Any] = ()) -> dict[str, int]:
+        """The sizes of its symbols that it is timed at: those of the program's inputs, where they are known."""
+        known = {name: np.shape(inputs[at])[axis] for name, (at, axis) in self.given.items() if inputs}
+        return dict.fromkeys(self.symbols, OPEN_SIZE) | known
+
+    def operations(self, sizes: Mapping[str, int]) -> int:
+        """How many operations on numbers it makes."""
+        return sum(part.value(sizes) for part in self.work)
 
     def bytes_moved(self, sizes: Mapping[str, int]) -> int:
         """The bytes of all inputs and results together; of a sparse input at most as many numbers as of the results."""

@@ -18,13 +18,13 @@ import numpy as np
 
 from opsplice.errors import OpspliceError
 from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
-from opsplice.measuring.cutting.records import PROBE, Cut, Place
+from opsplice.measuring.cutting.records import OPEN_SIZE, PROBE, Cut, Place
 from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.timing import peers
 from opsplice.measuring.timing.machine import Machine, this_machine
 from opsplice.measuring.timing.paired import Paired, in_turn
 from opsplice.measuring.verifying.guarded_memory import view
-from opsplice.measuring.verifying.trials import generated, inputs_of
+from opsplice.measuring.verifying.trials import OPEN_INPUT, generated, random_inputs
 from opsplice.measuring.verifying.verification import Prepared, Progress
 from opsplice.reports.report import Replacement, Report
 from opsplice.runtime import call_values, to_host
@@ -130,8 +130,9 @@ class Suite:
 
 @dataclass(frozen=True)
 class _Found:
-    """alone: the times of each match, or why it has none."""
+    """alone: the times of each match, or why it has none. inputs: those of the program, if it is one function."""
 
+    inputs: list[Any] = field(default_factory=list)
     alone: list[dict[str, tuple[float, ...]] | str] = field(default_factory=list)
     whole: dict[str, dict[str, tuple[float, ...]]] = field(default_factory=dict)
 
@@ -162,7 +163,7 @@ def bench(
         hint = "`opsplice verify` says which match is wrong"
         raise OpspliceError(f"the program crashes while it is timed: {crash.last_event}", hint=hint) from None
     timed = [
-        Timed(place.replacement.location, sides, place.replacement, same[place.cut.digest], *_work(place.cut))
+        Timed(place.replacement.location, sides, place.replacement, same[place.cut.digest], *_work(place.cut, found))
         for place, sides in zip(places, found.alone, strict=True)
         if place.cut is not None and not isinstance(sides, str)
     ]
@@ -171,6 +172,10 @@ def bench(
         for place, reason in zip(places, found.alone, strict=True)
         if isinstance(reason, str)
     ]
+    if any(set(each.symbols) - set(each.given if found.inputs else ()) for each in cuts):
+        refused.append(f"sizes that the program computes are taken as {OPEN_SIZE} where matches are timed alone")
+    if inputs is None and found.inputs and any(each.given for each in cuts):
+        refused.append(f"open sizes of inputs are taken as {OPEN_INPUT}; --input gives others")
     timed += [Timed(f"@{name}", sides) for name, sides in found.whole.items()]
     sizes, most = (len(prepared.plain.vmfb), len(prepared.kernels.vmfb)), (memory[0], memory[1])
     return Bench(prepared.report, machine, tuple(timed), sizes, prepared.seconds, most, (*prepared.notes, *refused))
@@ -190,12 +195,11 @@ def _distinct(prepared: Prepared) -> tuple[list[Place], dict[str, tuple[str, ...
     return list(first.values()), same
 
 
-def _work(cut: Cut) -> tuple[int, int]:
+def _work(cut: Cut, found: _Found) -> tuple[int, int]:
     """Operations, as far as the peak of f32 says how many there can be, and bytes."""
-    if cut.symbols:
-        return 0, 0
+    sizes = cut.sizes(found.inputs)
     narrow = any(ELEMENT_TYPES[each.element].itemsize < 4 and each.element != "i1" for each in cut.inputs)
-    return 0 if narrow else cut.operations, cut.bytes_moved({})
+    return 0 if narrow else cut.operations(sizes), cut.bytes_moved(sizes)
 
 
 # ---- in the child ---------------------------------------------------------------------------------------------------
@@ -217,20 +221,21 @@ def clock_of(program: Runnable) -> Callable[[], float]:
 
 def _time(report: Progress, suite: Suite) -> _Found:
     clock = clock_of(suite.plain)
-    found = _Found()
+    plain, kernels = suite.plain.load(_DEVICE), suite.kernels.load(_DEVICE)
+    names = _names(plain.functions, suite)
+    inputs = {name: _inputs(plain.functions[name], suite) for name in names}
+    found = _Found(inputs[names[0]] if len(names) == 1 else [])
     for number, cut in enumerate(suite.cuts):
         assert suite.alone is not None
         report(f"timing match {number + 1} of {len(suite.cuts)}")
-        inputs = next(iter(inputs_of(cut, None, ("random",))))
+        made = random_inputs(cut, cut.sizes(found.inputs))
         try:
-            sides = {IREE: alone(suite.alone[0], cut, inputs), KERNELS: alone(suite.alone[1], cut, inputs)}
+            sides = {IREE: alone(suite.alone[0], cut, made), KERNELS: alone(suite.alone[1], cut, made)}
             found.alone.append(in_turn(sides, suite.seconds, clock))
         except OpspliceError as failure:
             found.alone.append(failure.message)
-    plain, kernels = suite.plain.load(_DEVICE), suite.kernels.load(_DEVICE)
-    for name in _names(plain.functions, suite):
+    for name, given in inputs.items():
         report(f"timing @{name}")
-        given = list(suite.inputs) if suite.inputs is not None else generated(plain.functions[name])
         whole = {IREE: _whole(plain, name, given)}
         if suite.with_kernels:
             whole[KERNELS] = _whole(kernels, name, given)
@@ -238,6 +243,13 @@ def _time(report: Progress, suite: Suite) -> _Found:
             whole |= peers.sides(peer, suite.model, given)
         found.whole[name] = in_turn(whole, suite.seconds * len(whole), clock)
     return found
+
+
+def _inputs(function: Any, suite: Suite) -> list[Any]:
+    if suite.inputs is None:
+        return generated(function)
+    call_values.checked_arguments(function, suite.inputs)
+    return list(suite.inputs)
 
 
 def _names(functions: Mapping[str, Any], suite: Suite) -> list[str]:
@@ -297,7 +309,7 @@ def _memory(report: Progress, program: Runnable, suite: Suite) -> int:
     before = _status("VmRSS")
     loaded = program.load(_DEVICE)
     for name in _names(loaded.functions, suite):
-        loaded.call(name, *(suite.inputs if suite.inputs is not None else generated(loaded.functions[name])))
+        loaded.call(name, *_inputs(loaded.functions[name], suite))
     return max(0, _status("VmHWM") - before)
 
 

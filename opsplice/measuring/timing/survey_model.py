@@ -15,7 +15,7 @@ from opsplice.reports.shown import Shown
 class Item:
     """A computation. places: where it stands; is_pattern: whether a pattern holds for it, or it is an op of that name.
 
-    operations, moved: of one place, on numbers and in bytes of inputs and results; 0 where sizes are open.
+    operations, moved: of one place, on numbers and in bytes of inputs and results, 0 where these are not known.
     seconds: of one place by IREE's own code alone, None where that is not known. kernels: what specs have for it.
     """
 
@@ -43,7 +43,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Survey(Shown):
-    """Computations, those that take longest first. note: why there are no times, "" if there are.
+    """Computations, those that take longest first. note: why there are no times, what open sizes are taken as.
 
     layers: by function, the order of the program: numbers of `items`, with what repeats folded, without `others`, which
     take next to nothing.

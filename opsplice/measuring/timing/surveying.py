@@ -27,15 +27,16 @@ from opsplice.matchers.ir.op_names import function_around, location_text, ops_in
 from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.search.matches import Match
 from opsplice.matchers.terms.views import Views
-from opsplice.measuring.cutting.cuts import CutError, Cuts, Piece, Work, elements
+from opsplice.measuring.cutting import work
+from opsplice.measuring.cutting.cuts import CutError, Cuts, Piece
 from opsplice.measuring.cutting.preparation import planned
-from opsplice.measuring.cutting.records import Cut
+from opsplice.measuring.cutting.records import OPEN_SIZE, Cut
 from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.timing import benching
 from opsplice.measuring.timing.paired import in_turn
 from opsplice.measuring.timing.repeated_sequences import Part, folded
 from opsplice.measuring.timing.survey_model import Item, Survey
-from opsplice.measuring.verifying.trials import inputs_of
+from opsplice.measuring.verifying.trials import random_inputs
 from opsplice.measuring.verifying.verification import Progress, of_text
 from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.pipeline.devices import target_step
@@ -77,13 +78,15 @@ def survey(job: Job, on_progress: Progress, *, timed: bool = True) -> Survey:
             places=tuple(found.places),
             is_pattern=found.is_pattern,
             operations=found.operations,
-            moved=0 if found.cut is None or found.cut.symbols else found.cut.bytes_moved({}),
+            moved=0 if found.cut is None else found.cut.bytes_moved(found.cut.sizes()),
             seconds=None if found.cut is None else seconds.get(found.cut.function),
             kernels=tuple(dict.fromkeys(found.kernels)),
         )
         for found in surveyor.found.values()
     ]
     order = sorted(range(len(items)), key=lambda n: (-items[n].total, -items[n].operations * len(items[n].places)))
+    if any("?" in item.dims for item in items):
+        note = "; ".join(filter(None, [note, f"open sizes (?) are taken as {OPEN_SIZE}"]))
     found = Survey(tuple(items[n] for n in order), note)
     others = tuple(n for n, item in enumerate(found.items) if found.share(item) < _LITTLE and not job.verbose)
     layers = surveyor.layers({n: at for at, n in enumerate(order) if at not in others})
@@ -129,9 +132,9 @@ class _Surveyor:
         cut: Cut | None = None
         try:
             cut, _ = cuts.add(Piece.of_ops(ops, roots), Views())
-            operations = cut.operations
+            operations = cut.operations(cut.sizes())
         except CutError:
-            operations = sum(Work.of(op).operations for op in ops)
+            operations = sum(work.operations(op, OPEN_SIZE) for op in ops)
         key = f"{name} {dims} {kernels}"
         is_match = isinstance(what, Match)
         found = self.found.setdefault(key, _Found(name, dims, is_match, operations, kernels=[*kernels], cut=cut))
@@ -171,7 +174,7 @@ def _largest(module: ir.Module, taken: set[ir.Operation]) -> list[Match]:
     chosen: list[Match] = []
     for match in sorted(found, key=lambda m: -sum(map(_is_heavy, m.ops))):
         heavy = {op for op in match.ops if _is_heavy(op)}
-        is_plain = len(heavy) == 1 and _is_plain(next(iter(heavy)))
+        is_plain = len(heavy) == 1 and work.is_plain(next(iter(heavy)))
         if heavy and not is_plain and taken.isdisjoint(heavy):
             taken |= heavy
             chosen.append(match)
@@ -194,11 +197,6 @@ def _is_copy(op: ir.Operation) -> bool:
     return op.name == "linalg.generic" and len(list(op.regions[0].blocks[0].operations)) == 1
 
 
-def _is_plain(op: ir.Operation) -> bool:
-    """Whether an op computes each element with one operation."""
-    return Work.of(op).operations <= elements(op.results[0].type)
-
-
 def _dims(match: Match) -> str:
     def text(size: Any) -> str:
         if isinstance(size, tuple):
@@ -214,8 +212,7 @@ def _timed(report: Callable[[Any], None], program: Runnable, cuts: tuple[Cut, ..
     for number, cut in enumerate(cuts):
         report(f"timing computation {number + 1} of {len(cuts)}")
         try:
-            inputs = next(iter(inputs_of(cut, None, ("random",))))
-            call = benching.alone(program, cut, inputs)
+            call = benching.alone(program, cut, random_inputs(cut, cut.sizes()))
             found[cut.function] = statistics.median(in_turn({"": call}, _SECONDS, clock)[""])
         except OpspliceError:
             continue  # such as elements that nothing can be generated of, and sums that go on in their result

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from opsplice.errors import OpspliceError
-from opsplice.measuring.cutting.records import Cut, Part
+from opsplice.measuring.cutting.records import OPEN_SIZE, Cut, Part
 from opsplice.measuring.verifying import tolerance
 from opsplice.runtime.declared_functions import Function, ValueType
 from opsplice.runtime.value_text import ELEMENT_TYPES
 
 # The sizes of open dims, one after the other; the first is the one that special values are tried in.
-_SIZES = (17, 1, 3, 64)
+_SIZES = (OPEN_SIZE, 1, 3, 64)
 # The size of dims that a whole program leaves open.
-_OPEN = 3
+OPEN_INPUT = 3
 _MOST_ELEMENTS = 1 << 24
 _SMALL_INTEGERS = 8
 # A few places of an input get a special value: the last, and some by chance.
@@ -53,7 +53,9 @@ class Inputs:
         return self._with_floats(lambda array: tolerance.moved(array, seed))
 
     def _with_floats(self, change: Callable[[np.ndarray], np.ndarray]) -> Inputs:
-        values = (change(v) if isinstance(v, np.ndarray) and _is_float(v.dtype) else v for v in self.values)
+        floats = (isinstance(v, np.ndarray) and _is_float(v.dtype) for v in self.values)
+        # numpy makes a number of an array without dims
+        values = (np.asarray(change(v)) if is_ else v for v, is_ in zip(self.values, floats, strict=True))
         return dataclasses.replace(self, values=tuple(values))
 
 
@@ -77,6 +79,12 @@ def inputs_of(cut: Cut, recorded: Sequence[Any] | None, kinds: Sequence[str] = K
         found = _sizes_of(cut, recorded)
         if found is not None:
             yield Inputs("the program's own", tuple(recorded), found)
+
+
+def random_inputs(cut: Cut, sizes: dict[str, int]) -> Inputs:
+    """Random numbers for a match, the same each time. sizes: of its symbols."""
+    generator = np.random.default_rng(int(cut.digest[:8], 16))
+    return Inputs("random", tuple(random(generator, part, sizes) for part in cut.inputs), sizes)
 
 
 def _flushed(array: np.ndarray) -> np.ndarray:
@@ -104,7 +112,7 @@ def _special(
             yield Inputs(
                 kind,
                 tuple(
-                    (value.astype(np.float64) * factor).astype(value.dtype) if number in floats else value
+                    np.asarray(value.astype(np.float64) * factor).astype(value.dtype) if number in floats else value
                     for number, value in enumerate(plain)
                 ),
                 sizes,
@@ -138,7 +146,7 @@ def generated(function: Function) -> list[Any]:
 def _part(kind: ValueType) -> Part:
     if kind.dtype is None or kind.element is None:
         raise OpspliceError(f"the program takes {kind}, but only tensors and numbers can be generated")
-    sizes = None if kind.shape is None else tuple(_OPEN if size is None else size for size in kind.shape)
+    sizes = None if kind.shape is None else tuple(OPEN_INPUT if size is None else size for size in kind.shape)
     return Part(kind.element, sizes)
 
 

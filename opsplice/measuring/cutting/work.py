@@ -1,0 +1,116 @@
+"""How much a computation does: its operations on numbers, of sizes that are open, too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+# The public module `dialects.linalg` takes longer to load than a small compile.
+from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
+
+from opsplice.matchers.dims.extents import Extent, Total, product, total
+from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.terms.terms import DimSize
+from opsplice.matchers.terms.views import Views
+from opsplice.measuring.cutting.records import Part, SymbolicSize
+
+
+@dataclass(frozen=True)
+class Work:
+    """What ops do: the longest sum, of sizes that are known; operations on floats and integers, a sum.
+    sparse: the arguments that are read at computed indices."""
+
+    longest_sum: int
+    operations: tuple[SymbolicSize, ...]
+    sparse: frozenset[int]
+
+    @classmethod
+    def of(cls, function: ir.Operation, inputs: Sequence[Part] = (), open_size: int = 1) -> Work:
+        """Of all ops with loops in a function, and of those on whole tensors; or of a single op.
+
+        inputs: of the function, for the sizes that are open; those that they do not say are `open_size`.
+        """
+        longest, made, views = 1, list[Extent](), Views()
+        for op in ops_in(function):
+            maps = get_indexing_maps(op) if op.name.startswith("linalg.") and len(op.regions) == 1 else None
+            if maps is not None:
+                summed, turns = _loops(op, [ir.AffineMapAttr(each).value for each in maps], views)
+                longest = max(longest, summed)
+                count = sum(_computes(each.operation) for each in op.regions[0].blocks[0].operations)
+                made.append(turns * Extent(count))
+            elif _computes(op) and op.results and _is_tensor(op.results[0]):
+                made.append(_elements(op.results[0], views))
+            elif op.name in ("linalg.softmax", "iree_linalg_ext.attention"):
+                made += [_elements(value, views) for value in op.operands if _is_tensor(value)]
+        read = {op.operands[0] for op in ops_in(function, "tensor.extract")}
+        blocks = [body.blocks[0] for body in function.regions]
+        taken = (n for block in blocks for n, each in enumerate(block.arguments) if each in read)
+        given = [pair for block in blocks for pair in zip(block.arguments, inputs, strict=False)]
+        sizes = {DimSize(value, axis): size for value, part in given for axis, size in enumerate(part.sizes or ())}
+        named = total(made).renamed(lambda atom: _extent_of(sizes.get(atom, open_size)))
+        return cls(longest, tuple(_terms(named)), frozenset(taken))
+
+
+def _extent_of(size: int | SymbolicSize) -> Extent:
+    return Extent(size) if isinstance(size, int) else Extent(size.factor, frozenset(size.symbols))
+
+
+def _terms(extent: Extent) -> Iterator[SymbolicSize]:
+    """A product of symbols, and of sums of these, as a sum of products of symbols."""
+    inner = next((atom for atom, _ in extent.atoms if isinstance(atom, Total)), None)
+    if inner is None:
+        yield SymbolicSize(extent.factor, tuple(sorted(extent.atoms)))
+        return
+    rest = extent.divided(Extent.of(inner))
+    assert rest is not None
+    for term in inner.terms:
+        yield from _terms(rest * term)
+
+
+def _loops(op: ir.Operation, maps: Sequence[ir.AffineMap], views: Views) -> tuple[int, Extent]:
+    """How many numbers a loop nest adds to each result, as far as that is known, and its turns."""
+    sizes: dict[int, Extent] = {}
+    written: set[int] = set()
+    inputs = len(maps) - len(op.results)
+    for number, (indexing, operand) in enumerate(zip(maps, op.operands, strict=True)):
+        for axis, result in enumerate(indexing.results):
+            if not isinstance(result, ir.AffineDimExpr) or not _is_tensor(operand):
+                continue
+            position = ir.AffineDimExpr(result).position
+            if position not in sizes or not operand.type.is_dynamic_dim(axis):
+                sizes[position] = views.extent(DimSize(operand, axis))
+            if number >= inputs:
+                written.add(position)
+    summed = math.prod(size.number or 1 for position, size in sizes.items() if position not in written)
+    return summed, product(sizes.values())
+
+
+def _elements(value: ir.Value, views: Views) -> Extent:
+    return product(views.extent(DimSize(value, axis)) for axis in range(value.type.rank))
+
+
+def _computes(op: ir.Operation) -> bool:
+    name = str(op.name)
+    return name.startswith(("arith.", "math.")) and name != "arith.constant"
+
+
+def _is_tensor(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.RankedTensorType)
+
+
+def elements(kind: ir.RankedTensorType) -> int:
+    """How many a tensor has; sizes that are open count as 1."""
+    return math.prod(1 if kind.is_dynamic_dim(axis) else kind.get_dim_size(axis) for axis in range(kind.rank))
+
+
+def operations(op: ir.Operation, open_size: int = 1) -> int:
+    """The operations on numbers of a single op. open_size: what sizes count as of which nothing is known."""
+    return sum(part.value({}) for part in Work.of(op, open_size=open_size).operations)
+
+
+def is_plain(op: ir.Operation) -> bool:
+    """Whether an op computes each element with one operation."""
+    return operations(op) <= _elements(op.results[0], Views()).renamed(lambda _: 1).factor
