@@ -45,6 +45,7 @@ from opsplice.rewrites.memory import (
     crossed_reads,
     in_bounds,
     kept_inputs,
+    scalar_forms,
     sliced_gathers,
     split_sums,
     stored_types,
@@ -108,7 +109,8 @@ def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: 
     widths = Step(branch_widths.PHASE, "hand over numbers of one width", branch_widths.widen)
     counted = Step(workgroup_sizes.PHASE, "count workgroups from their sizes", workgroup_sizes.mend)
     stored = Step(stored_types.PHASE, "check what devices store", stored_types.check)
-    mending = [bounding, whole, put_off, apart, split]
+    forms = Step(PHASE, "write scalar ops otherwise", scalar_forms.mend)
+    mending = [forms, bounding, whole, put_off, apart, split]
     edits = [*steps.all(), *extra, *patterns, *mending, *noting, linking, keeping, *steps.late()]
     edits += [counted, stored, widths]
 

@@ -1,0 +1,146 @@
+"""Scalar ops that IREE 3.13 computes wrongly for some numbers get another form.
+
+    math.powf %x, %y    =>    the power of |x|, with the sign that y gives it, and 1 where y is 0 or |x| is 1
+
+IREE takes a power for exp(y log(x)), but for a few constant exponents: of negative numbers it makes NaN of `x ** 5.0`,
+and of 0 ** 0.
+
+    math.sin %x : f32   =>    the sine of what is left of x without multiples of pi; so too cosines and tangents
+
+IREE takes off multiples of one number that is nearly pi / 2, and adds it to negative numbers: the sine of 1000 is off
+by 6e-5, nothing of that of -1e-8 is right, and next to nothing of large tangents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from iree.compiler import ir
+
+from opsplice.matchers.ir.op_names import ops_in
+from opsplice.rewrites.ir import emit
+
+# Those that IREE multiplies, or takes roots for.
+_RIGHT_EXPONENTS = (-2, -1, -0.5, 0, 0.5, 1, 2, 3)
+# Small multiples of the first two are without rounding errors, and the three together are pi.
+_PI = (3.140625, 9.67502593994140625e-4, 1.509957989753724e-7)
+
+
+_PREDICATES = {"==": 1, ">": 2, "<": 4, "!=": 13}
+
+
+def mend(module: ir.Module) -> None:
+    """Change the ops on single numbers of a module whose inputs are converted."""
+    with module.context:
+        emit.load_dialects(module.context)
+        for op in list(ops_in(module.operation, *_FORMS)):
+            # The bodies of named ops are theirs.
+            around = op.parent.name
+            if not isinstance(op.results[0].type, ir.FloatType):
+                continue
+            if around.startswith("linalg.") and around != "linalg.generic":
+                continue
+            with op.location, ir.InsertionPoint(op):
+                other = _FORMS[op.name](op)
+            if other is not None:
+                emit.replace(op, other)
+
+
+def _power(op: ir.Operation) -> ir.Value | None:
+    base, exponent = op.operands
+    known = _known(exponent)
+    if known in _RIGHT_EXPONENTS:
+        return None
+    positive = _of("math.powf", _of("math.absf", base), exponent)
+    if known is not None and math.isfinite(known):
+        if not known.is_integer():
+            return None
+        return _of("math.copysign", positive, base) if known % 2 else positive
+    none, one = _constant(0, op), _constant(1, op)
+    is_one = _of("arith.ori", _is("==", exponent, none), _is("==", _of("math.absf", base), one))
+    size = _of("arith.select", is_one, one, positive)
+    half = _of("arith.mulf", exponent, _constant(0.5, op))
+    is_whole = _is("==", _of("math.roundeven", exponent), exponent)
+    is_odd = _of("arith.andi", is_whole, _is("!=", _of("math.roundeven", half), half))
+    signed = _of("arith.select", is_odd, _of("math.copysign", size, base), size)
+    # The power of -inf is that of inf.
+    is_negative = _of("arith.andi", _is("<", base, none), _is(">", base, _constant(-math.inf, op)))
+    whole = _of("arith.select", is_whole, signed, _constant(math.nan, op))
+    return _of("arith.select", is_negative, whole, signed)
+
+
+def _sine(op: ir.Operation) -> ir.Value | None:
+    return _of_angle(op, 1, lambda left, is_odd: _negated(_sine_of(left), is_odd))
+
+
+def _cosine(op: ir.Operation) -> ir.Value | None:
+    return _of_angle(op, 1, lambda left, is_odd: _negated(_of("math.cos", _of("math.absf", left)), is_odd))
+
+
+def _tangent(op: ir.Operation) -> ir.Value | None:
+    def quotient(left: ir.Value, is_odd: ir.Value) -> ir.Value:
+        sine, cosine = _sine_of(left), _of("math.cos", _of("math.absf", left))
+        above = _of("arith.select", is_odd, _of("arith.negf", cosine), sine)
+        return _of("arith.divf", above, _of("arith.select", is_odd, sine, cosine))
+
+    return _of_angle(op, 0.5, quotient)
+
+
+def _of_angle(op: ir.Operation, step: float, make: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value | None:
+    """What is made of the rest of an angle without `step` times pi, and of whether the number of these is odd."""
+    (x,) = op.operands
+    if not isinstance(x.type, ir.F32Type):
+        return None
+    count = _of("math.roundeven", _of("arith.mulf", x, _constant(1 / (step * math.pi), op)))
+    left = x
+    for part in _PI:
+        left = _of("arith.subf", left, _of("arith.mulf", count, _constant(step * part, op)))
+    half = _of("arith.mulf", count, _constant(0.5, op))
+    return make(left, _is("!=", _of("math.roundeven", half), half))
+
+
+def _sine_of(small: ir.Value) -> ir.Value:
+    return _of("math.copysign", _of("math.sin", _of("math.absf", small)), small)
+
+
+def _negated(x: ir.Value, where: ir.Value) -> ir.Value:
+    return _of("arith.select", where, _of("arith.negf", x), x)
+
+
+_FORMS: dict[str, Callable[[ir.Operation], ir.Value | None]] = {
+    "math.cos": _cosine,
+    "math.powf": _power,
+    "math.sin": _sine,
+    "math.tan": _tangent,
+}
+
+
+def _known(number: ir.Value) -> float | None:
+    """A number that is known, or that a body is given of a tensor of which all elements are known to be it."""
+    if isinstance(number, ir.BlockArgument):
+        loop = number.owner.owner.operation
+        if loop.name != "linalg.generic" or number.arg_number >= loop.attributes["operandSegmentSizes"][0]:
+            return None
+        number = loop.operands[number.arg_number]
+    if not isinstance(number, ir.OpResult) or number.owner.name != "arith.constant":
+        return None
+    attribute = number.owner.attributes["value"]
+    if isinstance(attribute, ir.DenseElementsAttr):
+        if not attribute.is_splat:
+            return None
+        attribute = attribute.get_splat_value()
+    return float(ir.FloatAttr(attribute).value)
+
+
+def _of(name: str, *operands: ir.Value) -> ir.Value:
+    return emit.value(name, operands, operands[-1].type)
+
+
+def _is(comparison: str, left: ir.Value, right: ir.Value) -> ir.Value:
+    predicate = emit.number(_PREDICATES[comparison], ir.IntegerType.get_signless(64))
+    return emit.value("arith.cmpf", [left, right], ir.IntegerType.get_signless(1), predicate=predicate)
+
+
+def _constant(number: float, op: ir.Operation) -> ir.Value:
+    return emit.constant(number, op.results[0].type)

@@ -1,0 +1,69 @@
+"""Powers of negative numbers and zeros; sines, cosines and tangents of large and of small angles."""
+
+import numpy as np
+import pytest
+
+import opsplice
+
+KINDS = {"f16": (np.float16, 2e-3), "f32": (np.float32, 5e-6), "f64": (np.float64, 1e-12)}
+KNOWN = ["5.0", "-3.0", "4.0", "2.0", "1.5"]
+ANGLES = ("sin", "cos", "tan")
+NUMBERS = np.array([-np.inf, -4, -1.5, -1, -0.25, -0.0, 0, 0.25, 1, 1.5, 4, np.inf, np.nan])
+
+
+def function(name: str, kind: str, body: str) -> str:
+    return f"""
+func.func @{name}(%x: tensor<?x{kind}>, %y: tensor<?x{kind}>) -> tensor<?x{kind}> {{
+  %zero = arith.constant 0 : index
+  %n = tensor.dim %x, %zero : tensor<?x{kind}>
+  %empty = tensor.empty(%n) : tensor<?x{kind}>
+  %made = linalg.generic {{indexing_maps = [#one, #one, #one], iterator_types = ["parallel"]}}
+      ins(%x, %y : tensor<?x{kind}>, tensor<?x{kind}>) outs(%empty : tensor<?x{kind}>) {{
+  ^bb0(%a: {kind}, %b: {kind}, %out: {kind}):
+    {body}
+    linalg.yield %r : {kind}
+  }} -> tensor<?x{kind}>
+  return %made : tensor<?x{kind}>
+}}
+"""
+
+
+def power_of(number: int, kind: str) -> str:
+    return f"%c = arith.constant {KNOWN[number]} : {kind}\n%r = math.powf %a, %c : {kind}"
+
+
+@pytest.fixture(scope="module")
+def program():
+    texts = [function(f"power_{kind}", kind, f"%r = math.powf %a, %b : {kind}") for kind in KINDS]
+    texts += [function(f"power_{n}_{kind}", kind, power_of(n, kind)) for kind in KINDS for n in range(len(KNOWN))]
+    texts += [function(name, "f32", f"%r = math.{name} %a : f32") for name in ANGLES]
+    model = "#one = affine_map<(a) -> (a)>\n" + "".join(texts)
+    return opsplice.compile(model, flags=["--iree-input-demote-f64-to-f32=false"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_powers_are_those_of_numpy(program, kind):
+    dtype, tolerance = KINDS[kind]
+    x, y = (each.ravel().astype(dtype) for each in np.meshgrid(NUMBERS, [*NUMBERS, 2, 3, -3, 0.5]))
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(program.run(f"power_{kind}", x, y), np.power(x, y), tolerance)
+        for number, known in enumerate(KNOWN):
+            found = program.run(f"power_{number}_{kind}", x, y)
+            wanted = np.power(x, dtype(known))
+            if known == "1.5":  # IREE's own
+                found, wanted = found[x >= 0], wanted[x >= 0]
+            np.testing.assert_allclose(found, wanted, tolerance)
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+
+
+@pytest.mark.parametrize("name", ANGLES)
+def test_functions_of_angles_are_those_of_numpy(program, name):
+    apart = np.array([0, 1e-4, -1e-6, -0.5, 0.7])
+    small = np.float32([-1e-3, -1e-5, -1e-8, -1e-20, 1e-30, 0.3, -0.9])
+    x = np.concatenate([small, (np.pi / 2 * np.arange(-700, 701)[:, None] + apart).ravel().astype(np.float32)])
+    wanted, found = getattr(np, name)(x.astype(np.float64)), program.run(name, x, x)
+    np.testing.assert_allclose(found[: small.size], wanted[: small.size], 5e-7)
+    if name == "tan":
+        np.testing.assert_allclose(found, wanted, 1e-3)
+    else:
+        np.testing.assert_allclose(found, wanted, 0, 3e-7)
