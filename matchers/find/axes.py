@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from opsplice.matchers.patterns.nodes import Graph, Input, Label
-from opsplice.matchers.patterns.walk import may_have_ones_first
+from opsplice.matchers.patterns.walk import only_reduces
 from opsplice.matchers.search.labels import ones_first, pair
 from opsplice.matchers.terms.terms import UNIT, Index, Loop
 from opsplice.spec_lang.syntax import tree
@@ -37,7 +37,7 @@ class Axes:
             frozenset(axis for label, axis in numbered.items() if label in own),
             frozenset(axis for label, axis in numbered.items() if label in along),
             graph.reordered,
-            may_have_ones_first(graph),
+            only_reduces(graph),
         )
 
     def told(self, indices: tuple[Index, ...]) -> tuple[tuple[Loop, ...], tuple[Loop, ...]]:

@@ -54,10 +54,10 @@ def nodes_of(graph: Graph) -> tuple[Any, ...]:
 
 
 @_once
-def may_have_ones_first(graph: Graph) -> bool:
-    """Whether dims of size one may come before the others in a result.
+def only_reduces(graph: Graph) -> bool:
+    """Whether the pattern reduces dims, and contracts none.
 
-    The pattern reduces dims, and contracts none: only then their places say nothing.
+    Only then the places of a result's dims of size one say nothing, and neighbouring dims may be one of the pattern's.
     """
     nodes = nodes_of(graph)
     return any(type(node) is Reduce for node in nodes) and not any(isinstance(node, Product) for node in nodes)

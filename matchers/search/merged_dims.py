@@ -9,12 +9,27 @@ over several dims is one over a single dim, for inputs that have one stride for 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from iree.compiler import ir
 
 from opsplice.matchers.patterns.nodes import Graph
-from opsplice.matchers.terms.terms import Access, Apply, DimSize, Flat, Index, Loop, Part, Parts, Reduce, Sized, Term
+from opsplice.matchers.terms.terms import (
+    Access,
+    Apply,
+    DimSize,
+    Flat,
+    Index,
+    Loop,
+    Part,
+    Parts,
+    Reduce,
+    Sized,
+    Term,
+    split,
+)
 from opsplice.matchers.terms.views import Views
 
 # How many terms below a result are looked at, also for each op of a pattern, which covers no more of the program; and
@@ -44,6 +59,24 @@ def finest(views: Views, value: ir.Value) -> Access | None:
     return None if access == whole else access
 
 
+def merged(views: Views, value: ir.Value) -> Sequence[Access]:
+    """The accesses to a value with one loop for neighbours of known sizes that the program reduces together."""
+    whole = views.root(value)
+    found: Sequence[Access] = views.remembered(whole, "merged", lambda: list(_merged(views, whole)))
+    return found
+
+
+def _merged(views: Views, whole: Access) -> Iterator[Access]:
+    reduced = (term.loops for term in _below(views, whole, _MOST_TERMS) if isinstance(term, Reduce))
+    sizes = tuple(index.size if isinstance(index, Loop) else None for index in whole.indices)
+    for run in dict.fromkeys(tuple(loop.size for loop in loops) for loops in reduced):
+        for start in range(len(sizes) - len(run) + 1):
+            stop = start + len(run)
+            if len(run) > 1 and None not in run and sizes[start:stop] == run:
+                one = split(views.fresh(math.prod(size or 0 for size in run)), run)
+                yield Access(whole.value, (*whole.indices[:start], *one, *whole.indices[stop:]))
+
+
 def finer(views: Views, found: Reduce, count: int) -> Iterator[Reduce]:
     """A reduction with so many loops, several of them for one that is split below."""
     for loop, parts in views.remembered(found.body, _MOST_TERMS, lambda: tuple(_splits(views, found.body))):
@@ -60,9 +93,18 @@ def coarser(views: Views, found: Reduce, count: int) -> Iterator[Reduce]:
 
 
 def ungrouped(indices: Iterable[Index]) -> Iterator[Index]:
+    """The indices of a result, those of one dim each by itself, and that of several dims once."""
+    for index in leaves(indices):
+        if not isinstance(index, Part):
+            yield index
+        elif index.position == 0:
+            yield index.whole
+
+
+def leaves(indices: Iterable[Index]) -> Iterator[Index]:
     """The indices of a result, those of one dim each by itself."""
     for index in indices:
-        yield from ungrouped(index.parts) if isinstance(index, Flat) else (index,)
+        yield from leaves(index.parts) if isinstance(index, Flat) else (index,)
 
 
 def _taken_apart(views: Views, access: Access, more: int, most: int) -> Iterator[Access]:
@@ -80,20 +122,26 @@ def _taken_apart(views: Views, access: Access, more: int, most: int) -> Iterator
 def _splits(views: Views, above: Term, most: int = _MOST_TERMS) -> Iterator[tuple[Loop, Parts]]:
     """What loops are split into below a term, each way once."""
     found: set[tuple[Index, tuple[Sized, ...]]] = set()
+    for term in _below(views, above, most):
+        for index in term.indices if isinstance(term, Access) else ():
+            if not isinstance(index, Part) or (index.whole, index.sizes) in found:
+                continue
+            dims = _dims_of(index, term)
+            if dims is not None:
+                found.add((index.whole, index.sizes))
+                if isinstance(index.whole, Loop):
+                    yield index.whole, Parts(index.sizes, dims)
+
+
+def _below(views: Views, above: Term, most: int) -> Iterator[Any]:
+    """A term and what it is made of, the first of them."""
     seen: dict[object, None] = {above: None}
-    pending: list[object] = [above]
+    pending: list[Any] = [above]
     while pending and len(seen) < most:
         term = pending.pop(0)
+        yield term
         below: tuple[object, ...] = ()
         if isinstance(term, Access):
-            for index in term.indices:
-                if not isinstance(index, Part) or (index.whole, index.sizes) in found:
-                    continue
-                dims = _dims_of(index, term)
-                if dims is not None:
-                    found.add((index.whole, index.sizes))
-                    if isinstance(index.whole, Loop):
-                        yield index.whole, Parts(index.sizes, dims)
             step = views.expand(term)
             below = () if step is None else (step.term,)
         elif isinstance(term, Apply):

@@ -14,9 +14,9 @@ from opsplice.matchers.ir.tensor_values import defining_op, is_structured, is_te
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import ones_first, pair
 from opsplice.matchers.search.matches import Match, Size
-from opsplice.matchers.search.merged_dims import ungrouped
+from opsplice.matchers.search.merged_dims import leaves, ungrouped
 from opsplice.matchers.search.state import Attempt, State
-from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Loop
+from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Loop, Part
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # How many orders of axes there may be, of which so many are tried.
@@ -87,7 +87,7 @@ class Roots:
             function=function,
             location=location_text(self.state.roots[0].value.owner.operation),
             ones_first=self.state.attempt.ones_first,
-            order=self.state.attempt.order,
+            order=self._order(),
             split=self._split() if self.state.attempt.order is not None else (),
         )
 
@@ -98,6 +98,17 @@ class Roots:
                 bound = self.state.inputs.get(parameter.name)
                 if bound is not None and isinstance(bound.constant, int):
                     yield parameter.name, bound.constant
+
+    def _order(self) -> tuple[int, ...] | None:
+        """The dims of the first root in the pattern's order, with neighbours where one of the pattern is several."""
+        order = self.state.attempt.order
+        dims: list[list[int]] = []
+        for at, index in enumerate(leaves(self.state.roots[0].indices)):
+            if isinstance(index, Part) and index.position > 0:
+                dims[-1].append(at)
+            else:
+                dims.append([at])
+        return None if order is None else tuple(dim for at in order for dim in dims[at])
 
     def _split(self) -> tuple[tuple[Size, ...], ...]:
         """The sizes of the dims that each axis of the first root stands for, where it is several."""

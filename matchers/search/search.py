@@ -31,12 +31,12 @@ from opsplice.matchers.patterns.nodes import (
     Setting,
     Whole,
 )
-from opsplice.matchers.patterns.walk import endings, heads, may_have_ones_first
+from opsplice.matchers.patterns.walk import endings, heads, only_reduces
 from opsplice.matchers.search.failures import Failure, Kind, Why
 from opsplice.matchers.search.inputs import Inputs
 from opsplice.matchers.search.labels import ones_first
 from opsplice.matchers.search.matches import Match, NearMiss
-from opsplice.matchers.search.merged_dims import finest, groupings, ungrouped
+from opsplice.matchers.search.merged_dims import finest, groupings, merged, ungrouped
 from opsplice.matchers.search.operators import Operators
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.roots import Roots, orders
@@ -157,6 +157,11 @@ class Search:
                 for order in orders(self.graph.results[0].labels, indices):
                     if order != tried and self._failed_at_dims():
                         yield Attempt(root=root, by_address=True, order=order)
+            may_merge = only_reduces(self.graph) and self._failed_at_dims()
+            for root in merged(self.views, value) if may_merge else ():
+                for order in orders(self.graph.results[0].labels, tuple(ungrouped(root.indices))):
+                    if self._failed_at_dims():
+                        yield Attempt(root=root, by_address=True, order=order)
 
     def _split_roots(self, value: ir.Value) -> Iterator[Access | None]:
         """A result as it is (None) and with the dims that the program splits below, where a pack may have these."""
@@ -168,7 +173,7 @@ class Search:
     def _may_have_ones_first(self, value: ir.Value) -> bool:
         """Whether a match failed at its dims, and the result has one of size one behind others."""
         indices = self.views.root(value).indices
-        return self._failed_at_dims() and ones_first(indices) != indices and may_have_ones_first(self.graph)
+        return self._failed_at_dims() and ones_first(indices) != indices and only_reduces(self.graph)
 
     def _failed_at_dims(self) -> bool:
         return self.state.furthest is not None and self.state.furthest.kind in _OF_DIMS

@@ -52,6 +52,7 @@ def test_one_rule_for_norms_in_any_layout(tmp_path: Path):
             super().__init__()
             self.rows, self.plain, self.root = nn.LayerNorm(12), nn.LayerNorm(12, bias=False), nn.RMSNorm(12)
             self.instances, self.groups = nn.InstanceNorm1d(6, affine=True), nn.GroupNorm(3, 6, affine=False)
+            self.images, self.planes = nn.InstanceNorm2d(6, affine=True), nn.LayerNorm((5, 12))
             self.gain, self.shift = nn.Parameter(torch.empty(6)), nn.Parameter(torch.empty(6))
             for each in self.parameters():
                 nn.init.normal_(each)
@@ -65,7 +66,20 @@ def test_one_rule_for_norms_in_any_layout(tmp_path: Path):
             fast = (x - x.mean(-1, keepdim=True)) * torch.rsqrt(moments + 1e-5) * self.rows.weight
             other = x - x.mean(-2, keepdim=True)  # not scaled by their own size: no norm
             none = x * torch.rsqrt(other.pow(2).mean(-1, keepdim=True) + 1e-6)
-            made = [self.rows(x), self.plain(x), self.root(x), self.instances(x[:, :, 0]), self.groups(x)]
+            parts = last - last.mean((1, 2), keepdim=True)  # rows and columns are next to each other here, too
+            places = parts * torch.rsqrt(parts.pow(2).mean((1, 2), keepdim=True) + 1e-5) * self.gain
+            crossed = x - x.mean((1, 3), keepdim=True)  # no one dim: they lie apart
+            apart = crossed * torch.rsqrt(crossed.pow(2).mean((1, 3), keepdim=True) + 1e-5)
+            several = [self.images(x), self.planes(x), places]
+            made = [
+                *several,
+                apart,
+                self.rows(x),
+                self.plain(x),
+                self.root(x),
+                self.instances(x[:, :, 0]),
+                self.groups(x),
+            ]
             return (*made, channels, fast, none)
 
     (tmp_path / "norm.c").write_text(NORM_C)
@@ -74,6 +88,7 @@ def test_one_rule_for_norms_in_any_layout(tmp_path: Path):
     model, x = Norms().eval(), torch.randn(2, 6, 5, 12)
     program = opsplice_torch.export(model, (x,), specs=[tmp_path / "norm.splice"])
     made = sorted((each.dims["n"], each.dims.get("kind", 0)) for each in program.report.replacements)
-    assert made == [(6, 0), (12, 0), (12, 0), (12, 0), (12, 1), (12, 2), (120, 0)], str(program.report)
+    rows, several = [(6, 0), (12, 0), (12, 0), (12, 0), (12, 1), (12, 2)], [(60, 0), (60, 0), (60, 0), (120, 0)]
+    assert made == rows + several, str(program.report)
     for found, exact in zip(program.run("main", x.numpy()), model(x), strict=True):
         np.testing.assert_allclose(np.asarray(found), exact.detach().numpy(), rtol=1e-5, atol=2e-6)
