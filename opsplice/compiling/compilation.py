@@ -101,8 +101,7 @@ def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: 
         noting.append(Step(dynamic_function.NUMBER_PHASE, "number imports", dynamic_function.number_imports))
     bounding = Step(PHASE, "keep indices in bounds", in_bounds.keep_in_bounds)
     whole = Step(PHASE, "read slices where they lie", sliced_gathers.read_through)
-    put_off = Step(mathematics.EARLY_PHASE, "put mathematics off", mathematics.put_off)
-    linking = Step(mathematics.PHASE, "link mathematics", mathematics.link)
+    putting_off, *linking = [Step(*edit) for edit in mathematics.edits()]
     keeping = Step(kept_inputs.PHASE, "keep inputs as they are", kept_inputs.keep_inputs)
     apart = Step(crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate)
     split = Step(split_sums.PHASE, "split sums of products", split_sums.split)
@@ -110,8 +109,8 @@ def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: 
     counted = Step(workgroup_sizes.PHASE, "count workgroups from their sizes", workgroup_sizes.mend)
     stored = Step(stored_types.PHASE, "check what devices store", stored_types.check)
     forms = Step(PHASE, "write scalar ops otherwise", scalar_forms.mend)
-    mending = [forms, bounding, whole, put_off, apart, split]
-    edits = [*steps.all(), *extra, *patterns, *mending, *noting, linking, keeping, *steps.late()]
+    mending = [forms, bounding, whole, putting_off, apart, split]
+    edits = [*steps.all(), *extra, *patterns, *mending, *noting, *linking, keeping, *steps.late()]
     edits += [counted, stored, widths]
 
     def report(progress: compiler.Progress) -> None:

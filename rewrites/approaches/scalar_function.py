@@ -25,7 +25,7 @@ from opsplice.rewrites.approaches.approach import Approach, Later
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import Placer, result_type
 from opsplice.rewrites.link import scalar_link, spirv_function
-from opsplice.rewrites.link.scalar_link import WORD, Function
+from opsplice.rewrites.link.scalar_link import Function
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
 
 _LLVM_TYPES = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
@@ -126,11 +126,7 @@ def _loop(
             else next(read)
             for argument, value in zip(arguments, given, strict=True)
         ]
-        attributes = {
-            "asm_string": emit.text(WORD + function.name),
-            "constraints": emit.text(",".join(["=r", *["r"] * len(values)])),
-        }
-        made = emit.op("llvm.inline_asm", values, [kind.element_type], attributes).results[0]
+        made = scalar_link.leave_mark(function, values, kind.element_type)
         emit.op("linalg.yield", [made])
     return result
 

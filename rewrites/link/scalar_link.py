@@ -91,6 +91,15 @@ def _keys(target: str) -> tuple[str, str]:
     return target, f'#hal.executable.target<"{parsed.backend}", "{parsed.format}">'
 
 
+def leave_mark(function: Function, values: Sequence[ir.Value], result: ir.Type) -> ir.Value:
+    """Write a mark at the current point."""
+    attributes = {
+        "asm_string": emit.text(WORD + function.name),
+        "constraints": emit.text(",".join(["=r", *["r"] * len(values)])),
+    }
+    return emit.op("llvm.inline_asm", values, [result], attributes).results[0]
+
+
 def prepare(module: ir.Module, functions: Functions) -> None:
     """Check the marks, and make those of SPIR-V variants ops that survive. At `executable-sources`.
 

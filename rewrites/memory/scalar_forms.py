@@ -1,4 +1,4 @@
-"""Scalar ops that IREE 3.13 computes wrongly for some numbers get another form.
+"""Scalar ops that IREE 3.13 computes wrongly for some numbers, or not at all, get another form.
 
     math.powf %x, %y    =>    the power of |x|, with the sign that y gives it, and 1 where y is 0 or |x| is 1
 
@@ -9,6 +9,10 @@ and of 0 ** 0.
 
 IREE takes off multiples of one number that is nearly pi / 2, and adds it to negative numbers: the sine of 1000 is off
 by 6e-5, nothing of that of -1e-8 is right, and next to nothing of large tangents.
+
+    arith.sitofp %x : i64 to bf16   =>    the upper half of the bits of arith.sitofp %x : i64 to f32, rounded
+
+IREE makes it a call of a function that compilers bring and programs lack, also where it is spelled by way of f32.
 """
 
 from __future__ import annotations
@@ -108,7 +112,22 @@ def _negated(x: ir.Value, where: ir.Value) -> ir.Value:
     return _of("arith.select", where, _of("arith.negf", x), x)
 
 
+def _converted(op: ir.Operation) -> ir.Value | None:
+    """An integer as a bf16: the nearest, of two the even one."""
+    if not isinstance(op.results[0].type, ir.BF16Type):
+        return None
+    word = ir.IntegerType.get_signless(32)
+    bits = emit.value("arith.bitcast", [emit.value(op.name, list(op.operands), ir.F32Type.get())], word)
+    sixteen = emit.constant(16, word)
+    is_odd = _of("arith.andi", _of("arith.shrui", bits, sixteen), emit.constant(1, word))
+    raised = _of("arith.addi", bits, _of("arith.addi", is_odd, emit.constant(0x7FFF, word)))
+    upper = emit.value("arith.trunci", [_of("arith.shrui", raised, sixteen)], ir.IntegerType.get_signless(16))
+    return emit.value("arith.bitcast", [upper], op.results[0].type)
+
+
 _FORMS: dict[str, Callable[[ir.Operation], ir.Value | None]] = {
+    "arith.sitofp": _converted,
+    "arith.uitofp": _converted,
     "math.cos": _cosine,
     "math.powf": _power,
     "math.sin": _sine,

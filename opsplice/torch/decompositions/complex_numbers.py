@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from opsplice.torch.decompositions.arithmetic import hypotenuse
+
 Formula = Callable[..., torch.Tensor]
 
 
@@ -18,13 +20,7 @@ def conjugate(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def magnitude(tensor: torch.Tensor) -> torch.Tensor:
-    """By the larger part, whose square may be too large for its type."""
-    if not tensor.is_complex():
-        return NotImplemented
-    real, imaginary = tensor.real.abs(), tensor.imag.abs()
-    larger = torch.maximum(real, imaginary)
-    share = torch.minimum(real, imaginary) / torch.where(larger == 0, 1, larger)
-    return larger * torch.sqrt(1 + share * share)
+    return hypotenuse(tensor.real, tensor.imag) if tensor.is_complex() else NotImplemented
 
 
 def angle(tensor: torch.Tensor) -> torch.Tensor:
@@ -44,18 +40,22 @@ def or_converted(others: Formula) -> Formula:
 
 
 def by_parts(op: Formula, others: Formula) -> Formula:
-    """A product or quotient of a complex tensor and a real number, and what `others` makes of real tensors."""
+    """A product or quotient of a complex tensor and real numbers, and what `others` makes of those of real tensors."""
 
     def formula(left: torch.Tensor | float, right: torch.Tensor | float) -> torch.Tensor:
-        tensor, number = (left, right) if isinstance(left, torch.Tensor) else (right, left)
-        assert isinstance(tensor, torch.Tensor)
-        if not tensor.is_complex():
+        if not any(isinstance(each, torch.Tensor) and each.is_complex() for each in (left, right)):
             return others(left, right)
-        if isinstance(number, (complex, torch.Tensor)):
+        if op is torch.mul and not _is_complex(left):
+            left, right = right, left
+        if _is_complex(right) or not isinstance(left, torch.Tensor):
             return NotImplemented
-        return torch.complex(op(tensor.real, number), op(tensor.imag, number))
+        return torch.complex(op(left.real, right), op(left.imag, right))
 
     return formula
+
+
+def _is_complex(value: torch.Tensor | complex) -> bool:
+    return value.is_complex() if isinstance(value, torch.Tensor) else isinstance(value, complex)
 
 
 def as_it_is(*args: Any, **options: Any) -> torch.Tensor:

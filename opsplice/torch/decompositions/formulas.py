@@ -172,6 +172,14 @@ def bytes_in_order(start: float, end: float, step: float = 1, *, dtype: torch.dt
     return torch.arange(start, end, step, dtype=torch.int32, device=form.get("device")).to(dtype)
 
 
+def equal_bytes(size: Sequence[int], number: float, *, dtype: torch.dtype | None = None, **form: Any) -> Tensor:
+    """IREE takes no constant of bytes without a sign: a range of one number is none."""
+    if dtype != torch.uint8:
+        return NotImplemented
+    one = torch.arange(int(number), int(number) + 1, dtype=dtype, device=form.get("device"))
+    return one.expand(size).contiguous() if size else one.squeeze(0)
+
+
 def zero_tensor(size: Sequence[int], **options: Any) -> Tensor:
     return torch.zeros(size, dtype=options.get("dtype"), device=options.get("device"))
 
@@ -331,13 +339,6 @@ def _running(
 
 
 # ---- numbers ---------------------------------------------------------------------------------------------------------
-
-
-def remainder_of_division(tensor: Tensor, divisor: Tensor | float) -> Tensor:
-    """IREE takes `fmod` of floats alone."""
-    if tensor.is_floating_point():
-        return NotImplemented
-    return tensor - torch.div(tensor, divisor, rounding_mode="trunc") * divisor
 
 
 def added_product(added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:

@@ -15,7 +15,15 @@ import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch.export import ExportedProgram
 
-from opsplice.torch.decompositions import complex_numbers, embedding_bag, formulas, fourier, quantized, windows
+from opsplice.torch.decompositions import (
+    arithmetic,
+    complex_numbers,
+    embedding_bag,
+    formulas,
+    fourier,
+    quantized,
+    windows,
+)
 
 aten = torch.ops.aten
 
@@ -131,9 +139,11 @@ OWN: Table = {
     aten.div.Tensor: complex_numbers.by_parts(torch.div, complex_numbers.as_it_is),
     aten.diagonal_scatter.default: formulas.diagonal_scatter,
     aten.empty_permuted.default: formulas.empty_permuted,
-    aten.fmod.Scalar: formulas.remainder_of_division,
-    aten.fmod.Tensor: formulas.remainder_of_division,
+    aten.fmod.Scalar: arithmetic.remainder_of_division,
+    aten.fmod.Tensor: arithmetic.remainder_of_division,
+    aten.full.default: formulas.equal_bytes,
     aten.histc.default: formulas.histogram,
+    aten.hypot.default: arithmetic.hypotenuse,
     aten.kthvalue.default: formulas.kth_value,
     aten.log10.default: formulas.log10,
     aten.logcumsumexp.default: formulas.running_log_sum,
@@ -144,6 +154,9 @@ OWN: Table = {
     aten.mkldnn_rnn_layer.default: formulas.lstm_layer,
     aten.mul.Tensor: complex_numbers.by_parts(torch.mul, formulas.product),
     aten.native_dropout.default: formulas.dropout,
+    aten.pow.Scalar: arithmetic.power,
+    aten.pow.Tensor_Scalar: arithmetic.power,
+    aten.pow.Tensor_Tensor: arithmetic.power,
     aten.put.default: formulas.put,
     aten.rand_like.default: formulas.like(torch.rand),
     aten.randint_like.default: formulas.like(torch.randint),
@@ -156,8 +169,10 @@ OWN: Table = {
     aten.sort.stable: formulas.stable_sort,
     aten.squeeze.dims: formulas.squeeze,
     aten.topk.default: formulas.topk,
+    aten.sub.Tensor: arithmetic.difference,
     aten.sum.default: formulas.total,
     aten.sum.dim_IntList: formulas.total,
+    aten.unfold_backward.default: windows.overlapping_sum,
     aten.upsample_nearest2d.default: windows.nearest,
     aten.upsample_nearest2d.vec: windows.nearest,
     aten._to_copy.default: complex_numbers.or_converted(formulas.converted),

@@ -237,3 +237,21 @@ def _whole_factor(before: int, after: int | None, scale: float | None) -> int:
     if scale is None and isinstance(before, int) and isinstance(after, int) and before > 0:
         scale = after / before
     return next((factor for factor in range(1, 9) if factor == scale), 0)
+
+
+def overlapping_sum(windows: Tensor, sizes: Sequence[int], dim: int, size: int, step: int) -> Tensor:
+    """The sum of windows along a dim where they overlap, as short-time spectra become a signal again.
+
+    A window is cut into blocks of `step`. Put one below the other with one row too few, block n of each begins n
+    windows further on, where it lies in the sum.
+    """
+    if not sizes:
+        return windows.sum(0)
+    count = -(-size // step)
+    dim %= len(sizes)
+    moved = torch.nn.functional.pad(windows.movedim(dim, -2), (0, count * step - size))
+    blocks = moved.unflatten(-1, (count, step)).transpose(-2, -3)
+    lines = blocks.shape[-2] + count - 1
+    longer = torch.nn.functional.pad(blocks, (0, 0, 0, count)).flatten(-3, -2)
+    summed = longer.narrow(-2, 0, count * lines).unflatten(-2, (count, lines)).sum(-3).flatten(-2)
+    return torch.nn.functional.pad(summed, (0, sizes[dim] - summed.shape[-1])).movedim(-1, dim)

@@ -156,8 +156,7 @@ class _Weights(FxImporterHooks):
         may_be_literal = info.input_spec.kind != InputKind.PARAMETER and _identity(value) not in self._changed
         if may_be_literal and value.dtype in _WIDE_INTEGERS and not value.any():
             return _written(gni, value, "0")
-        # IREE's importer gives literals of bytes the wrong type.
-        if may_be_literal and value.nbytes <= LARGEST_LITERAL and value.dtype != torch.uint8:
+        if may_be_literal and _can_be_literal(value):
             return None
         return self.load(gni, value)
 
@@ -165,7 +164,7 @@ class _Weights(FxImporterHooks):
         if not isinstance(literal, torch.Tensor):
             return None
         self._kept.append(literal)
-        if literal.nbytes > LARGEST_LITERAL:
+        if not _can_be_literal(literal):
             return self.load(gni, literal)
         return _written(gni, literal) if literal.is_floating_point() and literal.itemsize < _WORD else None
 
@@ -224,6 +223,11 @@ class _NodeImporter(GraphNodeImporter):
 def _identity(tensor: torch.Tensor) -> tuple[Any, ...]:
     """What tells a tensor from others that are there: the memory, and how it reads it."""
     return (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+
+
+def _can_be_literal(tensor: torch.Tensor) -> bool:
+    # IREE's importer gives literals of bytes the wrong type.
+    return tensor.nbytes <= LARGEST_LITERAL and tensor.dtype != torch.uint8
 
 
 def _written(gni: GraphNodeImporter, tensor: torch.Tensor, number: str | None = None) -> ir.Value:

@@ -1,5 +1,7 @@
 """C's mathematics in f64, which IREE calls and does not have."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -11,8 +13,11 @@ OPS = {
     "math.asin %a": np.arcsin(SMALL),
     "math.atan %b": np.arctan(LARGE),
     "math.atan2 %b, %a": np.arctan2(LARGE, SMALL),
+    "math.cbrt %b": np.cbrt(LARGE),
     "math.ceil %b": np.ceil(LARGE),
     "math.cos %b": np.cos(LARGE),
+    "math.erf %a": np.vectorize(math.erf)(SMALL),
+    "math.erfc %a": np.vectorize(math.erfc)(SMALL),
     "math.log10 %a": np.log10(SMALL),
     "math.log2 %a": np.log2(SMALL),
     "math.sin %b": np.sin(LARGE),
