@@ -176,16 +176,44 @@ def _lp_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 
 def _average_pool(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """With zeros around that are counted: IREE counts what lies behind them, too, where `ceil_mode` leads there."""
-    automatic = attribute(node, "auto_pad", b"NOTSET") != b"NOTSET"
-    if automatic or not (attribute(node, "ceil_mode", 0) and attribute(node, "count_include_pad", 0)):
-        return None
+    """With zeros around that are counted: IREE counts what lies behind them, too, where `ceil_mode` leads there.
+
+    Where zeros do not count, IREE computes for each element how many there are; they are counted here, for each place.
+    """
     kernel = attribute(node, "kernel_shape", [])
     pads = attribute(node, "pads", [0] * 2 * len(kernel))
-    around = [0, 0, *pads[: len(kernel)], 0, 0, *pads[len(kernel) :]]
     kept = {name: attribute(node, name, [1] * len(kernel)) for name in ("strides", "dilations")}
+    are_counted, has_ceiling = attribute(node, "count_include_pad", 0), attribute(node, "ceil_mode", 0)
+    if attribute(node, "auto_pad", b"NOTSET") != b"NOTSET":
+        return None
+    if not are_counted:
+        given = on.shape(node.input[0])
+        is_known = given is not None and None not in given and on.element(node.input[0]) == TensorProto.FLOAT
+        if has_ceiling or not any(pads) or not is_known:
+            return None
+        shares = _shares_inside(given[2:], kernel, pads, **kept)
+        mean = on.put("AveragePool", node.input[0], kernel_shape=kernel, pads=pads, count_include_pad=1, **kept)
+        return on.put("Mul", mean, on.give(shares[None, None])) if np.isfinite(shares).all() else None
+    if not has_ceiling:
+        return None
+    around = [0, 0, *pads[: len(kernel)], 0, 0, *pads[len(kernel) :]]
     padded = on.put("Pad", node.input[0], on.give(np.array(around)))
     return on.put("AveragePool", padded, kernel_shape=kernel, ceil_mode=1, **kept)
+
+
+def _shares_inside(
+    sizes: list[int], kernel: list[int], pads: list[int], strides: list[int], dilations: list[int]
+) -> np.ndarray:
+    """For each place of a window, its elements as a part of those that lie inside of the image, as f32."""
+    shares = np.ones((), np.float32)
+    for axis, (size, taps, step, apart) in enumerate(zip(sizes, kernel, strides, dilations, strict=True)):
+        room = size + pads[axis] + pads[axis + len(kernel)] - apart * (taps - 1)
+        starts = np.arange(0, max(room, 0), step) - pads[axis]
+        places = starts[:, None] + apart * np.arange(taps)
+        inside = ((places >= 0) & (places < size)).sum(1)
+        with np.errstate(divide="ignore"):
+            shares = np.multiply.outer(shares, taps / inside)
+    return shares.astype(np.float32)
 
 
 def _depth_to_space(on: NodeWriter, node: onnx.NodeProto) -> str | None:

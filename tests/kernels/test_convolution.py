@@ -354,18 +354,19 @@ def test_zeros_outside_are_multiplied_in_depthwise_convolutions(kernel, dilation
     ],
 )
 def test_pooling(kernel, guarded, place, size, stride, dilation, zeros):
-    """The largest elements, which is 2, and means."""
+    """The largest elements, which is 2, and means, also with a factor for each place."""
     x = guarded(np.random.default_rng(0).standard_normal((2, 6, *place)).astype(np.float32) - 3)
     x[0, 1, 0, 3], x[1, 2] = np.nan, -np.inf
     top, left, bottom, right = zeros
     around = ((0, 0), (0, 0), (top, bottom), (left, right))
     largest = windows(np.pad(x, around, constant_values=-np.inf), size, stride, dilation).max((-2, -1))
     means = windows(np.pad(x.astype(float), around), size, stride, dilation).sum((-2, -1)) / 7
-    for which, wanted in ((2, largest), (0, means)):
+    shares = guarded(np.random.default_rng(1).uniform(1, 4, means.shape[2:]).astype(np.float32))
+    for which, factor, wanted in ((2, None, largest), (0, None, means), (0, shares, means * shares)):
         out = guarded(np.full(wanted.shape, 7, np.float32))
         for at in np.ndindex(2, 2):
             kernel("convolution/pooling.c", "opsplice_pooling")(
-                *(x, ctypes.c_int32(which), 7.0, *size, *stride, *dilation, top, left, out),
+                *(x, factor, ctypes.c_int32(which), 7.0, *size, *stride, *dilation, top, left, out),
                 *(2, 6, *place, *wanted.shape[2:], *at),
             )
         np.testing.assert_allclose(out, wanted, rtol=0 if which else 3e-6, atol=0 if which else 1e-6)
@@ -390,11 +391,12 @@ def test_pooling_of_volumes(kernel, guarded, place, size, stride, dilation, zero
         return np.lib.stride_tricks.sliding_window_view(around, reach, (2, 3, 4))[steps]
 
     largest, means = windows_in(-np.inf).max((-3, -2, -1)), windows_in(0).sum((-3, -2, -1)) / 7
-    for which, wanted in ((2, largest), (0, means)):
+    shares = guarded(np.random.default_rng(1).uniform(1, 4, means.shape[2:]).astype(np.float32))
+    for which, factor, wanted in ((2, None, largest), (0, None, means), (0, shares, means * shares)):
         out = guarded(np.full(wanted.shape, 7, np.float32))
         for at in np.ndindex(2, 2):
             kernel("convolution/pooling.c", "opsplice_pooling_volume")(
-                *(x, ctypes.c_int32(which), 7.0, *size, *stride, *dilation, *(low for low, _ in zeros), out),
+                *(x, factor, ctypes.c_int32(which), 7.0, *size, *stride, *dilation, *(low for low, _ in zeros), out),
                 *(2, 6, *place, *wanted.shape[2:], *at),
             )
         np.testing.assert_allclose(out, wanted, rtol=0 if which else 3e-6, atol=0 if which else 1e-6)

@@ -254,6 +254,8 @@ def test_what_iree_computes_wrongly_is_written_otherwise():
     nodes = [
         node("AveragePool", "x", "even", pads=[1, 1, 1, 1], **pool),
         node("AveragePool", "x", "apart", pads=[1, 0, 1, 2], dilations=[2, 2], **pool),
+        node("AveragePool", "x", "inside", kernel_shape=[3, 2], pads=[1, 0, 2, 1], strides=[1, 3]),
+        node("AveragePool", "x", "within", kernel_shape=[2, 3], pads=[1, 1, 0, 2], dilations=[2, 1]),
         node("GridSample", "x grid", "inner", mode="nearest"),
         node("GridSample", "x grid", "outer", mode="linear", align_corners=1),
         node("GridSample", "x grid", "border", padding_mode="border"),
@@ -262,7 +264,7 @@ def test_what_iree_computes_wrongly_is_written_otherwise():
         *(node("DepthToSpace", f"{each}", f"{each}_shuffled", blocksize=2, mode="CRD") for each in ("deep", "open")),
         node("ConvTranspose", "x w b", "grown", group=2, strides=[2, 1], pads=[1, 0, 1, 0], output_padding=[1, 0]),
     ]
-    outputs = {"even": [None] * 4, "apart": [None] * 4, "inner": [1, 2, 8, 8]}
+    outputs = {name: [None] * 4 for name in ("even", "apart", "inside", "within")} | {"inner": [1, 2, 8, 8]}
     outputs |= {
         "outer": [1, 2, 8, 8],
         "border": [1, 2, 8, 8],

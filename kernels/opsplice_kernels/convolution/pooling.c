@@ -1,6 +1,7 @@
 // Pooling of images and volumes, channels second, of any window, stride, dilation and padding: out[n, c, y, z] is the largest
 // of, or the sum divided by `divisor` of, those x[n, c, sh y + dh i - top, sw z + dw j - left] that are in the image; NaN where
-// one is. A volume is likewise, an image has one slice.
+// one is. With `shares` each result is multiplied by the one of its place, such as more where a part of the window lies
+// outside and does not count. A volume is likewise, an image has one slice.
 //
 // Rows are taken together first, then places of what came out, a few rows at a time: what was just stored is read later.
 //
@@ -35,8 +36,8 @@ INLINE void join(const int which, const float *x, depth in, ptrdiff_t rows, size
   }
 }
 
-INLINE void windows(const int which, const float *line, size_t kw, size_t sw, size_t dw, float divisor, float *out,
-                    size_t places) {
+INLINE void windows(const int which, const float *line, size_t kw, size_t sw, size_t dw, float divisor,
+                    const float *shares, float *out, size_t places) {
   for (size_t p = 0; p < places; p += LANES) {
     floats best = nothing(which);
     for (size_t j = 0; j < kw; j++) {
@@ -48,7 +49,9 @@ INLINE void windows(const int which, const float *line, size_t kw, size_t sw, si
         for (size_t l = 0; l < LANES && p + l < places; l++) value[l] = taps[l * sw];
       best = joined(which, best, value);
     }
-    store_up_to(out + p, which == SUM ? best / divisor : best, places - p);
+    if (which == SUM) best /= divisor;
+    if (shares) best *= load_up_to(shares + p, places - p, 0.0f);
+    store_up_to(out + p, best, places - p);
   }
 }
 
@@ -56,7 +59,8 @@ typedef struct {
   size_t kh, kw, sh, sw, dh, dw, top, left, h, width, oh, ow;
 } shape;
 
-INLINE void pool(const int which, const float *x, depth in, const shape *of, float divisor, float *out) {
+INLINE void pool(const int which, const float *x, depth in, const shape *of, float divisor, const float *shares,
+                 float *out) {
   float lines[LINES * LENGTH] __attribute__((aligned(64)));
   const size_t window = (of->kw - 1) * of->dw + 1, most = window >= SPAN ? 1 : (SPAN - window) / of->sw + 1;
   for (size_t start = 0; start < of->oh; start += LINES)
@@ -72,13 +76,14 @@ INLINE void pool(const int which, const float *x, depth in, const shape *of, flo
              lines + (y - start) * LENGTH);
       }
       for (size_t y = start; y < end; y++)
-        windows(which, lines + (y - start) * LENGTH, of->kw, of->sw, of->dw, divisor, out + y * of->ow + z, places);
+        windows(which, lines + (y - start) * LENGTH, of->kw, of->sw, of->dw, divisor,
+                shares ? shares + y * of->ow + z : 0, out + y * of->ow + z, places);
     }
 }
 
-void opsplice_pooling_volume(const float *x, int32_t which, float divisor, size_t kd, size_t kh, size_t kw, size_t sd,
-                             size_t sh, size_t sw, size_t dd, size_t dh, size_t dw, size_t front, size_t top,
-                             size_t left, float *out, size_t n, size_t c, size_t d, size_t h, size_t width, size_t od,
+void opsplice_pooling_volume(const float *x, const float *shares, int32_t which, float divisor, size_t kd, size_t kh,
+                             size_t kw, size_t sd, size_t sh, size_t sw, size_t dd, size_t dh, size_t dw, size_t front,
+                             size_t top, size_t left, float *out, size_t n, size_t c, size_t d, size_t h, size_t width, size_t od,
                              size_t oh, size_t ow, size_t workgroup_x, size_t workgroup_y) {
   (void)n;
   const size_t start = workgroup_y * c + workgroup_x * CHANNELS, end = workgroup_y * c + least(c, (workgroup_x + 1) * CHANNELS);
@@ -92,15 +97,16 @@ void opsplice_pooling_volume(const float *x, int32_t which, float divisor, size_
       while (from < to && first + (to - 1) * step >= (ptrdiff_t)d) to--;
       const depth in = {to - from, step * slice};
       const float *image = x + ((ptrdiff_t)(at * d) + first + from * step) * slice;
+      const float *slices = shares ? shares + t * oh * ow : 0;
       float *made = out + (at * od + t) * oh * ow;
-      if (which == SUM) pool(SUM, image, in, &of, divisor, made);
-      else pool(LARGEST, image, in, &of, divisor, made);
+      if (which == SUM) pool(SUM, image, in, &of, divisor, slices, made);
+      else pool(LARGEST, image, in, &of, divisor, 0, made);
     }
 }
 
-void opsplice_pooling(const float *x, int32_t which, float divisor, size_t kh, size_t kw, size_t sh, size_t sw,
-                      size_t dh, size_t dw, size_t top, size_t left, float *out, size_t n, size_t c, size_t h,
+void opsplice_pooling(const float *x, const float *shares, int32_t which, float divisor, size_t kh, size_t kw, size_t sh,
+                      size_t sw, size_t dh, size_t dw, size_t top, size_t left, float *out, size_t n, size_t c, size_t h,
                       size_t width, size_t oh, size_t ow, size_t workgroup_x, size_t workgroup_y) {
-  opsplice_pooling_volume(x, which, divisor, 1, kh, kw, 1, sh, sw, 1, dh, dw, 0, top, left, out, n, c, 1, h, width, 1, oh,
+  opsplice_pooling_volume(x, shares, which, divisor, 1, kh, kw, 1, sh, sw, 1, dh, dw, 0, top, left, out, n, c, 1, h, width, 1, oh,
                           ow, workgroup_x, workgroup_y);
 }
