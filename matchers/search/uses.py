@@ -31,6 +31,7 @@ _LOADS = frozenset({"util.global.load", "ml_program.global_load"})
 _COMPUTING = (
     *("arith.", "math.", "linalg.", "tensor.", "flow.tensor.", "stablehlo.", "chlo.", "tosa."),
     *("iree_linalg_ext.dequantize_affine", "iree_linalg_ext.quantize_affine"),
+    *("torch_c.from_builtin_tensor", "torch_c.to_builtin_tensor"),
 )
 _VARYING = frozenset({"stablehlo.custom_call", "stablehlo.rng", "stablehlo.rng_bit_generator", "tosa.custom"})
 # How many values are looked at behind one to tell whether what uses it goes with a match.

@@ -187,11 +187,11 @@ def _average_pool(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if attribute(node, "auto_pad", b"NOTSET") != b"NOTSET":
         return None
     if not are_counted:
-        given = on.shape(node.input[0])
-        is_known = given is not None and None not in given and on.element(node.input[0]) == TensorProto.FLOAT
+        sizes = [size for size in (on.shape(node.input[0]) or [])[2:] if size is not None]
+        is_known = len(sizes) == len(kernel) and on.element(node.input[0]) == TensorProto.FLOAT
         if has_ceiling or not any(pads) or not is_known:
             return None
-        shares = _shares_inside(given[2:], kernel, pads, **kept)
+        shares = _shares_inside(sizes, kernel, pads, **kept)
         mean = on.put("AveragePool", node.input[0], kernel_shape=kernel, pads=pads, count_include_pad=1, **kept)
         return on.put("Mul", mean, on.give(shares[None, None])) if np.isfinite(shares).all() else None
     if not has_ceiling:

@@ -88,7 +88,7 @@ def _elsewhere(arch: str, stack: contextlib.ExitStack) -> Callable[[str, str], F
     running: dict[str, emulated.Emulated] = {}
 
     def load(source: str, name: str) -> Function:
-        if (arch, source) == ("riscv64", "quantised/quantise.c"):
+        if arch == "riscv64" and source in ("quantised/quantise.c", "recurrent/lstm.c"):
             pytest.skip("QEMU 7.2 ends at one of its instructions: decode_save_opc")
         if source not in running:
             running[source] = emulated.Emulated(SOURCES / source, arch)

@@ -18,6 +18,7 @@ from benchmarks.calling import CPU
 from benchmarks.programs import onnx_models
 from tests.kernels import emulated_cuda
 
+LONG = 130  # steps, more than are written out
 SPEC = Path(__file__).parents[2] / "kernels" / "opsplice_kernels" / "opsplice_kernels.splice"
 
 
@@ -78,6 +79,17 @@ def pooled_volumes() -> onnx_models.Model:
     y = graph.op("AveragePool", y, kernel_shape=[3, 2, 2], strides=[2, 1, 1], count_include_pad=1)
     y = graph.op("Reshape", y, graph.constant(np.array([1, 9, 4, 8])))
     return graph.model(graph.op("InstanceNormalization", y, graph.weight(9, size=1), graph.weight(9, size=1)))
+
+
+def lstms() -> onnx_models.Model:
+    """More steps than are written out: with a bias and all results, and without."""
+    graph = onnx_models.Graph()
+    x, w = graph.input(LONG, 3, 10), [graph.weight(1, 64, size, size=0.3) for size in (10, 16, 16, 16)]
+    bias, state = graph.weight(1, 128, size=0.1), [graph.weight(1, 3, 16, size=0.5) for _ in range(2)]
+    results = ["all", "last", "cell"]
+    graph.nodes.append(onnx.helper.make_node("LSTM", [x, *w[:2], bias, "", *state], results, hidden_size=16))
+    y = graph.op("LSTM", graph.op("Squeeze", "all", graph.constant(np.array([1]))), *w[2:], hidden_size=16)
+    return graph.model(graph.op("Add", y, graph.op("Mul", "last", "cell")))
 
 
 def products() -> onnx_models.Model:
@@ -186,6 +198,7 @@ MODELS = {
     "decode": (lambda: onnx_models.llama_layer(1, 70, 64, 2, 96), LLAMA),
     "prefill in f16": (lambda: halves(9, 0), {"half_linear_packed": 7, "attention_rows": 1}),
     "decode in f16": (lambda: halves(1, 70), {"half_linear_packed": 7, "attention_rows": 1}),
+    "lstms": (lstms, {"lstm_steps": 2}),
     "products": (products, {"product_unpacked": 1, "linear_unpacked": 1}),
     "functions": (functions, {"activation_all": 4, "log_softmax_rows": 1}),
     "reductions": (reductions, {"reduced_rows": 3, "reduced_columns": 1}),
@@ -254,6 +267,21 @@ def test_numbers(name, tmp_path):
 def test_few_bits_by_kernels_for_cuda(name, wanted, tmp_path):
     make, _ = MODELS[name]
     compared(make, wanted, emulated_cuda.spec(tmp_path), [], tmp_path, "local-sync")
+
+
+def test_lstms_of_an_open_number_of_steps(tmp_path):
+    model, file = lstms().proto, tmp_path / "model.onnx"
+    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value == LONG:
+                dim.dim_param = "steps"
+    file.write_bytes(model.SerializeToString())
+    program = opsplice.compile(file, [SPEC], [CPU])
+    assert [each.kernel for each in program.report.replacements if not each.lost] == ["lstm_steps"] * 2, program.report
+    for steps in (1, 7):
+        x = np.random.default_rng(steps).standard_normal((steps, 3, 10), np.float32)
+        (wanted,) = ReferenceEvaluator(model).run(None, {model.graph.input[0].name: x})
+        np.testing.assert_allclose(program.run("main", x), wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_what_follows_groups_is_done_by_their_kernel(tmp_path):

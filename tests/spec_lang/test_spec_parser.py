@@ -116,7 +116,7 @@ def test_statements_end_where_the_next_begins():
 
 
 def test_call():
-    made = value('"torch.aten.gelu"(x, y,) {approximate = "none", n = -2, t = true, p = ugt} : tensor<4x?xf32>')
+    made = value('"torch.aten.gelu"(x, y,) {approximate = "none", n = -2, torch.t.a = true, p = ugt} : tensor<4x?xf32>')
     assert isinstance(made, tree.Call)
     assert (made.callee, made.quoted, len(made.args), str(made.type)) == (
         "torch.aten.gelu",
@@ -127,7 +127,7 @@ def test_call():
     assert [(a.name, a.value, a.bare) for a in made.attributes] == [
         ("approximate", "none", False),
         ("n", -2, False),
-        ("t", True, False),
+        ("torch.t.a", True, False),
         ("p", "ugt", True),
     ]
 

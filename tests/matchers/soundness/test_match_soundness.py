@@ -749,14 +749,20 @@ def test_the_uses_of_an_input_are_those_of_its_own_value(find, wanted, count):
 @pytest.mark.parametrize(
     ("maker", "count"),
     [
-        ('"onnx.Constant"() {torch.onnx.value = dense<1.0> : tensor<4xf32>} : () -> !torch.vtensor<[4],f32>', 1),
-        ('"onnx.Abs"(%x) : (!torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32>', 0),
+        (
+            'torch.operator "onnx.Constant"() {torch.onnx.value = dense<1.0> : tensor<4xf32>} '
+            ": () -> !torch.vtensor<[4],f32>",
+            1,
+        ),
+        ('torch.operator "onnx.Abs"(%x) : (!torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32>', 0),
+        ("torch_c.from_builtin_tensor %c : tensor<4xf32> -> !torch.vtensor<[4],f32>", 1),
     ],
 )
 def test_of_onnx_ops_only_constants_are_weights(find, maker, count):
     payload = f"""
     func.func @f(%x: !torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32> {{
-      %w = torch.operator {maker}
+      %c = arith.constant dense<2.0> : tensor<4xf32>
+      %w = {maker}
       %r = torch.operator "onnx.Add"(%x, %w)
         : (!torch.vtensor<[4],f32>, !torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32>
       return %r : !torch.vtensor<[4],f32>

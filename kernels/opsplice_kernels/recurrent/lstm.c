@@ -1,0 +1,96 @@
+// All steps of a recurrent layer with long short-term memory (LSTM), in one dispatch:
+//   i, o, f = sigmoid of, g = tanh of:  given[t, row, gate] + sum over j of h[t - 1, row, j] * r[gate, j] + b[gate] + b[4 n + gate],
+//   c[t] = f * c[t - 1] + i * g,  h[t] = o * tanh(c[t]).
+// given[d, t, row, gate] is what the input adds, for each direction: the first goes forward, the second backward. r is
+// [d][4 n / 16][n][16]; n is a multiple of 16. y[t, d, row, n] has all h, last_h and last_c those of the last step.
+//
+// A block of columns has its four gates in registers, for a few rows at once, so nothing but h and c is stored.
+//
+// Grid: (ceildiv(m, 5), d); a workgroup does 5 rows.
+#include "../tile.h"
+#include "../vector_math.h"
+
+enum { SHARE = 5, GATES = 4, WIDTH = 16, PLACES = 252 };
+#if LANES == 16 || defined(__aarch64__)
+enum { AT_ONCE = SHARE };
+#else
+enum { AT_ONCE = 2 };
+#endif
+
+typedef struct {
+  const float *given, *r, *b, *h, *c;  // h and c of the step before
+  float *h_out, *c_out;
+  size_t n;
+} step;
+
+INLINE floats sigmoid(floats x) { return 1.0f / (1.0f + exponential(-x)); }
+
+INLINE void block(const int rows, const step *of, size_t column) {
+  const size_t n = of->n, gate = n * n;
+  floats sums[AT_ONCE][GATES];
+  UNROLL for (int q = 0; q < GATES; q++) {
+    const float *b = of->b + q * n + column;
+    const floats bias = load(b) + load(b + GATES * n);
+    UNROLL for (int p = 0; p < rows; p++) sums[p][q] = load(of->given + (p * GATES + q) * n + column) + bias;
+  }
+  const float *w = of->r + column / WIDTH * WIDTH * n + column % WIDTH;
+  for (size_t j = 0; j < n; j++, w += WIDTH)
+    UNROLL for (int q = 0; q < GATES; q++) {
+      const floats weights = load(w + q * gate);
+      UNROLL for (int p = 0; p < rows; p++) sums[p][q] += weights * of->h[p * n + j];
+    }
+  UNROLL for (int p = 0; p < rows; p++) {
+    const size_t at = p * n + column;
+    const floats in = sigmoid(sums[p][0]) * hyperbolic_tangent(sums[p][3]);
+    const floats c = sigmoid(sums[p][2]) * load(of->c + at) + in;
+    store(of->c_out + at, c);
+    store(of->h_out + at, sigmoid(sums[p][1]) * hyperbolic_tangent(c));
+  }
+}
+
+#define EACH_BLOCK(rows) \
+  for (size_t column = 0; column < of->n; column += LANES) block(rows, of, column)
+static void some_rows(const step *of, size_t rows) {
+  switch (rows) {
+    case 1: EACH_BLOCK(1); break;
+    case 2: EACH_BLOCK(2); break;
+#if LANES == 16 || defined(__aarch64__)
+    case 3: EACH_BLOCK(3); break;
+    case 4: EACH_BLOCK(4); break;
+    case 5: EACH_BLOCK(5); break;
+#endif
+  }
+}
+
+void opsplice_lstm(const float *given, const float *r, const float *b, const float *h, const float *c, float *y,
+                   float *last_h, float *last_c, size_t d, size_t t, size_t m, size_t g, size_t p, size_t n, size_t gg,
+                   size_t workgroup_x, size_t workgroup_y) {
+  (void)p;
+  const size_t end = least(m, (workgroup_x + 1) * SHARE);
+  r += workgroup_y * g * n, b += workgroup_y * gg, given += workgroup_y * t * m * g;
+  for (size_t row = workgroup_x * SHARE, rows; row < end; row += rows) {
+    rows = least(AT_ONCE, end - row);
+    const size_t state = (workgroup_y * m + row) * n;
+    step of = {given, r, b, h + state, c + state, last_h + state, last_c + state, n};
+    for (size_t i = 0; i < t; i++) {
+      const size_t at = workgroup_y ? t - 1 - i : i;
+      of.given = given + (at * m + row) * g, of.h_out = y + ((at * d + workgroup_y) * m + row) * n;
+      some_rows(&of, rows);
+      of.h = of.h_out, of.c = of.c_out;
+    }
+    for (size_t i = 0; i < rows * n; i += LANES) {
+      store(last_h + state + i, load(of.h + i));
+      if (t == 0) store(last_c + state + i, load(of.c + i));
+    }
+  }
+}
+
+// What the input adds to the gates of all steps: out[d, row, gate] = the sum over j of x[row, j] * w[d, gate, j], with w as
+// [d][4 n / 32][k][32]. Grid: (p, ceildiv(t * m, 252), d).
+void opsplice_lstm_input(const float *x, const float *w, float *out, size_t t, size_t m, size_t k, size_t d, size_t p,
+                         size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) {
+  (void)d;
+  const size_t all = t * m, row = workgroup_y * PLACES, g = p * PANEL;
+  product_with_panel(x + row * k, k, 1, k, w + (workgroup_z * p + workgroup_x) * k * PANEL, 0, 0,
+                     out + (workgroup_z * all + row) * g + workgroup_x * PANEL, g, least(PLACES, all - row), PANEL);
+}
