@@ -57,7 +57,7 @@ def _sections(model: Measured) -> Iterable[str]:
     yield f'<p class="faint">{escape(machine.told)}{peak}; medians of runs in turn</p>'
     for each in found.whole:
         yield _card(escape(each.name), each, found, "")
-    yield "".join(f'<div class="faint">{escape(line)}</div>' for line in costs(found))
+    yield "".join(f'<div class="faint">{escape(line)}</div>' for line in (*costs(found), *found.notes))
     if verified is not None:
         yield f"<h2>Numbers</h2><p>{escape(heading(verified))}</p>"
         for whole in verified.whole:
@@ -73,7 +73,8 @@ def _sections(model: Measured) -> Iterable[str]:
         details = _details(other, verdicts.get(_key(other)))
         yield card(_title(other, None), "", "", details)
     if model.survey is not None:
-        yield f"<h2>Layers</h2><p>{escape(render_survey.heading(model.survey))}</p>"
+        said = filter(None, (render_survey.heading(model.survey), model.survey.note))
+        yield f"<h2>Layers</h2><p>{escape('; '.join(said))}</p>"
         yield from render_survey.layers_html(model.survey)
     yield from _left(found.report)
 

@@ -162,8 +162,9 @@ def _card(part: Part, found: Survey, longest: float) -> str:
     share, seconds = found.share(part), found.time(part)
     kind = "good" if item.kernels else "faint" if item.is_pattern else "bad"
     times = f" &times; {count}" if count > 1 else ""
-    moved = f", {amount_text(item.moved)}B" if item.moved else ""
-    amounts = f"{amount_text(item.operations)} operations{moved} each"
+    said = [(item.operations, " operations"), (item.moved, "B")]
+    amounts = ", ".join(f"{amount_text(number)}{what}" for number, what in said if number)
+    amounts += " each" * bool(amounts)
     bars = bar(f"{share:.1%}", time_text(seconds) if seconds else "", share, longest, ours=bool(item.kernels))
     places = (
         f"<details><summary>places</summary>{'<br>'.join(escape(brief_location(p)) for p in item.places)}</details>"

@@ -6,13 +6,16 @@ from textwrap import shorten
 
 from opsplice.commands.shared.answer import aligned
 from opsplice.errors import counted
-from opsplice.measuring.tuning.records import UNMEASURED, Candidate, Choice, Record
+from opsplice.measuring.tuning.records import COMPILER, KERNEL, UNDECIDED, UNMEASURED, Candidate, Choice, Record
 from opsplice.measuring.tuning.tuning import Tuning
-from opsplice.reports.render import brief, brief_location, style, times
+from opsplice.reports.render import brief, brief_location, several_text, style, times
 from opsplice.reports.render_bench import time_text
 
 _HEADS = ("", "", "IREE", "kernel", "", "10th to 90th percentile", "")
 _REASON = 70
+# How many places of a computation are named.
+_NAMED = 3
+_KINDS = {KERNEL: "by a kernel", COMPILER: "by IREE's own code", UNDECIDED: "without a difference"}
 
 
 def tuning_text(found: Tuning, *, color: bool = False) -> str:
@@ -20,16 +23,22 @@ def tuning_text(found: Tuning, *, color: bool = False) -> str:
     lines = [style(heading(found), "bold", color)]
     rows = [row for choice in found.choices for row in _rows(choice)]
     lines += aligned([_HEADS, *rows]) if rows else []
-    said = [*(f"left alone: {each}" for each in found.left), *found.notes]
+    said = list(found.notes)
+    for reason in dict.fromkeys(each.reason for each in found.left):
+        left = [each for each in found.left if each.reason == reason]
+        told = [f"  {brief(each.what)} at {several_text(map(brief_location, each.places), _NAMED)}" for each in left]
+        said.append("\n".join([f"left alone: {reason}", *told]))
     return "\n".join([*lines, *(f"{style('note:', 'cyan', color)} {each}" for each in said)])
 
 
 def heading(found: Tuning) -> str:
     """What was found, in a line."""
+    if not found.choices and found.left:
+        return f"nothing is measured: {counted(len(found.left), 'computation')} left alone"
     if not found.choices:
-        return "no rule takes anything that can be measured: `opsplice match` shows what rules take"
+        return "nothing is measured: no rule matches. `opsplice explain` shows how far patterns go"
     kinds = [choice.kind for choice in found.choices]
-    counts = [f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)]
+    counts = [f"{kinds.count(kind)} {_KINDS.get(kind, kind)}" for kind in dict.fromkeys(kinds)]
     again = f"; {counted(found.known, 'measurement')} known from before" if found.known else ""
     missing = "; more --seconds measure the rest" if UNMEASURED in kinds else ""
     return f"fastest on one core of {found.cpu}: {', '.join(counts)}{again}{missing}"

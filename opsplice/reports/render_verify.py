@@ -90,7 +90,7 @@ def whole_text(whole: Whole) -> str:
         return f"with and without kernels differ by {whole.difference:.1e} of the largest number{note}"
     return (
         f"off by {whole.off:.1e} from f64, without kernels by {whole.reference_off:.1e}; "
-        f"the two differ by {whole.difference:.1e}"
+        + (f"the two differ by {whole.difference:.1e}" if whole.difference else "the two are equal")
     )
 
 

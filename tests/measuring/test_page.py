@@ -60,10 +60,10 @@ def test_matches_of_one_line_have_cards_and_verdicts_of_their_own() -> None:
     times = {"IREE": (2e-3,) * 9, "kernels": (1e-3,) * 9}
     timed = (Timed(wide.location, times, wide), Timed(narrow.location, times, narrow))
     report = Report((wide, narrow, whole_only))
-    bench = Bench(report, Machine("a CPU", 2, 2e11, 3e10), timed, (1, 2), (1.0, 2.0), (3, 4))
+    bench = Bench(report, Machine("a CPU", 2, 2e11, 3e10), timed, (1, 2), (1.0, 2.0), (3, 4), ("open sizes are 3",))
     verdicts = (Verdict(wide, "failed", reason="wrong in row 3"), Verdict(narrow, "ok", ()))
-    items = (Item("dense", "n = ?", ("layer.py:7",), True, 1000, 0, 1e-3),)
-    survey = Survey(items, layers={"main": (0,)})
+    items = (Item("dense", "n = ?", ("layer.py:7",), True, 1000, 0, 1e-3), Item("q", "", ("a",), True, 0, 2000, 1e-3))
+    survey = Survey(items, "open sizes (?) are taken as 17", {"main": (0, 1)})
     text = measured_page.page("a model", bench, Verification(report, verdicts), survey)
     cards = {size: card for card in text.split("<article>") for size in re.findall(r"dense\(n = (\d+)\)", card)}
     assert sorted(cards) == ["16", "32", "64"]
@@ -72,7 +72,8 @@ def test_matches_of_one_line_have_cards_and_verdicts_of_their_own() -> None:
     assert "x2.00" in cards["32"]
     assert "failed" not in cards["32"]
     assert "x2.00" not in cards["16"]
-    assert "1 k operations each" in text
+    for wanted in (">1 k operations each<", ">2 kB each<", "open sizes are 3", "open sizes (?) are taken as 17"):
+        assert wanted in text
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")

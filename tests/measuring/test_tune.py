@@ -138,6 +138,23 @@ def test_a_scheduler_that_does_not_answer(tmp_path: Path) -> None:
         opsplice.tune(MODEL, [tmp_path / "all.splice"], database=tmp_path / "known.jsonl", dask="nonsense://x")
 
 
+def test_computations_of_open_sizes_are_told_once_with_their_places(tmp_path: Path) -> None:
+    write(tmp_path)
+    text = """func.func @main(%x: TYPE) -> (TYPE, TYPE) {
+      %a = arith.negf %x : TYPE
+      %b = arith.negf %a : TYPE
+      return %a, %b : TYPE, TYPE }""".replace("TYPE", "tensor<?x64xf32>")
+    (tmp_path / "open.mlir").write_text(text)
+    found = opsplice.tune(tmp_path / "open.mlir", [tmp_path / "all.splice"], database=tmp_path / "known.jsonl")
+    heading, note, quick = str(found).splitlines()
+    assert heading == "nothing is measured: 1 computation left alone"
+    assert note.startswith("note: left alone: its sizes are open (?)")
+    assert "quick(m = ?, n = 64) at " in quick
+    assert "open.mlir:2:12, " in quick
+    assert "open.mlir:3:12" in quick
+    assert [len(each["places"]) for each in found.to_json()["left"]] == [2]
+
+
 # ---- decisions -------------------------------------------------------------------------------------------------------
 
 CUT = Cut("match_0", (), (), 1, "")

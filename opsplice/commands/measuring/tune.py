@@ -31,5 +31,5 @@ def run(options: argparse.Namespace) -> Answer:
         return Answer(None, [tuned.text(os.curdir).rstrip()], [text])
     tuned.save(options.output)
     use = f"use it with --spec={options.output}, as in: opsplice run {options.model} --spec={options.output}"
-    notes = [f"wrote {options.output}; measurements are in {database.path}", use]
+    notes = [f"wrote {options.output}; measurements are in {database.path}", *([use] if tuned.choices else [])]
     return Answer(tuned.to_json(), [text], notes)

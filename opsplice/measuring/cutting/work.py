@@ -45,6 +45,8 @@ class Work:
                 made.append(_elements(op.results[0], views))
             elif op.name in ("linalg.softmax", "iree_linalg_ext.attention"):
                 made += [_elements(value, views) for value in op.operands if _is_tensor(value)]
+            elif op.name.startswith("iree_linalg_ext."):
+                made += [_elements(value, views) for value in op.results if _is_tensor(value)]
         read = {op.operands[0] for op in ops_in(function, "tensor.extract")}
         blocks = [body.blocks[0] for body in function.regions]
         taken = (n for block in blocks for n, each in enumerate(block.arguments) if each in read)

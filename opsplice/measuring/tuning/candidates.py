@@ -20,7 +20,7 @@ from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring.cutting.cuts import CutError, Cuts, Piece
 from opsplice.measuring.cutting.preparation import told_of, width_of
-from opsplice.measuring.tuning.records import Candidate, Task
+from opsplice.measuring.tuning.records import Candidate, Left, Task
 from opsplice.measuring.verifying.verification import Progress
 from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.reports.render import dims_text
@@ -32,6 +32,7 @@ from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.registry.store import Store
 
+_OPEN = "its sizes are open (?), and tuned rules are for fixed ones: give them to the export, or to ONNX by --dim batch=8"
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -64,10 +65,10 @@ class _Region:
 
 @dataclass(frozen=True)
 class Found:
-    """left: what cannot be measured, and why."""
+    """left: what cannot be measured."""
 
     tasks: tuple[Task, ...]
-    left: tuple[str, ...] = ()
+    left: tuple[Left, ...] = ()
 
 
 def find(on_progress: Progress, job: Job) -> Found:
@@ -93,20 +94,20 @@ def _look(module: ir.Module, specs: list[LoadedSpec]) -> Found:
             region.places.append(place)
         if not around:
             regions.append(_Region(place, [place]))
-    cuts, left = Cuts(module.context), []
+    cuts, left = Cuts(module.context), dict[tuple[str, str], list[str]]()
     standing = {str(r.span) for spec in specs for r in spec.rules if not (r.replaces or r.attributes)}
     made: dict[str, tuple[_Region, str, list[str]]] = {}
     for region in regions:
         told = region.largest.told
         what = f"{told.pattern.rpartition('.')[2]}({dims_text(told)})"
         if any(None in size if isinstance(size, list) else size is None for size in told.dims.values()):
-            left.append(f"{what} at {told.location}: its sizes are open, and conditions are on sizes")
+            left.setdefault((_OPEN, what), []).append(told.location)
             continue
         try:
             match = region.largest.action.match
             cut, _ = cuts.add(region.largest.action, Views(), width_of(region.largest.spec, match))
         except CutError as failure:
-            left.append(f"{what} at {told.location}: {failure}")
+            left.setdefault((str(failure), what), []).append(told.location)
             continue
         made.setdefault(cut.function, (region, what, []))[2].append(told.location)
     tasks = []
@@ -119,7 +120,7 @@ def _look(module: ir.Module, specs: list[LoadedSpec]) -> Found:
         candidates = tuple(_candidate(place) for place in chosen.values())
         others = frozenset({*standing, *(candidate.location for candidate in candidates)})
         tasks.append(Task(text, digest, cut, what, tuple(where), candidates, others))
-    return Found(tuple(tasks), tuple(left))
+    return Found(tuple(tasks), tuple(Left(what, tuple(places), why) for (why, what), places in left.items()))
 
 
 def _places(module: ir.Module, specs: list[LoadedSpec]) -> Iterable[_Place]:

@@ -40,6 +40,15 @@ class Candidate:
         return written.replace("( ", "(").replace(", )", ")").replace(" )", ")")
 
 
+@dataclass(frozen=True)
+class Left:
+    """A computation that cannot be measured. what: pattern and dims, for people; reason: why."""
+
+    what: str
+    places: tuple[str, ...]
+    reason: str
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
     """A computation of the model as a function of its own, and the rules for it, the first of the spec first.

@@ -21,7 +21,7 @@ from opsplice.errors import OpspliceError
 from opsplice.measuring.tuning import trying
 from opsplice.measuring.tuning.candidates import Found
 from opsplice.measuring.tuning.database import Database
-from opsplice.measuring.tuning.records import Choice, Record, Task, choice_of, record_key
+from opsplice.measuring.tuning.records import Choice, Left, Record, Task, choice_of, record_key
 from opsplice.measuring.tuning.tuned_spec import spec_text
 from opsplice.measuring.verifying.verdict_cache import platform_key
 from opsplice.measuring.verifying.verification import Progress
@@ -39,14 +39,14 @@ _Work = Sequence[tuple[Task, tuple[int, ...]]]
 @dataclass(frozen=True)
 class Tuning(Shown):
     """What is the fastest of each computation on a CPU, those that take longest first. specs: that were tuned, as they
-    were given. known: how many measurements were in the database before; left: what could not be measured, and why.
+    were given. known: how many measurements were in the database before; left: what could not be measured.
     """
 
     cpu: str
     specs: tuple[str, ...]
     choices: tuple[Choice, ...]
     known: int = 0
-    left: tuple[str, ...] = ()
+    left: tuple[Left, ...] = ()
     notes: tuple[str, ...] = ()
 
     def text(self, folder: str | Path = ".") -> str:
@@ -74,7 +74,8 @@ class Tuning(Shown):
             }
             for each in self.choices
         ]
-        return {"cpu": self.cpu, "choices": choices, "known": self.known, "left": self.left, "notes": self.notes}
+        left = [vars(each) for each in self.left]
+        return {"cpu": self.cpu, "choices": choices, "known": self.known, "left": left, "notes": self.notes}
 
     def text_shown(self, color: bool) -> str:
         from opsplice.reports.render_tuning import tuning_text
