@@ -88,9 +88,8 @@ def whole_text(whole: Whole) -> str:
     if whole.off is None:
         note = f" ({whole.note})" if whole.note else ""
         return f"with and without kernels differ by {whole.difference:.1e} of the largest number{note}"
-    return (
-        f"off by {whole.off:.1e} from f64, without kernels by {whole.reference_off:.1e}; "
-        + (f"the two differ by {whole.difference:.1e}" if whole.difference else "the two are equal")
+    return f"off by {whole.off:.1e} from f64, without kernels by {whole.reference_off:.1e}; " + (
+        f"the two differ by {whole.difference:.1e}" if whole.difference else "the two are equal"
     )
 
 

@@ -13,7 +13,7 @@ from opsplice import cli, frontends
 from opsplice.compiling.job import Job
 from opsplice.compiling.spec_sources import resolve
 from opsplice.measuring.cutting.records import Cut
-from opsplice.measuring.tuning import candidates
+from opsplice.measuring.tuning import candidates, records
 from opsplice.measuring.tuning.database import Database
 from opsplice.measuring.tuning.records import Candidate, Choice, Record, Task, choice_of
 from opsplice.measuring.tuning.tuned_spec import spec_text
@@ -142,7 +142,8 @@ def test_computations_of_open_sizes_are_told_once_with_their_places(tmp_path: Pa
     write(tmp_path)
     text = """func.func @main(%x: TYPE) -> (TYPE, TYPE) {
       %a = arith.negf %x : TYPE
-      %b = arith.negf %a : TYPE
+      %e = math.exp %a : TYPE
+      %b = arith.negf %e : TYPE
       return %a, %b : TYPE, TYPE }""".replace("TYPE", "tensor<?x64xf32>")
     (tmp_path / "open.mlir").write_text(text)
     found = opsplice.tune(tmp_path / "open.mlir", [tmp_path / "all.splice"], database=tmp_path / "known.jsonl")
@@ -151,8 +152,36 @@ def test_computations_of_open_sizes_are_told_once_with_their_places(tmp_path: Pa
     assert note.startswith("note: left alone: its sizes are open (?)")
     assert "quick(m = ?, n = 64) at " in quick
     assert "open.mlir:2:12, " in quick
-    assert "open.mlir:3:12" in quick
+    assert "open.mlir:4:12" in quick
     assert [len(each["places"]) for each in found.to_json()["left"]] == [2]
+
+
+def test_rules_that_ask_for_weights_are_measured_beside_those_that_do_not(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(
+        """#include <stddef.h>
+        void k(const float *x, const float *w, float *out, size_t m, size_t k, size_t n) {
+          for (size_t i = 0; i < m * n; i++) out[i] = 0;
+          for (size_t i = 0; i < m; i++) for (size_t l = 0; l < k; l++) for (size_t j = 0; j < n; j++)
+            out[i * n + j] += x[i * k + l] * w[l * n + j];
+        }"""
+    )
+    (tmp_path / "weights.splice").write_text(
+        """kernel k(x: f32[m, k], w: f32[k, n]) -> f32[m, n] { cpu "k.c" }
+        pattern p(x: tensor<m x k x f32>, w: tensor<k x n x f32>) { contract[m k, k n -> m n](x, w) }
+        replace p with k(x, w)
+        replace p where weight(w) with k(x, w)"""
+    )
+    text = """func.func @main(%x: tensor<4x16xf32>) -> tensor<4x8xf32> {
+      %w = arith.constant dense<0.5> : tensor<16x8xf32>
+      %zero = arith.constant 0.0 : f32
+      %room = tensor.empty() : tensor<4x8xf32>
+      %fill = linalg.fill ins(%zero : f32) outs(%room : tensor<4x8xf32>) -> tensor<4x8xf32>
+      %r = linalg.matmul ins(%x, %w : tensor<4x16xf32>, tensor<16x8xf32>) outs(%fill : tensor<4x8xf32>)
+        -> tensor<4x8xf32>
+      return %r : tensor<4x8xf32> }"""
+    found = opsplice.tune(text, [tmp_path / "weights.splice"], database=tmp_path / "known.jsonl", seconds=1)
+    (choice,) = found.choices
+    assert [record and record.failed for record in choice.records] == ["", ""]
 
 
 # ---- decisions -------------------------------------------------------------------------------------------------------
@@ -190,6 +219,13 @@ def test_differences_within_the_noise_decide_nothing(
 ) -> None:
     found = chosen(*ratios)
     assert (found.kind, found.chosen and found.chosen.kernel) == (kind, kernel)
+
+
+def test_beside_what_cannot_be_measured_nothing_is_decided() -> None:
+    unknown, slow = record(0.0, 0.0, 0.0, records.NOT_ALONE), record(2.0, 1.9, 2.1)
+    task = Task("", "", CUT, "p", ("a",), (candidate("k0", 8), candidate("k1", 8)))
+    assert choice_of(task, (unknown, slow)).kind == "no difference"
+    assert choice_of(task, (replace(unknown, failed="it crashes"), slow)).kind == "IREE"
 
 
 def test_sizes_between_two_that_are_alike_become_a_range(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import re
@@ -20,6 +21,7 @@ from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring.cutting.cuts import CutError, Cuts, Piece
 from opsplice.measuring.cutting.preparation import told_of, width_of
+from opsplice.measuring.cutting.records import Cut
 from opsplice.measuring.tuning.records import Candidate, Left, Task
 from opsplice.measuring.verifying.verification import Progress
 from opsplice.pipeline.compiler import Compilation, Step, run
@@ -32,7 +34,7 @@ from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.registry.store import Store
 
-_OPEN = "its sizes are open (?), and tuned rules are for fixed ones: give them to the export, or to ONNX by --dim batch=8"
+_OPEN = "its sizes are open (?), and tuned rules are for fixed ones: say them to the export, or with --dim"
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -104,8 +106,7 @@ def _look(module: ir.Module, specs: list[LoadedSpec]) -> Found:
             left.setdefault((_OPEN, what), []).append(told.location)
             continue
         try:
-            match = region.largest.action.match
-            cut, _ = cuts.add(region.largest.action, Views(), width_of(region.largest.spec, match))
+            cut = _cut(cuts, region)
         except CutError as failure:
             left.setdefault((str(failure), what), []).append(told.location)
             continue
@@ -121,6 +122,19 @@ def _look(module: ir.Module, specs: list[LoadedSpec]) -> Found:
         others = frozenset({*standing, *(candidate.location for candidate in candidates)})
         tasks.append(Task(text, digest, cut, what, tuple(where), candidates, others))
     return Found(tuple(tasks), tuple(Left(what, tuple(places), why) for (why, what), places in left.items()))
+
+
+def _cut(cuts: Cuts, region: _Region) -> Cut:
+    """The function of a region, with its weights as constants where a rule asks for these. Raises CutError."""
+
+    def of(place: _Place) -> Cut:
+        return cuts.add(place.action, Views(), width_of(place.spec, place.action.match))[0]
+
+    for place in region.places:
+        if place.ops == region.largest.ops and Piece.of(place.action).weights:
+            with contextlib.suppress(CutError):  # such as weights that are too large
+                return of(place)
+    return of(region.largest)
 
 
 def _places(module: ir.Module, specs: list[LoadedSpec]) -> Iterable[_Place]:

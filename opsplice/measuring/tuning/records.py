@@ -146,11 +146,17 @@ class Choice:
 KERNEL, COMPILER, UNDECIDED, UNMEASURED = "kernel", "IREE", "no difference", "not measured"
 
 
+# Why a candidate could not be measured, which says nothing of how fast it is.
+NOT_ALONE = "its rule does not take the computation where it stands alone"
+
+
 def choice_of(task: Task, records: tuple[Record | None, ...], refused: str = "") -> Choice:
-    """The fastest beyond the noise: of kernels that are equal the first of the spec."""
+    """The fastest beyond the noise: of kernels that are equal the first of the spec; none beside one not measured."""
     known = [(c, r) for c, r in zip(task.candidates, records, strict=True) if r is not None]
     if len(known) < len(records) or not known:
         return Choice(task, records, UNMEASURED, refused=refused)
+    if any(record.failed == NOT_ALONE for _, record in known):
+        return Choice(task, records, UNDECIDED)
     faster = [(c, r) for c, r in known if r.verdict == "faster"]
     if faster:
         best = min((r for _, r in faster), key=lambda r: r.ratio)

@@ -17,7 +17,7 @@ from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
 from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.timing import benching
 from opsplice.measuring.timing.paired import Paired, in_turn
-from opsplice.measuring.tuning.records import Candidate, Record, Task, record_key
+from opsplice.measuring.tuning.records import NOT_ALONE, Candidate, Record, Task, record_key
 from opsplice.measuring.verifying import tolerance
 from opsplice.measuring.verifying.trials import inputs_of
 from opsplice.measuring.verifying.verdict_cache import platform_key
@@ -129,7 +129,7 @@ def _call(task: Task, alone: Job, job: Job, report: Progress, location: str = ""
 
     outcome = run_job(report, job)
     if location and all(each.rule_location != location for each in outcome.report.replacements):
-        raise OpspliceError("its rule does not take the computation where it stands alone")
+        raise OpspliceError(NOT_ALONE)
     inputs = next(iter(inputs_of(task.cut, None, ("random",))))
     return benching.alone(Runnable.of(alone, outcome), task.cut, inputs)
 
