@@ -301,15 +301,12 @@ class Recall:
         words = tuple((op.name, len(op.results), has_effects(op)) for op in users)
         return None if len(made) > _MOST_USES else (self._word((words, *map(self._users, made))), made)
 
-    def _asked(self, value: ir.Value) -> Iterator[Any]:
+    def _asked(self, value: ir.Value) -> tuple[int, ...]:
         """Whether a value may be a number or is put together from others, and what conditions ask: whether it is a
         weight, and how many ops use it."""
-        yield may_be_number(value, self._views.numbers)
-        yield is_apart(value, self._views.apart)
-        if self._asks.weights:
-            yield uses.is_weight(self._views, value)
-        if self._asks.users:
-            yield self._users(value)
+        weight = self._asks.weights and uses.is_weight(self._views, value)
+        users = self._users(value) if self._asks.users else 0
+        return may_be_number(value, self._views.numbers), is_apart(value, self._views.apart), weight, users
 
     def _users(self, value: ir.Value) -> int:
         """How often a value is used. Where two matches look the same, as many of these uses are their own."""
@@ -344,10 +341,9 @@ class Recall:
         return self._words.setdefault(words, len(self._words))
 
 
-def _attributes(op: ir.Operation) -> Iterator[Any]:
-    for name in op.attributes:
-        yield name
-        yield op.attributes[name]
+def _attributes(op: ir.Operation) -> list[Any]:
+    attributes = op.attributes
+    return [part for name in attributes for part in (name, attributes[name])]
 
 
 def _name_traits(traits: Traits, wanted: frozenset[str] | None, name: str) -> int:

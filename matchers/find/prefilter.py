@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 from iree.compiler import ir
@@ -55,8 +55,7 @@ class _Outline:
     start from anything), "constant", "choice" (of those in `below`), "named" (an op by its name), "tensor" (any that is
     a value) or "anything". what: the op or the combiner; of a constant its value, or the lowest and (in `below`) the
     highest one; of a tensor its axes. casts: whether casts are looked through. written: of a chain, which op each of
-    its two sides is as they are written. loops: how many loops a reduction may have, None for any number. by_name: see
-    `able`.
+    its two sides is as they are written. loops: how many loops a reduction may have, None for any number.
     """
 
     kind: str
@@ -65,7 +64,6 @@ class _Outline:
     casts: bool
     written: tuple[_Outline, ...] | None = None
     loops: int | None = None
-    by_name: dict[str, tuple[_Outline, ...]] = field(default_factory=dict)
 
     @cached_property
     def turns(self) -> bool:
@@ -76,11 +74,10 @@ class _Outline:
     def options(self) -> tuple[_Outline, ...]:
         return self.below if self.kind == "choice" else (self,)
 
-    def able(self, name: str) -> tuple[_Outline, ...]:
-        """The options that terms of an op or another name may fit."""
-        if name not in self.by_name:
-            self.by_name[name] = tuple(option for option in self.options if option.may_be(name))
-        return self.by_name[name]
+    @cached_property
+    def able(self) -> _Able:
+        """The options that terms of an op or another name may fit, by that name."""
+        return _Able(self.options)
 
     def may_be(self, name: str) -> bool:
         """Whether a term of an op or another name may fit, for that name alone."""
@@ -95,6 +92,18 @@ class _Outline:
         return name == self.what or self.what in READ_AS.get(name, ())
 
 
+class _Able(dict[str, tuple[_Outline, ...]]):
+    """Some options by the name of a term that they may fit: those for a name are found once, when it is asked for."""
+
+    def __init__(self, options: tuple[_Outline, ...]) -> None:
+        super().__init__()
+        self._options = options
+
+    def __missing__(self, name: str) -> tuple[_Outline, ...]:
+        found = self[name] = tuple(option for option in self._options if option.may_be(name))
+        return found
+
+
 class Sieve:
     """Graphs by their outlines, for places whose outermost op is that of the graphs."""
 
@@ -102,21 +111,22 @@ class Sieve:
         known: dict[Any, _Outline] = {}
         self._order = {graph: position for position, graph in enumerate(graphs)}
         self._first: dict[Graph, _Outline] = {}
-        self._by_first: dict[_Outline, list[tuple[_Outline, Graph]]] = {}
+        self._by_first: dict[_Outline, list[tuple[_Outline, tuple[int, float], Graph]]] = {}
         for graph in graphs:
             outlines = _Outlines(graph, known)
             first = self._first[graph] = outlines.first()
-            self._by_first.setdefault(first, []).append((outlines.whole(), graph))
+            self._by_first.setdefault(first, []).append((outlines.whole(), _ranks(graph), graph))
 
     def fitting(self, views: Views, value: ir.Value) -> list[Graph]:
         """The graphs that can hold with their result at a value, in order."""
         fits, term, shape = _Fits(views, value), views.root(value), shape_of(value) or ()
+        rank, large = len(shape), len(shape) - shape.count(1)
         found = [
             graph
             for first, graphs in self._by_first.items()
             if fits.at_root(first, term)
-            for whole, graph in graphs
-            if _may_have(graph, shape) and fits.at_root(whole, term)
+            for whole, (least, most), graph in graphs
+            if least <= rank and large <= most and fits.at_root(whole, term)
         ]
         return sorted(found, key=self._order.__getitem__)
 
@@ -129,16 +139,16 @@ class Sieve:
         return sorted(found, key=self._order.__getitem__)
 
 
-def _may_have(graph: Graph, shape: Sequence[int | None]) -> bool:
-    """Whether the first result of a graph may have a shape, for its rank alone.
+def _ranks(graph: Graph) -> tuple[int, float]:
+    """How many dims the first result of a graph has at least, and how many that are no ones at most.
 
     Dims of size one may be left out. Several dims may be one in the program; of a convolution only as many as its
     result has more than its image, which are those of groups.
     """
     labels = graph.results[0].labels
     if any(label.pack for label in labels):
-        return True
-    return sum(size != 1 for size in shape) <= len(labels) and len(shape) >= least_rank(graph)
+        return 0, math.inf
+    return least_rank(graph), len(labels)
 
 
 class _Outlines:
@@ -264,7 +274,7 @@ class _Fits:
         found = self._views.resolve(term)
         if outline.kind == "anything" or not isinstance(found, Apply):
             return False
-        return any(self._begins(option, found) for option in outline.able(found.op) if option.what == found.op)
+        return any(self._begins(option, found) for option in outline.able[found.op] if option.what == found.op)
 
     def _begins(self, outline: _Outline, found: Apply) -> bool:
         if outline.kind in _REDUCTIONS:
@@ -282,24 +292,22 @@ class _Fits:
             known = self._known[key] = self._fits_some_op(outline, term), term
         return known[0]
 
-    def _what_makes(self, term: Term) -> tuple[Term, str]:
-        """What makes a term, and the name that this is looked up by."""
-        known = self._made.get(id(term))
-        if known is None:
-            found = self._views.resolve(term)
-            known = self._made[id(term)] = term, found, _name(found)
-        return known[1:]
+    def _read(self, term: Term) -> tuple[Term, Term, str]:
+        """A term, what makes it, and the name that this is looked up by."""
+        found = self._views.resolve(term)
+        made = self._made[id(term)] = term, found, _name(found)
+        return made
 
     def _fits_some_op(self, outline: _Outline, term: Term, *, is_root: bool = False) -> bool:
         """Whether an op fits that a term may be seen as: its own, behind casts or behind what leaves it as it is."""
         source: Term | None = term
-        values = outline.able(_VALUE)
+        values = outline.able[_VALUE]
         while source is not None:
             for option in values:
                 if self._fits_value(option, source):
                     return True
-            found, name = self._what_makes(source)
-            for option in outline.able(name):
+            _, found, name = self._made.get(id(source)) or self._read(source)
+            for option in outline.able[name]:
                 if self._fits_op(option, found):
                     return True
             if not isinstance(found, Apply):
@@ -356,7 +364,7 @@ class _Fits:
             unwrap = (lambda inner: (self._behind_casts(inner), ())) if outline.casts else None
             ways = chains.groupings(self._views, what, spellings, len(below), unwrap)
             return any(self._pair_up(below, way.operands) for way in ways)
-        return any(self._fit_below(outline, below, spelling.args) for spelling in spellings)
+        return any(map(partial(self._fit_below, outline, below), spellings))
 
     def _fits_reduction(self, outline: _Outline, found: Any) -> bool:
         if isinstance(found, Reduce):
@@ -380,14 +388,18 @@ class _Fits:
             found = self._views.resolve(found.args[0])
         return found
 
-    def _fit_below(self, outline: _Outline, below: Sequence[_Outline], args: Sequence[Term]) -> bool:
+    def _fit_below(self, outline: _Outline, below: Sequence[_Outline], spelling: Apply) -> bool:
         """Whether the operands of an op fit, in either order where it commutes."""
+        args = spelling.args
         if len(args) != len(below):
             return False
         return self._fit_each(below, args) or (outline.turns and self._fit_each(below, args[::-1]))
 
     def _fit_each(self, below: Sequence[_Outline], args: Sequence[Term]) -> bool:
-        return all(self._fits(part, arg) for part, arg in zip(below, args, strict=True))
+        for part, arg in zip(below, args, strict=True):  # no generator: each of its steps is a call
+            if part.kind != "anything" and not self._fits(part, arg):
+                return False
+        return True
 
     def _pair_up(self, below: Sequence[_Outline], found: Sequence[Term]) -> bool:
         """Whether each operand of a chain fits one of those found, looked at one by one."""
@@ -395,7 +407,9 @@ class _Fits:
 
 
 def _reads(access: Access, loop: Loop) -> bool:
-    return any(index is loop or mentions(index, loop) for index in access.indices)
+    return loop in access.indices or any(
+        mentions(index, loop) for index in access.indices if not isinstance(index, Loop)
+    )
 
 
 def _name(found: Term) -> str:

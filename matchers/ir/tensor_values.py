@@ -19,7 +19,8 @@ def shape_of(value: ir.Value) -> tuple[int | None, ...] | None:
     """The sizes of a ranked tensor (None for a dynamic one); () for a scalar; None for anything else."""
     kind = value.type
     if isinstance(kind, ir.RankedTensorType):
-        return tuple(None if size == DYNAMIC else size for size in kind.shape)
+        sizes = tuple(kind.shape)
+        return tuple(None if size == DYNAMIC else size for size in sizes) if DYNAMIC in sizes else sizes
     if isinstance(kind, (ir.FloatType, ir.IntegerType, ir.IndexType)):
         return ()
     torch = _TORCH_TENSOR.fullmatch(str(kind))
@@ -71,6 +72,8 @@ def rests_on(
 
     sources: what a value is made of: nothing for one of the kind, None for one of another. known: what is known so far.
     """
+    if value in known:
+        return known[value]
     seen, pending = set[ir.Value](), [value]
     while pending:
         each = pending.pop()

@@ -112,7 +112,7 @@ def permuted(things: Sequence[T], count: int) -> Iterator[tuple[T, ...]]:
 
 
 def nontrivial(indices: tuple[Index, ...]) -> tuple[Index, ...]:
-    return tuple(i for i in indices if i != UNIT)
+    return tuple(i for i in indices if i != UNIT) if UNIT in indices else indices
 
 
 def kept(size: Sizes, indices: tuple[Index, ...]) -> list[tuple[Size, Index]]:

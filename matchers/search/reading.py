@@ -85,7 +85,10 @@ class Reader:
     def peek(self, node: Node, term: Term) -> Term:
         """What `_look` would give, with nothing noted."""
         found = self.views.resolve(term)
-        while (source := self.passed(node, found)) is not None:
+        while not (isinstance(node, Apply) and isinstance(found, Apply) and found.op == node.op):
+            source = self.passed(node, found)
+            if source is None:
+                break
             found = self.views.resolve(source)
         return found
 

@@ -201,7 +201,11 @@ class Views:
 
     def expand(self, access: Access) -> Step | None:
         """One level down, or None if the value is opaque."""
-        return self._kept(self._steps, access, lambda: self._read(access), access.value)
+        known = self._steps.get(access)
+        if known is None:
+            return self._kept(self._steps, access, lambda: self._read(access), access.value)
+        self.reads.update(known[1])
+        return known[0]
 
     def _kept(self, table: dict[_K, tuple[_T, Reads]], key: _K, read: Callable[[], _T], *first: ir.Value) -> _T:
         """What `read` gives, from a table where it is there; either way what was read for it counts as read."""

@@ -9,7 +9,9 @@ from iree.compiler import ir
 
 from opsplice.matchers.find.prefilter import Sieve
 from opsplice.matchers.patterns.compiled import compile_patterns
+from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.search import Search
+from opsplice.matchers.search.state import QUIET, State
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.loading.loader import load_text
 
@@ -50,6 +52,19 @@ def test_nothing_is_read_to_tell_that_a_value_is_no_number(session):
     views = Views()
     assert views.constant(views.whole(values[-1])) is None
     assert (len(views), views.reads) == (0, {})
+
+
+def test_an_op_that_is_the_one_asked_for_is_not_asked_whether_it_leaves_its_operand(session):
+    text = """func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
+      %c = arith.constant dense<1.0> : tensor<8xf32>
+      %y = arith.addf %x, %c : tensor<8xf32>
+      return %y : tensor<8xf32> }"""
+    module = ir.Module.parse(text, context=session.context)
+    _, added, _ = module.body.operations[0].regions[0].blocks[0].operations
+    graph = graph_of("pattern p(x: tensor<n x f32>, y: tensor<n x f32>) { addf(x, y) }")
+    views = Views()
+    assert Reader(State(views, graph, QUIET)).may_hold(graph.results[0].node, views.whole(added.results[0]))
+    assert list(views.reads) == [added.results[0]]
 
 
 def test_a_pattern_of_another_rank_reads_the_last_op_alone(session):
