@@ -46,7 +46,7 @@ class Inputs:
         by_address = self.state.attempt.by_address and bool(levels)
         is_strided = node.name in self.graph.strided
         self.may_stride |= is_strided and not self._in_windows and not _has_window(node)
-        if by_address and is_strided:
+        if by_address and is_strided and not _has_window(node):
             yield lambda: self._placed(node, parameter, levels)
             return
         if not levels:
