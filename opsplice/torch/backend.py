@@ -109,14 +109,17 @@ def backend(
         compiler = functools.partial(_compile, Options.read(options, mode))
     except OpspliceError as error:
         raise GraphError.of(error) from None
-    return aot_autograd(
+    compiled = aot_autograd(
         fw_compiler=functools.partial(compiler, "forward"),
         bw_compiler=functools.partial(compiler, "backward"),
         inference_compiler=functools.partial(compiler, "inference"),
         partition_fn=min_cut_rematerialization_partition,
         decompositions=table(),
         keep_inference_input_mutations=False,
-    )(module, inputs)
+    )
+    # With these PyTorch makes recurrent layers ops of oneDNN, which nothing takes apart.
+    with torch.backends.mkldnn.flags(enabled=False):
+        return compiled(module, inputs)
 
 
 def _compile(options: Options, part: str, module: fx.GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:

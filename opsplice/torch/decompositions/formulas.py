@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._decomp.decompositions import one_layer_lstm
 from torch.utils import _pytree as pytree
 
 from opsplice.frontends.reshapes import is_misread
@@ -210,28 +209,6 @@ def bernoulli(chances: Tensor, *, generator: Any = None) -> Tensor:
     return (torch.rand(chances.shape, dtype=chances.dtype, device=chances.device) < chances).to(chances.dtype)
 
 
-# ---- recurrence ------------------------------------------------------------------------------------------------------
-
-
-def lstm_layer(
-    steps: Tensor,
-    of_input: Tensor,
-    of_hidden: Tensor,
-    bias_of_input: Tensor,
-    bias_of_hidden: Tensor,
-    hidden: Tensor,
-    cell: Tensor,
-    backwards: bool,
-    *others: Any,
-) -> tuple[Tensor, ...]:
-    """One direction of a layer, a step after the other, as PyTorch itself takes the layer apart in training."""
-    has_biases = others[4]
-    weights = [of_input, of_hidden, bias_of_input, bias_of_hidden][: 4 if has_biases else 2]
-    start = (hidden.squeeze(0), cell.squeeze(0))
-    outputs, ends = one_layer_lstm(steps, start, weights, has_biases, backwards)
-    return outputs, *(each.unsqueeze(0) for each in ends), steps.new_zeros(0)
-
-
 # ---- order and places ------------------------------------------------------------------------------------------------
 
 
@@ -416,3 +393,11 @@ def distances_backward(gradient: Tensor, left: Tensor, right: Tensor, power: flo
         return NotImplemented
     share = torch.where(found == 0, 0, gradient / found)
     return left * share.sum(-1, keepdim=True) - share @ right
+
+
+def weight_norm_backward(
+    gradient: Tensor, direction: Tensor, size: Tensor, norms: Tensor, dim: int
+) -> tuple[Tensor, Tensor]:
+    others = [each for each in range(direction.dim()) if each != dim % direction.dim()]
+    of_size = (gradient * direction).sum(others, keepdim=True) / norms
+    return (gradient - direction * of_size / norms) * size / norms, of_size

@@ -122,7 +122,8 @@ OWN: Table = {
     aten._fft_r2c.default: fourier.of_real,
     aten._grouped_mm.default: formulas.grouped_product,
     aten.abs.default: complex_numbers.magnitude,
-    aten.adaptive_max_pool2d_backward.default: windows.adaptive_max_pool_backward,
+    aten.adaptive_max_pool2d_backward.default: windows.max_backward(2),
+    aten.adaptive_max_pool3d_backward.default: windows.max_backward(3),
     aten.addbmm.default: formulas.added_product,
     aten.angle.default: complex_numbers.angle,
     aten.arange.start_step: formulas.bytes_in_order,
@@ -150,8 +151,8 @@ OWN: Table = {
     aten.max_pool2d_with_indices.default: windows.max_pool(aten.max_pool2d_with_indices, 2),
     aten.max_pool2d_with_indices_backward.default: windows.max_pool_backward,
     aten.max_pool3d_with_indices.default: windows.max_pool(aten.max_pool3d_with_indices, 3),
+    aten.max_pool3d_with_indices_backward.default: windows.max_backward(3),
     aten.median.dim: formulas.median,
-    aten.mkldnn_rnn_layer.default: formulas.lstm_layer,
     aten.mul.Tensor: complex_numbers.by_parts(torch.mul, formulas.product),
     aten.native_dropout.default: formulas.dropout,
     aten.pow.Scalar: arithmetic.power,
@@ -177,6 +178,7 @@ OWN: Table = {
     aten.upsample_nearest2d.vec: windows.nearest,
     aten._to_copy.default: complex_numbers.or_converted(formulas.converted),
     aten._unsafe_view.default: formulas.view,
+    aten._weight_norm_interface_backward.default: formulas.weight_norm_backward,
     aten.view.default: formulas.view,
     torch.ops.prims.fma.default: formulas.multiply_add,
 }
@@ -219,6 +221,6 @@ def table() -> Table:
 
 def decomposed(program: ExportedProgram) -> ExportedProgram:
     """A program with such ops only. PyTorch copies its trees here in a way that it warns of itself."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), torch.backends.mkldnn.flags(enabled=False):
         warnings.filterwarnings("ignore", r".*treespec, LeafSpec", FutureWarning)
         return program.run_decompositions(table())

@@ -42,7 +42,7 @@ def max_pool(op: Callable[..., Tensors], dims: int) -> Callable[..., Tensors]:
 
 def max_pool_backward(gradient: Tensor, tensor: Tensor, *others: Any) -> Tensor:
     """IREE's compiler crashes without a batch."""
-    return adaptive_max_pool_backward(gradient, tensor, others[-1]) if tensor.dim() == 3 else NotImplemented
+    return max_backward(2)(gradient, tensor, *others) if tensor.dim() == 3 else NotImplemented
 
 
 def average_pool(
@@ -126,9 +126,14 @@ def replication_pad_backward(gradient: Tensor, tensor: Tensor, amounts: Sequence
     return _spread(gradient, shares)
 
 
-def adaptive_max_pool_backward(gradient: Tensor, tensor: Tensor, indices: Tensor) -> Tensor:
-    flat = torch.zeros_like(tensor).flatten(-2)
-    return flat.scatter_add(-1, indices.flatten(-2), gradient.flatten(-2)).view(tensor.shape)
+def max_backward(dims: int) -> Callable[..., Tensor]:
+    """The gradient of a pool of so many dims, put to the places of its maxima, which are the op's last argument."""
+
+    def formula(gradient: Tensor, tensor: Tensor, *others: Any) -> Tensor:
+        flat = torch.zeros_like(tensor).flatten(-dims)
+        return flat.scatter_add(-1, others[-1].flatten(-dims), gradient.flatten(-dims)).view(tensor.shape)
+
+    return formula
 
 
 def convolution(
