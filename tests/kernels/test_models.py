@@ -210,13 +210,16 @@ MODELS = {
     "activations of bytes": (quantised_activations, {"byte_linear_fixed": 2, "byte_activation": 1}),
     "convolutions of bytes": (
         lambda: quantised_convs(False),
-        {"byte_convolution": 3},
+        {"quantise_linear": 1, "byte_convolution": 3},
     ),
     "convolutions of bytes with scales for channels": (
         lambda: quantised_convs(True),
-        {"byte_convolution": 3},
+        {"quantise_linear": 1, "byte_convolution": 3},
     ),
-    "convolutions of integers": (integer_convolutions, {"byte_convolution": 2, "depthwise_rows": 1}),
+    "convolutions of integers": (
+        integer_convolutions,
+        {"quantise_linear": 3, "byte_convolution": 2, "depthwise_rows": 1},
+    ),
     "int8 bert": (
         lambda: onnx_models.quantised(onnx_models.bert_layer(9, 64, 2)),
         {"attention_rows": 1, "layernorm_rows": 2, "activation_all": 1, "quantise_bytes": 4, "byte_linear": 6},

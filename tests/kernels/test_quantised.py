@@ -186,6 +186,22 @@ ACTIVATIONS = {
 
 @of_bytes
 @pytest.mark.parametrize("signed", [False, True])
+def test_quantise_linear(kernel, guarded, signed):
+    """More numbers than a workgroup takes, not a multiple of a vector, beyond what bytes hold, and ties to even."""
+    kind, middle, step = (np.int8, -5, 0.0625) if signed else (np.uint8, 117, 0.0625)
+    x = guarded((np.random.default_rng(0).standard_normal(32801) * 12).astype(np.float32))
+    x[:40], x[40:44] = np.arange(40) * step / 2, [np.inf, -np.inf, 1e30, -1e30]
+    out = guarded(np.zeros(x.shape, kind))
+    for place in range(2):
+        kernel("quantised/activation.c", "opsplice_quantise_linear")(
+            x, step, float(middle), ctypes.c_int32(signed), out, x.size, place
+        )
+    limits = np.iinfo(kind)
+    np.testing.assert_array_equal(out, np.clip(np.round(x.astype(float) / step) + middle, limits.min, limits.max))
+
+
+@of_bytes
+@pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("which", ACTIVATIONS)
 def test_byte_activation(kernel, guarded, which, signed):
     """Of all bytes, more than a workgroup takes; a result may be off by one step where it lies half way between two."""
