@@ -31,22 +31,26 @@ def _without_difference(arg: Node) -> Node:
 
 def _difference(term: Apply) -> Apply:
     left, right = term.args
-    return dataclasses.replace(term, op=_PLUS, args=(_without_difference(left), _negated(right)))
+    return dataclasses.replace(term, op=_PLUS, args=(_without_difference(left), _negated(right, {})))
 
 
-def _negated(node: Any) -> Node:
+def _negated(node: Any, known: dict[int, Node]) -> Node:
+    """known: what shared parts of the same node are, by identity."""
+    if id(node) in known:
+        return known[id(node)]
     made: Node
     match node:
         case Apply(op="arith.negf", args=(inner,)):
             made = inner
         case Apply(op="arith.addf"):
-            made = dataclasses.replace(node, args=tuple(map(_negated, node.args)))
+            made = dataclasses.replace(node, args=tuple(_negated(arg, known) for arg in node.args))
         case Apply(op="arith.subf", args=(left, right)):
-            made = dataclasses.replace(node, op=_PLUS, args=(_without_difference(right), _negated(left)))
+            made = dataclasses.replace(node, op=_PLUS, args=(_without_difference(right), _negated(left, known)))
         case Number(low=tree.Literal() as number, high=None):
             made = Number(dataclasses.replace(number, value=-number.value))
         case _:
             made = Apply("arith.negf", (node,))
+    known[id(node)] = made
     return made
 
 

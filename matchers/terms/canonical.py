@@ -25,6 +25,8 @@ from opsplice.spec_lang.syntax import vocabulary
 # Follows a term through views to the op or constant that makes it; with `as_number` only one that may be a number.
 Resolve = Callable[..., Any]
 Bound = dict[str, Any]
+# Makes an op of its name, operands, attributes and type.
+Make = Callable[[str, tuple[Term, ...], tuple[tuple[str, str], ...], str], Apply]
 
 _MAX_FOLD = 6
 _SEVERAL = 2
@@ -42,12 +44,12 @@ class Rule:
     source: Node
     target: Shape
 
-    def applied(self, term: Apply, resolve: Resolve) -> Iterator[Any]:
-        """What a term is by this rule, once for each way in which it has the form."""
+    def applied(self, term: Apply, resolve: Resolve, make: Make = Apply) -> Iterator[Any]:
+        """What a term is by this rule, once for each way in which it has the form. make: see `readings`."""
         condition = _CONDITIONS.get(self.row.when)
         for bound in _bindings(self.source, term, {}, resolve):
             if condition is None or condition(bound, term, resolve):
-                yield _made(self.target, bound, term.type, resolve)
+                yield _made(self.target, bound, term.type, resolve, make)
 
 
 def canonical(term: Apply, resolve: Resolve) -> Any:
@@ -62,17 +64,18 @@ def canonical(term: Apply, resolve: Resolve) -> Any:
     return term
 
 
-def readings(term: Apply, wanted: str, resolve: Resolve) -> tuple[Apply, ...]:
+def readings(term: Apply, wanted: str, resolve: Resolve, make: Make = Apply) -> tuple[Apply, ...]:
     """A canonical scalar op as other ops of the name `wanted` that make the same; none if it cannot be read so.
 
-    The ops are new at each call: keep them, as terms compare by identity.
+    make: gives the ops, the same one for the same operands, as terms compare by identity: what is read of a value that
+    many ops share is read once.
     """
     found: list[Any] = []
     for rule in _READ.get(term.op, ()):
         if not isinstance(rule.target, Node):
-            found.extend(map(resolve, rule.applied(term, resolve)))
+            found.extend(map(resolve, rule.applied(term, resolve, make)))
         elif rule.target.op == wanted:
-            found.extend(rule.applied(term, resolve))
+            found.extend(rule.applied(term, resolve, make))
     return tuple(each for each in dict.fromkeys(found) if isinstance(each, Apply) and each.op == wanted)
 
 
@@ -175,12 +178,12 @@ def _operands(wanted: Node, found: object) -> Iterator[tuple[Term, ...]]:
         yield found.args[::-1]
 
 
-def _made(wanted: Shape, bound: Bound, kind: str, resolve: Resolve) -> Any:
+def _made(wanted: Shape, bound: Bound, kind: str, resolve: Resolve, make: Make) -> Any:
     """The term of a form. Its outermost op stays what it is; those below have their one form."""
     if isinstance(wanted, Node):
-        args = (_made(arg, bound, kind, resolve) for arg in wanted.args)
+        args = (_made(arg, bound, kind, resolve, make) for arg in wanted.args)
         kept = (canonical(a, resolve) if isinstance(w, Node) else a for w, a in zip(wanted.args, args, strict=True))
-        return Apply(wanted.op, tuple(kept), (), kind)
+        return make(wanted.op, tuple(kept), (), kind)
     if isinstance(wanted, str):
         return bound[wanted]
     if isinstance(wanted, bool):

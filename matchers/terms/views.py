@@ -108,6 +108,7 @@ class Views:
         self.apart: dict[ir.Value, bool] = {}  # see `is_apart`
         self._steps: dict[Access, tuple[Step | None, Reads]] = {}
         self._readings: dict[tuple[Term, str], tuple[tuple[Apply, ...], Reads]] = {}
+        self._others: dict[tuple[Hashable, ...], Apply] = {}
         self._unchanged: dict[Apply, tuple[Term | None, Reads]] = {}
         self._wholes: dict[ir.Value, Access] = {}
         self._roots: dict[ir.Value, Access] = {}
@@ -222,7 +223,7 @@ class Views:
     def forget(self) -> None:
         """Drop what is memoised, to bound memory: terms that are held elsewhere stay good."""
         tables: tuple[dict[Any, Any], ...] = (
-            *(self._steps, self._readings, self._unchanged, self._wholes, self._roots, self._split),
+            *(self._steps, self._readings, self._others, self._unchanged, self._wholes, self._roots, self._split),
             *(self._below, self._extents, self._inner, self._origins, self._structured, self._elements, self.reads),
         )
         for table in tables:
@@ -256,8 +257,13 @@ class Views:
         if not isinstance(term, (Apply, Reduce)) or (isinstance(term, Reduce) and wanted != "arith.mulf"):
             return ()
         if isinstance(term, Apply):
-            return self._kept(self._readings, (term, wanted), lambda: readings(term, wanted, self.resolve))
+            return self._kept(self._readings, (term, wanted), lambda: readings(term, wanted, self.resolve, self._other))
         return self._kept(self._readings, (term, wanted), lambda: hoisted(term, self.resolve))
+
+    def _other(self, op: str, args: tuple[Term, ...], attributes: tuple[tuple[str, str], ...], kind: str) -> Apply:
+        """The op of another spelling: one for all that are spelled the same, of what the same ops make."""
+        key = (op, *(self.origin(arg) or arg for arg in args), attributes, kind)
+        return self._others.setdefault(key, Apply(op, args, attributes, kind))
 
     def _in_parts(self, term: Reduce) -> tuple[Apply, ...]:
         """A reduction over what tensors are put together along, as those over each of them; none if it is no such."""
@@ -372,9 +378,7 @@ class Views:
             else:
                 made = joined(op, access.indices, self._note, self.extent)
             return None if made is None else Step(made, op)
-        if name == "tensor.extract" and len(op.operands) == 1:
-            return Step(Access(op.operands[0], ()), op)
-        if name == "tensor.splat" or (name == "tensor.from_elements" and len(op.operands) == 1):
+        if name == "tensor.splat" or (name in ("tensor.extract", "tensor.from_elements") and len(op.operands) == 1):
             return Step(Access(op.operands[0], ()), op)
         return None
 
@@ -387,9 +391,7 @@ class Views:
 
     def canonical(self, term: Apply) -> Term:
         """The one form of a term, where there is one."""
-        if term.op not in BECOMES:
-            return term
-        if self._looking >= _MAX_LOOKS:
+        if term.op not in BECOMES or self._looking >= _MAX_LOOKS:
             return term
         self._looking += 1  # other forms look at their operands, and these at theirs
         try:

@@ -35,6 +35,14 @@ def test_shared_values_are_searched_once(find):
     assert find(doubling(60, "mulf"), doubling_pattern(60, "subf")).count == 0
 
 
+def test_other_spellings_of_shared_values_are_read_once(find):
+    """x - y is x + -y, and -(y + y) is -y + -y, which are one value again, not 2^60 in a program or in a pattern."""
+    payload = doubling(60, "mulf").replace("%v60 = arith.addf", "%v60 = arith.subf")
+    pattern = doubling_pattern(60, "mulf")
+    assert find(payload, pattern).count == 0
+    assert find(payload, pattern.replace("v60 = addf", "v60 = subf")).count == 1
+
+
 def test_a_used_pattern_with_two_results_shares_its_parts(find):
     spec = "pattern two(x: tensor<n x f32>, y: tensor<n x f32>) { addf(x, y), mulf(x, y) }\n"
     lines = ["a0, b0 = two(x, y)", *(f"a{i + 1}, b{i + 1} = two(a{i}, b{i})" for i in range(30))]

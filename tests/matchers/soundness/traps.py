@@ -57,6 +57,8 @@ _SYMBOL = re.compile("(?<=@)(?=[A-Za-z_])")
 _CHANGED = "changed."
 _SLOW = 0.5
 _TOO_LONG = 5.0
+# Whatever a program is, the engine comes to an end before that.
+_NEVER = 60.0
 
 
 @functools.cache
@@ -289,19 +291,19 @@ def _without_largest(values: Any) -> Any:
 
 
 def _results(module: ir.Module, given: Given) -> list[np.ndarray]:
-    with _in_time():
+    with _in_time(_TOO_LONG, EvaluationError("it takes too long")):
         return evaluate(module, given.function, given.inputs, np.float64)
 
 
 @contextlib.contextmanager
-def _in_time() -> Iterator[None]:
-    """Raises EvaluationError for what takes too long."""
+def _in_time(seconds: float, error: Exception) -> Iterator[None]:
+    """Raises the error in what takes longer."""
 
     def stop(*_: object) -> None:
-        raise EvaluationError("it takes too long")
+        raise error
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, _TOO_LONG)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
@@ -330,7 +332,8 @@ def judge(prey: Prey, change: Change, tally: Counter[str] | None = None) -> Find
         tally["no program"] += 1
         return None
     try:
-        rewritten = replaced(module, prey.ask)
+        with _in_time(_NEVER, TimeoutError("no end of it in a minute")):
+            rewritten = replaced(module, prey.ask)
     except OpspliceError:
         tally["no template"] += 1
         return None
