@@ -34,7 +34,7 @@ def survey_text(found: Survey, *, color: bool = False, width: int | None = None)
         rows.append((f"{amount:.0%}", "", f"{counted(len(found.others), 'other')}, each below 1%", "", "", ""))
     if width is not None and width < _WIDE:
         rows = [(*row[:3], "", "", row[5]) for row in rows]
-    heads = _HEADS if any(row[3] for row in rows) else (*_HEADS[:3], "", "", "")
+    heads = tuple(head if any(row[n] for row in rows) else "" for n, head in enumerate(_HEADS))
     shown = aligned([heads, *_fitted(rows, width)]) if rows else []
     lines = [style(heading(found), "bold", color), *shown, *_missing(found, color)]
     return "\n".join([*lines, *([found.note] if found.note else [])])

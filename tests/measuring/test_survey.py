@@ -82,7 +82,7 @@ def test_layers_are_told_once_and_fit_the_terminal(tmp_path: Path) -> None:
     wide, narrow = survey_text(found), survey_text(found, width=60)
     assert "4 layers of 3 computations, each:" in wide
     assert "|  2 x math.tanh tensor<8x8xf32>" in wide
-    assert "operations" in wide.splitlines()[1]
+    assert wide.splitlines()[1].split() == ["share", "operations", "bytes"]
     assert max(map(len, narrow.splitlines()[1:])) <= 60
     assert 'class="layers" open><summary>100.0%: 4 layers' in survey_page("model", found)
 

@@ -22,6 +22,7 @@ from opsplice.spec_lang.checking.types.operand_types import (
     common_dims,
     numbers_of_band,
 )
+from opsplice.spec_lang.checking.types.other_names import hint_for
 from opsplice.spec_lang.checking.types.signature_binding import Binding, either_dims, possible_elements
 from opsplice.spec_lang.checking.types.subscript_labels import (
     bind_labels,
@@ -239,8 +240,7 @@ class _Inference:
             self.value(arg)
         if "<" in call.callee:
             return None  # reported where ops were put in
-        near = did_you_mean(call.callee, [*vocabulary.OPS, *self.signatures])
-        advice = near or f'any op can be named in quotes: "dialect.{call.callee.rpartition(".")[2]}"(...)'
+        advice = hint_for(call.callee, [*vocabulary.OPS, *self.signatures])
         raise Misfit(call.callee_span, f"unknown op or pattern {call.callee}", advice)
 
     def band(self, call: tree.Call) -> Type | None:
