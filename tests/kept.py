@@ -36,10 +36,8 @@ _MADE_BY = (
     "targets/**/*",
     "opsplice/compiling/compilation.py",
     "opsplice/pipeline/*.py",
-    "rewrites/**/crossed_reads.py",
-    "rewrites/**/in_bounds.py",
-    "rewrites/**/kept_inputs.py",
-    "rewrites/**/split_sums.py",
+    "rewrites/link/mathematics.py",
+    "rewrites/memory/*.py",
 )
 
 

@@ -60,7 +60,7 @@ def brief(specs: Iterable[object]) -> tuple[SpecWarning, ...]:
     """What a compile says of its specs: what in them never does anything. Who uses a library cannot mend it."""
     found: list[SpecWarning] = []
     for spec in specs:
-        if not isinstance(spec, LoadedSpec):
+        if not isinstance(spec, LoadedSpec) or all(file.source.path in spec.libraries for file in spec.files):
             continue
         unreachable = shadow.unreachable(spec, patterns=len(spec.rules) <= _MAX_COMPARED)
         mistakes = _mistakes(spec)

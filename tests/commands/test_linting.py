@@ -11,6 +11,7 @@ import pytest
 from opsplice.cli import main
 from opsplice.compiling import linting
 from opsplice.compiling.spec_files import load_specs
+from opsplice.compiling.spec_sources import resolve
 from opsplice.spec_lang.linting.lint import CODES
 from opsplice.spec_lang.loading.loader import load
 
@@ -61,6 +62,11 @@ def test_the_example_of_a_code_has_just_that_warning(code: str, tmp_path: Path):
 def test_the_star_marks_what_every_compile_shows(code: str, tmp_path: Path):
     shown = linting.brief(load_specs([written(tmp_path, EXAMPLES[code])]))
     assert [found.code for found in shown] == [code] * SECTIONS[code][0]
+
+
+def test_a_compile_does_not_look_at_specs_that_are_all_of_libraries(monkeypatch):
+    monkeypatch.setattr(linting, "_mistakes", lambda _: pytest.fail("nobody would be shown any"))
+    assert linting.brief(load_specs(resolve(["opsplice:nn"]))) == ()
 
 
 def test_the_output_at_the_top_of_the_docs(clash: Path, monkeypatch, capsys):
