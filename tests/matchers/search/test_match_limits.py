@@ -144,7 +144,7 @@ def test_a_pattern_that_nests_too_deep(find):
     ],
 )
 def test_long_programs_of_ops_with_equal_forms(find, op):
-    payload = chain(2000, op).replace(
+    payload = chain(1200, op).replace(
         "%v0 =",
         "%one = arith.constant dense<1.0> : tensor<8xf32>\n %c = arith.cmpf ogt, %x, %y : tensor<8xf32>\n %v0 =",
     )
