@@ -105,7 +105,7 @@ def read_programs(path: Path, name: str) -> dict[str, ExportedProgram]:
                 f"{name} has the op {foreign[1]}, which another package than PyTorch brings",
                 hint="no package is imported for a file: export the model in Python, with opsplice.torch.export",
             ) from None
-        if "archive_format" in str(error):
+        if any(sign in str(error) for sign in ("archive_format", "not a ZIP archive")):
             raise OpspliceError(
                 f"{name} was not written by torch.export.save",
                 hint="a file of torch.save holds Python objects, which are not loaded: export the model, "

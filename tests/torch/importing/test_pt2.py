@@ -205,8 +205,11 @@ def test_other_files_are_refused_in_words(tmp_path: Path) -> None:
             import_model(Request(tmp_path / name, name, tmp_path, {}))
 
 
-def test_what_torch_save_wrote_is_told_from_an_exported_program(tmp_path: Path) -> None:
-    torch.save(torch.nn.Linear(2, 2), tmp_path / "model.pt2")
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_what_torch_export_save_did_not_write_is_told(tmp_path: Path, is_saved: bool) -> None:
+    (tmp_path / "model.pt2").write_text("no archive")
+    if is_saved:
+        torch.save(torch.nn.Linear(2, 2), tmp_path / "model.pt2")
     with pytest.raises(OpspliceError, match=r"was not written by torch\.export\.save") as error:
         opsplice.compile(tmp_path / "model.pt2")
     assert "torch.export.export(model, args)" in str(error.value.hint)
