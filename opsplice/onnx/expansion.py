@@ -24,7 +24,10 @@ FUNCTIONS = (
     "CausalConvWithState",
     "LinearAttention",
     "NegativeLogLikelihoodLoss",
+    "RotaryEmbedding",
     "SoftmaxCrossEntropyLoss",
+    "SwiGLU",
+    "Swish",
 )
 
 
@@ -216,23 +219,6 @@ def _shares_inside(
     return shares.astype(np.float32)
 
 
-def _depth_to_space(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """With the channels of a pixel apart (CRD): IREE takes those of other channels."""
-    shape, block = on.shape(node.input[0]), attribute(node, "blocksize", 0)
-    if attribute(node, "mode", b"DCR") == b"DCR":
-        return None
-    if shape is None or len(shape) != 4 or shape[1] is None:
-        raise wrongly_computed(node, "it takes elements of other channels; with a fixed number of channels it does not")
-    channels, height, width = shape[1] // block**2, *shape[2:]
-    if height is None or width is None:
-        places = np.arange(shape[1]).reshape(channels, -1).T.ravel()
-        by_pixel = on.put("Gather", node.input[0], on.give(places), axis=1)
-        return on.put("DepthToSpace", by_pixel, blocksize=block)
-    apart = on.put("Reshape", node.input[0], on.give(np.array([0, channels, block, block, height, width])))
-    turned = on.put("Transpose", apart, perm=(0, 1, 4, 2, 5, 3))
-    return on.put("Reshape", turned, on.give(np.array([0, channels, height * block, width * block])))
-
-
 def _conv_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Of each channel apart, which IREE does not take: as a plain convolution over spread elements."""
     group, (shape, weight) = attribute(node, "group", 1), (on.shape(name) for name in node.input[:2])
@@ -377,10 +363,11 @@ def _of_onnx(on: NodeWriter, node: onnx.NodeProto) -> list[str]:
 _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[str] | None]] = {
     ("", "Abs"): _unsigned,
     ("", "AveragePool"): _average_pool,
+    ("", "CastLike"): quantized.cast_like,
     ("", "Clip"): _unsigned,
     ("", "ConvInteger"): quantized.conv_integer,
     ("", "ConvTranspose"): _conv_transpose,
-    ("", "DepthToSpace"): _depth_to_space,
+    ("", "DepthToSpace"): resizing.depth_to_space,
     ("", "Det"): _determinant,
     ("", "Div"): _unsigned,
     ("", "GRU"): recurrent.written_out,
@@ -405,6 +392,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "RMSNormalization"): _rms_norm,
     ("", "RNN"): recurrent.written_out,
     ("", "Scan"): _scan,
+    ("", "SpaceToDepth"): resizing.space_to_depth,
     ("", "Sum"): _of_pairs,
     ("", "TopK"): _unsigned,
     ("com.microsoft", "MatMulNBits"): quantized.matmul_nbits,

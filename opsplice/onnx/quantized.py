@@ -336,3 +336,17 @@ def _scaled(on: NodeWriter, integers: str, *scales: str) -> str:
 def _single(on: NodeWriter, name: str) -> str:
     """A scale or a zero point: one for the whole tensor as a scalar, as ONNX's own operators want it."""
     return on.put("Reshape", name, on.give(np.array([], np.int64))) if on.shape(name) == [1] else name
+
+
+def cast_like(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """To 8-bit floats, for which what is too large becomes the largest: IREE makes NaN or infinity of it."""
+    x, like = node.input
+    wanted, producer = on.element(like), on.producer(x)
+    is_limited = producer is not None and producer.op_type == "Clip"
+    if wanted not in _EIGHT_BIT_FLOATS or on.element(x) != TensorProto.FLOAT or is_limited:
+        return None
+    if not attribute(node, "saturate", 1):
+        return None
+    most = float(ml_dtypes.finfo(helper.tensor_dtype_to_np_dtype(wanted)).max)
+    limits = (on.give(np.array(number, np.float32)) for number in (-most, most))
+    return on.put("CastLike", on.put("Clip", x, *limits), like)

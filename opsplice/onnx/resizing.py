@@ -3,6 +3,8 @@
 IREE lowers few of its forms. Which elements a place takes, and with which weights, is known here:
 
     nearest 1 element, linear 2, cubic 4:  y = the sum over t of weights[t] * Gather(x, places[t])
+
+DepthToSpace and SpaceToDepth are reshapes and transposes.
 """
 
 from __future__ import annotations
@@ -200,3 +202,37 @@ def _cubic(above: np.ndarray, a: np.float32) -> list[np.ndarray]:
         return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
 
     return [far(above + 1), near(above), near(1 - above), far(2 - above)]
+
+
+# ---- pixels as channels ----------------------------------------------------------------------------------------------
+
+
+def depth_to_space(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """With the channels of a pixel apart (CRD): IREE takes those of other channels."""
+    shape, block = on.shape(node.input[0]), attribute(node, "blocksize", 0)
+    if attribute(node, "mode", b"DCR") == b"DCR":
+        return None
+    if shape is None or len(shape) != 4 or shape[1] is None:
+        raise wrongly_computed(node, "it takes elements of other channels; with a fixed number of channels it does not")
+    channels, height, width = shape[1] // block**2, *shape[2:]
+    if height is None or width is None:
+        places = np.arange(shape[1]).reshape(channels, -1).T.ravel()
+        by_pixel = on.put("Gather", node.input[0], on.give(places), axis=1)
+        return on.put("DepthToSpace", by_pixel, blocksize=block)
+    apart = on.put("Reshape", node.input[0], on.give(np.array([0, channels, block, block, height, width])))
+    turned = on.put("Transpose", apart, perm=(0, 1, 4, 2, 5, 3))
+    return on.put("Reshape", turned, on.give(np.array([0, channels, height * block, width * block])))
+
+
+def space_to_depth(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """With the channels of a pixel apart (CRD), for which IREE puts them side by side."""
+    shape, block = on.shape(node.input[0]), attribute(node, "blocksize", 0)
+    if attribute(node, "mode", b"DCR") == b"DCR":
+        return None
+    if shape is None or None in shape[1:]:
+        raise wrongly_computed(node, "it puts channels in another order; with fixed sizes it does not")
+    channels, *sizes = (size or 0 for size in shape[1:])
+    height, width = (size // block for size in sizes)
+    apart = on.put("Reshape", node.input[0], on.give(np.array([0, channels, height, block, width, block])))
+    turned = on.put("Transpose", apart, perm=(0, 1, 3, 5, 2, 4))
+    return on.put("Reshape", turned, on.give(np.array([0, channels * block**2, height, width])))

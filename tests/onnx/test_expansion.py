@@ -8,6 +8,7 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (make fr
 
 import ml_dtypes
 import onnx.parser
+import onnx.reference
 import onnxruntime as ort
 from onnx import TensorProto, numpy_helper
 
@@ -286,6 +287,23 @@ def test_what_iree_computes_wrongly_is_written_otherwise():
     feed = {"x": x, "grid": np.stack(np.meshgrid(ticks, ticks), -1)[None]}
     feed |= {"deep": floats(2, 12, 3, 4), "open": floats(2, 8, 3, 5)}
     check(model, feed | {name: matrix.astype(np.float32) for name, matrix in matrices.items()})
+
+
+def test_operators_of_new_versions_give_the_numbers_of_the_reference():
+    nodes = [
+        node("Swish", "x", "swished", alpha=1.5),
+        node("RotaryEmbedding", "x cosines sines", "turned", interleaved=1),
+        node("SpaceToDepth", "x", "deep", blocksize=2, mode="CRD"),
+        node("CastLike", "x small", "limited"),
+    ]
+    outputs = {"swished": [1, 2, 4, 6], "turned": [1, 2, 4, 6], "deep": [1, 8, 2, 3]}
+    outputs["limited"] = (TensorProto.FLOAT8E4M3FN, [1, 2, 4, 6])
+    weights = {"cosines": floats(1, 4, 3), "sines": floats(1, 4, 3), "small": np.zeros(1, ml_dtypes.float8_e4m3fn)}
+    model = make_model(nodes, {"x": [1, 2, 4, 6]}, outputs, weights, opset=onnx.defs.onnx_opset_version())
+    feed = {"x": floats(1, 2, 4, 6) * 400}
+    found = opsplice.onnx.session(model, providers=["local-sync"]).run(None, feed)
+    for one, other in zip(found, onnx.reference.ReferenceEvaluator(model).run(None, feed), strict=True):
+        np.testing.assert_allclose(one.astype(np.float32), other.astype(np.float32), 1e-5, 1e-5)
 
 
 PLACES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")

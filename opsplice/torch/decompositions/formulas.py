@@ -164,8 +164,10 @@ def empty_permuted(size: Sequence[int], _order: Sequence[int], **options: Any) -
     return torch.empty(size, dtype=options.get("dtype"), device=options.get("device"))
 
 
-def bytes_in_order(start: float, end: float, step: float = 1, *, dtype: torch.dtype | None = None, **form: Any) -> Any:
-    """IREE's compiler crashes on ranges of bytes, which `torch.eye` makes."""
+def in_order(start: float, end: float, step: float = 1, *, dtype: torch.dtype | None = None, **form: Any) -> Any:
+    """IREE's compiler crashes on ranges of bytes, which `torch.eye` makes, and takes no range of one float."""
+    if isinstance(start, float) and 0 < (end - start) / step <= 1:
+        return torch.full((1,), start, dtype=dtype or torch.get_default_dtype(), device=form.get("device"))
     if dtype not in (torch.int8, torch.uint8):
         return NotImplemented
     return torch.arange(start, end, step, dtype=torch.int32, device=form.get("device")).to(dtype)
@@ -225,6 +227,22 @@ def counted_from_front(scatter: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return scattered
 
 
+def scatter_reduced(tensor: Tensor, dim: int, index: Tensor, source: Tensor | float, *, reduce: str) -> Tensor:
+    """The older form of `scatter_reduce`."""
+    source = source if isinstance(source, Tensor) else tensor.new_full(index.shape, source)
+    return torch.scatter_reduce(tensor, dim, index.long(), source, {"add": "sum", "multiply": "prod"}[reduce])
+
+
+def gather(tensor: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """IREE takes no scalar, whose element is the only one that indices can mean."""
+    return NotImplemented if tensor.dim() else tensor.expand(index.shape).clone()
+
+
+def extremes(tensor: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Tensors:
+    dims = [] if dim is None else [dim]
+    return torch.amin(tensor, dims, keepdim), torch.amax(tensor, dims, keepdim)
+
+
 def sort(tensor: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
     return aten.sort.stable(tensor, stable=False, dim=dim, descending=descending)
 
@@ -251,8 +269,14 @@ def kth_value(tensor: Tensor, number: int, dim: int = -1, keepdim: bool = False)
     return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
 
-def median(tensor: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+def median(tensor: Tensor, dim: int = 0, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    if not tensor.dim():
+        return sort(tensor)
     return kth_value(tensor, (tensor.shape[dim] + 1) // 2, dim, keepdim)
+
+
+def median_of_all(tensor: Tensor) -> Tensor:
+    return median(tensor.flatten())[0]
 
 
 def of_scalars(op: Callable[..., Any]) -> Callable[..., Any]:
@@ -319,7 +343,8 @@ def _running(
 
 
 def added_product(added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    return beta * added + alpha * (left @ right).sum(0)
+    """One product over the batch and the inner dim, which adds halves up in f32."""
+    return beta * added + alpha * (left.transpose(0, 1).flatten(1) @ right.flatten(0, 1))
 
 
 def put(tensor: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from opsplice.torch.decompositions.formulas import Tensors, aten
 
+_IMAGE = 3  # dims, without a batch
+
 
 def max_pool(op: Callable[..., Tensors], dims: int) -> Callable[..., Tensors]:
     """IREE takes batches only, and counts windows that hang over as if each did."""
@@ -40,24 +42,35 @@ def max_pool(op: Callable[..., Tensors], dims: int) -> Callable[..., Tensors]:
     return formula
 
 
+def adaptive_max_pool(tensor: Tensor, sizes: Sequence[int]) -> Tensors:
+    """IREE takes batches only."""
+    if tensor.dim() != _IMAGE:
+        return NotImplemented
+    return [each.squeeze(0) for each in aten.adaptive_max_pool2d(tensor.unsqueeze(0), sizes)]
+
+
 def max_pool_backward(gradient: Tensor, tensor: Tensor, *others: Any) -> Tensor:
     """IREE's compiler crashes without a batch."""
-    return max_backward(2)(gradient, tensor, *others) if tensor.dim() == 3 else NotImplemented
+    return max_backward(2)(gradient, tensor, *others) if tensor.dim() == _IMAGE else NotImplemented
 
 
 def average_pool(
     tensor: Tensor,
     kernel: Sequence[int],
     stride: Sequence[int] = (),
-    padding: Sequence[int] = (0,),
+    padding: Sequence[int] = (),
     ceil: bool = False,
     *others: Any,
 ) -> Tensor:
+    """IREE counts windows as `max_pool` says, and reads past the end of lists that have one number for all dims."""
+    padding = padding or [0, 0]  # PyTorch leaves zeros out
+    given = [list(kernel), list(stride), list(padding)]
     kernel, stride, padding = (_for_each(each, 2) for each in (kernel, stride or kernel, padding))
     over = _overhang(tensor.shape[-2:], kernel, stride, padding, (1, 1)) if ceil else None
-    if over is None or any(over):
+    fits = over is not None and not any(over)
+    if not fits and [kernel, stride, padding] == given:
         return NotImplemented
-    return aten.avg_pool2d(tensor, kernel, stride, padding, False, *others)
+    return aten.avg_pool2d(tensor, kernel, stride, padding, ceil and not fits, *others)
 
 
 def _overhang(

@@ -56,11 +56,12 @@ def _instead_of(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
     zeros: Any = (aten.full.default, (list(value.shape), 0), {"dtype": value.dtype, "device": value.device})
     if 0 in value.shape:
         return None if node.target is aten.full.default else graph.call_function(*zeros)
-    given = [arg.meta["val"] for arg in node.all_input_nodes if isinstance(arg.meta.get("val"), torch.Tensor)]
+    source = node.args[0] if node.target is operator.getitem else node
+    given = [arg.meta["val"] for arg in source.all_input_nodes if isinstance(arg.meta.get("val"), torch.Tensor)]
     if getattr(node.target, "overloadpacket", None) in _WRITES and any(0 in each.shape for each in given):
         return graph.call_function(aten.clone.default, (node.args[0],))
     if given and all(0 in each.shape for each in given):
-        return _of_nothing(graph, node)
+        return _of_nothing(graph, node, source)
     summed = _PRODUCTS.get(node.target)
     if summed is None or node.args[summed].meta["val"].shape[-1] != 0:
         return None
@@ -71,11 +72,15 @@ def _instead_of(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
     return graph.call_function(aten.expand.default, (scaled, list(value.shape)))
 
 
-def _of_nothing(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
-    """What an op makes of tensors without elements alone, if that is one number: the mean of nothing is NaN."""
+def _of_nothing(graph: fx.Graph, node: fx.Node, source: fx.Node) -> fx.Node | None:
+    """What an op makes of tensors without elements alone, if that is one number: the mean of nothing is NaN.
+
+    source: the op, of whose results the node may be one.
+    """
     with unset_fake_temporarily():
-        args, options = fx.node.map_arg((node.args, node.kwargs), _of_same_shape)
-        made = node.target(*args, **options).flatten()
+        args, options = fx.node.map_arg((source.args, source.kwargs), _of_same_shape)
+        made = source.target(*args, **options)
+        made = (made if source is node else made[node.args[1]]).flatten()
         if not torch.equal(made.nan_to_num(), made[0].nan_to_num().expand_as(made)):
             return None
         number, kind = made[0].item(), {"dtype": made.dtype, "device": made.device}

@@ -1,0 +1,98 @@
+"""Functions of numbers that IREE has no code for. Each has the signature of the op that it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+
+def extreme(exceeds: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """The larger or the smaller of two numbers, of which NaN is none."""
+
+    def formula(left: Tensor, right: Tensor) -> Tensor:
+        return torch.where(exceeds(left, right) | torch.isnan(right), left, right)
+
+    return formula
+
+
+def has_sign(tensor: Tensor) -> Tensor:
+    """Whether numbers are negative, or -0."""
+    if not tensor.is_floating_point():
+        return tensor < 0
+    return (tensor < 0) | ((tensor == 0) & (torch.reciprocal(tensor) < 0))
+
+
+def with_sign_of(tensor: Tensor, other: Tensor) -> Tensor:
+    size = torch.abs(tensor if tensor.is_floating_point() else tensor.float())
+    return torch.where(has_sign(other), -size, size)
+
+
+def remaining_error(tensor: Tensor) -> Tensor:
+    """1 - erf(x), also where erf(x) is next to 1 (the approximation of Press et al., off by 1.2e-7 of it)."""
+    if tensor.dtype == torch.float64:
+        return NotImplemented
+    wide = tensor.float()
+    size = torch.abs(wide)
+    share = 1 / (1 + size / 2)
+    part = share * torch.exp(_polynomial(_REMAINING_ERROR, share) - size * size)
+    return torch.where(wide < 0, 2 - part, part).to(tensor.dtype if tensor.is_floating_point() else torch.float32)
+
+
+def inverse_error(tensor: Tensor) -> Tensor:
+    """The number whose erf is given (the approximation of Giles)."""
+    if tensor.dtype == torch.float64:
+        return NotImplemented
+    wide = tensor.float()
+    size = torch.abs(wide)
+    logarithm = -torch.log((1 - size) * (1 + size))
+    near = _polynomial(_NEAR_ZERO, logarithm - 2.5)
+    far = _polynomial(_NEAR_ONE, torch.sqrt(logarithm) - 3)
+    found = torch.where(logarithm < _BETWEEN, near, far) * wide
+    found = torch.where(size == 1, wide * torch.inf, found)
+    return found.to(tensor.dtype if tensor.is_floating_point() else torch.float32)
+
+
+def _polynomial(factors: Sequence[float], x: Tensor) -> Tensor:
+    total = x * factors[0] + factors[1]
+    for factor in factors[2:]:
+        total = total * x + factor
+    return total
+
+
+# From the highest power down.
+_REMAINING_ERROR = (
+    *(0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807),
+    *(-0.18628806, 0.09678418, 0.37409196, 1.00002368, -1.26551223),
+)
+_BETWEEN = 5.0
+_NEAR_ZERO = (
+    *(2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087),
+    *(-0.00125372503, -0.00417768164, 0.246640727, 1.50140941),
+)
+_NEAR_ONE = (
+    *(-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773),
+    *(-0.0076224613, 0.00943887047, 1.00167406, 2.83297682),
+)
+
+
+def places_in_order(
+    ordered: Tensor,
+    values: Tensor | float,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """Where values belong among ordered ones, by counting those before; NaN is behind all numbers."""
+    if sorter is not None:
+        ordered = ordered.gather(-1, sorter)
+    value = (values if isinstance(values, Tensor) else ordered.new_full((), values)).unsqueeze(-1)
+    others = ordered if ordered.dim() == 1 else ordered.unsqueeze(-2)
+    if right or side == "right":
+        before = ~(others > value) & (~torch.isnan(others) | torch.isnan(value))
+    else:
+        before = ~(others >= value) & ~torch.isnan(others)
+    return before.sum(-1, dtype=torch.int32 if out_int32 else torch.int64)

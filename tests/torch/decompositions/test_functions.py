@@ -1,0 +1,54 @@
+"""Functions of numbers that IREE lacks: the same numbers as in eager."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+
+import torch
+from torch.nn import functional
+
+import opsplice  # noqa: F401  # its backend
+
+
+def results(x: torch.Tensor, y: torch.Tensor, number: torch.Tensor) -> list[torch.Tensor]:
+    places = torch.tensor([[0, 0], [1, 2], [3, 3]])
+    ordered = torch.arange(5.0)
+    asked = torch.tensor([0.0, 2, 9, -1, torch.nan])
+    halves = [torch.ones(shape, dtype=torch.float16) for shape in [(2, 2), (3, 2, 4), (3, 4, 2)]]
+    return [
+        torch.fmax(x, y),
+        torch.fmin(x, y[0]),
+        torch.fmax(x, number),
+        torch.signbit(x * 0),
+        torch.copysign(x, -x.flip(0)),
+        torch.copysign(number, -number),
+        torch.hypot(x * 1e30, torch.ones(5) * 1e25),
+        torch.erfc(x * 4),
+        torch.erfinv(torch.cat([x[0] / 8, torch.tensor([-1.0, 1, 2, 0, 0.999])])),
+        torch.searchsorted(x[0].sort()[0], x),
+        torch.searchsorted(ordered, asked),
+        torch.searchsorted(ordered, asked, right=True),
+        *torch.aminmax(x),
+        *torch.aminmax(x, dim=1, keepdim=True),
+        torch.fmod(x, 0.7),
+        torch.arange(0.1, 1.1, 1.0) + number,
+        x.scatter(1, places, x[:, 1:3], reduce="add"),
+        x.scatter(1, places, 2.5, reduce="multiply"),
+        torch.gather(number, 0, torch.tensor([0])),
+        torch.addbmm(*(each * 1.1 for each in halves)),
+        functional.avg_pool2d(x.view(1, 1, 3, 5), 2, 1, divisor_override=3),
+        *functional.adaptive_max_pool2d(x.view(1, 3, 5), (1, 5), return_indices=True),
+        x.median(),
+        number.median(0)[0],
+        *torch.var_mean(x[:0], correction=1),
+    ]
+
+
+def test_functions_give_the_numbers_of_eager():
+    torch.manual_seed(0)
+    x, y, number = torch.randn(3, 5), torch.randn(3, 5), torch.tensor(2.5)
+    y[0, 0] = torch.nan
+    found = torch.compile(results, backend="opsplice")(x, y, number)
+    torch.testing.assert_close(found, results(x, y, number), rtol=1e-5, atol=1e-7, equal_nan=True)
