@@ -32,11 +32,29 @@ def power_of(number: int, kind: str) -> str:
     return f"%c = arith.constant {KNOWN[number]} : {kind}\n%r = math.powf %a, %c : {kind}"
 
 
+# As IREE writes PyTorch's.
+GELU = """
+    %root = arith.constant 0.797724008 : f32
+    %share = arith.constant 4.471500e-02 : f32
+    %one = arith.constant 1.0 : f32
+    %half = arith.constant 0.5 : f32
+    %three = arith.constant 3 : i32
+    %cube = math.fpowi %a, %three : f32, i32
+    %part = arith.mulf %cube, %share : f32
+    %sum = arith.addf %a, %part : f32
+    %scaled = arith.mulf %sum, %root : f32
+    %tanh = math.tanh %scaled : f32
+    %more = arith.addf %tanh, %one : f32
+    %much = arith.mulf %a, %half : f32
+    %r = arith.mulf %much, %more : f32"""
+
+
 @pytest.fixture(scope="module")
 def program():
     texts = [function(f"power_{kind}", kind, f"%r = math.powf %a, %b : {kind}") for kind in KINDS]
     texts += [function(f"power_{n}_{kind}", kind, power_of(n, kind)) for kind in KINDS for n in range(len(KNOWN))]
     texts += [function(name, "f32", f"%r = math.{name} %a : f32") for name in ANGLES]
+    texts.append(function("gelu", "f32", GELU))
     model = "#one = affine_map<(a) -> (a)>\n" + "".join(texts)
     return opsplice.compile(model, flags=["--iree-input-demote-f64-to-f32=false"])
 
@@ -67,3 +85,10 @@ def test_functions_of_angles_are_those_of_numpy(program, name):
         np.testing.assert_allclose(found, wanted, 1e-3)
     else:
         np.testing.assert_allclose(found, wanted, 0, 3e-7)
+
+
+def test_gelu_has_the_root_of_two_by_pi(program):
+    x = np.linspace(-4, 4, 99).astype(np.float32)
+    wide = x.astype(np.float64)
+    wanted = wide / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)))
+    np.testing.assert_allclose(program.run("gelu", x, x), wanted, 1e-5, 1e-6)
