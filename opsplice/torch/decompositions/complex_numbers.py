@@ -54,8 +54,30 @@ def by_parts(op: Formula, others: Formula) -> Formula:
     return formula
 
 
-def _is_complex(value: torch.Tensor | complex) -> bool:
+def _is_complex(value: Any) -> bool:
     return value.is_complex() if isinstance(value, torch.Tensor) else isinstance(value, complex)
+
+
+def linear(op: Formula, others: Formula) -> Formula:
+    """A sum, whose parts are the sums of the parts, and what `others` makes of sums of real tensors."""
+
+    def formula(*args: Any, **options: Any) -> torch.Tensor:
+        if not any(map(_is_complex, args)) or not isinstance(args[0], torch.Tensor):
+            return others(*args, **options)
+        return torch.complex(op(*map(_real, args), **options), op(*map(_imaginary, args), **options))
+
+    return formula
+
+
+def _real(arg: Any) -> Any:
+    return arg.real if _is_complex(arg) else arg
+
+
+def _imaginary(arg: Any) -> Any:
+    if isinstance(arg, torch.Tensor):
+        return arg.imag if arg.is_complex() else torch.zeros_like(arg)
+    is_number = isinstance(arg, (int, float, complex)) and not isinstance(arg, bool)
+    return arg.imag if is_number else arg
 
 
 def as_it_is(*args: Any, **options: Any) -> torch.Tensor:

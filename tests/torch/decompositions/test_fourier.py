@@ -23,7 +23,8 @@ class Transforms(torch.nn.Module):
         whole = fft.irfft(fft.rfft(y, n=192) * fft.rfft(y.flip(-1), n=192), n=192)
         back = fft.irfft2(fft.rfft2(x, norm="ortho") * 2.5, s=x.shape[-2:], norm="ortho")
         odd = fft.irfft(fft.rfft(x, n=47), n=7)
-        parts = map(torch.view_as_real, (several, spectrum, fft.ifft(torch.complex(z, z))))
+        sums = spectrum + several.sum() - spectrum.sum(1, keepdim=True) + 2.5
+        parts = map(torch.view_as_real, (several, spectrum, sums, fft.ifft(torch.complex(z, z))))
         return [*parts, spectrum.abs(), whole, back, odd]
 
 
