@@ -205,7 +205,7 @@ class Verdicts:
         if None in bound or (isinstance(tie.node, Whole) and id(tie.node) not in self.state.held):
             return True  # no part of the payload was looked at under them, or another alternative made it
         indices = tuple(i for group in bound if group is not None for i in group)
-        sizes = tuple(self.state.extent(i) for i in indices)
+        sizes = tuple(map(self.state.extent, indices))
         size: Sizes = sizes if tie.pack or len(sizes) != 1 else sizes[0]
         if isinstance(tie.size, int):
             return size == tie.size or self.state.fail(tie.node, Why.SIZE, tie.size, size)

@@ -72,9 +72,7 @@ def readings(term: Apply, wanted: str, resolve: Resolve, make: Make = Apply) -> 
     """
     found: list[Any] = []
     for rule in _READ.get(term.op, ()):
-        if not isinstance(rule.target, Node):
-            found.extend(map(resolve, rule.applied(term, resolve, make)))
-        elif rule.target.op == wanted:
+        if isinstance(rule.target, Node) and rule.target.op == wanted:
             found.extend(rule.applied(term, resolve, make))
     return tuple(each for each in dict.fromkeys(found) if isinstance(each, Apply) and each.op == wanted)
 

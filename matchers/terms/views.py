@@ -23,6 +23,7 @@ from opsplice.matchers.terms.attributes import rounds_to_nearest
 from opsplice.matchers.terms.canonical import (
     BECOMES,
     NEUTRAL,
+    READ_AS,
     canonical,
     constant,
     hoisted,
@@ -254,11 +255,11 @@ class Views:
             return self._kept(self._readings, (term, wanted), lambda: bands(term, self.resolve))
         if isinstance(term, Reduce) and wanted == term.combiner:
             return self._kept(self._readings, (term, wanted), lambda: self._in_parts(term))
-        if not isinstance(term, (Apply, Reduce)) or (isinstance(term, Reduce) and wanted != "arith.mulf"):
-            return ()
-        if isinstance(term, Apply):
+        if isinstance(term, Apply) and wanted in READ_AS.get(term.op, ()):
             return self._kept(self._readings, (term, wanted), lambda: readings(term, wanted, self.resolve, self._other))
-        return self._kept(self._readings, (term, wanted), lambda: hoisted(term, self.resolve))
+        if isinstance(term, Reduce) and wanted == "arith.mulf":
+            return self._kept(self._readings, (term, wanted), lambda: hoisted(term, self.resolve))
+        return ()
 
     def _other(self, op: str, args: tuple[Term, ...], attributes: tuple[tuple[str, str], ...], kind: str) -> Apply:
         """The op of another spelling: one for all that are spelled the same, of what the same ops make."""
