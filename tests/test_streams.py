@@ -63,7 +63,7 @@ def test_errors_go_to_stdout_where_there_is_no_stderr(folder: Path) -> None:
     assert done.stdout.startswith("error: no such file: absent.splice")
     assert done.returncode == 1
     done = shell(f"{OPSPLICE} lnt 2>&-")
-    assert "invalid choice: 'lnt'" in done.stdout
+    assert "opsplice has no command 'lnt'" in done.stdout
     assert done.returncode == 2
 
 

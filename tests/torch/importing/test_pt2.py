@@ -198,18 +198,11 @@ def test_an_op_of_another_package_is_named(file: Path, tmp_path: Path) -> None:
     assert "opsplice.torch.export" in (caught.value.hint or "")
 
 
-def test_other_files_are_refused_in_words(tmp_path: Path) -> None:
+def test_what_torch_export_save_did_not_write_is_told(tmp_path: Path) -> None:
     for name, content in (("text.pt2", b"hello"), ("pickle.pt2", pickle.dumps([1]))):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(opsplice.OpspliceError, match="this PyTorch cannot read"):
-            import_model(Request(tmp_path / name, name, tmp_path, {}))
-
-
-@pytest.mark.parametrize("is_saved", [True, False])
-def test_what_torch_export_save_did_not_write_is_told(tmp_path: Path, is_saved: bool) -> None:
-    (tmp_path / "model.pt2").write_text("no archive")
-    if is_saved:
-        torch.save(torch.nn.Linear(2, 2), tmp_path / "model.pt2")
-    with pytest.raises(OpspliceError, match=r"was not written by torch\.export\.save") as error:
-        opsplice.compile(tmp_path / "model.pt2")
-    assert "torch.export.export(model, args)" in str(error.value.hint)
+    torch.save(torch.nn.Linear(2, 2), tmp_path / "saved.pt2")
+    for name in ("text.pt2", "pickle.pt2", "saved.pt2"):
+        with pytest.raises(OpspliceError, match=rf"{name} was not written by torch\.export\.save") as error:
+            opsplice.compile(tmp_path / name)
+        assert "torch.export.export(model, args)" in str(error.value.hint)
