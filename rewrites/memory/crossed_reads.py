@@ -99,10 +99,11 @@ def _whole(value: ir.Value) -> _Place:
 
 
 def _moved(places: _Places, onto: Sequence[frozenset[int]]) -> _Places:
-    """Places by dims of a value as places by what stands for each of these."""
-    return {
-        root: tuple(frozenset().union(*(onto[d] for d in dims)) for dims in place) for root, place in places.items()
+    """Places by dims of a value as places by what stands for each of these. Many reductions are read at one place."""
+    moved = {
+        place: tuple(frozenset().union(*(onto[d] for d in dims)) for dims in place) for place in set(places.values())
     }
+    return {root: moved[place] for root, place in places.items()}
 
 
 def _loops(read: ir.AffineMap) -> list[frozenset[int]]:
