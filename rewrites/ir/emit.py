@@ -14,8 +14,9 @@ _DIALECTS = """
     arith cf flow func hal iree_codegen iree_linalg_ext linalg llvm memref scf spirv stream tensor torch_c util
 """
 
-# The numbers of arith's predicates.
+# The numbers of arith's predicates. Of floats NaN is unequal to all, and no other comparison with it holds.
 _PREDICATES = {"==": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5, "u<": 6, "u>=": 9}
+_OF_FLOATS = {"==": 1, ">": 2, ">=": 3, "<": 4, "<=": 5, "!=": 13}
 
 # A buffer with a shape and a type of elements, outside of the program.
 VIEW = "!hal.buffer_view"
@@ -136,9 +137,11 @@ def unescaped(text: str) -> str:
 
 
 def compared(op: str, left: ir.Value, right: ir.Value) -> ir.Value:
-    """Whether a comparison of integers holds: with their signs, or as `u<` and `u>=` without."""
-    flag, predicate = ir.IntegerType.get_signless(1), number(_PREDICATES[op], ir.IntegerType.get_signless(64))
-    return value("arith.cmpi", [left, right], flag, predicate=predicate)
+    """Whether a comparison holds: of integers with their signs, or as `u<` and `u>=` without; of floats as C has it."""
+    is_float = isinstance(left.type, ir.FloatType)
+    asked = number((_OF_FLOATS if is_float else _PREDICATES)[op], ir.IntegerType.get_signless(64))
+    name, flag = "arith.cmpf" if is_float else "arith.cmpi", ir.IntegerType.get_signless(1)
+    return value(name, [left, right], flag, predicate=asked)
 
 
 def index(number: int) -> ir.Value:

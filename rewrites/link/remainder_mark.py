@@ -19,6 +19,7 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError, unforeseen
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import defining_op
+from opsplice.matchers.terms.ops.constant_ops import constant_of
 from opsplice.rewrites.ir import emit
 
 # The bits of large numbers, to be followed by those that tell them apart.
@@ -128,10 +129,8 @@ def _divisor(op: ir.Operation) -> tuple[str, float] | None:
 
 def _number_of(constant: ir.Operation) -> tuple[str, float] | None:
     """What a constant is in all of its lanes, with the element type."""
-    value = constant.attributes["value"]
-    if isinstance(value, ir.DenseFPElementsAttr) and value.is_splat:
-        value = value.get_splat_value()
-    return (str(value.type), value.value) if isinstance(value, ir.FloatAttr) else None
+    found = constant_of(constant)
+    return None if found is None else (found.type, found.value)
 
 
 def _is_constant(value: ir.Value) -> bool:

@@ -28,15 +28,17 @@ from collections.abc import Callable
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.ir.tensor_values import defining_op
+from opsplice.matchers.terms.ops.constant_ops import constant_of
 from opsplice.rewrites.ir import emit
 
 # Those that IREE multiplies, or takes roots for.
 _RIGHT_EXPONENTS = (-2, -1, -0.5, 0, 0.5, 1, 2, 3)
 # Small multiples of the first two are without rounding errors, and the three together are pi.
 _PI = (3.140625, 9.67502593994140625e-4, 1.509957989753724e-7)
-
-
-_PREDICATES = {"==": 1, ">": 2, "<": 4, "!=": 13}
+# A root of 2 / pi, as halves have it is right.
+_WRONG_ROOT = 0.7977240352174656
+_ROUNDING = 1e-7
 
 
 def mend(module: ir.Module) -> None:
@@ -67,14 +69,14 @@ def _power(op: ir.Operation) -> ir.Value | None:
             return None
         return _of("math.copysign", positive, base) if known % 2 else positive
     none, one = _constant(0, op), _constant(1, op)
-    is_one = _of("arith.ori", _is("==", exponent, none), _is("==", _of("math.absf", base), one))
+    is_one = _of("arith.ori", emit.compared("==", exponent, none), emit.compared("==", _of("math.absf", base), one))
     size = _of("arith.select", is_one, one, positive)
     half = _of("arith.mulf", exponent, _constant(0.5, op))
-    is_whole = _is("==", _of("math.roundeven", exponent), exponent)
-    is_odd = _of("arith.andi", is_whole, _is("!=", _of("math.roundeven", half), half))
+    is_whole = emit.compared("==", _of("math.roundeven", exponent), exponent)
+    is_odd = _of("arith.andi", is_whole, emit.compared("!=", _of("math.roundeven", half), half))
     signed = _of("arith.select", is_odd, _of("math.copysign", size, base), size)
     # The power of -inf is that of inf.
-    is_negative = _of("arith.andi", _is("<", base, none), _is(">", base, _constant(-math.inf, op)))
+    is_negative = _of("arith.andi", emit.compared("<", base, none), emit.compared(">", base, _constant(-math.inf, op)))
     whole = _of("arith.select", is_whole, signed, _constant(math.nan, op))
     return _of("arith.select", is_negative, whole, signed)
 
@@ -88,11 +90,6 @@ def _of_gelu(op: ir.Operation) -> ir.Value | None:
         return None
     (other,) = (x for x, known in zip(scaled.owner.operands, numbers, strict=True) if known is None)
     return _of("math.tanh", _of("arith.mulf", other, _constant(math.sqrt(2 / math.pi), op)))
-
-
-# A root of 2 / pi, as halves have it is right.
-_WRONG_ROOT = 0.7977240352174656
-_ROUNDING = 1e-7
 
 
 def _sine(op: ir.Operation) -> ir.Value | None:
@@ -122,7 +119,7 @@ def _of_angle(op: ir.Operation, step: float, make: Callable[[ir.Value, ir.Value]
     for part in _PI:
         left = _of("arith.subf", left, _of("arith.mulf", count, _constant(step * part, op)))
     half = _of("arith.mulf", count, _constant(0.5, op))
-    return make(left, _is("!=", _of("math.roundeven", half), half))
+    return make(left, emit.compared("!=", _of("math.roundeven", half), half))
 
 
 def _sine_of(small: ir.Value) -> ir.Value:
@@ -164,23 +161,13 @@ def _known(number: ir.Value) -> float | None:
         if loop.name != "linalg.generic" or number.arg_number >= loop.attributes["operandSegmentSizes"][0]:
             return None
         number = loop.operands[number.arg_number]
-    if not isinstance(number, ir.OpResult) or number.owner.name != "arith.constant":
-        return None
-    attribute = number.owner.attributes["value"]
-    if isinstance(attribute, ir.DenseElementsAttr):
-        if not attribute.is_splat:
-            return None
-        attribute = attribute.get_splat_value()
-    return float(ir.FloatAttr(attribute).value)
+    maker = defining_op(number)
+    constant = constant_of(maker) if maker is not None and maker.name == "arith.constant" else None
+    return None if constant is None else float(constant.value)
 
 
 def _of(name: str, *operands: ir.Value) -> ir.Value:
     return emit.value(name, operands, operands[-1].type)
-
-
-def _is(comparison: str, left: ir.Value, right: ir.Value) -> ir.Value:
-    predicate = emit.number(_PREDICATES[comparison], ir.IntegerType.get_signless(64))
-    return emit.value("arith.cmpf", [left, right], ir.IntegerType.get_signless(1), predicate=predicate)
 
 
 def _constant(number: float, op: ir.Operation) -> ir.Value:
