@@ -75,8 +75,7 @@ def _rows(source: bytes, sides: dict[str, engine.Patterns]) -> Iterator[str]:
         ops = _size(module)
         found = {}
         for rules_, patterns in sides.items():
-            # Of rules of libraries a compile tells no near misses where others match.
-            seconds, matches = _find(module, patterns, 0 if rules_ == KERNELS else outcomes.MOST_NEAR)
+            seconds, matches = _find(module, patterns)
             found[rules_] = seconds, matches, _foreach(module, rules_, ops)
         start = time.process_time()
         compilation.run_to(END)
@@ -87,22 +86,22 @@ def _rows(source: bytes, sides: dict[str, engine.Patterns]) -> Iterator[str]:
         yield f"{ops:7}{taken:9.2f} s{rules_:>9}{matches:9}{seconds * 1e3:8.1f} ms{part}{beside}"
 
 
-def _find(module: ir.Module, patterns: engine.Patterns, near: int) -> tuple[float, int]:
+def _find(module: ir.Module, patterns: engine.Patterns) -> tuple[float, int]:
     """The median time of finding what a compile reports, and the number of matches."""
-    return _median(lambda: _found(module, patterns, near)), _found(module, patterns, near)
+    return _median(lambda: _found(module, patterns)), _found(module, patterns)
 
 
-def _found(module: ir.Module, patterns: engine.Patterns, near: int) -> int:
+def _found(module: ir.Module, patterns: engine.Patterns) -> int:
     """Find matches and near misses as `opsplice.compiling.splice` does. Returns the number of matches.
 
-    near: for how many rules that match nothing it tells near misses where others match.
+    Where others match, it tells near misses only of few rules.
     """
     views = Views()
     finder = engine.Finder(patterns, outcomes.NEAREST, views)
     matches = finder.find(module)
     matched = {match.pattern.name for match in matches}
     rest = [name for graph in patterns.graphs if (name := graph.pattern.name) not in matched]
-    rest = rest[:near] if matches else rest
+    rest = [] if matches and len(rest) > outcomes.MOST_NEAR else rest
     misses = finder.near_misses(rest)
     explainer = Explainer({graph.pattern.name: graph.pattern for graph in patterns.graphs}, views=views)
     for name in rest:

@@ -76,12 +76,12 @@ _HOMES = {name: module for module, names in _IN.items() for name in names.split(
 __all__ = [*_HOMES, "__version__"]
 
 
-# What imports a framework of its own, and only when it is asked for.
-_FRONTENDS = ("jax", "onnx", "torch")
+# What is imported only when it is asked for: the actions of `opsplice kernel`, and what imports a framework of its own.
+_MODULES = ("jax", "onnx", "packages", "plugins", "provenance", "signatures", "torch")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FRONTENDS:
+    if name in _MODULES:
         return import_module(f"opsplice.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'opsplice' has no attribute '{name}'")
@@ -89,4 +89,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_FRONTENDS])
+    return sorted([*__all__, *_MODULES])

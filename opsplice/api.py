@@ -148,7 +148,7 @@ def match(
 
 def verify(
     model: Any,
-    specs: Iterable[SpecPath],
+    specs: Iterable[SpecPath | SpecSource],
     flags: Sequence[str] = (),
     *,
     function: str | None = None,

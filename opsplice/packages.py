@@ -382,7 +382,7 @@ def _kept(made: PackageFolder, name: str, version: str, licence: str) -> BuiltPa
     with tempfile.TemporaryDirectory(prefix="opsplice-") as folder:
         made.write(Path(folder))
         contents = package_parts.read(SpecSource(made.main, Path(folder) / made.main))
-        return replace(_put(contents, name, version, licence), artifacts=made.built, left_out=made.left_out)
+        return replace(_put(contents, name, version, licence), artifacts=made.built, left_out=made.lacking)
 
 
 def _put(contents: Contents, name: str, version: str, licence: str) -> BuiltPackage:

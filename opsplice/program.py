@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from opsplice.compiling.job import plugin_builder
 from opsplice.compiling.spec_sources import SpecPath, SpecSource
+from opsplice.errors import counted
 from opsplice.reports.report import Report
 from opsplice.runtime.weights import Parameters
 
@@ -86,6 +87,12 @@ class Program:
         from opsplice.reports.render_html import program_html
 
         return program_html(len(self.vmfb), self.report, self.warnings)
+
+    def __str__(self) -> str:
+        """Its size, how much was replaced, and what can be called."""
+        done = "" if self.report is None else f", {counted(len(self.report.replacements), 'replacement')}"
+        called = [f"  {function}" for function in self.functions.values()]
+        return "\n".join([f"program of {len(self.vmfb) / 1e3:.0f} kB{done}", *called])
 
     @cached_property
     def functions(self) -> Mapping[str, Function]:

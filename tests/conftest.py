@@ -18,7 +18,7 @@ import pytest
 from hypothesis import settings
 
 from opsplice import program
-from tests import kept, zygote
+from tests import kept, kept_phases, zygote
 from tests.approaches import Cells
 
 # The same examples each time, so that what passes once passes always; with OPSPLICE_SOAK=1 new ones are tried.
@@ -51,6 +51,7 @@ def _kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("OPSPLICE_CACHE", str(folder / "store"))
         kept.compile_in_one_thread(patch)
         kept.count_compiles(patch)
+        kept_phases.keep(patch, kept.base(temporary))
         kept.keep_plain_programs(patch, folder / "programs")
         zygote.fork_isolated_calls(patch)
         yield

@@ -41,13 +41,17 @@ _MADE_BY = (
 )
 
 
-def folder(temporary: Path) -> Path:
-    """Where to keep things; a private folder if they are to be fresh. The name says which code made them."""
-    made_by = store.key_of(*(path.read_bytes() for path in _sources(*_MADE_BY)))
+def base(temporary: Path) -> Path:
+    """Where to keep things; a private folder if they are to be fresh."""
     if os.environ.get("OPSPLICE_FRESH"):
         return temporary / "kept"
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "opsplice-tests" / made_by[:16]
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "opsplice-tests"
+
+
+def folder(temporary: Path) -> Path:
+    """Where to keep what our code makes. The name says which code."""
+    made_by = store.key_of(*(path.read_bytes() for path in _sources(*_MADE_BY)))
+    return base(temporary) / made_by[:16]
 
 
 def _sources(*patterns: str) -> Iterable[Path]:

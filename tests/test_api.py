@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import opsplice
+from opsplice.commands.arguments.command_table import GROUPS
 from opsplice.runtime.loaded_program import load_program
 
 from .archives import gguf, irpa, safetensors
@@ -47,6 +49,29 @@ def test_every_public_name_is_there_and_listed() -> None:
     assert not [name for name in opsplice.__all__ if find_spec(f"opsplice.{name}")]
 
 
+def test_python_has_each_action_of_the_command_for_kernels() -> None:
+    packages, plugins, signatures = opsplice.packages, opsplice.plugins, opsplice.signatures
+    twins = {
+        "plugin": plugins.build,
+        "fat": plugins.join,
+        "provider": plugins.provide,
+        "build": packages.build,
+        "push": packages.push,
+        "pull": packages.pull,
+        "list": packages.listed,
+        "show": packages.show,
+        "mirror": packages.mirror,
+        "gc": packages.gc,
+        "keygen": signatures.keygen,
+        "sign": signatures.sign,
+        "verify": signatures.verify,
+        "trust": signatures.trust,
+        "lock": signatures.lock,
+        "audit": opsplice.provenance.revoked,
+    }
+    assert set(twins) == {action for actions in GROUPS["kernel"].values() for action in actions}
+
+
 def test_specs_are_imported_linted_and_formatted(tmp_path: Path, samples: Path) -> None:
     exported = tmp_path / "exported.mlir"
     exported.write_text(opsplice.export(samples / "mul_abs_negate" / "replace.splice").text)
@@ -74,6 +99,10 @@ def test_the_doctor_says_what_the_command_says() -> None:
 def test_a_model_as_text(spec: Path) -> None:
     program = opsplice.compile(MODEL, [spec])
     assert len(program.report.replacements) == 1
+    first, function = str(program).splitlines()
+    assert re.fullmatch(r"program of \d+ kB, 1 replacement", first)
+    assert function == f"  {program.functions['main']}"
+    assert function.startswith("  main(tensor<")
     np.testing.assert_array_equal(program.run("main", *arguments()), EXPECTED)
 
 

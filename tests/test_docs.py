@@ -150,6 +150,12 @@ def test_the_calls_of_the_documentation_are_ones() -> None:
     assert called >= {"compile", "transform", "load"}
 
 
+def test_each_page_begins_with_what_the_reader_can_do_after_it() -> None:
+    pages = [page for page in (ROOT / "docs").glob("*.md") if page.name != "README.md"]
+    beginnings = {page.name: page.read_text().split("\n", 3)[2] for page in pages}
+    assert {name: line for name, line in beginnings.items() if not line.startswith("After this page you ")} == {}
+
+
 def test_the_smallest_sample_says_what_it_does(samples: Path) -> None:
     folder = samples / "mul_abs_negate"
     (shown,) = re.findall(r"^```\n(.*?)^```", (folder / "README.md").read_text(), re.DOTALL | re.MULTILINE)

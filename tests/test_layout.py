@@ -1,7 +1,8 @@
-"""How large modules and folders are: a module does one job, and a folder is read at a glance."""
+"""How the code lies: a module does one job, a folder is read at a glance, and imports run one way."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -31,3 +32,30 @@ def test_no_module_is_longer_than_one_job() -> None:
 def test_no_folder_has_more_modules_than_one_sees() -> None:
     counts = Counter(str(module.parent) for module in _modules() if module.name not in ("__init__.py", "__main__.py"))
     assert {name: count for name, count in counts.items() if count > MOST_MODULES} == {}
+
+
+# What each package may import of the others; all may import what is named in `COMMON`.
+IMPORTS = {
+    "spec_lang": {"spec_lang"},
+    "matchers": {"matchers", "spec_lang"},
+    "targets": {"targets"},
+    "rewrites": {"rewrites", "matchers", "spec_lang", "targets"},
+}
+COMMON = {"cache", "errors", "excerpts", "files", "reaching"}
+IMPORTED = re.compile(r"^ *(?:from|import) opsplice(?:\.| import )(\w+)", re.MULTILINE)
+
+
+def test_imports_run_one_way() -> None:
+    against = {
+        f"{module}: opsplice.{name}"
+        for module in _modules()
+        for name in IMPORTED.findall((ROOT / module).read_text())
+        if name not in IMPORTS.get(module.parts[0], {name}) | COMMON
+    }
+    assert against == set()
+
+
+@pytest.mark.parametrize(("below", "above"), [("matchers/terms", "matchers.search"), ("opsplice/reports", "commands")])
+def test_what_others_build_on_does_not_know_them(below: str, above: str) -> None:
+    modules = [module for module in _modules() if str(module).startswith(f"{below}/")]
+    assert [str(each) for each in modules if f"from opsplice.{above}" in (ROOT / each).read_text()] == []

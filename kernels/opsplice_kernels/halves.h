@@ -5,13 +5,15 @@
 
 #include "vector.h"
 
-enum { F16, BF16 };
+enum { F16, BF16, F32 };
 
 typedef uint16_t halves_anywhere __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
 
 INLINE floats widened_f16(ints bits) {
 #if LANES == 16
   return (floats)_mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)bits));
+#elif defined(__F16C__)
+  return (floats)_mm256_cvtph_ps((__m128i)__builtin_convertvector(bits, halves_anywhere));
 #else
   const int32_t rebias = 112 << 23, least_normal = 1 << 23, infinite = 31 << 23;
   ints magnitude = (bits & 0x7fff) << 13;
@@ -24,6 +26,8 @@ INLINE floats widened_f16(ints bits) {
 INLINE ints narrowed_f16(floats value) {
 #if LANES == 16
   return (ints)_mm512_cvtepu16_epi32(_mm512_cvtps_ph((__m512)value, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__F16C__)
+  return (ints)_mm256_cvtepu16_epi32(_mm256_cvtps_ph((__m256)value, _MM_FROUND_TO_NEAREST_INT));
 #else
   const int32_t least_normal = 113 << 23, overflow = 143 << 23;
   ints bits = (ints)value, magnitude = bits & 0x7fffffff;
@@ -56,5 +60,32 @@ INLINE void store_halves(const int kind, uint16_t *to, floats value, size_t coun
   ints bits = narrowed(kind, value);
   if (count >= LANES) *(halves_anywhere *)to = __builtin_convertvector(bits, halves_anywhere);
   else UNROLL for (size_t i = 0; i < LANES; i++) if (i < count) to[i] = (uint16_t)bits[i];
+}
+
+// Where a number of any kind is.
+INLINE const void *element(const int kind, const void *base, size_t index) {
+  return (const char *)base + (kind == F32 ? 4 : 2) * index;
+}
+
+// Up to LANES numbers of any kind from number `index` on, and `rest` behind them.
+INLINE floats load_numbers(const int kind, const void *base, size_t index, size_t count, float rest) {
+  if (kind == F32) return load_up_to((const float *)base + index, count, rest);
+  floats value = load_halves(kind, (const uint16_t *)base + index, count);
+  if (count < LANES) UNROLL for (size_t i = 0; i < LANES; i++) if (i >= count) value[i] = rest;
+  return value;
+}
+
+INLINE float number(const int kind, const void *base, size_t index) {
+  return kind == F32 ? ((const float *)base)[index] : load_numbers(kind, base, index, 1, 0.0f)[0];
+}
+
+INLINE void store_numbers(const int kind, void *base, size_t index, floats value, size_t count) {
+  if (kind == F32) store_up_to((float *)base + index, value, count);
+  else store_halves(kind, (uint16_t *)base + index, value, count);
+}
+
+INLINE void set_number(const int kind, void *base, size_t index, float value) {
+  if (kind == F32) ((float *)base)[index] = value;
+  else store_halves(kind, (uint16_t *)base + index, splat(value), 1);
 }
 #endif

@@ -69,19 +69,19 @@ INLINE void multiply(const int rows, floats sums[][VECTORS], const float *x, siz
   multiply_fetching(rows, sums, x, row, step, w, next, k, ahead, 0, 0);
 }
 
-// out[p * n + c] = start[p * start_row + c] + the product of `k` numbers of row p and column c < columns. start may be null.
+// out[p * n + c] = start[p * start_row + c] + the product of `k` numbers of row p and column c < columns. start may be null. It is added last: products that are
+// small next to it would each be rounded as it is.
 INLINE void panel_tile(const int rows, const float *x, size_t row, size_t step, size_t k, const float *w, const int ahead,
                          const float *later, size_t part, const float *start, size_t start_row, float *out, size_t n,
                          size_t columns) {
   floats sums[ROWS][VECTORS];
-  UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int p = 0; p < rows; p++) {
-    size_t c = v * LANES;
-    sums[p][v] = start && c < columns ? load_up_to(start + p * start_row + c, columns - c, 0.0f) : splat(0.0f);
-  }
+  UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int p = 0; p < rows; p++) sums[p][v] = splat(0.0f);
   multiply_fetching(rows, sums, x, row, step, w, PANEL, k, ahead, later, part);
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) {
     size_t c = v * LANES;
-    if (c < columns) store_up_to(out + (size_t)p * n + c, sums[p][v], columns - c);
+    if (c >= columns) continue;
+    if (start) sums[p][v] += load_up_to(start + p * start_row + c, columns - c, 0.0f);
+    store_up_to(out + (size_t)p * n + c, sums[p][v], columns - c);
   }
 }
 

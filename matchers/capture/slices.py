@@ -81,15 +81,16 @@ class _Selection:
             return Slice(tuple(roots), self._between(sinks, tops), given)
         if given:
             return Slice(tuple(roots), frozenset(above(sinks, given)), given)
-        ranges = [isinstance(p, Lines) and p.ranged for p in places]
+        ranges = [_is_all(place, found) for place, found in zip(places, pointed, strict=True)]
         own = {op for found, ranged in zip(pointed, ranges, strict=True) if ranged for op in found}
+        own -= {op for op in own if op.name == "arith.constant" and not self.is_constant(op.results[0])}  # weights
         starts = list(dict.fromkeys(sink for sink, ranged in zip(made, ranges, strict=True) if not ranged))
         cone, unread = self._cone(starts) if starts else (set(), set())
         return Slice(tuple(roots), frozenset(own | cone), given, frozenset(unread))
 
     def _pointed(self, place: Place) -> list[ir.Operation]:
         found = self.ops.at(place)
-        if isinstance(place, NamedOp) and not place.number and len(found) > 1:
+        if isinstance(place, NamedOp) and not place.number and len(found) > 1 and not _is_all(place, found):
             raise OpspliceError(f"there are {len(found)} ops called {place}", hint=f"say which: {place}#1 is the first")
         return found
 
@@ -304,3 +305,10 @@ def _users(op: ir.Operation, block: ir.Block) -> list[ir.Operation]:
     """The ops of the block that use a result, in their regions or themselves."""
     users = [use.owner.operation for value in op.results for use in value.uses]
     return [next(holder for holder in around(user) if holder.block == block) for user in users]
+
+
+def _is_all(place: Place, found: Sequence[ir.Operation]) -> bool:
+    """Whether a place means the ops there and no other: a range of lines, a node of the model."""
+    if isinstance(place, Lines):
+        return place.ranged
+    return any(op.name != place.name for op in found)

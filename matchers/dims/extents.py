@@ -1,8 +1,8 @@
-"""How large dims are that are known at run time only: numbers, and sums of products of what they are computed from.
+"""The sizes of dims that are known at run time only, as sums of products of what they are computed from.
 
-Two dims with one extent are of one size, whichever tensors they belong to. Quotients count where they come out even,
-and a choice between numbers where it is known, as of what keeps a slice inside: `min(n + 1, 0)` is 0. Sizes and what is
-computed from them are taken to fit into 64 bits, and into 32 where the program casts them to that.
+Two dims with equal extents have the same size, whichever tensors they belong to. A quotient is an extent if nothing
+remains. A minimum or a choice is one if it is known which number it gives, as in the bounds of slices: `min(n + 1, 0)`
+is 0. Sizes and their arithmetic are assumed to fit into 64 bits, and into 32 where the program casts them.
 """
 
 from __future__ import annotations

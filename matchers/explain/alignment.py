@@ -7,9 +7,8 @@ it proves nothing: sizes, types and dims are not looked at.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from iree.compiler import ir
 
@@ -32,7 +31,7 @@ class _Pairing:
 
     score: float
     same: bool = False
-    pairs: tuple[tuple[Any, Any, int], ...] = ()
+    pairs: tuple[tuple[Node, Term, int], ...] = ()
 
 
 _NONE = _Pairing(0.0)
@@ -51,8 +50,8 @@ class Alignment:
 
     def __init__(self, views: Views) -> None:
         self.views = views
-        self._known: dict[tuple[int, Any, int], _Pairing] = {}
-        self._alive: list[Any] = []  # nodes are told apart by identity
+        self._known: dict[tuple[int, Term, int], _Pairing] = {}
+        self._alive: list[Node] = []  # nodes are told apart by identity
         self._steps = 0
 
     def compare(self, result: Result, value: ir.Value) -> Likeness:
@@ -63,7 +62,7 @@ class Alignment:
         access = self.views.whole(value)
         score = self._best(result.node, access, 1).score
         found: dict[int, ir.Operation | None] = {}
-        pending: list[tuple[Any, Any, int]] = [(result.node, access, 1)]
+        pending: list[tuple[Node, Term, int]] = [(result.node, access, 1)]
         while pending:
             node, term, skips = pending.pop()
             best = self._best(node, term, skips)
@@ -104,12 +103,12 @@ class Alignment:
             ways += [self._paired(False, [(child, term)], skips) for child in children_of(node)]
         if skips:
             inner = found.args if isinstance(found, Apply) else (found.body,) if isinstance(found, Reduce) else ()
-            skipped = [(node, part) for part in inner]
+            skipped: list[tuple[Node, Term]] = [(node, part) for part in inner]
             skipped += [(child, term) for child in children_of(node) if not isinstance(node, Whole)]
             ways += [self._paired(False, [pair], skips - 1, _SKIP_COST) for pair in skipped]
         return ways
 
-    def _paired(self, same: bool, pairs: list[tuple[Any, Any]], skips: int, cost: float = 0.0) -> _Pairing:
+    def _paired(self, same: bool, pairs: Sequence[tuple[Node, Term]], skips: int, cost: float = 0.0) -> _Pairing:
         score = sum(self._best(node, term, skips).score for node, term in pairs) + same - cost
         return _Pairing(score, same, tuple((node, term, skips) for node, term in pairs)) if score > 0 else _NONE
 

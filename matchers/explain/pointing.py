@@ -1,6 +1,7 @@
-"""Where in a program a user points: `model.mlir:12`, `model.mlir:10-25`, or `linalg.softmax#1`.
+"""Where in a program a user points: `model.mlir:12`, `model.mlir:10-25`, `linalg.softmax#1`, or `/layer/Softmax`.
 
-A place names a line, a range of lines, or the k-th op of a name in program order, from 1. It knows nothing of patterns.
+A place names a line, a range of lines, the k-th op of a name in program order, from 1, or a node of an ONNX model. It
+knows nothing of patterns.
 """
 
 from __future__ import annotations
@@ -13,14 +14,19 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError, counted, nearest
 from opsplice.matchers.explain.places import outermost
-from opsplice.matchers.ir.op_names import places_of
+from opsplice.matchers.ir.op_names import location_of, places_of
 
 _LINES = re.compile(r"(?:(?P<file>.*?):)?(?P<first>\d{1,18})(?:-(?P<last>\d{1,18})|:(?P<column>\d{1,18}))?")
 _OP = re.compile(r"(?P<name>[A-Za-z_][\w$-]*(?:\.[\w$-]+)+)(?:#(?P<number>\d{1,18}))?")
+# The name that a frontend gives a node: `/layer/MatMul`, or `MatMul of y`.
+_NODE = re.compile(r"(?=.*[^\W\d])[^\s#]*[^\s#:](?: of \S+)?")
 # Ops whose regions are scalar code of their own or other programs.
 _CLOSED = ("linalg.", "iree_linalg_ext.", "tensor.generate", "flow.dispatch", "flow.executable", "stream.", "hal.")
 _HOLDERS = frozenset({"builtin.module", "func.func", "util.func", "util.initializer", "util.global"})
-_FORMS = "write a line, model.mlir:12, lines, model.mlir:10-25, or the k-th op of a name, linalg.generic#3"
+_FORMS = (
+    "write a line, model.mlir:12, lines, model.mlir:10-25, the k-th op of a name, linalg.generic#3, or the name of "
+    "a node of an ONNX model"
+)
 _MOST_LISTED = 12
 _MOST_NEAR = 6
 _LONGEST = 60
@@ -51,7 +57,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class NamedOp:
-    """The op number `number` (from 1) of those called `name`; 0 for all of them."""
+    """The op number `number` (from 1) of those called `name`; 0 for all of them, or for those of the node `name`."""
 
     name: str
     number: int
@@ -66,12 +72,14 @@ Place = Lines | NamedOp
 def parse_place(text: str) -> Place:
     """Read a place. Raises OpspliceError for text that is none."""
     text = text.strip()
-    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    shown = _shown(text)
     if (named := _OP.fullmatch(text)) is not None:
         if named["number"] is not None and int(named["number"]) == 0:
             raise OpspliceError(f"there is no op {shown}", hint="ops are counted from 1")
         return NamedOp(named["name"], int(named["number"] or 0))
     if (lines := _LINES.fullmatch(text)) is None:
+        if _NODE.fullmatch(text) is not None:
+            return NamedOp(text, 0)
         raise OpspliceError(f"cannot tell what '{shown}' points at", hint=_FORMS)
     first = int(lines["first"])
     last = int(lines["last"] or first)
@@ -80,6 +88,10 @@ def parse_place(text: str) -> Place:
             f"'{shown}' is not a range of lines", hint="lines are counted from 1, the first comes first"
         )
     return Lines(lines["file"] or "", first, last, lines["last"] is not None, int(lines["column"] or 0))
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def ops_at(module: ir.Module, place: Place) -> list[ir.Operation]:
@@ -128,8 +140,14 @@ class Ops:
         if same:
             hint = f"the program has {counted(len(same), 'op')} called {place.name} when patterns are looked for"
             raise OpspliceError(f"there is no {place}", hint=hint)
+        if not place.number and (node := [op for op in self.all if location_of(op) == place.name]):
+            return node
         if any(_is_same_file(file, place.name) for op in self.all for file, _, _ in places_of(op)):
             raise OpspliceError(f"{place.name} is a file", hint=f"write a line of it too: {place.name}:12")
+        if _OP.fullmatch(place.name) is None:
+            near = nearest(place.name, dict.fromkeys(map(location_of, self.all)))
+            hint = f"did you mean {near}?" if near else _FORMS
+            raise OpspliceError(f"cannot tell what '{_shown(place.name)}' points at", hint=hint)
         near = nearest(place.name, self._named)
         known = [n for n in self._named if n.startswith(("linalg.", "arith.", "math.", "tensor."))]
         hint = f"did you mean {near}#1?" if near else f"the program has {', '.join(known[:_MOST_LISTED])}"

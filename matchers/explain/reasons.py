@@ -163,7 +163,9 @@ class _Reasoner:
         """What is wanted is the other operand of an op that does not commute."""
         node = self.stop.node
         for above in nodes_of(self.graph):
-            at = self.stop.held.get(id(above)) if isinstance(above, Apply) and node in above.args else None
+            if not isinstance(above, Apply) or node not in above.args:
+                continue
+            at = self.stop.held.get(id(above))
             if isinstance(at, ir.Value):
                 at = defining_op(at)
             if at is None or at.name != above.op or len(at.operands) != _PAIR or len(above.args) != _PAIR:

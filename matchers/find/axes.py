@@ -1,10 +1,12 @@
-"""Along which axes of a pattern's first result its inputs are read."""
+"""Along which axes of a pattern's first result its inputs are read, and which of them are weights."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 
-from opsplice.matchers.patterns.nodes import Graph, Input, Label
+from opsplice.matchers.patterns.nodes import Asked, Graph, Input, Label
 from opsplice.matchers.patterns.walk import only_reduces
 from opsplice.matchers.search.labels import ones_first, pair
 from opsplice.matchers.terms.terms import UNIT, Index, Loop
@@ -25,6 +27,7 @@ class Axes:
     along: frozenset[Label]
     may_turn: bool
     ones_first: bool
+    is_weight: bool
 
     @staticmethod
     def of(graph: Graph, node: Input) -> Axes:
@@ -38,6 +41,7 @@ class Axes:
             frozenset(axis for label, axis in numbered.items() if label in along),
             graph.reordered,
             only_reduces(graph),
+            any(isinstance(c, Asked) and (c.kind, c.name) == ("weight", node.name) for c in graph.conditions),
         )
 
     def told(self, indices: tuple[Index, ...]) -> tuple[tuple[Loop, ...], tuple[Loop, ...]]:
@@ -57,3 +61,10 @@ class Axes:
             loops = (index for index in group if isinstance(index, Loop))
             (apart if axis not in self.own else along if axis in self.along and not may_split else []).extend(loops)
         return tuple(apart), tuple(along)
+
+    @cached_property
+    def most(self) -> float:
+        """How many loops of a result the tensor is read along at most, however these are the labels: each label has one
+        dim, but where the program reduces several together."""
+        may_merge = self.ones_first or any(label.pack for label in self.own)
+        return math.inf if may_merge else len(self.own)

@@ -25,6 +25,7 @@ from opsplice.matchers.patterns.nodes import Asked, Form, Graph
 from opsplice.matchers.search.matches import Found, Match, NearMiss
 from opsplice.matchers.search.search import MAX_STEPS, Search
 from opsplice.matchers.terms.views import Views
+from opsplice.spec_lang import garbage
 from opsplice.spec_lang.syntax import tree
 
 MAX_NEAR_MISSES = 5
@@ -157,6 +158,7 @@ class Finder:
         self.max_steps = dict.fromkeys(patterns.graphs, MAX_STEPS)
         self.known: list[_Known] = []
 
+    @garbage.kept()
     def find(self, module: ir.Module) -> tuple[Match, ...]:
         """All matches, in program order."""
         matches: list[Match] = []
@@ -170,6 +172,7 @@ class Finder:
                 matches.extend(self._met(place, known))
         return tuple(matches)
 
+    @garbage.kept()
     def near_misses(self, names: Collection[str]) -> tuple[NearMiss, ...]:
         """The nearest misses of patterns with some names, once all matches are found and before the module changes."""
         nearest = _Nearest(self.most_misses)

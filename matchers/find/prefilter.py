@@ -31,6 +31,7 @@ from opsplice.matchers.patterns.nodes import (
     Whole,
 )
 from opsplice.matchers.patterns.walk import least_rank
+from opsplice.matchers.search.uses import is_constant
 from opsplice.matchers.terms import chains, constants
 from opsplice.matchers.terms.attributes import is_named
 from opsplice.matchers.terms.canonical import COMPARISONS, READ_AS, WIDTHS
@@ -260,6 +261,7 @@ class _Fits:
     def __init__(self, views: Views, value: ir.Value) -> None:
         self._views = views
         self._root = views.root(value).indices
+        self._loops = tuple(index for index in self._root if isinstance(index, Loop))
         # By the identity of terms, which are kept so that it stays theirs: a place has few that are equal and not one.
         self._known: dict[tuple[_Outline, int], tuple[bool, Term]] = {}
         self._made: dict[int, tuple[Term, Term, str]] = {}
@@ -338,13 +340,18 @@ class _Fits:
             yield inner
 
     def _may_read(self, tensor: _Outline, source: Access) -> bool:
-        """Whether an element is read along the axes of the result that a tensor has, at some level of its views."""
+        """Whether a tensor may be what an element is read from at some level of its views: along its axes of the
+        result, and a weight if it has to be."""
         if tensor not in self._told:
             self._told[tensor] = tensor.what.told(self._root)
         apart, along = self._told[tensor]
+        axes = tensor.what
         at: Term | None = source
         while isinstance(at, Access):
-            if not any(_reads(at, loop) for loop in apart) and all(_reads(at, loop) for loop in along):
+            fits = not any(_reads(at, loop) for loop in apart) and all(_reads(at, loop) for loop in along)
+            if fits and axes.most < len(self._loops):
+                fits = sum(_reads(at, loop) for loop in self._loops) <= axes.most
+            if fits and (not axes.is_weight or is_constant(self._views, at.value)):
                 return True
             step = self._views.expand(at)
             at = None if step is None else step.term

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 
@@ -63,7 +64,11 @@ def location_of(op: ir.Operation) -> str:
     Files of installed packages do not count where there are others: users look for the line that calls a framework.
     Ops that came without a place have the name that `frontends/numbering.py` gives them.
     """
-    text = str(op.location)
+    return _location(str(op.location))
+
+
+@functools.lru_cache(maxsize=1024)
+def _location(text: str) -> str:
     places = list(_PLACE.finditer(text))
     if places:
         place = next((each for each in places if not is_installed(each[1])), places[0])

@@ -40,7 +40,7 @@ _COMPARED = frozenset(
 )
 _MAX_STEPS = 4000
 
-_Goal = tuple[Any, Any]
+_Goal = tuple[Node, Node]
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class _Comparison:
             return None
         return self._cover(state)
 
-    def _branches(self, left: Any, right: Any, state: _State) -> list[list[_Goal]]:
+    def _branches(self, left: Node, right: Node, state: _State) -> list[list[_Goal]]:
         """The ways in which a left node may hold where a right one does, each as further goals."""
         if (isinstance(left, type(right)) or isinstance(right, type(left))) and not _alike(left, right):
             return []
@@ -200,15 +200,18 @@ class _Comparison:
         either = self.right_inner and isinstance(left, Apply) and isinstance(right, Apply)  # one may hold as the other
         if type(left) is not type(right) and not (either or (type(left) is Apply and isinstance(right, Product))):
             return []
-        if isinstance(left, Number):
-            state.numbers += ((left, right),)
-            return [[]] if self._same_number(left, right, None) else []
-        if isinstance(left, Apply):
-            return self._apply(left, right, state)
-        if isinstance(left, Reduce):
-            state.reductions += ((left, right),)
-            return [[(left.body, right.body)]]
-        return self._whole(left, right, state) if isinstance(left, Whole) else []
+        match left, right:
+            case Number(), Number():
+                state.numbers += ((left, right),)
+                return [[]] if self._same_number(left, right, None) else []
+            case Apply(), Apply():
+                return self._apply(left, right, state)
+            case Reduce(), Reduce():
+                state.reductions += ((left, right),)
+                return [[(left.body, right.body)]]
+            case Whole(), Whole():
+                return self._whole(left, right, state)
+        return []
 
     def _apply(self, left: Apply, right: Apply, state: _State) -> list[list[_Goal]]:
         given = dict(right.attributes)
@@ -222,7 +225,7 @@ class _Comparison:
             orders.append(list(zip(left.args, reversed(right.args), strict=True)))
         return [order for order in orders if all(self._may_hold(*goal) for goal in order)]
 
-    def _may_hold(self, left: Any, right: Any) -> bool:
+    def _may_hold(self, left: Node, right: Node) -> bool:
         """False only if a goal must fail for the outermost nodes alone."""
         if isinstance(left, Input):
             return isinstance(right, (Input, Number)) or self.left_inner
@@ -248,7 +251,7 @@ class _Comparison:
 
     # ---- inputs ---------------------------------------------------------------------------------------------------
 
-    def _left_input(self, left: Input, right: Any, state: _State) -> list[list[_Goal]]:
+    def _left_input(self, left: Input, right: Node, state: _State) -> list[list[_Goal]]:
         kind = self.left_kinds[left.name]
         known = state.stands.get(("left", left.name))
         scalar = isinstance(kind, tree.ScalarType)
@@ -273,7 +276,7 @@ class _Comparison:
         state.stands[("left", left.name)] = right
         return [[]]
 
-    def _right_input(self, left: Any, right: Input, state: _State) -> list[list[_Goal]]:
+    def _right_input(self, left: Node, right: Input, state: _State) -> list[list[_Goal]]:
         """A right input that stands for an op of the left graph: possible, but not always so."""
         if not self.right_inner or isinstance(left, Number):
             return []

@@ -7,7 +7,6 @@ that are no sums stays what it is.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from opsplice.matchers.patterns.nodes import Node, Number
 from opsplice.matchers.terms.terms import Apply
@@ -34,7 +33,7 @@ def _difference(term: Apply) -> Apply:
     return dataclasses.replace(term, op=_PLUS, args=(_without_difference(left), _negated(right, {})))
 
 
-def _negated(node: Any, known: dict[int, Node]) -> Node:
+def _negated(node: Node, known: dict[int, Node]) -> Node:
     """known: what shared parts of the same node are, by identity."""
     if id(node) in known:
         return known[id(node)]
@@ -54,5 +53,5 @@ def _negated(node: Any, known: dict[int, Node]) -> Node:
     return made
 
 
-def _is_sum(node: Any) -> bool:
+def _is_sum(node: Node) -> bool:
     return isinstance(node, Apply) and node.op in (_PLUS, _MINUS)

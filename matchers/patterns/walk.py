@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, TypeVar, get_args
 from weakref import WeakKeyDictionary
@@ -48,7 +48,7 @@ def _once(read: Callable[[Graph], _T]) -> Callable[[Graph], _T]:
 
 
 @_once
-def nodes_of(graph: Graph) -> tuple[Any, ...]:
+def nodes_of(graph: Graph) -> tuple[Node, ...]:
     """The nodes of all results of a graph, each once, outer ones first."""
     return tuple(nodes_below([result.node for result in graph.results]))
 
@@ -72,7 +72,7 @@ def least_rank(graph: Graph) -> int:
 
 
 @_once
-def endings(graph: Graph) -> tuple[Any, ...]:
+def endings(graph: Graph) -> tuple[Node, ...]:
     """The nodes that a pattern may end with: those that make its first result."""
     return tuple(heads(graph.results[0].node))
 
@@ -83,7 +83,7 @@ def names_in(graph: Graph) -> frozenset[str]:
     return frozenset(node.name for node in nodes_of(graph) if isinstance(node, Named))
 
 
-def nodes_below(nodes: list[Any]) -> list[Any]:
+def nodes_below(nodes: Iterable[Node]) -> list[Node]:
     """Nodes of a pattern and all that they are made of, each once, outer ones first."""
     return [part for part in tree.parts(tuple(nodes)) if isinstance(part, _NODES)]
 
@@ -93,11 +93,11 @@ def parts_of(graph: Graph) -> list[Any]:
     return list(tree.parts(tuple(getattr(graph, name) for name in graph.__dataclass_fields__ if name != "pattern")))
 
 
-def children_of(node: Node) -> list[Any]:
+def children_of(node: Node) -> list[Node]:
     """The nodes that a node is made of, whatever its kind."""
     if not hasattr(node, "__dataclass_fields__") or isinstance(node, Number):
         return []
-    found: list[Any] = []
+    found: list[Node] = []
     pending: list[Any] = [getattr(node, name) for name in node.__dataclass_fields__]
     while pending:
         thing = pending.pop(0)
@@ -143,7 +143,7 @@ def is_judged(node: Node) -> bool:
     return isinstance(node, _JUDGED)
 
 
-def heads(node: Node) -> list[Any]:
+def heads(node: Node) -> list[Node]:
     """The nodes that a payload may begin with where it begins with this one: behind choices and names."""
     children = [] if is_judged(node) else children_of(node)
     children = children[:1] if isinstance(node, Setting) else children

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import partial
 
 from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import Extent
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
-from opsplice.matchers.patterns.nodes import Input, Window
+from opsplice.matchers.patterns.nodes import Input, Label, Window
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import Sizes, sizes_of
 from opsplice.matchers.search.matches import Binding, flat
 from opsplice.matchers.search.reading import Reader
-from opsplice.matchers.search.state import State
+from opsplice.matchers.search.state import Branch, Goal, State
 from opsplice.matchers.terms import address
 from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Loop, Part, Term
 from opsplice.spec_lang.syntax import tree
@@ -35,7 +35,7 @@ class Inputs:
         self.may_place = self.may_stride = False
         self._in_windows: dict[str, None] = {}
 
-    def branches(self, node: Input, term: Term) -> Iterator[Any]:
+    def branches(self, node: Input, term: Term) -> Iterator[Branch]:
         """The ways in which an input may be a term."""
         self.state.listener.met(term)
         parameter = self.reader.parameters[node.name]
@@ -52,13 +52,11 @@ class Inputs:
         if not levels:
             yield lambda: self.state.fail(node, Why.INSIDE_FUSED) or None
         for position in range(len(levels)):
-            yield lambda position=position: self._level(node, parameter, levels, position)
+            yield partial(self._level, node, parameter, levels, position)
         if by_address:
             yield lambda: self._placed(node, parameter, levels)
 
-    def _level(
-        self, node: Input, parameter: tree.Parameter, levels: list[Access], position: int
-    ) -> list[tuple[Any, Any]] | None:
+    def _level(self, node: Input, parameter: tree.Parameter, levels: list[Access], position: int) -> list[Goal] | None:
         """Bind an input to the value at one of some levels; where that fails, note whether its address may say more."""
         more = self._tensor(node, parameter, levels[position], levels[:position])
         bound = self.state.inputs.get(node.name)
@@ -67,14 +65,14 @@ class Inputs:
             self.may_place = is_other or any(isinstance(i, (Flat, Part)) for level in levels for i in level.indices)
         return more
 
-    def _scalar(self, node: Input, parameter: tree.Parameter, term: Term) -> list[tuple[Any, Any]] | None:
+    def _scalar(self, node: Input, parameter: tree.Parameter, term: Term) -> list[Goal] | None:
         value = term.value if isinstance(term, Access) else None
         self.state.value = value if value is not None and defining_op(value) is None else None
         more = self._bound_scalar(node, parameter, term)
         self.state.value = None
         return more
 
-    def _bound_scalar(self, node: Input, parameter: tree.Parameter, term: Term) -> list[tuple[Any, Any]] | None:
+    def _bound_scalar(self, node: Input, parameter: tree.Parameter, term: Term) -> list[Goal] | None:
         assert isinstance(parameter.type, tree.ScalarType)
         wanted = self._wanted_elements(parameter.type)
         levels = list(self._scalars(node, term))
@@ -103,9 +101,7 @@ class Inputs:
         known = kind.name if choices is None else self.state.types.get(kind.name)
         return (choices or None) if known is None else (known,)
 
-    def _tensor(
-        self, node: Input, parameter: tree.Parameter, access: Access, above: list[Access]
-    ) -> list[tuple[Any, Any]] | None:
+    def _tensor(self, node: Input, parameter: tree.Parameter, access: Access, above: list[Access]) -> list[Goal] | None:
         """Bind an input to the value of an access. above: the views of it that lie between."""
         self.state.value = access.value
         more = self._bound_tensor(node, parameter, access, above)
@@ -114,7 +110,7 @@ class Inputs:
 
     def _bound_tensor(
         self, node: Input, parameter: tree.Parameter, access: Access, above: list[Access]
-    ) -> list[tuple[Any, Any]] | None:
+    ) -> list[Goal] | None:
         for view in above:
             self._account(view)
         assert isinstance(parameter.type, tree.TensorType)
@@ -134,7 +130,7 @@ class Inputs:
             self.state.set(self._in_windows, node.name)
         return []
 
-    def _placed(self, node: Input, parameter: tree.Parameter, levels: list[Access]) -> list[tuple[Any, Any]] | None:
+    def _placed(self, node: Input, parameter: tree.Parameter, levels: list[Access]) -> list[Goal] | None:
         """Bind an input to what holds its element: values in whose memory each of its dims has a stride."""
         assert isinstance(parameter.type, tree.TensorType)
         for position, access in enumerate(levels):
@@ -207,7 +203,7 @@ def _has_window(node: Input) -> bool:
     return any(isinstance(label, Window) for label in node.labels)
 
 
-def _has_strides(layout: address.Layout, labels: tuple[Any, ...], indices: list[tuple[Index, ...]]) -> bool:
+def _has_strides(layout: address.Layout, labels: tuple[Label, ...], indices: list[tuple[Index, ...]]) -> bool:
     """Whether each label that is no pack has one stride at most."""
     runs = iter(layout.dims)
     each = [[len(next(runs)) for _ in group] for group in indices]

@@ -11,11 +11,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from iree.compiler import ir
 
 from opsplice.matchers.patterns.nodes import Graph
+from opsplice.matchers.terms.canonical import WIDTHS
 from opsplice.matchers.terms.terms import (
     Access,
     Apply,
@@ -32,9 +32,10 @@ from opsplice.matchers.terms.terms import (
 )
 from opsplice.matchers.terms.views import Views
 
-# How many terms below a result are looked at, also for each op of a pattern, which covers no more of the program; and
-# how many ways to take its dims apart are tried.
-_MOST_TERMS, _TERMS_OF_OP = 64, 8
+# How many terms below a result are looked at, also for each op of a pattern, which covers no more of the program;
+# behind how many ops of a program for each of a pattern, as which two may be spelt; and how many ways to take its dims
+# apart are tried.
+_MOST_TERMS, _TERMS_OF_OP, _LEVELS_OF_OP = 64, 8, 2
 _MOST_WAYS = 4
 
 
@@ -77,13 +78,18 @@ def _merged(views: Views, whole: Access) -> Iterator[Access]:
                 yield Access(whole.value, (*whole.indices[:start], *one, *whole.indices[stop:]))
 
 
-def finer(views: Views, found: Reduce, count: int) -> Iterator[Reduce]:
-    """A reduction with so many loops, several of them for one that is split below."""
-    for loop, parts in views.remembered(found.body, _MOST_TERMS, lambda: tuple(_splits(views, found.body))):
+def finer(views: Views, found: Reduce, count: int, size: int) -> Iterator[Reduce]:
+    """A reduction with so many loops, several of them for one that is split below.
+
+    size: of how many ops the body of the pattern's is. A split behind more ops of the program says nothing of it.
+    """
+    deep = _LEVELS_OF_OP * (size + 1)
+    how = "ops", deep
+    for loop, parts in views.remembered(found.body, how, lambda: tuple(_splits(views, found.body, deep=deep))):
         if loop in found.loops and len(found.loops) + len(parts.sizes) - 1 <= count:
             made = views.split_reduction(found, loop, parts)
             if made is not None:
-                yield from (made,) if len(made.loops) == count else finer(views, made, count)
+                yield from (made,) if len(made.loops) == count else finer(views, made, count, size)
 
 
 def coarser(views: Views, found: Reduce, count: int) -> Iterator[Reduce]:
@@ -119,11 +125,15 @@ def _taken_apart(views: Views, access: Access, more: int, most: int) -> Iterator
             yield from _taken_apart(views, finer, left, most) if left else (finer,)
 
 
-def _splits(views: Views, above: Term, most: int = _MOST_TERMS) -> Iterator[tuple[Loop, Parts]]:
+def _splits(
+    views: Views, above: Term, most: int = _MOST_TERMS, deep: int = _MOST_TERMS
+) -> Iterator[tuple[Loop, Parts]]:
     """What loops are split into below a term, each way once."""
     found: set[tuple[Index, tuple[Sized, ...]]] = set()
-    for term in _below(views, above, most):
-        for index in term.indices if isinstance(term, Access) else ():
+    for term in _below(views, above, most, deep):
+        if not isinstance(term, Access):
+            continue
+        for index in term.indices:
             if not isinstance(index, Part) or (index.whole, index.sizes) in found:
                 continue
             dims = _dims_of(index, term)
@@ -133,23 +143,27 @@ def _splits(views: Views, above: Term, most: int = _MOST_TERMS) -> Iterator[tupl
                     yield index.whole, Parts(index.sizes, dims)
 
 
-def _below(views: Views, above: Term, most: int) -> Iterator[Any]:
-    """A term and what it is made of, the first of them."""
-    seen: dict[object, None] = {above: None}
-    pending: list[Any] = [above]
+def _below(views: Views, above: Term, most: int, deep: int = _MOST_TERMS) -> Iterator[Term]:
+    """A term and what it is made of, the first of them. deep: behind how many ops but casts."""
+    seen: dict[Term, int] = {above: 0}  # with how many ops are above
+    pending: list[Term] = [above]
     while pending and len(seen) < most:
         term = pending.pop(0)
         yield term
-        below: tuple[object, ...] = ()
+        level = seen[term]
+        below: tuple[Term, ...] = ()
         if isinstance(term, Access):
             step = views.expand(term)
             below = () if step is None else (step.term,)
+        elif level >= deep:
+            continue
         elif isinstance(term, Apply):
-            below = term.args
+            below, level = term.args, level + (term.op not in WIDTHS)
         elif isinstance(term, Reduce):
-            below = (term.body,)
-        pending += [each for each in below if each not in seen]
-        seen.update(dict.fromkeys(below))
+            below, level = (term.body,), level + 1
+        new = {each: level for each in below if each not in seen}
+        pending += new
+        seen.update(new)
 
 
 def _dims_of(part: Part, access: Access) -> tuple[int | DimSize, ...] | None:

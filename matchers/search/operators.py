@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from iree.compiler import ir
 
-from opsplice.matchers.patterns.nodes import Number, Place, Product
+from opsplice.matchers.patterns.nodes import Node, Number, Place, Product
+from opsplice.matchers.patterns.walk import nodes_below
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import permuted
 from opsplice.matchers.search.merged_dims import coarser, finer
 from opsplice.matchers.search.reading import Reader
-from opsplice.matchers.search.state import State
+from opsplice.matchers.search.state import Branch, Goal, State
 from opsplice.matchers.terms import chains
 from opsplice.matchers.terms.canonical import COMPARISONS, turned
 from opsplice.matchers.terms.recomputation import Again
 from opsplice.matchers.terms.terms import Apply, Constant, Loop, LoopIndex, Reduce, Started, Term
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import vocabulary
+
+_Pair = tuple[Node, Term]
 
 
 class Operators:
@@ -31,7 +34,7 @@ class Operators:
         self.graph = state.graph
         self.reduced: dict[Reduce, Reduce] = {}
 
-    def apply_branches(self, node: Apply, found: Term) -> Iterator[Any]:
+    def apply_branches(self, node: Apply, found: Term) -> Iterator[Branch]:
         spellings = self.views.readings(found, node.op)
         if not spellings or len(spellings[0].args) != len(node.args):
             yield lambda: self.reader.other_op(node, found)
@@ -57,7 +60,7 @@ class Operators:
             if vocabulary.commutes(node.op) and node.args[0] is not node.args[1]:
                 pairings += [(list(zip(node.args, reversed(s.args), strict=True)), ()) for s in spellings]
             if len(pairings) > 1 or respelled:  # what cannot hold is not tried, so that choices do not multiply
-                pairings = [p for p in pairings if all(self.reader.may_hold(*goal) for goal in p[0])]
+                pairings = [p for p in pairings if all(self.reader.may_hold(*pair) for pair in p[0])]
         if respelled and not pairings:
             yield lambda: self.reader.other_op(node, found)
             return
@@ -68,7 +71,7 @@ class Operators:
         in_parts = isinstance(found, Reduce) and found.combiner == node.op  # read anew, part by part
         between = chains.read_between(self.views, found, spellings[0]) if respelled and not in_parts else ()
         for goals, seen in pairings or [(straight, ())]:
-            yield lambda goals=goals, seen=seen: self._pairing(goals, (*between, *seen))
+            yield partial(self._pairing, goals, (*between, *seen))
 
     def _compared(self, node: Apply, found: Apply) -> tuple[Apply, ...]:
         """A comparison as it is and with its sides swapped: those that have the predicate that is wanted."""
@@ -77,14 +80,14 @@ class Operators:
         same = dict(found.attributes).get("predicate") == wanted
         return (found,) if other is None else (found, other) if same else (other,)
 
-    def _pairing(self, goals: list[tuple[Any, Any]], seen: tuple[ir.Operation, ...]) -> list[tuple[Any, Any]]:
+    def _pairing(self, goals: Sequence[_Pair], seen: tuple[ir.Operation, ...]) -> Sequence[Goal]:
         for op in seen:
             self.state.set(self.state.ops, op)
         return goals
 
     def _chain_pairings(
-        self, op: str, wanted: tuple[Any, ...], spellings: tuple[Apply, ...]
-    ) -> list[tuple[list[tuple[Any, Any]], tuple[ir.Operation, ...]]]:
+        self, op: str, wanted: tuple[Node, ...], spellings: tuple[Apply, ...]
+    ) -> list[tuple[Sequence[_Pair], tuple[ir.Operation, ...]]]:
         """Each way in which the operands of a chain may pair up, with the payload ops that the chain goes through."""
         return [
             (pairs, grouping.seen)
@@ -92,11 +95,11 @@ class Operators:
             for pairs in chains.pairings(wanted, grouping.operands, self.reader.may_hold)
         ]
 
-    def reduce_branches(self, node: Reduce, term: Term) -> Iterator[Any]:
+    def reduce_branches(self, node: Reduce, term: Term) -> Iterator[Branch]:
         """The ways in which a reduction may match: as it is, or over as many dims as the pattern has, in any order."""
         for each in (None, *self._finer(node, term)):
             for loops in self._loop_orders(node, each or self.reader.peek(node, term)):
-                yield lambda each=each, loops=loops: self._reduce(node, term, each, loops)
+                yield partial(self._reduce, node, term, each, loops)
 
     def _loop_orders(self, node: Reduce, found: Term) -> Iterator[tuple[Loop, ...]]:
         """The loops of a reduction in the orders that its labels may have them; none where what reads them tells."""
@@ -108,7 +111,7 @@ class Operators:
 
     def _reduce(
         self, node: Reduce, term: Term, finer: Reduce | None = None, order: tuple[Loop, ...] = ()
-    ) -> list[tuple[Any, Any]] | None:
+    ) -> Sequence[Goal] | None:
         """finer: what the reduction is over as many dims as the pattern has. order: its loops, label by label."""
         found = self.reader.look(node, term)
         found = found if finer is None else finer
@@ -156,9 +159,12 @@ class Operators:
             return iter(())
         if any(label.pack or label.windowed for label in node.loops):
             return iter(())
-        return (finer if count > len(found.loops) else coarser)(self.views, found, count)
+        if count < len(found.loops):
+            return coarser(self.views, found, count)
+        size = sum(isinstance(each, (Apply, Reduce)) for each in nodes_below([node.body]))
+        return finer(self.views, found, count, size)
 
-    def number(self, node: Number, term: Term) -> list[tuple[Any, Any]] | None:
+    def number(self, node: Number, term: Term) -> list[Goal] | None:
         found = self.reader.look(node, term)
         found = self.views.constant(found) or found
         if isinstance(found, Constant) or dim_conditions.numbers_in(node.low):
@@ -168,7 +174,7 @@ class Operators:
         self.reader.other_op(node, found)
         return None
 
-    def place(self, node: Place, term: Term) -> list[tuple[Any, Any]] | None:
+    def place(self, node: Place, term: Term) -> list[Goal] | None:
         """An index as a number: that of the label's dim."""
         if not isinstance(term, LoopIndex):
             self.reader.other_op(node, term)

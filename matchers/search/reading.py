@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from iree.compiler import ir
 
@@ -141,7 +140,7 @@ class Reader:
             return self.may_hold(node.node, self.accumulation(node, term))
         return True
 
-    def other_op(self, node: Node, found: Any) -> None:
+    def other_op(self, node: Node, found: Term) -> None:
         """Note that the program has another op than the one that is wanted."""
         self.state.term, self.state.value = found, found.value if isinstance(found, Access) else None
         self.state.fail(node, Why.OP, found)

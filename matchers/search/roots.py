@@ -5,17 +5,17 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op, is_structured, is_tensor, shape_of
+from opsplice.matchers.patterns.nodes import Label
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import ones_first, pair
 from opsplice.matchers.search.matches import Match, Size
 from opsplice.matchers.search.merged_dims import leaves, ungrouped
-from opsplice.matchers.search.state import Attempt, State
+from opsplice.matchers.search.state import Attempt, Goal, State
 from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Loop, Part
 from opsplice.spec_lang.syntax import tree, vocabulary
 
@@ -31,7 +31,7 @@ class Roots:
         self.views = state.views
         self.graph = state.graph
 
-    def bind(self, number: int, value: ir.Value) -> list[tuple[Any, Any]] | None:
+    def bind(self, number: int, value: ir.Value) -> list[Goal] | None:
         result = self.graph.results[number]
         if not is_tensor(value):
             self.state.fail(result.node, Why.NO_TENSOR, value.type)
@@ -134,7 +134,7 @@ def _arranged(access: Access, form: Attempt) -> tuple[Index, ...]:
     return ones_first(indices) if form.ones_first else indices
 
 
-def orders(labels: tuple[Any, ...], indices: tuple[Index, ...]) -> tuple[tuple[int, ...], ...]:
+def orders(labels: tuple[Label, ...], indices: tuple[Index, ...]) -> tuple[tuple[int, ...], ...]:
     """The orders of a result's axes, those that change least first: a pack takes what other labels leave, with all axes
     of size one."""
     axes = tuple(axis for axis, index in enumerate(indices) if index != UNIT)

@@ -10,10 +10,8 @@ When it fails, the goal that failed furthest along is kept, and becomes the near
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from iree.compiler import ir
 
@@ -40,24 +38,19 @@ from opsplice.matchers.search.merged_dims import finest, groupings, merged, ungr
 from opsplice.matchers.search.operators import Operators
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.roots import Roots, orders
-from opsplice.matchers.search.state import QUIET, Attempt, Listener, State
+from opsplice.matchers.search.state import QUIET, Attempt, Branch, Goal, Listener, Operand, Root, State
 from opsplice.matchers.search.verdicts import Verdicts
-from opsplice.matchers.search.whole_ops import Operand, WholeOps
+from opsplice.matchers.search.whole_ops import WholeOps
 from opsplice.matchers.terms.terms import Access, Apply, LoopIndex, Term
 from opsplice.matchers.terms.views import Views
 
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
 MAX_STEPS = 20_000
 _MAX_DEPTH = 200
+# From how many ops on that hold it is worth it to take a result's dims apart for the strides of an input.
+_MANY_HELD = 8
 # Failures that dims of size one elsewhere may mend.
 _OF_DIMS = frozenset({Kind.DIMS, Kind.RANK, Kind.SIZE, Kind.SAME_SIZE})
-
-
-@dataclass(frozen=True)
-class _Root:
-    """The goal to find the payload value of the pattern's result number `number`."""
-
-    number: int
 
 
 class _GaveUpError(Exception):
@@ -65,7 +58,7 @@ class _GaveUpError(Exception):
 
 
 # A linked list of (pattern node, payload term): cheap to extend, shared between branches.
-Goals = tuple[tuple[Any, Any], Any] | None
+Goals = tuple[Goal, "Goals"] | None
 
 
 class Search:
@@ -97,7 +90,7 @@ class Search:
         self.wholes = WholeOps(self.state, self.reader)
         self.operators = Operators(self.state, self.reader)
         self.roots = Roots(self.state)
-        self.entered: dict[tuple[int, Any], None] = {}
+        self.entered: dict[tuple[int, Term], None] = {}
         self.is_view = False  # whether the root only chooses other indices of some value
         self.steps = 0
         self.gave_up = False
@@ -114,7 +107,7 @@ class Search:
         """
         goals: Goals = None
         for number in range(len(self.graph.results) - 1, 0, -1):
-            goals = ((_Root(number), None), goals)
+            goals = ((Root(number), Access(value, ())), goals)
         try:
             if not (at_view or self.graph.rearranged):
                 step = self.views.expand(self.views.root(value))
@@ -154,8 +147,9 @@ class Search:
             for root in self._split_roots(value):
                 indices = tuple(ungrouped((root or self.views.root(value)).indices))
                 tried = None if root is not None else tuple(range(len(indices)))
-                for order in orders(self.graph.results[0].labels, indices):
-                    if order != tried and self._failed_at_dims():
+                by_strides = root is not None and not self._failed_at_dims()  # no other order gives these
+                for order in orders(self.graph.results[0].labels, indices)[: 1 if by_strides else None]:
+                    if order != tried and (by_strides or self._failed_at_dims()):
                         yield Attempt(root=root, by_address=True, order=order)
             may_merge = only_reduces(self.graph) and self._failed_at_dims()
             for root in merged(self.views, value) if may_merge else ():
@@ -167,7 +161,8 @@ class Search:
         """A result as it is (None) and with the dims that the program splits below, where a pack may have these."""
         yield None
         has_pack = any(label.pack for label in self.graph.results[0].labels)
-        if has_pack and self._failed_at_dims() and (split := finest(self.views, value)) is not None:
+        is_worth_it = has_pack and (self._failed_at_dims() or self._failed_at_strides())
+        if is_worth_it and (split := finest(self.views, value)) is not None:
             yield split
 
     def _may_have_ones_first(self, value: ir.Value) -> bool:
@@ -177,6 +172,11 @@ class Search:
 
     def _failed_at_dims(self) -> bool:
         return self.state.furthest is not None and self.state.furthest.kind in _OF_DIMS
+
+    def _failed_at_strides(self) -> bool:
+        """Whether an input's dims had no strides where many ops held, and no path went on to more of the pattern."""
+        held, furthest = self.state.held_without_strides, self.state.furthest
+        return furthest is not None and held >= max(_MANY_HELD, furthest.held[0])
 
     def _holds_at_source(self, view: ir.Value) -> bool:
         """Whether what a view rearranges is a match itself: then the view is none, nor a near miss."""
@@ -242,15 +242,15 @@ class Search:
             return False
         return self.end() if end is None else end()
 
-    def _branches(self, node: Node | Operand | _Root, term: Term) -> Iterator[Any]:
+    def _branches(self, node: Node | Operand | Root, term: Term) -> Iterator[Branch]:
         """The ways in which a node may match a term: each a function that gives further goals, or None if it fails."""
-        if isinstance(node, _Root):
+        if isinstance(node, Root):
             others = self.roots.others(node.number)
             if not others:
                 head = self.graph.results[node.number].node
                 yield lambda: self.state.fail(head, Why.NO_RESULT_NEAR, node.number) or None
             for value in others:
-                yield lambda value=value: self.roots.bind(node.number, value)
+                yield partial(self.roots.bind, node.number, value)
         elif isinstance(node, Input):
             yield from self.inputs.branches(node, term)
         elif isinstance(node, Number):
@@ -265,7 +265,7 @@ class Search:
                 yield lambda: [(node, source)]
         elif isinstance(node, Choice):
             for option in self._options(node, term):
-                yield lambda option=option: self._choose(node, option, term)
+                yield partial(self._choose, node, option, term)
         elif isinstance(node, Setting):
             yield lambda: [(node.node, term), (node.target, node.value)]
         elif isinstance(node, Named):
@@ -275,7 +275,7 @@ class Search:
         elif isinstance(node, Operand):
             assert isinstance(term, Access), "operands are whole values"
             for access in self.wholes.levels(term):
-                yield lambda access=access: self.wholes.operand(node.result, access)
+                yield partial(self.wholes.operand, node.result, access)
         elif isinstance(node, Place):
             yield lambda: self.operators.place(node, term)
         elif isinstance(node, Anything):
@@ -300,7 +300,7 @@ class Search:
         self.state.furthest, self.state.place = furthest, place
         return held != condition.negated
 
-    def _options(self, node: Choice, term: Term) -> list[Any]:
+    def _options(self, node: Choice, term: Term) -> list[Node]:
         """The alternatives worth a try. At a root that is a view, only ops on whole tensors are."""
         options = [o for o in node.options if self.reader.may_hold(o, term)] or list(node.options)
         if not self.is_view or term != self.state.roots.get(0):
@@ -309,7 +309,7 @@ class Search:
             return options
         return [o for o in options if any(isinstance(head, Whole) for head in heads(o))]
 
-    def _choose(self, node: Choice, option: Any, term: Term) -> list[tuple[Any, Any]] | None:
+    def _choose(self, node: Choice, option: Node, term: Term) -> list[Goal] | None:
         """Take an alternative, here and wherever the pattern uses what it is one of."""
         number = node.options.index(option)
         self.state.set(self.state.choices, node.number, number)
@@ -318,11 +318,11 @@ class Search:
             return None
         return [(option, term)]
 
-    def _name(self, node: Named, term: Term) -> list[tuple[Any, Any]]:
+    def _name(self, node: Named, term: Term) -> list[Goal]:
         self.state.set(self.state.named, (node.name, term))
         return [(node.node, term)]
 
-    def _accumulated(self, node: Accumulated, term: Term) -> list[tuple[Any, Any]]:
+    def _accumulated(self, node: Accumulated, term: Term) -> list[Goal]:
         self.reader.look(node, term)
         return [(node.node, self.reader.accumulation(node, term))]
 
@@ -339,7 +339,7 @@ def _progress(graph: Graph, failure: Failure) -> float:
     return max(1, failure.held[0]) / max(1, graph.size)
 
 
-def _append(more: list[tuple[Any, Any]], rest: Goals) -> Goals:
+def _append(more: Sequence[Goal], rest: Goals) -> Goals:
     for goal in reversed(more):
         rest = (goal, rest)
     return rest

@@ -7,8 +7,9 @@ failure that came furthest along is kept.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from iree.compiler import ir
 
@@ -30,6 +31,26 @@ from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Index, Loop, Reduce, Sum, Term
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import tree
+
+
+@dataclass(frozen=True, eq=False)
+class Operand:
+    """The goal that a whole tensor is `result`, or (with `through reshape`) a reshape of it."""
+
+    result: Result
+
+
+@dataclass(frozen=True)
+class Root:
+    """The goal to find the payload value of the pattern's result number `number`, beside the first one's."""
+
+    number: int
+
+
+# What is to be shown: that a part of the pattern is a term.
+Goal = tuple[Node | Operand | Root, Term]
+# A way to show it: what is then to be shown, or None where it fails.
+Branch = Callable[[], Sequence[Goal] | None]
 
 
 @dataclass(frozen=True)
@@ -90,6 +111,7 @@ class State:
         self.choices: dict[int, int] = {}  # which alternative was taken, by the choice's number
         self.trail: list[tuple[dict[Any, Any], Any]] = []
         self.furthest: Failure | None = None
+        self.held_without_strides = -1  # how many ops held, at most, where an input's dims had no strides
         # What is looked at: the payload op and the term that were read last, the value and the binding of an input, and
         # the labels and indices that are compared.
         self.place: ir.Operation | None = None
@@ -112,8 +134,10 @@ class State:
             table, key = self.trail.pop()
             del table[key]
 
-    def fail(self, node: Wanted, why: Why, *operands: Any) -> bool:
+    def fail(self, node: Wanted, why: Why, *operands: Any) -> Literal[False]:
         """Note why a part of the pattern does not hold; operands: as `Why` says."""
+        if why is Why.NO_STRIDES:
+            self.held_without_strides = max(self.held_without_strides, len(self.held))
         if self.is_furthest or self._says_more(why):
             self.furthest = Failure(node, why, operands, self._reached, self.place)
             self.listener.failed(self.furthest)

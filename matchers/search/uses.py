@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from iree.compiler import ir
@@ -184,14 +184,21 @@ def is_constant(views: Views, value: ir.Value) -> bool:
     return isinstance(made, Constant) or is_weight(views, made.value if isinstance(made, Access) else value)
 
 
-def holds_at(op: ir.Operation, condition: tree.Predicate) -> bool:
-    """Whether the op at a root lacks an attribute, is a contraction of some sizes, or lies in an op of some name."""
-    if condition.name == "lacks":
-        return condition.value not in op.attributes
-    if condition.name == "contracts":
-        return contraction_kinds.holds(op, condition.value)
+def _lies_inside(op: ir.Operation, name: str) -> bool:
     _, *holders = around(op)
-    return any(holder.name == condition.value for holder in holders)
+    return any(holder.name == name for holder in holders)
+
+
+# Whether each condition of `tree.OF_THE_ROOT` holds at an op.
+HOLDS_AT: Mapping[str, Callable[[ir.Operation, str], bool]] = {
+    "inside": _lies_inside,
+    "lacks": lambda op, name: name not in op.attributes,
+    "contracts": contraction_kinds.holds,
+}
+
+
+def holds_at(op: ir.Operation, condition: tree.Predicate) -> bool:
+    return HOLDS_AT[condition.name](op, condition.value)
 
 
 def _is_mutable(load: ir.Operation) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from iree.compiler import ir
 
@@ -14,7 +13,7 @@ from opsplice.matchers.patterns.nodes import Result, Whole
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.merged_dims import ungrouped
 from opsplice.matchers.search.reading import Reader
-from opsplice.matchers.search.state import State
+from opsplice.matchers.search.state import Branch, Goal, Operand, State
 from opsplice.matchers.terms import bodies
 from opsplice.matchers.terms.attributes import integers, is_named, same_attribute
 from opsplice.matchers.terms.terms import Access, Constant, Term
@@ -34,13 +33,6 @@ _RESHAPES = frozenset(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Operand:
-    """The goal that a whole tensor is `result`, or (with `through reshape`) a reshape of it."""
-
-    result: Result
-
-
 class WholeOps:
     """Matches ops by name for a search."""
 
@@ -55,13 +47,13 @@ class WholeOps:
         """The goal for an operand, always the same for a key."""
         return self._goals.setdefault(id(key), Operand(result))
 
-    def branches(self, node: Whole, term: Term) -> Iterator[Any]:
+    def branches(self, node: Whole, term: Term) -> Iterator[Branch]:
         whole = (
             Origin(a, op, a.value.result_number, ()) for a in self.reader.chain(term) if (op := defining_op(a.value))
         )
         named = [each for each in (*whole, *self._origins(term)) if is_named(each.op.name, node.op)]
         for made in named:
-            yield lambda made=made: self._whole(node, made)
+            yield partial(self._whole, node, made)
         if not named:
             yield lambda: self.reader.other_op(node, term)
 
@@ -76,7 +68,7 @@ class WholeOps:
                 yield made
             at = self.reader.passed(None, found)
 
-    def _whole(self, node: Whole, made: Origin) -> list[tuple[Any, Any]] | None:
+    def _whole(self, node: Whole, made: Origin) -> list[Goal] | None:
         op, number, place = made.op, made.number, made.term if isinstance(made.term, Access) else None
         self.state.place = op
         if place is not None:
@@ -117,12 +109,12 @@ class WholeOps:
             self.views.reads.update(dict.fromkeys(bodies.outside(op)))
         return other is None or self.state.fail(node, Why.BODY, op, body)
 
-    def _elements(self, node: Whole, made: Origin, place: Access | None) -> list[tuple[Any, Any]] | None:
+    def _elements(self, node: Whole, made: Origin, place: Access | None) -> list[Goal] | None:
         """What an op makes each element of: the same elements of its operands, none of them transposed."""
         at = [self.state.labels.get(label) for label in node.labels] if place is None else [place.indices]
         indices = tuple(index for group in at if group is not None for index in group)
         args = made.args if place is None else self.views.elements(made.op, indices)
-        more: list[tuple[Any, Any]] = []
+        more: list[Goal] = []
         for result, arg in zip(node.operands, args, strict=False):
             if result.labels and self.state.unify(node, result.labels, indices) is None:
                 return None
@@ -169,6 +161,6 @@ class WholeOps:
             yield term
             op = defining_op(term.value)
 
-    def operand(self, result: Result, whole: Access) -> list[tuple[Any, Any]] | None:
+    def operand(self, result: Result, whole: Access) -> list[Goal] | None:
         indices = tuple(ungrouped(whole.indices))
         return [(result.node, whole)] if self.state.bind_whole(result, whole, indices) else None

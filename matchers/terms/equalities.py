@@ -154,6 +154,7 @@ TABLE = (
     Row("rsqrt(x)", Form.READ, "divf(1.0, sqrt(x))", Licence(ulps=1)),
     Row("subf(x, c)", Form.EITHER, "addf(x, -c)"),
     Row("subf(x, y)", Form.EITHER, "addf(x, negf(y))", when="y is not a number"),
+    Row("addf(x, mulf(y, -1.0))", Form.READ, "subf(x, y)"),
     Row("subf(x, negf(y))", Form.READ, "addf(x, y)"),
     Row("negf(subf(x, y))", Form.READ, "addf(y, negf(x))", Licence(zero=True)),
     Row("negf(addf(x, y))", Form.READ, "addf(negf(x), negf(y))", Licence(zero=True)),

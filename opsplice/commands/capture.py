@@ -5,19 +5,22 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from opsplice import files, frontends
-from opsplice.commands.shared.answer import Answer, aligned
+from opsplice.commands.shared.answer import Answer
 from opsplice.commands.shared.isolated import on_model
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder
 from opsplice.reports.captured import DEFAULT_NAME, Capture, CaptureJob, Op, check_name, name_for
-from opsplice.reports.render import colored, noted, style
+from opsplice.reports.render import aligned, brief_location, colored, noted, style
 
 _MAX_PLACES = 8
+# Where an input comes from: the op, and its place behind it.
+_LOCATION = re.compile(r"\((.*)\)$")
 
 
 def run(options: argparse.Namespace) -> Answer:
@@ -65,11 +68,11 @@ def _notes(captured: Capture, written: tuple[Path, ...], options: argparse.Names
     """What is to be known beside the spec."""
     color = colored(sys.stderr)
     what = "" if captured.name == DEFAULT_NAME else f" {style(captured.name, 'bold', color)}"
-    lines = [f"captured{what} at {captured.location} in @{captured.function}"]
-    lines += aligned(list(captured.inputs.items()))
+    lines = [f"captured{what} at {brief_location(captured.location)} in @{captured.function}"]
+    lines += aligned([(name, _LOCATION.sub(_brief, source)) for name, source in captured.inputs.items()])
     others = list(captured.matches)
     others.remove(captured.location)
-    lines += [f"  it matches at {place} as well" for place in others[:_MAX_PLACES]]
+    lines += [f"  it matches at {brief_location(place)} as well" for place in others[:_MAX_PLACES]]
     if len(others) > _MAX_PLACES:
         lines.append(f"  and at {len(others) - _MAX_PLACES} places more")
     lines += [noted(note, sys.stderr) for note in captured.notes]
@@ -83,8 +86,12 @@ def _notes(captured: Capture, written: tuple[Path, ...], options: argparse.Names
     return lines
 
 
+def _brief(location: re.Match[str]) -> str:
+    return f"({brief_location(location[1])})"
+
+
 def _listed(ops: tuple[Op, ...]) -> Iterator[str]:
-    rows = aligned([(op.handle, op.location, f"{', '.join(op.values)} : {op.type}") for op in ops])
+    rows = aligned([(op.handle, brief_location(op.location), f"{', '.join(op.values)} : {op.type}") for op in ops])
     for function, each in itertools.groupby(zip(ops, rows, strict=True), lambda pair: pair[0].function):
         yield style(f"@{function}", "bold", colored(sys.stdout))
         yield from (row for _, row in each)

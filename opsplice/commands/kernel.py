@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+from opsplice import plugins
 from opsplice.commands.shared.answer import Answer
-from opsplice.compiling.spec_files import check_output
 from opsplice.compiling.spec_sources import is_package
-from opsplice.errors import OpspliceError, counted
-from opsplice.files import check_folder, write_file
-from opsplice.targets.formats import fatelf
+from opsplice.errors import counted
 from opsplice.targets.link import function_link
-from opsplice.targets.plugins import plugin_build, plugin_file
+from opsplice.targets.plugins import plugin_file
 from opsplice.targets.plugins.plugin_source import QUERY
 from opsplice.targets.registry.store import Store
 
@@ -40,47 +38,20 @@ def _elsewhere(module: str, options: argparse.Namespace) -> Answer:
 
 
 def _plugin(options: argparse.Namespace) -> Answer:
-    from opsplice.compiling import plugin_kernels
-
-    output = Path(options.output)
-    check_folder(output)
-    if options.spec is None:
-        return _nothing(output)
-    check_output(output, [options.spec])
-    built = plugin_kernels.build(options.spec, output.suffix, options.kernel, options.target, options.features)
-    write_file(output, built.data)
-    functions = [str(function) for function in built.functions]
-    of_cpu = output.suffix in (".so", ".sos")
-    archs = [str(part.library.arch) for part in plugin_file.read(output).parts] if of_cpu else []
-    found = {"output": str(output), "archs": archs, "functions": functions, "toolchain": built.toolchain}
-    wrote = f"wrote {output}: {counted(len(functions), 'function')}, built by {built.toolchain}"
-    return Answer(found, [*functions, wrote])
-
-
-def _nothing(output: Path) -> Answer:
-    """A plugin with no functions: IREE loads programs that can do without theirs only with some plugin."""
-    if output.suffix != ".sos":
-        raise OpspliceError(
-            "there is no spec to build a plugin from", hint="name one; only an empty plugin needs none: -o none.sos"
-        )
-    write_file(output, plugin_build.nothing(Store()).read_bytes())
-    return Answer({"output": str(output), "functions": []}, [f"wrote {output}: 0 functions"])
+    spec, targets = options.spec, options.target
+    made = plugins.build(spec, options.output, kernels=options.kernel, targets=targets, features=options.features)
+    functions = list(made.functions)
+    wrote = f"wrote {made.path}: {counted(len(functions), 'function')}"
+    if spec is None:
+        return Answer({"output": str(made.path), "functions": functions}, [wrote])
+    found = {"output": str(made.path), "archs": list(made.archs), "functions": functions, "toolchain": made.toolchain}
+    return Answer(found, [*functions, f"{wrote}, built by {made.toolchain}"])
 
 
 def _fat(options: argparse.Namespace) -> Answer:
-    output = Path(options.output)
-    check_folder(output)
-    if output.suffix != ".sos":
-        raise OpspliceError(f"{output} does not end in .sos", hint="IREE recognises embedded plugins by this ending")
-    plugins = [plugin_file.read(Path(name)) for name in options.files]
-    for plugin in plugins:
-        for part in plugin.parts:
-            plugin_file.check_standalone(part, plugin.path)
-    parts = [part for plugin in plugins for part in plugin.parts]
-    names = [str(plugin.path) for plugin in plugins for _ in plugin.parts]
-    write_file(output, fatelf.write([part.data for part in parts], names))
-    archs = [_machine(part) for part in parts]
-    return Answer({"output": str(output), "archs": archs}, [f"wrote {output}: {', '.join(archs)}"])
+    archs = plugins.join(options.files, options.output)
+    wrote = f"wrote {Path(options.output)}: {', '.join(archs)}"
+    return Answer({"output": str(Path(options.output)), "archs": list(archs)}, [wrote])
 
 
 def _list(options: argparse.Namespace) -> Answer:
@@ -109,7 +80,7 @@ def _list(options: argparse.Namespace) -> Answer:
 
 
 def _part(part: plugin_file.Part) -> Iterator[str]:
-    yield f"{_machine(part)}, {len(part.data)} bytes"
+    yield f"{part.machine}, {len(part.data)} bytes"
     if part.provides is not None:
         yield from (f"  {name}" for name in sorted(part.provides))
     elif part.library.exports is None:
@@ -118,7 +89,3 @@ def _part(part: plugin_file.Part) -> Iterator[str]:
         note = "" if QUERY in part.library.exports else f" (no {QUERY}: it is not a plugin)"
         yield f"  what programs can import of it is not said in the file; it exports{note}"
         yield from (f"    {name}" for name in sorted(part.library.exports))
-
-
-def _machine(part: plugin_file.Part) -> str:
-    return part.library.arch or f"ELF machine {part.library.machine}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from opsplice.compiling.spec_sources import SpecSource
     from opsplice.isolation.isolate import ChildCrashError
     from opsplice.runtime.value_text import Value
-
-# How many elements of a result are printed.
-_SHOWN = 1024
 
 
 def run(options: argparse.Namespace) -> Answer:
@@ -65,21 +61,10 @@ def run(options: argparse.Namespace) -> Answer:
             sources = [outcome.provided]
 
     provider = Provider(sources, functions) if sources else None
-    job = _Run(
-        vmfb,
-        options.function,
-        inputs,
-        options.device,
-        plugins,
-        provider,
-        commands,
-        weights,
-        options.output,
-        tuple(options.spec) if report is not None else (),
-        limit=2**62 if options.json else _SHOWN,
-    )
+    specs = tuple(options.spec) if report is not None else ()
+    call = (options, vmfb, inputs, plugins, provider, commands, weights, specs)
     with stdout.kept_free():
-        results, saved = _apart(job, isolate=not options.no_isolate)
+        results, saved = _apart(not options.no_isolate, *call)
     found = {**(report.to_json() if report else {}), "results": results, "saved": saved}
     lines = [f"result[{number}]: {result}" for number, result in enumerate(results)]
     return Answer(found, [*lines, *(f"saved {path}" for path in saved)])
@@ -106,31 +91,14 @@ def _names_devices(model: str) -> bool:
     return path.suffix.lower() not in FORMATS and path.is_file() and b"hal.device.targets" in path.read_bytes()
 
 
-@dataclass(frozen=True)
-class _Run:
-    """A call of a program. specs: those that it was compiled with. limit: how many elements of a result are shown."""
-
-    vmfb: bytes | Path
-    function: str | None
-    inputs: list[Any]
-    device: str | None
-    plugins: list[Any]
-    provider: Provider | None
-    commands: dict[str, Path]
-    weights: Parameters
-    output: str | None
-    specs: tuple[SpecSource, ...]
-    limit: int
-
-
-def _apart(job: _Run, isolate: bool) -> tuple[list[str], list[str]]:
+def _apart(isolate: bool, *call: Any) -> tuple[list[str], list[str]]:
     """The results as text, and the files that they are in, of a run in a child process: kernels may crash."""
     if not isolate:
-        return _results(None, job)
+        return _results(None, *call)
     from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
 
     try:
-        return call_isolated(_results, (job,), method=method(), capture_stderr=False)
+        return call_isolated(_results, call, method=method(), capture_stderr=False)
     except ChildCrashError as crash:
         raise OpspliceError(
             f"the program {_end(crash)}",
@@ -145,21 +113,25 @@ def _end(crash: ChildCrashError) -> str:
     return f"crashed ({crash.end})" if crash.signal else f"ended the process with {crash.end}"
 
 
-def _results(_report: Any, job: _Run) -> tuple[list[str], list[str]]:
+def _results(
+    _report: Any,
+    options: argparse.Namespace,
+    vmfb: bytes | Path,
+    inputs: Sequence[Value],
+    plugins: Sequence[Path],
+    provider: Provider | None,
+    commands: dict[str, Path],
+    weights: Parameters,
+    specs: Sequence[SpecSource],
+) -> tuple[list[str], list[str]]:
+    """specs: those that the program was compiled with."""
     from opsplice.runtime import value_text as values
     from opsplice.runtime.host_commands import Commands
     from opsplice.runtime.loaded_program import load_program
 
-    known = Commands(job.commands) if job.commands else None
-    build = plugin_builder(job.specs)
-    program = load_program(job.vmfb, job.device, job.plugins, job.provider, known, job.weights, build)
-    results = program.call(job.function, *job.inputs)
-    return [values.format_value(each, limit=job.limit) for each in results], _save(job.output, results)
-
-
-def _save(output: str | None, results: Sequence[Value]) -> list[str]:
-    from opsplice.runtime import value_text as values
-
-    if output is None:
-        return []
-    return [str(p) for p in values.save_values(results, output.removeprefix("@"))]
+    known = Commands(commands) if commands else None
+    program = load_program(vmfb, options.device, plugins, provider, known, weights, plugin_builder(specs))
+    results = program.call(options.function, *inputs)
+    text = values.format_value if options.json else values.brief_value
+    saved = [] if options.output is None else values.save_values(results, options.output.removeprefix("@"))
+    return [text(each) for each in results], list(map(str, saved))

@@ -26,31 +26,33 @@ from opsplice.frontends import ModuleSource
 from opsplice.isolation.crash import compiler_crash
 from opsplice.isolation.isolate import ChildCrashError, call_isolated
 from opsplice.pipeline import compiler
-from opsplice.pipeline.compiler import Compilation, CompileError, Step, compile_module, run
+from opsplice.pipeline.compiler import Compilation, CompileError, Step, compile_executable, compile_module, run
 from opsplice.pipeline.devices import flags_for, target_step
 from opsplice.pipeline.diagnostics import render
-from opsplice.pipeline.executable import compile_executable
-from opsplice.pipeline.flags import asks_to_print, links_executables, offset_alignment, with_slp
+from opsplice.pipeline.flags import asks_to_print, links_executables, offset_alignment, with_growth, with_slp
 from opsplice.pipeline.phases import START, phase_index
 from opsplice.reports.explanation import Explanation
 from opsplice.reports.render import unmatched_lines
 from opsplice.reports.report import Report
 from opsplice.rewrites.approaches import dynamic_function
+from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, targets_of
 from opsplice.rewrites.ir.symbols import Brought
 from opsplice.rewrites.link import late_binding, mathematics
 from opsplice.rewrites.memory import (
     aligned_buffers,
     branch_widths,
+    carried_values,
     crossed_reads,
     in_bounds,
-    kept_inputs,
+    kept_values,
     scalar_forms,
     sliced_gathers,
     split_sums,
     stored_types,
     workgroup_sizes,
 )
+from opsplice.rewrites.plan.known_sizes import MOST_GROWTH
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.registry.store import Store
@@ -92,6 +94,7 @@ def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: 
         flags = with_slp(flags)
     noting = []
     if job.specs:
+        flags = with_growth(flags, MOST_GROWTH)
         align = functools.partial(aligned_buffers.align, alignment=offset_alignment(flags))
         noting.append(Step(aligned_buffers.PHASE, "align buffers", align))
         noting.append(Step(dynamic_function.NOTE_PHASE, "note imports", dynamic_function.note_imports))
@@ -102,15 +105,17 @@ def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: 
     bounding = Step(PHASE, "keep indices in bounds", in_bounds.keep_in_bounds)
     whole = Step(PHASE, "read slices where they lie", sliced_gathers.read_through)
     putting_off, *linking = [Step(*edit) for edit in mathematics.edits()]
-    keeping = Step(kept_inputs.PHASE, "keep inputs as they are", kept_inputs.keep_inputs)
+    keeping = Step(kept_values.PHASE, "keep what is overwritten too early", kept_values.keep)
+    globals_ = Step(carried_values.GLOBALS_PHASE, "keep globals apart", carried_values.part_globals)
+    parting = Step(kept_values.PHASE, "part what blocks are given", carried_values.part)
     apart = Step(crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate)
     split = Step(split_sums.PHASE, "split sums of products", split_sums.split)
     widths = Step(branch_widths.PHASE, "hand over numbers of one width", branch_widths.widen)
     counted = Step(workgroup_sizes.PHASE, "count workgroups from their sizes", workgroup_sizes.mend)
     stored = Step(stored_types.PHASE, "check what devices store", stored_types.check)
     forms = Step(PHASE, "write scalar ops otherwise", scalar_forms.mend)
-    mending = [forms, bounding, whole, putting_off, apart, split]
-    edits = [*steps.all(), *extra, *patterns, *mending, *noting, *linking, keeping, *steps.late()]
+    mending = [globals_, forms, bounding, whole, putting_off, apart, split]
+    edits = [*steps.all(), *extra, *patterns, *mending, *noting, *linking, keeping, parting, *steps.late()]
     edits += [counted, stored, widths]
 
     def report(progress: compiler.Progress) -> None:
@@ -188,7 +193,7 @@ def transformed(job: Job) -> tuple[ir.Module, Report]:
         noting = Step("input", "note kernels", steps.note_kernels)
         run(compilation, [*steps.all(), bounding, align, noting], to="input")
         context = ir.Context()
-        module = ir.Module.parse(_bytecode(compilation.module), context=context)
+        module = ir.Module.parse(emit.bytecode(compilation.module.operation), context=context)
     return module, steps.report
 
 
@@ -241,7 +246,9 @@ class _Steps:
         steps = []
         if any(clause.is_plugin for clause in self._clauses(scalar=True)):
             linked = functools.partial(late_binding.bind_functions, provided=self.provided)
-            steps.append(Step(late_binding.BIND_PHASE, "leave the linking of functions to a provider", linked))
+            last = Step(late_binding.BIND_PHASE, "leave the linking of functions to a provider", linked)
+            # Behind the steps that approaches ask for, which link the functions that are here.
+            steps.append(Step(late_binding.BIND_PHASE, "look for functions of plugins", lambda _module: [last]))
         if not any(clause.is_provided for clause in self._clauses()):
             return steps
         # Some flags are the process's: all compiles in it must have the same ones.
@@ -315,11 +322,3 @@ def conversions_for(flags: tuple[str, ...]) -> dict[str, str]:
     """The element types that IREE converts between `start` and `input`, each with the flag that asks for it."""
     with Compilation(flags) as compilation:
         return compilation.conversions
-
-
-def _bytecode(module: ir.Module) -> bytes:
-    import io
-
-    buffer = io.BytesIO()
-    module.operation.write_bytecode(buffer)
-    return buffer.getvalue()

@@ -23,8 +23,8 @@ from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts.artifact import Artifact
 
 NEAREST = 3
-# Of so many rules of the user's that matched nothing a compile says where they came near, if others matched: libraries
-# have rules for many programs. Else, and in `match` and `explain`, it is said of all.
+# Of at most so many rules of the user's that matched nothing a compile says where they came near, if others matched:
+# more are a library, which has rules for many programs. Else, and in `match` and `explain`, it is said of all.
 MOST_NEAR = 8
 
 
@@ -44,10 +44,11 @@ def unmatched(spec: LoadedSpec, chosen: Plan) -> list[tree.Rule]:
 
 
 def looked_at(spec: LoadedSpec, chosen: Plan) -> frozenset[str]:
-    """The patterns of rules that nothing comes of; where others matched those of the user's first ones."""
+    """The patterns of rules that nothing comes of; where others matched those of the user's, if they are few."""
     rules = unmatched(spec, chosen)
     if len(rules) < len(spec.rules):
-        rules = [rule for rule in rules if not _library(spec, rule)][:MOST_NEAR]
+        rules = [rule for rule in rules if not _library(spec, rule)]
+        rules = [] if len(rules) > MOST_NEAR else rules
     return frozenset(rule.pattern for rule in rules)
 
 

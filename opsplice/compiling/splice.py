@@ -73,12 +73,11 @@ class Splicer:
             return self._transform(module, spec, find), ()
         run_passes(module, spec)
         own = symbols(module)
-        before = fallback.executables(module)
-        split = False
         reports = []
         calls: list[KernelCall] = []
         patterns = engine.ready(graphs_of(spec))
         beside = functools.partial(self._beside, spec)
+        marked = False
         for number in itertools.count():
             views = Views()
             finder = engine.Finder(patterns, 0 if number else outcomes.NEAREST, views)
@@ -87,19 +86,17 @@ class Splicer:
             reports.append(outcomes.report(spec, finder.near_misses(looked), chosen, number, looked, views))
             actions = chosen.actions
             if any(map(fallback.is_split, actions)):
-                split, actions = True, fallback.split(module, actions)
+                actions, marked = fallback.split(module, actions), True
             apply(module, actions, chosen.annotations, spec.codes, beside, self.brought.digests)
             calls += [call for action in actions if isinstance(action, KernelCall) for call in action.launches]
             # Only what a rule wrote can match again; no rule is applied to what it wrote, so this comes to an end.
             if not any(isinstance(action, Insertion) for action in actions):
                 break
         self.brought.add(symbols(module) - own)
-        if len(reports) > 1:
+        if marked or len(reports) > 1:
             insertion.forget_rules(module)
-        drop = functools.partial(fallback.drop_missing, names=fallback.executables(module) - before)
-        dropped = [Step(fallback.DROP_PHASE, "targets without an artifact", drop)] if split else []
         later = [Step(each.phase, each.what, each.edit) for each in approaches.later(calls)]
-        return outcomes.joined(reports), (*dropped, *later)
+        return outcomes.joined(reports), tuple(later)
 
     def preview(self, module: ir.Module, spec: Spec) -> Report:
         """What `apply` would do, with nothing built. A transform spec can only be interpreted, and passes only be run.

@@ -55,6 +55,7 @@ class Format:
 
 ONNX = Format("ONNX", "opsplice.onnx.importing", "onnx")
 EXPORTED = Format("PyTorch", "opsplice.torch.importing.pt2", "torch", largest=None)
+JAX = Format("JAX", "opsplice.jax.exported_file", "jax")
 FORMATS = {".onnx": ONNX, ".pt2": EXPORTED}
 
 

@@ -6,7 +6,6 @@ no MLIR are imported (`importing`).
 
 from __future__ import annotations
 
-import io
 import os
 import re
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.files import check_file, check_name
-from opsplice.frontends.importing import FORMATS, ONNX, Format, import_model
+from opsplice.frontends.importing import FORMATS, JAX, ONNX, Format, import_model
 from opsplice.runtime.weights import Parameters
 
 # https://mlir.llvm.org/docs/BytecodeFormat/#magic-number
@@ -26,6 +25,7 @@ BYTECODE_MAGIC = b"ML\xefR"
 # Behind it stand the format's version, one byte so far, and who wrote it.
 _PORTABLE = re.compile(re.escape(BYTECODE_MAGIC) + rb".StableHLO_v([\w.]{1,32})\0", re.DOTALL)
 _HEAD_SIZE = 64
+_HEAD_SIZE_OF_EXPORT = 4096
 _SHARDY = b"sdy\0"
 
 # How MLIR's parser calls text that has no file.
@@ -111,6 +111,8 @@ class ModuleSource:
 def load(source: Any, dims: Mapping[str, int] | None = None) -> ModuleSource:
     """Accepts a path, MLIR text, bytes of text or bytecode, or an MLIR module object; and ONNX: a path, bytes, a model.
 
+    Bytes and files may also be what `jax.export.Exported.serialize` gives.
+
     A str with a newline or a brace is text, any other is a path. A module object (`ir.Module` of IREE's bindings, of
     JAX's or of torch-mlir's; what JAX lowers and exports) is serialised; it is not changed.
     dims: the sizes of symbolic dims that have names in the model; the others stay dynamic.
@@ -161,11 +163,36 @@ def _imported_form(source: Any) -> tuple[Path | bytes, Format] | None:
     is_path = isinstance(source, os.PathLike) or (isinstance(source, str) and "\n" not in source)
     if is_path and (form := FORMATS.get(Path(source).suffix.lower())):
         return Path(source), form
-    if isinstance(source, bytes | bytearray | memoryview) and _ONNX.match(bytes(source[:4])):
-        return bytes(source), ONNX
+    if is_path and _is_export(_beginning(Path(source))):
+        return Path(source), JAX
+    if isinstance(source, bytes | bytearray | memoryview):
+        content = bytes(source)
+        if _ONNX.match(content[:4]):
+            return content, ONNX
+        return (content, JAX) if _is_export(content[:_HEAD_SIZE_OF_EXPORT]) else None
+    if hasattr(source, "mlir_module_serialized") and any(
+        not isinstance(size, int) for each in source.in_avals for size in each.shape
+    ):
+        return bytes(source.serialize()), JAX
     if type(source).__module__.startswith("onnx.") and hasattr(source, "SerializeToString"):
         return source.SerializeToString(), ONNX
     return None
+
+
+def _beginning(path: Path) -> bytes:
+    """Of a file that can be read; nothing of others."""
+    try:
+        if not path.is_file():
+            return b""
+        with path.open("rb") as file:
+            return file.read(_HEAD_SIZE_OF_EXPORT)
+    except (OSError, ValueError):
+        return b""
+
+
+def _is_export(head: bytes) -> bool:
+    """Whether a portable artifact stands behind other things: what `jax.export.Exported.serialize` writes."""
+    return not head.startswith(BYTECODE_MAGIC) and _PORTABLE.search(head) is not None
 
 
 def _from_model(model: Path | bytes, form: Format, dims: Mapping[str, int] | None) -> ModuleSource:
@@ -202,9 +229,9 @@ def _from_content(content: str | bytes) -> ModuleSource:
 def _from_module(module: Any) -> ModuleSource:
     operation = module.operation
     if type(module).__module__.startswith("iree."):
-        buffer = io.BytesIO()
-        operation.write_bytecode(buffer)
-        return ModuleSource(content=buffer.getvalue())
+        from opsplice.rewrites.ir import emit  # it loads the compiler, as the module did
+
+        return ModuleSource(content=emit.bytecode(operation))
     # Another package's MLIR may be older or newer than IREE's. Bytecode of unversioned dialects and the pretty syntax
     # both drift between releases; the generic form is the one that lasts.
     return ModuleSource(content=operation.get_asm(print_generic_op_form=True, enable_debug_info=True))
@@ -217,8 +244,5 @@ def _check_format(head: bytes, name: str, suffix: str) -> None:
         return
     if suffix in _OTHER_FORMATS:
         raise OpspliceError(f"{name} is not MLIR", hint=_OTHER_FORMATS[suffix])
-    if _PORTABLE.search(head):
-        hint = "it is a serialized jax.export.Exported: compile what jax.export.deserialize makes of it"
-        raise OpspliceError(f"{name} is not MLIR", hint=hint)
     if b"\0" in head or head.startswith(_ZIP_MAGIC):
         raise OpspliceError(f"{name} is not MLIR: neither text nor MLIR bytecode")

@@ -34,14 +34,15 @@ def compiled(function: Callable[..., Any], request: Request, **options: Any) -> 
 
     function: plain, or with Numba's `jit` or `njit`, for CUDA `cuda.jit`. It gets an array for each buffer and a number
     for each scalar, in the order of the kernel's parameters, then an array to fill for each result; on CPUs then the
-    workgroup's number for each dim of the grid. A pack is one dim.
+    workgroup's number for each dim of the grid. A pack is one dim. A `cfunc`, for CPUs, gets what a function in C does.
     options: of `numba.njit` or `cuda.jit`, such as `fastmath=True`. For CPUs those of the decorator hold, too.
 
-    Raises OpspliceError for another target, for buffers that are strided or of a type that Numba lacks, for a function
-    that needs Python or allocates memory, and for CUDA where Numba does not find NVIDIA's compiler; Numba's own errors
-    pass through.
+    Raises OpspliceError for another target, for buffers that are strided or of a type that Numba lacks, for a `cfunc`
+    with other arguments, for a function that needs Python or allocates memory, and for CUDA where Numba does not find
+    NVIDIA's compiler; Numba's own errors pass through.
     """
     import numba
+    from numba.core.ccallback import CFunc
 
     if request.target not in ("cpu", "cuda"):
         raise OpspliceError(f"Numba's functions become kernels for cpu and cuda, and this is for {request.target}")
@@ -53,6 +54,8 @@ def compiled(function: Callable[..., Any], request: Request, **options: Any) -> 
     if request.target == "cuda":
         return _for_cuda(function, request, options)
     parts = list(_parameters(request))
+    if isinstance(function, CFunc):
+        return _of_cfunc(function, [kind for _, kind, _ in parts], request.name)
     own = {name: value for name, value in getattr(function, "targetoptions", {}).items() if name != "nopython"}
     kernel = numba.njit(getattr(function, "py_func", function), **{"error_model": "numpy", **own, **options})
     names = ", ".join(name for name, _, _ in parts)
@@ -61,8 +64,22 @@ def compiled(function: Callable[..., Any], request: Request, **options: Any) -> 
     exec(f"def entry({names}):\n    kernel({passed})\n", scope)
     kinds = [_kind(kind) for _, kind, _ in parts]
     around = numba.cfunc(numba.types.void(*kinds), nopython=True)(scope["entry"])
-    inner = around.native_name.removeprefix("cfunc.")
-    return Code(_alone(around.inspect_llvm(), inner, request.name, [kind for _, kind, _ in parts]), ".ll")
+    return _of_cfunc(around, [kind for _, kind, _ in parts], request.name)
+
+
+def _of_cfunc(function: Any, kinds: list[str], name: str) -> Code:
+    from numba import types
+
+    found, wanted = function._sig, types.void(*map(_kind, kinds))
+    if (found.return_type, *map(_told, found.args)) != (types.void, *map(_told, wanted.args)):
+        raise OpspliceError(f"the cfunc is {found}, and the kernel needs {wanted}", hint="give it these types")
+    inner = function.native_name.removeprefix("cfunc.")
+    return Code(_alone(function.inspect_llvm(), inner, name, kinds), ".ll")
+
+
+def _told(kind: Any) -> str:
+    """A type without signs, which functions in C are passed alike."""
+    return str(kind).replace("uint", "int")
 
 
 def _parameters(request: Request) -> Iterator[tuple[str, str, str]]:

@@ -9,7 +9,36 @@ not know is an EvaluationError that names the op. What MLIR leaves undefined in 
 zero, a float that an integer type cannot hold) is zero; reading outside a tensor is an error.
 """
 
-from opsplice.interpreter.evaluation import evaluate
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from iree.compiler import ir
+
+from opsplice.interpreter import arithmetic, control, linalg_ext, structured, tensors  # noqa: F401
+from opsplice.interpreter.elements import Parameters
+from opsplice.interpreter.handlers import Machine
 from opsplice.interpreter.problems import EvaluationError
 
 __all__ = ["EvaluationError", "evaluate"]
+
+
+def evaluate(
+    module: ir.Module,
+    function: str,
+    inputs: Sequence[Any],
+    floats: type[np.floating] | None = None,
+    parameters: Parameters | None = None,
+) -> list[np.ndarray]:
+    """The results of a function of a module, one array for each.
+
+    inputs: arrays or numbers, converted to the types of the parameters.
+    floats: what to compute all floats in, in the place of the program's own types (numpy.float64, mostly).
+    parameters: the bytes of weights that the module does not hold, by their scope and name.
+    Raises EvaluationError for ops that the interpreter does not know, and for inputs that do not fit.
+    """
+    machine = Machine(module.operation, None if floats is None else np.dtype(floats), parameters or {})
+    with np.errstate(all="ignore"):
+        return [np.asarray(result) for result in machine.call(function, list(inputs))]

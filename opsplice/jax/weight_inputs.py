@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from iree.compiler import ir
 
 from opsplice.frontends.parameters import take_inputs
 from opsplice.matchers.ir.op_names import symbol_of
+from opsplice.rewrites.ir import emit
 
 
 def with_parameters(module: Any, names: Sequence[str]) -> bytes:
@@ -21,6 +21,4 @@ def with_parameters(module: Any, names: Sequence[str]) -> bytes:
         if names:
             (main,) = (op for op in ours.body.operations if symbol_of(op.operation) == "main")
             take_inputs(main.operation, dict(enumerate(names)))
-        buffer = io.BytesIO()
-        ours.operation.write_bytecode(buffer)
-    return buffer.getvalue()
+        return emit.bytecode(ours.operation)

@@ -82,13 +82,20 @@ class PackageFolder:
 
     main:     the path of the main spec. files: the bytes of all files, by their path.
     built:    the artifacts among them, in the order of the spec and of the targets; a file may be several's.
-    left_out: what could not be built here, each with its reason (`partial`), and kernels without code for a target.
+    left_out: what could not be built here, each with its reason (`partial`). unserved: kernels without code for a
+              target, in words.
     """
 
     main: str
     files: Mapping[str, bytes] = field(repr=False)
     built: tuple[Built, ...]
     left_out: tuple[str, ...]
+    unserved: tuple[str, ...]
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """All that the package lacks."""
+        return (*self.left_out, *self.unserved)
 
     def write(self, folder: Path) -> None:
         """Write the files to a folder, which is new or empty. Raises OpspliceError."""
@@ -152,6 +159,7 @@ class _Builder:
         self.files: dict[str, bytes] = {}
         self.built: list[Built] = []
         self.left_out: list[str] = []
+        self.unserved: list[str] = []
         self.served: set[str] = set()
 
     def finished(self, source: SpecSource) -> PackageFolder:
@@ -159,7 +167,8 @@ class _Builder:
             hint = "add clauses for it to the kernels, or leave it out of --target"
             raise OpspliceError(f"no kernel of {source} has code for {idle[0]}", hint=hint)
         main = inside(source.path, self.root, source.given)
-        return PackageFolder(main, dict(sorted(self.files.items())), tuple(self.built), tuple(self.left_out))
+        told = tuple(self.left_out), tuple(self.unserved)
+        return PackageFolder(main, dict(sorted(self.files.items())), tuple(self.built), *told)
 
     def add_spec(self, spec: tree.Spec) -> None:
         """Add a file with its clauses rewritten, and the files that these name."""
@@ -190,13 +199,13 @@ class _Builder:
             else:
                 unserved.append(target.name)
         if unserved:
-            self.left_out.append(f"kernel {kernel.name} has no code for {', '.join(unserved)}")
+            self.unserved.append(f"kernel {kernel.name} has no code for {', '.join(unserved)}")
         if not any(texts.values()):
             wanted = ", ".join(dict.fromkeys(clause.backend for clause in kernel.artifacts))
             raise OpspliceError(
                 f"kernel {kernel.name} at {kernel.span} would have no code in the package",
                 hint=f"its clauses are for {wanted}: name such a target as well",
-                details="\n".join(self.left_out),
+                details="\n".join([*self.left_out, *self.unserved]),
             )
         written: dict[tree.Span, list[str]] = {}  # several clauses are one in the file where `builds` stand for them
         for slot, clause in zip(kernel.artifacts, ordered, strict=True):

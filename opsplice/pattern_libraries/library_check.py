@@ -1,7 +1,7 @@
 """What a library is tried for before it is published: its text, its code, its patterns, and its numbers.
 
     .splice files --> formatted? --> warnings? --> every kernel built for every target --> each pattern finds itself
-                  --> programs with the kernels compute what they compute without them
+                  --> the numbers of its kernels hold (`opsplice verify`)
 
 A pattern is tried on itself written out as ops (`rewrites/reference`), or on the program that the author gives:
 `examples/NAME.mlir` beside the specs. It builds and runs the library's code, and imports the compiler.
@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from iree.compiler import ir
 
 from opsplice import api, frontends
@@ -29,11 +28,10 @@ from opsplice.matchers.explain.places import as_known
 from opsplice.matchers.find import engine
 from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.search.matches import Found
-from opsplice.measuring.verifying.tolerance import difference
-from opsplice.measuring.verifying.trials import generated
 from opsplice.packaging import package_folder
 from opsplice.pattern_libraries.finding import Finding
 from opsplice.pipeline.compiler import Compilation, Step, run
+from opsplice.reports.render_verify import outcome_text, whole_text
 from opsplice.reports.report import Replacement
 from opsplice.rewrites.reference import example_program
 from opsplice.rewrites.spelling.not_exportable import GapError
@@ -53,8 +51,6 @@ _USUAL = {"cuda": ("cuda:sm_80",), "rocm": ("rocm:gfx942",), "metal": ("metal",)
 _FOR_OTHERS = ("unused-kernel", "unused-pattern")
 # IREE makes f32 of f64, which is then no match of a pattern for f64.
 _FLAGS = ("--iree-input-demote-f64-to-f32=false",)
-# By the size of a float in bytes, how far apart results may be, as a part of the largest one.
-_TOLERANCES = {8: 1e-9, 4: 1e-4, 2: 2e-2, 1: 0.25}
 
 Progress = Callable[[Any], None]
 
@@ -122,6 +118,8 @@ def _built(source: SpecSource, spec: LoadedSpec, on_progress: Progress) -> Itera
         names = dict.fromkeys(built.target for built in package.built if built.kernel == kernel.name)
         if names:
             yield Finding("build", kernel.name, "ok", f"for {', '.join(names)}")
+        if any(clause.is_generated for clause in kernel.artifacts):
+            yield Finding("build", kernel.name, "skipped", "its code is written for each match, when that is compiled")
     yield from (Finding("build", source.given, "skipped", reason) for reason in package.left_out)
 
 
@@ -210,7 +208,7 @@ class _Trial:
             else:
                 chosen[best.function] = name
         if chosen:
-            yield from self._compared("\n".join(texts[f] for f in chosen) if texts else model, chosen)
+            yield from self._verified("\n".join(texts[f] for f in chosen) if texts else model, chosen)
 
     def _found(self, source: ModuleSource) -> tuple[Found, list[Replacement]]:
         graphs = [g for p in self.patterns for g in compile_pattern(self.spec, p.name)]
@@ -226,20 +224,23 @@ class _Trial:
             run(compilation, [Step("preprocessing", "find patterns", look)], to="preprocessing")
         return results[0]
 
-    def _compared(self, model: Any, chosen: Mapping[str, str]) -> Iterator[Finding]:
-        """Run functions with the kernels and without. chosen: the patterns that these are examples of."""
-        subject = ", ".join(chosen.values())
+    def _verified(self, model: Any, chosen: Mapping[str, str]) -> Iterator[Finding]:
+        """Verify functions. chosen: the patterns that these are examples of."""
         try:
-            self.on_progress(f"compiling {counted(len(chosen), 'example')} with kernels")
-            replaced = api.compile(model, [self.source], _FLAGS)
-            self.on_progress(f"compiling {counted(len(chosen), 'example')} without")
-            plain = api.compile(model, flags=_FLAGS)
-            for name, function in plain.functions.items():
-                self.on_progress(f"running @{name}")
-                inputs = generated(function)
-                yield _judged(chosen.get(name, subject), replaced.run(name, *inputs), plain.run(name, *inputs))
+            found = api.verify(model, [self.source], _FLAGS, on_progress=self.on_progress)
         except OpspliceError as error:
-            yield Finding("numbers", subject, "failed", str(error))
+            yield Finding("numbers", ", ".join(chosen.values()), "failed", str(error))
+            return
+        for function, name in chosen.items():
+            verdicts = [each for each in found.verdicts if each.replacement.function == function]
+            wholes = [each for each in found.whole if each.function in (function, "")]
+            wrong = [v.reason for v in verdicts if v.outcome == "failed"]
+            wrong += [f"{whole.reason}: {whole_text(whole)}" for whole in wholes if whole.reason]
+            said = wrong or [*map(outcome_text, verdicts), *map(whole_text, wholes)]
+            if not said:
+                yield Finding("numbers", name, "skipped", "; ".join(found.notes))
+            else:
+                yield Finding("numbers", name, "failed" if wrong else "ok", said[0])
 
 
 def _runs_here(kernel: tree.Kernel | None) -> bool:
@@ -253,17 +254,3 @@ def _example(library: Library, pattern: tree.Pattern) -> Path:
 
 def _word(pattern: tree.Pattern) -> str:
     return pattern.name.rpartition(".")[2]
-
-
-def _judged(subject: str, results: Any, wanted: Any) -> Finding:
-    pairs = list(zip(*(each if isinstance(each, list) else [each] for each in (results, wanted)), strict=True))
-    off = max(difference(np.asarray(a), np.asarray(b)) for a, b in pairs)
-    limit = max(_tolerance(np.asarray(b).dtype) for _, b in pairs)
-    said = f"off from the compiler's own code by {off:.1e} of the largest number"
-    if off <= limit:
-        return Finding("numbers", subject, "ok", said if off else "equal to the compiler's own")
-    return Finding("numbers", subject, "failed", f"{said}, and {limit:.0e} is the most that is taken")
-
-
-def _tolerance(kind: np.dtype) -> float:
-    return 0.0 if kind.kind in "biu" else _TOLERANCES[kind.itemsize]

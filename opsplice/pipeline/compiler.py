@@ -233,13 +233,24 @@ class Compilation:
 
     def emit_vmfb(self) -> bytes:
         """The flatbuffer. The module must be at phase `end`."""
+        return self._written("the program", lambda output: self._invocation.output_vm_bytecode(output))
+
+    def emit_executable(self) -> bytes:
+        """What a device loads, of a module at phase `hal` that is one executable for one target."""
+        from iree.compiler.api import ctypes_dl
+
+        write, invocation = _library().ireeCompilerInvocationOutputHALExecutable, self._invocation._inv_p
+        check = ctypes_dl._handle_error
+        return self._written("an executable", lambda output: check(write(invocation, output._output_p)))
+
+    def _written(self, what: str, write: Callable[[Any], object]) -> bytes:
         from iree.compiler.api import Output
 
         with self._captured() as noise, contextlib.closing(Output.open_membuffer()) as output:
             try:
-                self._invocation.output_vm_bytecode(output)
+                write(output)
             except ValueError as error:
-                raise self._failure(f"IREE cannot write the program: {error}", noise.text) from None
+                raise self._failure(f"IREE cannot write {what}: {error}", noise.text) from None
             return bytes(output.map_memory())
 
     @property
@@ -350,6 +361,18 @@ def compile_module(
         return CompiledModule(compilation.emit_vmfb(), tuple(compilation.warnings))
 
 
+def compile_executable(bytecode: bytes, phase: str, flags: Sequence[str] = ()) -> bytes:
+    """The bytes of the only `hal.executable` of a module, which is at a phase and has one variant, for one target.
+
+    Raises CompileError as `Compilation` does.
+    """
+    with Compilation(flags) as compilation:
+        compilation.load(ModuleSource(content=bytecode))
+        compilation.phase = phase
+        compilation.run_to("hal")
+        return compilation.emit_executable()
+
+
 def _read(source: ModuleSource, context: ir.Context) -> ir.Module | list[diag.Diagnostic]:
     """The module, or why it cannot be read."""
     from iree.compiler import ir
@@ -392,6 +415,8 @@ def _library() -> Any:
         function = getattr(library, name)
         function.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
         function.restype = None
+    write = library.ireeCompilerInvocationOutputHALExecutable
+    write.argtypes, write.restype = [ctypes.c_void_p, ctypes.c_void_p], ctypes.c_void_p
     enable = library.ireeCompilerInvocationEnableCallbackDiagnostics
     enable.argtypes = [ctypes.c_void_p, ctypes.c_int, _DIAGNOSTIC_CALLBACK, ctypes.c_void_p]
     enable.restype = None

@@ -23,6 +23,7 @@ _BACKENDS = "--iree-hal-target-backends"
 _LINKING = "--iree-hal-link-executables"
 _ALIGNMENT = "--iree-stream-resource-min-offset-alignment"
 _SLP = "--iree-llvmcpu-slp-vectorization"
+_GROWTH = "--iree-opt-const-expr-max-size-increase-threshold"
 _CONVERSION = re.compile(r"(--iree-input-(?:de|pro)mote-(\w+)-to-\w+)=(?:true|1)")
 
 _PASSED_THROUGH = ("--iree-", "--mlir-")
@@ -78,7 +79,16 @@ def with_slp(flags: Sequence[str]) -> tuple[str, ...]:
 
     Calls for each lane of a vector come to be such once they are inlined.
     """
-    return tuple(flags) if _SLP in map(_name, flags) else (f"{_SLP}=true", *flags)
+    return _with_default(flags, _SLP, "true")
+
+
+def with_growth(flags: Sequence[str], size: int) -> tuple[str, ...]:
+    """The flags, with the one that has IREE compute constants that grow by up to `size` bytes, unless they have it."""
+    return _with_default(flags, _GROWTH, str(size))
+
+
+def _with_default(flags: Sequence[str], name: str, value: str) -> tuple[str, ...]:
+    return tuple(flags) if name in map(_name, flags) else (f"{name}={value}", *flags)
 
 
 def asks_to_print(flags: Iterable[str]) -> bool:

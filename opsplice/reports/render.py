@@ -129,6 +129,12 @@ def several_text(places: Iterable[str], most: int) -> str:
     return ", ".join(named) + (f" and {more} more" if more else "")
 
 
+def aligned(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
+    """Rows as lines whose columns begin below each other; a column that is empty in all rows is left out."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [indent + "  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True) if w).rstrip() for row in rows]
+
+
 def short_location(location: str) -> str:
     """A location as seen from the current folder."""
     here = os.getcwd() + os.sep

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from opsplice.commands.shared.answer import aligned
 from opsplice.measuring.timing.benching import IREE, KERNELS, Bench, Timed
 from opsplice.measuring.timing.paired import Paired
-from opsplice.reports.render import brief, brief_location, dims_text, style, times
+from opsplice.reports.render import aligned, brief, brief_location, dims_text, style, times
 
 # The sizes of a match, as its row has them.
 _DIMS = re.compile(r"\(.*\)(?= => )")

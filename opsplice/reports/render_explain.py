@@ -27,7 +27,7 @@ from opsplice.errors import counted
 from opsplice.excerpts import excerpt
 from opsplice.matchers.explain.near_miss import Attempt, Part, Place, State
 from opsplice.reports.explanation import Explanation, PatternExplanation
-from opsplice.reports.render import dim_text, short_location, style, when_text
+from opsplice.reports.render import brief_location, dim_text, short_location, style, when_text
 from opsplice.reports.report import Replacement
 
 # How much is shown without --verbose: of a pattern, and of all where ops are pointed at or not.
@@ -129,7 +129,7 @@ class _Text:
     # ---- patterns -------------------------------------------------------------------------------------------------
 
     def _pattern(self, pattern: PatternExplanation, shown: Sequence[Attempt]) -> Iterable[str]:
-        where = self._style(short_location(pattern.location), "dim")
+        where = self._style(brief_location(pattern.location), "dim")
         misses = len(pattern.misses if self.verbose else self._telling(pattern))
         yield f"{self._style(pattern.pattern, 'bold')}  {where}  {_counts(len(pattern.matches), misses)}"
         most = None if self.verbose else _MOST_MATCHES
@@ -146,7 +146,7 @@ class _Text:
             yield from self._wrapped(pattern.note, "  ")
 
     def _matches(self, matches: Sequence[Replacement]) -> Iterable[str]:
-        places = [short_location(m.location) for m in matches]
+        places = [brief_location(m.location) for m in matches]
         width = max(map(len, places), default=0)
         for place, match in zip(places, matches, strict=True):
             dims = ", ".join(f"{n} = {dim_text(s)}" for n, s in match.dims.items())
@@ -167,7 +167,7 @@ class _Text:
 
     def _miss(self, miss: Attempt) -> Iterable[str]:
         held = f"{miss.held} of {miss.asked} parts hold" + (f", {miss.alike} more are alike" if miss.alike else "")
-        yield f"  {self._style(short_location(miss.location), 'bold')} in @{miss.function}: {held}"
+        yield f"  {self._style(brief_location(miss.location), 'bold')} in @{miss.function}: {held}"
         yield from self._drawing(miss)
         why = miss.reason
         yield ""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from opsplice.commands.shared.answer import aligned
 from opsplice.errors import counted
 from opsplice.measuring.timing.repeated_sequences import Part, Repeated
 from opsplice.measuring.timing.survey_model import Item, Survey
 from opsplice.reports.page import bar, card, document
-from opsplice.reports.render import brief, brief_location, several_text, style
+from opsplice.reports.render import aligned, brief, brief_location, several_text, style
 from opsplice.reports.render_bench import time_text
 
 _HEADS = ("share", "time", "", "operations", "bytes", "")
@@ -35,7 +34,7 @@ def survey_text(found: Survey, *, color: bool = False, width: int | None = None)
     if width is not None and width < _WIDE:
         rows = [(*row[:3], "", "", row[5]) for row in rows]
     heads = tuple(head if any(row[n] for row in rows) else "" for n, head in enumerate(_HEADS))
-    shown = aligned([heads, *_fitted(rows, width)]) if rows else []
+    shown = aligned(_fitted([heads, *rows], width)) if rows else []
     lines = [style(heading(found), "bold", color), *shown, *_missing(found, color)]
     return "\n".join([*lines, *([found.note] if found.note else [])])
 
@@ -59,7 +58,7 @@ def _rows(part: Part, found: Survey, depth: int) -> Iterator[tuple[str, ...]]:
     item, count = leaf(part, found)
     yield (
         f"{found.share(part):.0%}",
-        time_text(found.time(part)) if found.time(part) else "",
+        time_text(found.time(part)) if found.time(part) else "not timed" if found.seconds else "",
         f"{_BELOW * depth}{f'{count} x ' if count > 1 else ''}{brief(what(item))}",
         amount_text(item.operations * count),
         amount_text(item.moved * count),
@@ -91,7 +90,7 @@ def _group_row(group: Repeated, found: Survey, name: str, depth: int) -> tuple[s
 
 def _fitted(rows: list[tuple[str, ...]], width: int | None) -> list[tuple[str, ...]]:
     """Rows whose names are cut so that a line fits a terminal."""
-    if width is None or not rows:
+    if width is None:
         return rows
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     room = max(24, width - 2 - sum(w + 2 for n, w in enumerate(widths) if w and n != 2))

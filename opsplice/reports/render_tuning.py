@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from textwrap import shorten
 
-from opsplice.commands.shared.answer import aligned
 from opsplice.errors import counted
 from opsplice.measuring.tuning.records import COMPILER, KERNEL, UNDECIDED, UNMEASURED, Candidate, Choice, Record
 from opsplice.measuring.tuning.tuning import Tuning
-from opsplice.reports.render import brief, brief_location, several_text, style, times
+from opsplice.reports.render import aligned, brief, brief_location, several_text, style, times
 from opsplice.reports.render_bench import time_text
 
 _HEADS = ("", "", "IREE", "kernel", "", "10th to 90th percentile", "")

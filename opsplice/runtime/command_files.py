@@ -11,8 +11,7 @@ from pathlib import Path
 
 from opsplice.errors import OpspliceError
 from opsplice.files import read_file
-from opsplice.rewrites.approaches.command import COMPILED, check_scalars, is_recorded
-from opsplice.rewrites.approaches.dynamic_dispatch import is_binding, provided_name
+from opsplice.rewrites.approaches.command import COMPILED, check_scalars, function_name, is_binding, is_recorded
 from opsplice.rewrites.approaches.recorded_command import convention
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
 from opsplice.runtime import tvm_functions
@@ -32,7 +31,7 @@ def check(calls: Iterable[KernelCall]) -> None:
     for call in calls:
         for path in dict.fromkeys(choice.clause.file for choice in call.choices if choice.clause.is_command):
             # Which types are passed depends on nothing else but where the program has its scalars.
-            key = (path, provided_name(call), *(a.element for a in call.arguments))
+            key = (path, function_name(call), *(a.element for a in call.arguments))
             if key not in checked:
                 checked.add(key)
                 _check(call, path)
@@ -161,7 +160,7 @@ def _check_compiled(call: KernelCall, path: Path) -> None:
 
     check_scalars(call)
     module = read_module(read_file(path), str(path), iree.runtime.VmInstance())
-    name = provided_name(call)
+    name = function_name(call)
     check_compiled(module, path, module_of(str(path)), [name])
     if is_recorded(call.kernel):
         _check_recorded(call, path, str(module.lookup_function(name)))
@@ -198,7 +197,7 @@ def _check_recorded(call: KernelCall, path: Path, function: str) -> None:
     if found is None or found[1] == wanted:
         return
     raise OpspliceError(
-        f"{provided_name(call)} in {path} takes {found[1]}, and kernel {call.kernel.name} passes {wanted}",
+        f"{function_name(call)} in {path} takes {found[1]}, and kernel {call.kernel.name} passes {wanted}",
         hint="a command buffer (r), for each buffer its slot (I), itself (r), its offset and length (II), "
         "for other scalars i, I, f or F, for each dim I, and then four for each result",
     )

@@ -12,6 +12,7 @@ import ctypes
 import functools
 import math
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,10 @@ HOST = (1, 0)
 # IREE's codes of elements: a kind in the upper half, the bits in the lower.
 _KIND, _INTEGERS = 0xFF000000, (0x10000000, 0x11000000, 0x12000000)
 
-_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+# { void *data; DLDevice device; int32_t ndim; DLDataType dtype; int64_t *shape, *strides; uint64_t byte_offset; }
+# Not `pythonapi.PyCapsule_GetPointer`, which is one for all, and others have it return other types.
+_words_of = ctypes.pythonapi["PyCapsule_GetPointer"]
+_words_of.restype, _words_of.argtypes = ctypes.POINTER(ctypes.c_uint64), [ctypes.py_object, ctypes.c_char_p]
 
 
 class DirectCall:
@@ -56,6 +59,8 @@ class DirectCall:
         self.device: HalDevice = self.program.device
         outputs = self.function.outputs or ()
         self.scalars = frozenset(index for index, output in enumerate(outputs) if output.is_scalar)
+        self._fits = None if self.function.inputs is None else [_fitting(each) for each in self.function.inputs]
+        self._on_host = self.program.on_host
         self._invoke = self.program.invocation(self.function.name)
 
     def __call__(self, arguments: Sequence[Any]) -> list[Any]:
@@ -67,16 +72,19 @@ class DirectCall:
         """
         if self.generation != runtime_devices.generation:
             self.prepare()
-        if not self.program.on_host:
+        if not self._on_host:
             return self.program.call(self._name, *arguments)
         call_values.check_number(self.function, arguments)
         call_values.check_sizes(self.function, arguments)
-        declared = self.function.inputs or (None,) * len(arguments)
+        fits = self._fits
         given = VmVariantList(len(arguments))
         places: set[int] = set()
-        for index, (wanted, value) in enumerate(zip(declared, arguments, strict=True)):
-            view = self._shared(wanted, value, places)
-            self.push(given, call_values.checked_input(self.function, index, value) if view is None else view)
+        for index, value in enumerate(arguments):
+            view = self._shared(_anything if fits is None else fits[index], value, places)
+            if view is not None:
+                given.push_ref(view)
+            else:
+                self.push(given, call_values.checked_input(self.function, index, value))
         results = self.invoke(given)
         return [self.result(results, index, places) for index in range(results.size)]
 
@@ -105,9 +113,9 @@ class DirectCall:
         outputs = self.function.outputs
         return call_values.number(results.get_variant(index), outputs[index] if outputs else None)
 
-    def _shared(self, wanted: ValueType | None, value: Any, places: set[int]) -> HalBufferView | None:
+    def _shared(self, fits: _Fits | None, value: Any, places: set[int]) -> HalBufferView | None:
         """An argument where it is, None if it is not an array or has to be copied; its place is added to the others."""
-        if not hasattr(value, "__dlpack__") or (wanted is not None and wanted.is_scalar):
+        if fits is None or not hasattr(value, "__dlpack__"):
             return None
         try:
             capsule = value.__dlpack__()
@@ -117,7 +125,7 @@ class DirectCall:
             view = self.device.from_dlpack_capsule(capsule)
         except (*runtime_devices.FAILURES, BufferError, TypeError):
             return None
-        if wanted is not None and not _fits(view.element_type, tuple(view.shape), wanted):
+        if not fits(view.element_type, tuple(view.shape)):
             return None
         places.add(place)
         return view
@@ -136,15 +144,15 @@ class DirectCall:
 class Result:
     """A tensor that a function returned: `numpy.asarray` and all that read DLPack take it without a copy."""
 
-    __slots__ = ("_device", "_type_text", "_view", "dtype", "place", "shape")
+    __slots__ = ("_device", "_view", "dtype", "place", "shape")
 
     def __init__(self, device: HalDevice, view: HalBufferView) -> None:
         """place: the address of its elements."""
         self._device = device
         self._view = view
         self.shape = tuple(view.shape)
-        self.dtype, self._type_text = _type_of(view.element_type)
-        self.place = _address(self.__dlpack__())
+        self.dtype = _type_of(view.element_type)
+        self.place = _address(capsule_of(device, view))
 
     def __dlpack__(self, **_options: Any) -> Any:
         """A capsule; of types that DLPack does not know, one with their bits."""
@@ -153,11 +161,20 @@ class Result:
     def __dlpack_device__(self) -> tuple[int, int]:
         return HOST
 
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """Its memory as numpy takes it in the fewest steps. Of types of others than numpy it asks `__array__`."""
+        if self.dtype.isbuiltin != 1:
+            raise AttributeError("numpy's interface of arrays has no name for elements of this type")
+        return self._memory(self.dtype.str)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = np.asarray(_Memory(self._view, self.place, self.shape, self._type_text))
-        if array.dtype != self.dtype:
-            array = array.view(self.dtype)
+        bits = SimpleNamespace(owner=self, __array_interface__=self._memory(f"|V{self.dtype.itemsize}"))
+        array = np.asarray(bits).view(self.dtype)
         return array if dtype is None and not copy else np.array(array, dtype=dtype, copy=copy)
+
+    def _memory(self, type_text: str) -> dict[str, Any]:
+        return {"version": 3, "shape": self.shape, "typestr": type_text, "data": (self.place, False)}
 
 
 def capsule_of(device: HalDevice, view: HalBufferView) -> Any:
@@ -174,44 +191,38 @@ def retyped(view: HalBufferView, element: HalElementType) -> HalBufferView:
     return HalBufferView(view.get_buffer(), view.shape, element)
 
 
-class _Memory:
-    """Memory as numpy takes it."""
-
-    __slots__ = ("__array_interface__", "_owner")
-
-    def __init__(self, owner: Any, place: int, shape: tuple[int, ...], type_text: str) -> None:
-        """owner: what holds it."""
-        self._owner = owner
-        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": type_text, "data": (place, False)}
-
-
 @functools.cache
-def _type_of(element: int) -> tuple[np.dtype, str]:
-    """numpy's type of elements of IREE's, and how its interface of arrays writes it, which knows no types of others."""
-    dtype = HalElementType.map_to_dtype(element)
-    return dtype, dtype.str if dtype.isbuiltin == 1 else f"|V{dtype.itemsize}"
+def _type_of(element: int) -> np.dtype:
+    """numpy's type of elements of IREE's."""
+    dtype: np.dtype = HalElementType.map_to_dtype(element)
+    return dtype
 
 
 def _address(capsule: Any) -> int:
     """Where the elements of a DLPack tensor are: the first field of its structure, and the byte offset in the last."""
-    words = _Words.from_address(_pointer_of(capsule, b"dltensor"))
-    return words[0] + words[-1]
+    words = _words_of(capsule, b"dltensor")
+    place: int = words[0] + words[5]
+    return place
 
 
-# { void *data; DLDevice device; int32_t ndim; DLDataType dtype; int64_t *shape, *strides; uint64_t byte_offset; }
-_Words = ctypes.c_uint64 * 6
+_Fits = Callable[[int, tuple[int, ...]], bool]
 
 
-@functools.lru_cache(maxsize=1024)
-def _fits(element: int, shape: tuple[int, ...], wanted: ValueType) -> bool:
-    if wanted.dtype is None or wanted.shape is None:
-        return True
-    return _alike(element, _element_of(wanted.dtype)) and call_values.fits(shape, wanted.shape)
+def _anything(element: int, shape: tuple[int, ...]) -> bool:
+    return True
 
 
-@functools.cache
-def _element_of(dtype: np.dtype) -> int:
-    return int(map_dtype_to_element_type(dtype))
+def _fitting(wanted: ValueType) -> _Fits | None:
+    """Whether arrays of a type and a shape are what an input wants; None for an input that is a number."""
+    if wanted.is_scalar:
+        return None
+    dtype, dims = wanted.dtype, wanted.shape
+    if dtype is None or dims is None:
+        return _anything
+    element = int(map_dtype_to_element_type(dtype))
+    return functools.lru_cache(maxsize=64)(
+        lambda given, shape: _alike(given, element) and call_values.fits(shape, dims)
+    )
 
 
 def _alike(one: int, other: int) -> bool:

@@ -58,6 +58,9 @@ _TRUTHS = {"0": False, "00": False, "false": False, "1": True, "01": True, "true
 
 _FORMS = "inputs are written 8xf32=2 (all equal), 2x2xi32=1,2,3,4, 8xf32 (zeros), 8xf32=@raw.bin, @array.npy or 1.5"
 
+# How many elements of a value are printed in full, and how many of a larger one.
+_IN_FULL, _FIRST = 100, 6
+
 _NPY_MAGIC = b"\x93NUMPY"
 
 
@@ -100,11 +103,36 @@ def parse_input(text: str) -> list[Value]:
         raise OpspliceError(f"input '{_cut(text)}' is too large for this machine's memory") from None
 
 
-def format_value(value: Value, limit: int = 1024) -> str:
-    """A value as `iree-run-module` prints it, `2x2xf32=[1 2][3 4]`, at most `limit` elements of it."""
+def format_value(value: Value) -> str:
+    """A value as `iree-run-module` prints it: `2x2xf32=[1 2][3 4]`."""
     if not isinstance(value, np.ndarray):
         return str(value)
-    return f"{type_name(value)}={_nested(value, _Budget(limit))}"
+    return f"{type_name(value)}={_nested(value)}"
+
+
+def brief_value(value: Value) -> str:
+    """A small value in full; of a large one the type, the first elements, the range and the mean."""
+    if not isinstance(value, np.ndarray) or value.size <= _IN_FULL:
+        return format_value(value)
+    first = " ".join(map(_number, value.ravel()[:_FIRST]))
+    return f"{type_name(value)}={first}...{_statistics(value)}"
+
+
+def _statistics(array: np.ndarray) -> str:
+    """The range and the mean of an array's numbers, and how many are none; complex numbers have no order."""
+    if array.dtype.kind == "c":
+        return ""
+    if array.dtype == np.bool_:
+        return f" {np.count_nonzero(array)} of {array.size} are 1"
+    wide = array if array.dtype.kind in "iu" else array.astype(np.float64)
+    numbers = wide if array.dtype.kind in "iu" else wide[~np.isnan(wide)]
+    lacking = array.size - numbers.size
+    nan = f" {lacking} of {array.size} are NAN" if lacking else ""
+    if not numbers.size:
+        return nan
+    with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
+        mean = numbers.mean(dtype=np.float64)
+    return f" from {numbers.min():G} to {numbers.max():G}, mean {mean:G}{nan and ','}{nan}"
 
 
 def save_values(values: Sequence[Value], target: str | os.PathLike[str]) -> list[Path]:
@@ -243,28 +271,13 @@ def _read_npy(path: Path) -> list[np.ndarray]:
     return arrays
 
 
-class _Budget:
-    """How many more elements may be printed."""
-
-    def __init__(self, elements: int) -> None:
-        self.elements = elements
-
-
-def _nested(array: np.ndarray, budget: _Budget) -> str:
+def _nested(array: np.ndarray) -> str:
     # The innermost rows stand in brackets, none around the whole: 2x2xf32=[1 2][3 4], 4xf32=1 2 3 4.
     if array.ndim == 0:
         return _number(array[()])
     if array.ndim > 1:
-        rows: list[str] = []
-        for row in array:
-            if budget.elements <= 0:
-                return "".join([*rows, "[...]"])
-            rows.append(f"[{_nested(row, budget)}]")
-        return "".join(rows)
-    shown = array[: max(0, budget.elements)]
-    budget.elements -= len(shown)
-    text = " ".join(_number(element) for element in shown)
-    return text if len(shown) == len(array) else f"{text}..."
+        return "".join(f"[{_nested(row)}]" for row in array)
+    return " ".join(map(_number, array))
 
 
 def _number(element: Any) -> str:

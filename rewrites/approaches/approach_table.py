@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from opsplice.errors import OpspliceError
 from opsplice.rewrites.approaches.approach import Approach, Later
 from opsplice.rewrites.approaches.command import Command
-from opsplice.rewrites.approaches.dynamic_dispatch import ProvidedDispatch, ProvidedFunction
+from opsplice.rewrites.approaches.dynamic_dispatch import ProvidedDispatch
 from opsplice.rewrites.approaches.recorded_command import RecordedCommand
 from opsplice.rewrites.approaches.scalar_function import ElementFunction
 from opsplice.rewrites.approaches.static_dispatch import StaticDispatch
@@ -21,7 +21,6 @@ APPROACHES: tuple[Approach, ...] = (
     LinkedFunction(),
     RecordedCommand(),
     Command(),
-    ProvidedFunction(),
     ProvidedDispatch(),
     StaticDispatch(),
 )

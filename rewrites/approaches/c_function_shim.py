@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from iree.compiler import ir
 
@@ -69,8 +68,10 @@ def without_dims(value: ir.Value) -> ir.Value:
 class Shim:
     """The functions inside the executable: bindings in, plain C arguments out."""
 
-    def __init__(self, call: KernelCall) -> None:
+    def __init__(self, call: KernelCall, is_imported: bool | None = None) -> None:
+        """is_imported: whether a plugin has the function, by default if it has it for any target."""
         self.call = call
+        self.is_imported = bool(call.imported) if is_imported is None else is_imported
         self.index = ir.IndexType.get()
         self.pointer = ir.Type.parse("!llvm.ptr")
         self.binding = ir.Type.parse("!stream.binding")
@@ -92,7 +93,7 @@ class Shim:
             emit.op("func.return")
         with ir.InsertionPoint(function):
             external: dict[str, ir.Attribute] = {"llvm.bareptr": ir.BoolAttr.get(True)}
-            if self.call.imported:
+            if self.is_imported:
                 external[dynamic_function.IMPORTED] = ir.ArrayAttr.get([emit.text(f) for f in self.call.imported])
                 origins = {target: emit.text(str(path)) for target, path in sorted(self.call.origins.items())}
                 external[dynamic_function.ORIGINS] = ir.DictAttr.get(origins)
@@ -162,12 +163,9 @@ class Shim:
             return emit.constant(argument.number, kind)
         if argument.dim is not None:
             return cast_dim(sizes[argument.dim], kind)
-        if self._is_binding(given[argument.name]):
+        if given[argument.name].type == self.binding:
             return self._load(given[argument.name], argument.element)
         return given[argument.name]
-
-    def _is_binding(self, value: Any) -> bool:
-        return bool(value.type == self.binding)
 
     def _length(self, shape: tuple[tree.Dim, ...], sizes: Mapping[str, ir.Value]) -> ir.Value:
         """How many elements a buffer has."""
@@ -182,8 +180,6 @@ class Shim:
 
     def subspan(self, binding: ir.Value, element: str, length: ir.Value) -> ir.Value:
         kind = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], stored(element))
-        if element == "i4":
-            length = emit.value("arith.ceildivui", [length, emit.index(2)], self.index)
         return emit.value("stream.binding.subspan", [binding, emit.index(0), length], kind)
 
     def _load(self, binding: ir.Value, element: str) -> ir.Value:
@@ -203,6 +199,8 @@ class Shim:
         """The address of a buffer's first element. Upstream's strided metadata would lose the binding's offset."""
         element, layout = buffer.element, buffer.layout
         length = self._length(buffer.shape, sizes) if layout is None else moves.value(layout.count)
+        if element == "i4":
+            length = emit.value("arith.ceildivui", [length, emit.index(2)], self.index)
         memref = self.subspan(binding, element, length)
         base, offset, _, _ = emit.op(
             "iree_codegen.extract_strided_metadata",

@@ -28,7 +28,6 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.rewrites.approaches.approach import Approach
 from opsplice.rewrites.approaches.c_function_shim import scalar_value, without_dims
-from opsplice.rewrites.approaches.dynamic_dispatch import is_binding, provided_name
 from opsplice.rewrites.approaches.static_function import Writer
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import result_type
@@ -57,6 +56,17 @@ def is_compiled(kernel: tree.Kernel) -> bool:
 def is_recorded(kernel: tree.Kernel) -> bool:
     """Whether a kernel that is a command records what is to be done, and does nothing itself."""
     return any(clause.is_recorded for clause in kernel.artifacts)
+
+
+def is_binding(argument: Buffer | Scalar) -> bool:
+    """Whether an argument is a buffer, or a scalar that is held in one."""
+    return isinstance(argument, Buffer) or isinstance(getattr(argument.value, "type", None), ir.RankedTensorType)
+
+
+def function_name(call: KernelCall) -> str:
+    """What a module has the function of a call as: where the program has its scalars is part of the name."""
+    held = [a.name for a in call.arguments if isinstance(a, Scalar) and is_binding(a)]
+    return "-".join([call.symbol, *held])
 
 
 def check_scalars(call: KernelCall) -> None:
@@ -160,7 +170,7 @@ class CommandWriter(Writer):
                 details=f"the kernel at {call.kernel.span}",
             )
         module, signature = self.placer.module, _signature(call)
-        name = self._free_name(call, f"{next(iter(modules))}.{provided_name(call)}", signature)
+        name = self._free_name(call, f"{next(iter(modules))}.{function_name(call)}", signature)
         if name not in symbols(module):
             more = {"nosideeffects": ir.UnitAttr.get()} if more is None else more
             attributes = emit.named(name, function_type=emit.type_of(given, made), **more)

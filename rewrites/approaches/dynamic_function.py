@@ -43,13 +43,6 @@ _TYPES_NOTE = "opsplice.types."
 _KEY, _WEAK = "hal.executable.import.key", "hal.executable.import.weak"
 
 
-def imported_by(function: ir.Operation, form: str) -> bool:
-    """False for a declaration of ours that targets of another format import; True for whatever else."""
-    if IMPORTED not in function.attributes:
-        return True
-    return form in [ir.StringAttr(a).value for a in ir.ArrayAttr(function.attributes[IMPORTED])]
-
-
 def note_imports(module: ir.Module) -> None:
     """Note what the module's executables import on its public functions. The module must be at `NOTE_PHASE`.
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
 from opsplice.matchers.ir.op_names import FUNCTIONS, around
-from opsplice.matchers.ir.tensor_values import defining_op
+from opsplice.matchers.ir.tensor_values import defining_op, element_type, shape_of
 from opsplice.matchers.search.matches import Binding, Match, Size, flat
 from opsplice.matchers.search.uses import taken_by, weights_of
 from opsplice.reaching import reachable
@@ -33,7 +34,17 @@ from opsplice.rewrites.ir import emit, raw_symbols, symbols
 from opsplice.rewrites.ir.placing import Placer, builtin_type, has_other_axes, has_other_dims, result_type
 from opsplice.rewrites.ir.raw_symbols import Block, Helpers
 from opsplice.rewrites.memory.dense_copies import dense_copy
-from opsplice.rewrites.plan.actions import Argument, Buffer, Insertion, KernelCall, Output, Scalar, Written, Zeros
+from opsplice.rewrites.plan.actions import (
+    Action,
+    Argument,
+    Buffer,
+    Insertion,
+    KernelCall,
+    Output,
+    Scalar,
+    Written,
+    Zeros,
+)
 from opsplice.spec_lang.checking.rules import PLACEHOLDER
 from opsplice.spec_lang.syntax import tree
 
@@ -47,7 +58,7 @@ def results(placer: Placer, insertion: Insertion, spec: Helpers) -> list[ir.Valu
 
     spec: the spec's raw MLIR, which the insertion may refer to by symbol.
     """
-    writers = emit.strings([*written_by(insertion.match), str(insertion.rule.span)])
+    writers = _writers(insertion)
     if isinstance(insertion.code, Written):
         return [_written(placer, insertion.code, writers)]
     code = insertion.code
@@ -62,7 +73,31 @@ def results(placer: Placer, insertion: Insertion, spec: Helpers) -> list[ir.Valu
     parsed = raw_symbols.parse(text, head.count("\n") + 1, code)
     raw_symbols.convert(parsed, insertion.rule.phase)
     spec.rename(list(parsed.body.operations)[-1].operation, code)
-    return _copied(parsed, list(given.values()), writers)
+    made = _copied(parsed, list(given.values()), writers)
+    for value, root in zip(made, insertion.match.roots, strict=True):
+        _check_yielded(value, root, code)
+    return made
+
+
+def _check_yielded(value: ir.Value, root: ir.Value, code: tree.Code) -> None:
+    """Raise OpspliceError for a value that cannot take the place of a match's result: of another type, or size."""
+    wanted = builtin_type(root)
+    shapes = [shape_of(each) or () for each in (value, root)]
+    counts = {math.prod(size for size in shape if size is not None) for shape in shapes if None not in shape}
+    if element_type(value) != str(ir.RankedTensorType(wanted).element_type) or len(counts) > 1:
+        line = code.span.line + code.text[: _end_of(code).start(1)].count("\n")
+        shown = f"{code.span.source.name}:{line}: {code.span.source.line(line).strip()}"
+        hint = "what a rule yields needs the type $result"
+        raise OpspliceError(f"a rule yields {value.type} for {wanted}", details=shown, hint=hint)
+
+
+def mark(op: ir.Operation, action: Action) -> None:
+    """Note that the rule of an action must not be applied to an op."""
+    op.attributes[WRITERS] = _writers(action)
+
+
+def _writers(action: Action) -> ir.Attribute:
+    return emit.strings([*written_by(action.match), str(action.rule.span)])
 
 
 def written_by(match: Match) -> list[str]:
@@ -270,10 +305,15 @@ def _value(
     return current if fitted is None else placer.fitted(current, *fitted)
 
 
-def _cut(code: tree.Code) -> tuple[str, str, str]:
-    """A block's ops, what it yields, and of which types, "" if it does not say."""
+def _end_of(code: tree.Code) -> re.Match[str]:
     found = _YIELD.search(code.text)
     assert found is not None, "the checker wants a yield"
+    return found
+
+
+def _cut(code: tree.Code) -> tuple[str, str, str]:
+    """A block's ops, what it yields, and of which types, "" if it does not say."""
+    found = _end_of(code)
     yielded, _, kinds = found[1].partition(":")
     return code.text[: found.start()], yielded.strip(), kinds.strip()
 

@@ -23,10 +23,10 @@ from opsplice.rewrites.approaches.approach import Later
 from opsplice.rewrites.approaches.command import (
     Command,
     CommandWriter,
+    is_binding,
     is_recorded,
     kernel_shape,
 )
-from opsplice.rewrites.approaches.dynamic_dispatch import is_binding
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import result_type
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar

@@ -42,7 +42,8 @@ class Writer:
         """Build a loop at the current point. Raises OpspliceError for a file in MLIR that does not fit."""
         function = _function(call)
         if function.name not in self.known:
-            for path in sorted({path for _, path in function.objects if path.suffix == spirv_function.SUFFIX}):
+            kinds = (spirv_function.SUFFIX, spirv_function.LINKED)
+            for path in sorted({path for _, path in function.objects if path.suffix in kinds}):
                 spirv_function.check(path, function.symbol, function.inputs, function.output, call.kernel.span)
             self.known.add(function.name)
         (output,) = call.outputs

@@ -133,7 +133,7 @@ def build(
             with _variant(number, target, path):
                 _export(name, layout, call)
                 with ir.InsertionPoint(emit.block(emit.op("builtin.module", regions=1))):
-                    _Shim(call, layout).build_call(name)
+                    _Shim(call, layout, path is None).build_call(name)
         for number, kept in enumerate(call.kept, len(call.choices)):
             with _variant(number, kept.text):
                 _export(name, layout, call)
@@ -231,23 +231,22 @@ def _build_nothing(name: str) -> None:
         emit.op("func.return")
 
 
-class InterfaceShim(c_function_shim.Shim):
-    """A function of which the arguments come from an executable's interface: bindings by number, words in order."""
+class _Shim(c_function_shim.Shim):
+    """The function inside the variant of a CPU: bindings by number and words in order in, plain C arguments out."""
 
-    def __init__(self, call: KernelCall, layout: ir.Attribute) -> None:
-        super().__init__(call)
+    def __init__(self, call: KernelCall, layout: ir.Attribute, is_imported: bool) -> None:
+        super().__init__(call, is_imported)
         self.layout = layout
         self.words = 0  # that were taken
+        self.told: list[tuple[stride_words.Word, ir.Value]] = []
+        self.sizes: dict[str, ir.Value] = {}
+        self.table = 0
 
     def take(self, element: str) -> ir.Value:
         """The next scalar."""
         found = dispatch_words.unpack(self.layout, self.words, element)
         self.words += dispatch_words.count(element)
         return found
-
-    def flags(self, _binding: Any) -> dict[str, ir.Attribute]:
-        """What is said of a binding besides."""
-        return {}
 
     def subspan(self, binding: Any, element: str, length: ir.Value) -> ir.Value:
         kind = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], c_function_shim.stored(element))
@@ -256,21 +255,11 @@ class InterfaceShim(c_function_shim.Shim):
             "binding": emit.ordinal(binding),
             "alignment": emit.ordinal(64),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
-        } | self.flags(binding)
+        }
         return emit.value("hal.interface.binding.subspan", [emit.index(0), length], kind, **attributes)
 
     def workgroup(self, dimension: int) -> ir.Value:
         return emit.value("hal.interface.workgroup.id", [], self.index, dimension=emit.ordinal(dimension))
-
-
-class _Shim(InterfaceShim):
-    """The function inside the variant of a CPU: bindings and words in, plain C arguments out."""
-
-    def __init__(self, call: KernelCall, layout: ir.Attribute) -> None:
-        super().__init__(call, layout)
-        self.told: list[tuple[stride_words.Word, ir.Value]] = []
-        self.sizes: dict[str, ir.Value] = {}
-        self.table = 0
 
     def open(
         self, name: str, results: int
@@ -318,12 +307,16 @@ class StaticDispatch(Approach):
     title = "static dispatch"
     writer = Writer
 
+    def name(self, call: KernelCall) -> str:
+        is_function = all(choice.is_function for choice in call.choices)
+        return plain.LinkedFunction().name(call) if is_function else self.title
+
     def fits(self, call: KernelCall) -> bool:
         return not any(choice.clause.is_command or choice.clause.is_provided for choice in call.choices)
 
     def prepared(self, call: KernelCall) -> KernelCall:
         externals = tuple(dispatch_files.of(call, choice) for choice in call.choices if not choice.is_function)
-        return DispatchCall(**vars(call), externals=externals)
+        return DispatchCall(**{**vars(call), "externals": externals})
 
     def later(self, calls: Sequence[KernelCall]) -> Sequence[Later]:
         externals = [external for call in calls for external in prepared(call).externals]

@@ -125,7 +125,7 @@ def _build_executable(module: ir.Module, name: str, call: KernelCall) -> None:
     at = ir.InsertionPoint.at_block_begin(module.body)
     attributes = emit.named(name)
     if not call.imported:
-        attributes["hal.executable.objects"] = objects(call)
+        attributes["hal.executable.objects"] = _objects(call)
     executable = emit.op("stream.executable", attributes=attributes, regions=1, at=at)
     with ir.InsertionPoint(emit.block(executable)):
         _build_export(name, call)
@@ -135,7 +135,7 @@ def _build_executable(module: ir.Module, name: str, call: KernelCall) -> None:
         Shim(call).build_call(name)
 
 
-def objects(call: KernelCall) -> ir.Attribute:
+def _objects(call: KernelCall) -> ir.Attribute:
     entries = ", ".join(f"{target} = [{emit.object_file(path)}]" for target, path in sorted(call.objects.items()))
     return ir.Attribute.parse(f"#hal.executable.objects<{{{entries}}}>")
 
@@ -160,5 +160,4 @@ class LinkedFunction(Approach):
         return "dynamic function" if call.imported else self.title
 
     def fits(self, call: KernelCall) -> bool:
-        is_linked = all(choice.is_function and not choice.clause.is_provided for choice in call.choices)
-        return is_linked and all(target.is_cpu for target in call.kept)
+        return not call.kept and all(c.is_function and not c.clause.is_provided for c in call.choices)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,6 +49,13 @@ def op(
 def value(name: str, operands: Sequence[ir.Value], result: ir.Type, **attributes: ir.Attribute) -> ir.Value:
     """The single result of an op built at the current insertion point."""
     return op(name, operands, [result], attributes).results[0]
+
+
+def bytecode(op: ir.Operation) -> bytes:
+    """An op with all in it, as MLIR's bytecode."""
+    buffer = io.BytesIO()
+    op.write_bytecode(buffer)
+    return buffer.getvalue()
 
 
 def dispatch(

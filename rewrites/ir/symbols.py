@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
+from opsplice.reaching import reachable
 
 EXECUTABLES = ("stream.executable", "flow.executable", "hal.executable", "hal.executable.source")
 _TEMPLATES = ("transform.iree.match.cast_compatible_dag_from_root", "transform.iree.match.regions")
@@ -95,13 +96,11 @@ def references(op: ir.Operation) -> set[str]:
 
 def reached(op: ir.Operation, tops: Mapping[str, ir.Operation]) -> tuple[str, ...]:
     """The symbols of a module that an op at its top needs, those that they need among them."""
-    found: dict[str, None] = {}
-    pending = [op]
-    while pending:
-        more = [name for name in sorted(references(pending.pop())) if name in tops and name not in found]
-        found.update(dict.fromkeys(more))
-        pending += [tops[name] for name in more]
-    return tuple(found)
+
+    def needed(by: ir.Operation) -> list[str]:
+        return [name for name in sorted(references(by)) if name in tops]
+
+    return tuple(reachable(needed(op), lambda name: needed(tops[name])))
 
 
 def _visit(op: ir.Operation, names: Names, inner: Mapping[str, Names]) -> None:

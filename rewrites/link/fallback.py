@@ -8,8 +8,7 @@ The program asks the device that it runs on, once per load (IREE keeps the answe
 artifact? For a function that a plugin may have it asks in the same way whether one has it (`optional_import.py`). What
 a rule says of sizes with `when` it compares, each time; the other branch is then for the kernels of later rules. The
 kernel's branch is the match again, so that any approach can take it from there, and the other branch is compiled like
-the rest of the program. Executables hold code for every target, though, and there is nothing to link for those without
-an artifact: `drop_missing` takes the call out of them, at a later phase.
+the rest of the program.
 
 It must not know how a kernel is called.
 """
@@ -24,15 +23,14 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import around, ops_in, symbol_of
+from opsplice.matchers.ir.op_names import around
 from opsplice.matchers.search.matches import Binding, Match
 from opsplice.matchers.search.uses import read_by
 from opsplice.matchers.terms.address import Layout
 from opsplice.matchers.terms.terms import DimSize
-from opsplice.rewrites.approaches import dynamic_function
+from opsplice.rewrites.approaches import insertion
 from opsplice.rewrites.ir import emit
-from opsplice.rewrites.ir import executables as hal
-from opsplice.rewrites.ir.executable_targets import ProgramTarget, device_globals, parse_target
+from opsplice.rewrites.ir.executable_targets import ProgramTarget, device_globals
 from opsplice.rewrites.ir.placing import Placer, anchor_of
 from opsplice.rewrites.link import optional_import
 from opsplice.rewrites.plan import workgroups
@@ -48,9 +46,6 @@ from opsplice.rewrites.plan.actions import (
     Zeros,
 )
 from opsplice.spec_lang.dims import dim_conditions
-
-# Where executables have become variants, one for each target, and are not yet linked to each other.
-DROP_PHASE = "executable-sources"
 
 # What holds values of the program, besides tuples, mappings and layouts.
 _MADE_OF_VALUES = (KernelCall, Buffer, Scalar, Output, Zeros, Written, Argument, Binding, DimSize)
@@ -90,27 +85,6 @@ def split(module: ir.Module, calls: Sequence[Action]) -> tuple[Action, ...]:
         return tuple(itertools.chain.from_iterable(splitter.calls(list(group)) for _, group in groups))
 
 
-def executables(module: ir.Module) -> frozenset[str]:
-    """The names of the executables in a module that is not past dispatch creation."""
-    return frozenset(
-        symbol_of(op.operation)
-        for op in module.body.operations
-        if op.operation.name in ("stream.executable", "hal.executable.source")
-    )
-
-
-def drop_missing(module: ir.Module, names: frozenset[str]) -> None:
-    """In the executables of these names, take out the calls of functions for which a target has nothing to link.
-
-    The module must be at `DROP_PHASE`. The code left there traps; no device gets to it.
-    """
-    emit.load_dialects(module.context)
-    for executable in hal.executables(module):
-        if symbol_of(executable) in names:
-            for variant in hal.variants(executable):
-                _drop_calls(variant)
-
-
 class _Splitter:
     """`replaced` holds what took the place of the roots of earlier matches."""
 
@@ -133,6 +107,9 @@ class _Splitter:
             branch = emit.op("scf.if", [self._condition(call)], kinds, regions=2)
             apart = _copy_into(branch.regions[0].blocks.append(), match)
             copies = _copy_into(branch.regions[1].blocks.append(), match)
+            # Where later rounds find the match there, it is not for this rule.
+            for root in match.roots:
+                insertion.mark(apart[root].owner.operation, call)
             # The size of the branch's result is stated, because it is not to be seen from outside.
             axes = Placer(self.module).axes
             results = [_sized(v, axes(o.sizes)) for v, o in zip(branch.results, call.outputs, strict=True)]
@@ -247,25 +224,3 @@ def _exchanged(old: Any, values: Mapping[Any, ir.Value]) -> Any:
     if not isinstance(old, _MADE_OF_VALUES):
         return old
     return dataclasses.replace(old, **{f.name: _exchanged(getattr(old, f.name), values) for f in fields(old)})
-
-
-# ---- executables -----------------------------------------------------------------------------------------------------
-
-
-def _has_objects(variant: ir.Operation) -> bool:
-    return "objects" in variant.attributes and len(ir.ArrayAttr(variant.attributes["objects"])) > 0
-
-
-def _drop_calls(variant: ir.Operation) -> None:
-    """Take out the calls of functions that are not there for a variant's target: linked into it, or imported by it."""
-    functions = ops_in(variant, "func.func")
-    linked = set() if _has_objects(variant) else {f for f in functions if "hal.import.static" in f.attributes}
-    form = parse_target(str(variant.attributes["target"])).format
-    gone = {symbol_of(f): f for f in functions if f in linked or not dynamic_function.imported_by(f, form)}
-    for op in ops_in(variant, "func.call"):
-        if ir.FlatSymbolRefAttr(op.attributes["callee"]).value in gone:
-            with ir.InsertionPoint(op), op.location:
-                emit.op("llvm.intr.trap")
-            op.erase()
-    for function in gone.values():
-        function.erase()

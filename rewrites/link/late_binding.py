@@ -21,7 +21,6 @@ It must not know how a kernel is called.
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from iree.compiler import ir
@@ -100,11 +99,8 @@ def bind_functions(module: ir.Module, provided: Provided) -> None:
     executables: set[tuple[str, str]] = set()
     for executable in hal.executables(module):
         for binary in hal.binaries(executable):
-            symbol, form, code = (
-                symbol_of(executable),
-                ir.StringAttr(binary.attributes["format"]).value,
-                hal.code_of(binary),
-            )
+            symbol, form = symbol_of(executable), ir.StringAttr(binary.attributes["format"]).value
+            code = hal.code_of(binary)
             if function_link.imports(code, form, symbol):
                 name = f"{symbol}-{hashlib.sha256(code).hexdigest()[:12]}"
                 taken[name, form] = code
@@ -135,9 +131,7 @@ def _alone(module: ir.Module, executable: ir.Operation, number: int) -> bytes:
         for other, variant in enumerate(hal.variants(copy)):
             if other != number:
                 variant.erase()
-    buffer = io.BytesIO()
-    single.operation.write_bytecode(buffer)
-    return buffer.getvalue()
+    return emit.bytecode(single.operation)
 
 
 def _empty(variant: ir.Operation) -> None:

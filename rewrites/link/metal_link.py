@@ -10,6 +10,7 @@ says which file that is, for each of its variants. The layout is the executable'
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,17 +34,8 @@ _EMPTY = re.compile(rb"kernel void (?!opsplice_)\w+\(\)\s*\{\s*\}")
 def note(executable: ir.Operation, shaders: Mapping[str, External]) -> None:
     """Write on an executable which shaders are to be put into it, by variant."""
     if shaders:
-        told = {
-            variant: ir.ArrayAttr.get(
-                [
-                    ir.StringAttr.get(str(shader.path)),
-                    ir.StringAttr.get(shader.entry),
-                    ir.DenseI32ArrayAttr.get(shader.workgroup),
-                ]
-            )
-            for variant, shader in shaders.items()
-        }
-        executable.attributes[_SHADERS] = ir.DictAttr.get(told)
+        told = {variant: (str(each.path), each.entry, each.workgroup) for variant, each in shaders.items()}
+        executable.attributes[_SHADERS] = ir.StringAttr.get(json.dumps(told))
 
 
 def link(module: ir.Module) -> None:
@@ -65,13 +57,11 @@ def shaders_of(executable: ir.Operation) -> dict[str, metal_executable.Kernel]:
     """The shaders that are to be put into an executable, by variant."""
     if _SHADERS not in executable.attributes:
         return {}
-    found = {}
-    for each in ir.DictAttr(executable.attributes[_SHADERS]):
-        path, entry, workgroup = ir.ArrayAttr(each.attr)
-        x, y, z = ir.DenseI32ArrayAttr(workgroup)
-        text = Path(ir.StringAttr(path).value).read_text(encoding="utf-8")
-        found[each.name] = metal_executable.Kernel(text, ir.StringAttr(entry).value, (x, y, z))
-    return found
+    told = json.loads(ir.StringAttr(executable.attributes[_SHADERS]).value)
+    return {
+        variant: metal_executable.Kernel(Path(path).read_text(encoding="utf-8"), entry, (x, y, z))
+        for variant, (path, entry, (x, y, z)) in told.items()
+    }
 
 
 def _put_in(binary: ir.Operation, kernel: metal_executable.Kernel | None) -> None:

@@ -2,9 +2,9 @@
 
 At `executable-sources` marks become ops that IREE makes vectors of, as far as there are such, and functions for SPIR-V
 move into their variants. At `executable-targets` the code is made, and every mark becomes a call, of a vector one for
-each lane: in LLVM's dialect of a function that the variant's objects define, in SPIR-V of the one that moved in. At
-`hal` the code for CUDA is looked at: what was not linked IREE would leave to the driver. A variant without the
-function's code never runs the mark (`fallback.py`).
+each lane: in LLVM's dialect of a function that the variant's objects define, in SPIR-V of the one that moved in, or of
+an import. At `hal` files in SPIR-V are linked with the code, and that for CUDA is looked at: what was not linked IREE
+would leave to the driver. A variant without the function's code never runs the mark (`fallback.py`).
 
 C's calling conventions want i1, i8 and i16 widened to 32 bits, and bf16 in the register of an f16. Functions for GPUs
 take them as they are.
@@ -26,7 +26,7 @@ from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir import executables as hal
 from opsplice.rewrites.ir.executable_targets import parse_target
 from opsplice.rewrites.link import remainder_mark, spirv_function
-from opsplice.targets.link import function_link
+from opsplice.targets.link import function_link, spirv_link
 
 # No assembler knows the word, so that a mark that is left over is an error.
 WORD = "opsplice.call "
@@ -73,6 +73,13 @@ class Function:
         found = dict(self.objects)
         return next((found[key] for key in _keys(target) if key in found), None)
 
+    def imported_as(self, target: str) -> str | None:
+        """What SPIR-V for a target, as MLIR writes it, imports the function as; None where it does not."""
+        path = self.file(target)
+        if path is not None:
+            return f"{_prefix(path)}{self.symbol}" if path.suffix == spirv_function.LINKED else None
+        return self.symbol if self.is_imported(target) else None
+
     def is_harmless(self, target: str) -> bool:
         """Whether the function may run on any numbers where the code for a target, as MLIR writes it, has it."""
         return any(key in self.harmless for key in _keys(target))
@@ -83,6 +90,11 @@ class Function:
 
 
 Functions = Mapping[str, Function]
+
+
+def _prefix(path: Path) -> str:
+    """What tells the functions of a file from those of others."""
+    return f"f{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_"
 
 
 def _keys(target: str) -> tuple[str, str]:
@@ -128,9 +140,10 @@ def link(module: ir.Module, functions: Functions) -> None:
     with module.context, ir.Location.unknown():
         for variant in _variants(module):
             if spirv_function.is_for(variant.backend):
-                spirv_function.link(variant.op, {f.name: (f.symbol, len(f.inputs)) for f in functions.values()})
-                imported = {f.symbol for f in functions.values() if f.is_imported(variant.target)}
-                spirv_function.open_holes(variant.op, imported)
+                names = {f.name: f.imported_as(variant.target) for f in functions.values()}
+                called = {f.name: (names[f.name] or f.symbol, len(f.inputs)) for f in functions.values()}
+                spirv_function.link(variant.op, called)
+                spirv_function.open_holes(variant.op, set(filter(None, names.values())))
                 continue
             for mark, function in _marks(variant.op, functions):
                 with ir.InsertionPoint(mark), mark.location:
@@ -140,10 +153,23 @@ def link(module: ir.Module, functions: Functions) -> None:
                 _link_wide(variant, functions)
 
 
-def check_linked(module: ir.Module, functions: Functions) -> None:
-    """Raise OpspliceError if code for CUDA calls what nothing has linked. At `hal`."""
+def link_binaries(module: ir.Module, functions: Functions) -> None:
+    """Link files in SPIR-V with code for Vulkan. Raise OpspliceError if code for CUDA calls what nothing has linked.
+
+    At `hal`.
+    """
+    files = {path: function.kernel for function in functions.values() for _, path in function.objects}
+    libraries = [
+        spirv_link.Library(f"the file of kernel {kernel}", path.read_bytes(), _prefix(path))
+        for path, kernel in files.items()
+        if path.suffix == spirv_function.LINKED
+    ]
     for binary in (binary for executable in hal.executables(module) for binary in hal.binaries(executable)):
         form = ir.StringAttr(binary.attributes["format"]).value
+        if libraries and form == function_link.SPIRV and function_link.imports(hal.code_of(binary), form, "a dispatch"):
+            with module.context, ir.Location.unknown():
+                linked = function_link.with_functions(hal.code_of(binary), symbol_of(binary), libraries)
+                binary.attributes["data"] = hal.data_of(linked)
         if "cuda" not in form:
             continue
         names = set(function_link.imports(hal.code_of(binary), form, symbol_of(binary)))
@@ -159,7 +185,7 @@ def check_linked(module: ir.Module, functions: Functions) -> None:
 EDITS: tuple[tuple[str, str, Callable[..., None]], ...] = (
     ("executable-sources", "marks of functions on elements", prepare),
     ("executable-targets", "calls of functions on elements", link),
-    ("hal", "functions on elements are linked", check_linked),
+    ("hal", "functions on elements are linked", link_binaries),
 )
 
 
@@ -233,11 +259,11 @@ def _prepare(variant: _Variant, marks: list[tuple[ir.Operation, Function]]) -> N
         path = function.file(variant.target)
         kind = mark.results[0].type
         with ir.InsertionPoint(mark), mark.location:
-            text = None
-            if path is not None:
+            text, imported = None, function.imported_as(variant.target)
+            if imported is not None:
+                text = spirv_function.hole(imported, function.inputs, function.output)
+            elif path is not None:
                 text = spirv_function.read(path)
-            elif function.is_imported(variant.target):
-                text = spirv_function.hole(function.symbol, function.inputs, function.output)
             if text is None:
                 made = emit.value("spirv.Undef", [], kind)
             else:

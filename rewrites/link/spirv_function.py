@@ -29,8 +29,11 @@ from opsplice.rewrites.ir import emit
 from opsplice.rewrites.link import remainder_mark
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.backends.backend_table import named
+from opsplice.targets.link import spirv_link
 
 SUFFIX = ".mlir"
+# What is linked with the code once it is made.
+LINKED = ".spv"
 _ELEMENTS = ("f16", "f32", "f64", "i32", "i64")
 _ERROR = re.compile(r'error: "?[^":]*"?:(\d+):(\d+): (.*)')
 _STRUCT = re.compile(r"!spirv\.struct<(\w+), ")
@@ -52,9 +55,11 @@ def check(path: Path, symbol: str, inputs: Sequence[str], output: str, needed_by
                 hint=f"there it takes {', '.join(_ELEMENTS)}",
                 details=details,
             )
-    functions = {
-        symbol_of(op): str(ir.TypeAttr(op.attributes["function_type"]).value) for op in _functions(read(path), details)
-    }
+    if path.suffix == SUFFIX:
+        ops = _functions(read(path), details)
+        functions = {symbol_of(op): str(ir.TypeAttr(op.attributes["function_type"]).value) for op in ops}
+    else:
+        functions = spirv_link.Library(path.name, path.read_bytes()).functions()
     if symbol not in functions:
         found = ", ".join(f"@{name}" for name in functions) or "none"
         raise OpspliceError(f"no spirv.func @{symbol} is in the kernel's file", hint=f"it has {found}", details=details)

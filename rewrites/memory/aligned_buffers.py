@@ -76,7 +76,7 @@ class Dispatch:
 
     def __init__(self, op: ir.Operation) -> None:
         self.op = op
-        self.workload, self.arguments, self.argument_dims, self.result_dims = _segments(op)
+        self.workload, self.arguments, self.argument_dims, self.result_dims = segments(op)
         tied = ir.ArrayAttr(op.attributes["tied_operands"]) if "tied_operands" in op.attributes else ()
         self.tied = [ir.IntegerAttr(at).value for at in tied] or [-1] * len(op.results)
         self.fresh = list(itertools.takewhile(lambda n: self.tied[n] < 0, range(len(self.tied))))
@@ -108,7 +108,7 @@ def _tie(dispatch: Dispatch, moved: int, sliced: Sequence[int]) -> None:
     op.erase()
 
 
-def _segments(op: ir.Operation) -> list[list[ir.Value]]:
+def segments(op: ir.Operation) -> list[list[ir.Value]]:
     """The operands of an op, each group of them apart."""
     found, at = [], 0
     for size in ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]):
@@ -136,7 +136,7 @@ def _updates(result: ir.Value) -> Iterator[ir.Operation]:
         user = use.owner.operation
         if user.name in SAME_BYTES:
             yield from _updates(user.results[0])
-        elif user.name == "flow.tensor.update" and _segments(user)[3][0] == result:
+        elif user.name == "flow.tensor.update" and segments(user)[3][0] == result:
             yield user
 
 
@@ -161,7 +161,7 @@ def _views(value: ir.Value) -> Iterator[ir.Operation]:
 
 def _is_off(op: ir.Operation, bits: int) -> bool:
     """Whether the part of a tensor that an op reads or writes may start at no multiple of so many bits."""
-    (whole,), sizes, starts, *_ = _segments(op)
+    (whole,), sizes, starts, *_ = segments(op)
     kind, dims = ir.RankedTensorType(whole.type), list(sizes)
     step = vocabulary.bits(str(kind.element_type)) or 8
     step = 8 if step == 1 else step

@@ -1,4 +1,4 @@
-"""Whether a function of C that a call is of has the types that the call passes, where its file says them."""
+"""Checks that a C function has the types that its call passes, where its file declares them."""
 
 from __future__ import annotations
 

@@ -148,6 +148,9 @@ class Generated:
     shared: int = 0
 
 
+_LEAVES_ALONE = "a condition in the rule, such as `where n > 0`, leaves such matches alone"
+
+
 class Generators:
     """The generators of one compile. Each file is executed when it is first asked."""
 
@@ -171,7 +174,10 @@ class Generators:
             error.message = f"{path.name} failed for {told(request)}: {error.message}"
             raise
         except (Exception, SystemExit) as error:
-            raise _failed(f"{path.name} failed for {told(request)}", path, error) from None
+            failure = _failed(f"{path.name} failed for {told(request)}", path, error)
+            if unknown := ", ".join(dim for dim, size in request.dims.items() if size is None):
+                failure.hint = f"dims that are known at run time alone are None: {unknown}; {_LEAVES_ALONE}"
+            raise failure from None
         code = _checked(made, self._modules[path], path, request)
         try:
             data = code.text.encode() if isinstance(code.text, str) else code.text

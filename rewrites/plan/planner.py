@@ -193,6 +193,8 @@ class Planner:
     def _action(self, match: Match, rule: tree.Rule) -> Action:
         if str(rule.span) in written_by(match):
             raise _LostError("it is what the rule wrote itself")
+        if not any(use.owner.operation not in match.ops for root in match.roots for use in root.uses):
+            raise _LostError("nothing uses its result")  # or nothing any more: its op stands for other results
         self._check_overlap(match)
         self._check_order(match, rule)
         check_condition(self.views, rule.where, match, "the rule's")
@@ -239,7 +241,8 @@ class Planner:
 
         def without(each: KernelCall) -> KernelCall:
             choices = tuple(choice for choice in each.choices if choice.target not in kept)
-            return dataclasses.replace(each.mapped(without), choices=choices, kept=kept)
+            made = dataclasses.replace(each.mapped(without), choices=choices, kept=kept)
+            return made if made.is_generated else self._ready(made)
 
         return without(call) if kept and len(call.launches) > 1 else call
 

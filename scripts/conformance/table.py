@@ -15,6 +15,8 @@ Outcomes = Mapping[Task, Outcome]
 
 HEAD = """# Conformance
 
+After this page you know which tests of other projects pass through opsplice, with kernels and without.
+
 Tests that other projects wrote, run through opsplice: `make conformance` runs them and writes this page. Each case runs
 on IREE alone, and with [rules](../scripts/conformance/rules.splice) that call kernels in plain C for patterns of
 `opsplice:nn`. Results are compared with the framework's own. "Replaced" counts the cases in which a rule replaced

@@ -39,7 +39,7 @@ _BACKENDS_OF = {"provided": BACKENDS, "command": BACKENDS, "recorded": BACKENDS}
 
 
 # What takes strided and optional buffers: functions that are called by what we write, and whole dispatches.
-_STRIDED_FORMS = (None, "object", "bitcode", "plugin", "dispatch", "generated")
+_STRIDED_FORMS = (None, "object", "bitcode", "plugin", "dispatch", "provided", "generated")
 
 
 # Where a launch gives a workgroup the memory that it shares.
@@ -164,17 +164,22 @@ def _check_strided(kernel: tree.Kernel, report: Report) -> None:
         advice = f"make it a dim of the grid, grid ({pack}): the kernel gets the address of its workgroup's part"
         report(error(dim.span, f"no dim of the grid is {pack}, a pack of a strided buffer", advice))
     for clause in kernel.artifacts if strided or optional else ():
-        if clause.form not in _STRIDED_FORMS and (clause.form, clause.backend == "cpu") != ("provided", False):
-            word = "strided" if strided else "optional"
+        late = bool(optional) and (clause.form, clause.backend) == ("provided", "cpu")  # one function for all calls
+        if late or clause.form not in _STRIDED_FORMS:
+            word = "strided" if strided and not late else "optional"
             message = f"no kernel `as {clause.form}` takes {word} buffers"
-            instead = "write `copied` in place of `strided`: the program then makes dense copies" if strided else None
-            report(error(clause.span, message, instead))
+            instead = "write `copied` in place of `strided`: the program then makes dense copies"
+            report(error(clause.span, message, instead if word == "strided" else None))
 
 
 def _check_zeroed(kernel: tree.Kernel, report: Report) -> None:
     for parameter in kernel.parameters:
         if parameter.type.zeroed:
             report(error(parameter.type.span, "only results start at zero", "leave out `zeroed`"))
+    for result in kernel.results:
+        if result.type is not None and result.type.zeroed and (result.type.strided or result.type.copied):
+            word = "strided" if result.type.strided else "copied"
+            report(error(result.type.span, "a result that starts at zero is dense", f"leave out `{word}`"))
     zeroed = [each.type is not None and each.type.zeroed for each in kernel.results]
     if zeroed != sorted(zeroed, reverse=True):
         late = kernel.results[zeroed.index(True, zeroed.index(False))]

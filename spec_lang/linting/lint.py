@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from opsplice.reaching import reachable
 from opsplice.spec_lang.checking.scalar_kernels import FORMED_PHASES
 from opsplice.spec_lang.checking.types.signature_binding import Binding, possible_elements
 from opsplice.spec_lang.checking.walks import children, expressions, named_values, pattern_factors, reached
@@ -310,13 +311,8 @@ def _open_factors(pattern: tree.Pattern) -> list[str]:
 
 def reached_patterns(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[tree.Pattern]:
     """The patterns that a pattern uses, and those that these use."""
-    pending, seen = [pattern], {pattern.name}
-    while pending:
-        for name in named(pending.pop()):
-            if name in spec.patterns and name not in seen:
-                seen.add(name)
-                pending.append(spec.patterns[name])
-                yield spec.patterns[name]
+    names = reachable([pattern.name], lambda name: filter(spec.patterns.__contains__, named(spec.patterns[name])))
+    return (spec.patterns[name] for name in names if name != pattern.name)
 
 
 def _either(names: Sequence[str]) -> str:

@@ -104,10 +104,11 @@ class ConditionNodes:
 
     def buffer(self, parts: list[Any]) -> tree.TensorType:
         dims = tuple(p for p in parts if isinstance(p, tree.Dim))
-        *_, close, layout, optional = parts
-        span = self._span(parts[0], optional or layout or close)
-        is_strided, is_copied, is_zeroed = (layout == word for word in ("strided", "copied", "zeroed"))
-        return tree.TensorType(span, dims, self.scalar(parts), is_strided, optional is not None, is_copied, is_zeroed)
+        *_, close, layout, zeroed, optional = parts
+        span = self._span(parts[0], optional or zeroed or layout or close)
+        is_strided, is_copied = layout == "strided", layout == "copied"
+        flags = is_strided, optional is not None, is_copied, zeroed is not None
+        return tree.TensorType(span, dims, self.scalar(parts), *flags)
 
     def tensor(self, parts: list[Any]) -> tree.TensorType:
         return tree.TensorType(self._span(parts[0], parts[-1]), tuple(parts[2:-2]), self.scalar(parts[-2:]))

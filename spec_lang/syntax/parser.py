@@ -6,14 +6,11 @@ pattern's parameters declare while it reads the body, because `n` and `mn` there
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 import re
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +22,7 @@ from lark.lexer import TerminalDef
 from opsplice import cache
 from opsplice.errors import OpspliceError
 from opsplice.files import write_file
+from opsplice.spec_lang import garbage
 from opsplice.spec_lang.syntax import syntax_errors, tree
 from opsplice.spec_lang.syntax.declaration_nodes import Nodes
 from opsplice.spec_lang.syntax.spec_errors import SpecError
@@ -48,7 +46,7 @@ def parse(text: str, path: Path | None = None) -> tree.Spec:
     """
     source = Source(text, path)
     readable, codes = blank_codes(text)
-    with _lock, _no_collection():
+    with _lock, garbage.kept():  # trees have no cycles, and scanning them as they grow doubles the time
         parser, builder = _shared_parser()
         builder.begin(source, codes)
         try:
@@ -108,18 +106,6 @@ def _shared_parser() -> tuple[Lark, Nodes]:
         builder = Nodes()
         _shared = (_load_parser(builder), builder)
     return _shared
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Hold cyclic garbage collection back: trees have no cycles, and scanning them as they grow doubles the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _load_parser(builder: Nodes) -> Lark:

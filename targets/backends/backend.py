@@ -14,7 +14,7 @@ from opsplice.targets.registry.store import Entry as Stored
 from opsplice.targets.registry.store import Store
 
 LLVM_IR = (".ll", ".bc")
-MLIR = (".mlir", ".wgsl")
+MLIR = (".mlir",)
 
 
 class Backend(Protocol):

@@ -110,7 +110,7 @@ def _resolve_ir(request: ArtifactRequest, target: CpuTarget, store: Store) -> Ar
         if form == "object":
             noted = _check_object(output, request, target)
         else:
-            module, noted = _checked_module(output, module, request), {}
+            module, noted = _checked_module(output, module, request, target), {}
         return {"toolchain": llvm.version(), **_noted(module), **noted}
 
     key = _key(request, target, form, read_file(request.path), llvm.version())
@@ -132,7 +132,7 @@ def _resolve_prebuilt(request: ArtifactRequest, target: CpuTarget, store: Store)
             _check_object(output, request, target, prebuilt=True)
             return {"toolchain": None, "notes": ()}
         module = llvm.import_bitcode(output, request.path.name, target)
-        return {"toolchain": None, **_noted(_checked_module(output, module, request, prebuilt=True))}
+        return {"toolchain": None, **_noted(_checked_module(output, module, request, target, prebuilt=True))}
 
     key = _key(request, target, form, data, llvm.version() if form == "bitcode" else "")
     return artifact_of(store.get_or_build(key, _SUFFIX[form], build), form, target.arch)
@@ -155,7 +155,7 @@ def _check_product(output: Path, request: ArtifactRequest, target: CpuTarget, fo
     module = llvm.import_bitcode(output, request.path.name, target, neutral=neutral)
     if module.symbols is not None:
         os.replace(neutral, output)
-    return _noted(_checked_module(output, module, request))
+    return _noted(_checked_module(output, module, request, target))
 
 
 def _noted(module: llvm.Module) -> dict[str, Any]:
@@ -206,16 +206,17 @@ def _check_object(
 
 
 def _checked_module(
-    output: Path, module: llvm.Module, request: ArtifactRequest, *, prebuilt: bool = False
+    output: Path, module: llvm.Module, request: ArtifactRequest, target: CpuTarget, *, prebuilt: bool = False
 ) -> llvm.Module:
     """Bitcode with what it calls of the mathematics of C put in, and found to link; not checked if it was not read."""
     if module.symbols is None:
         return module
     name = request.path.name
-    called = libm.NAMES.intersection({*module.symbols.undefined, *module.mathematics})
+    intrinsics = libm.called(target)
+    called = (libm.NAMES & module.symbols.undefined) | intrinsics.intersection(module.mathematics)
     if called - elf.LINKED_INTO_BITCODE:
         try:
-            module = llvm.link_library(output, name, libm.file(), libm.NAMES)
+            module = llvm.link_library(output, name, libm.file(), intrinsics)
         except OpspliceError as error:
             listed = ", ".join(f"'{each}'" for each in sorted(called))
             error.message = f"{name} needs {listed}, and {error.message}"

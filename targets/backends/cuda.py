@@ -152,5 +152,7 @@ class Cuda(Backend):
         return resolve(request, CudaTarget.of(arch), store)
 
     def entry(self, code: Artifact, name: str) -> Entry:
-        module = ptx.reflect(code.path.read_text(), name)
-        return replace(ptx.find_entry(module, name, code.entry), is_given=module.dynamic_shared)
+        text = code.path.read_text()
+        found = ptx.find_entry(ptx.reflect(text, name), name, code.entry)
+        alone = ptx.reflect(ptx.with_one_entry(text, found.name), name)
+        return replace(found, is_given=alone.dynamic_shared)

@@ -1,28 +1,28 @@
 """A function's file for a GPU in, a checked artifact that IREE links into its own code there out.
 
-For CUDA and ROCm that is LLVM IR, as text or bitcode; for Vulkan and Metal MLIR, which is read where it is put in, or
-WGSL, of which MLIR is made. It must not know where the function is called.
+For CUDA and ROCm that is LLVM IR, as text or bitcode; for Vulkan and Metal MLIR, which is read where it is put in; for
+Vulkan also SPIR-V, or WGSL, which becomes that. It must not know where the function is called.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.files import read_file
-from opsplice.targets.artifacts import source_inputs, temporary_folders
-from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, SpirvTarget
+from opsplice.targets.artifacts import source_inputs
+from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest
 from opsplice.targets.backends.backend import LLVM_IR, Backend, artifact_of
 from opsplice.targets.backends.backend_table import named
-from opsplice.targets.build import llvm, shaders
-from opsplice.targets.link import spirv_to_mlir
+from opsplice.targets.build import llvm
+from opsplice.targets.link import function_link, spirv_link
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
-_BUILDER = "device function 3"
+_BUILDER = "device function 4"
 
 
 def resolve(request: ArtifactRequest, backend: str, store: Store) -> Artifact:
@@ -42,14 +42,10 @@ def resolve(request: ArtifactRequest, backend: str, store: Store) -> Artifact:
             hint=f"accepted: {' '.join(found.functions)}",
         )
     data = read_file(request.path)
-    shader_compiler = None
-    if suffix == ".wgsl":
-        shader_compiler = shaders.choose("WGSL", request.path.name, instead=".mlir")
+    if suffix in (".wgsl", ".spv"):
+        return _of_spirv(request, store)
 
     def build(output: Path) -> Mapping[str, Any]:
-        if shader_compiler is not None:
-            output.write_text(_made_of_wgsl(request, shader_compiler), encoding="utf-8")
-            return {"toolchain": shader_compiler.version(), "signatures": {}}
         if suffix == ".mlir":
             output.write_bytes(data)
             return {"toolchain": None, "signatures": {}}
@@ -57,32 +53,39 @@ def resolve(request: ArtifactRequest, backend: str, store: Store) -> Artifact:
         _check_names(module, request, found)
         return {"toolchain": llvm.version() if suffix == ".ll" else None, "signatures": dict(module.signatures)}
 
-    version = llvm.version() if suffix in LLVM_IR else shader_compiler.identity if shader_compiler else ""
+    version = llvm.version() if suffix in LLVM_IR else ""
     key = key_of(_BUILDER, suffix, backend, "\0".join(request.symbols), version, data)
     entry = store.get_or_build(key, ".bc" if suffix in LLVM_IR else ".mlir", build)
     return artifact_of(entry, "bitcode" if suffix in LLVM_IR else "mlir")
 
 
-def _made_of_wgsl(request: ArtifactRequest, compiler: shaders.ShaderCompiler) -> str:
-    """The functions of a file in WGSL, as MLIR."""
-    source = request.path.resolve()
-    with temporary_folders.folder() as folder:
-        output = Path(folder) / "functions.spv"
-        # SPIR-V has names of functions for debugging only.
-        compiler.compile(source, output, SpirvTarget(), ("--generate-debug-symbols",))
-        return spirv_to_mlir.to_mlir(output.read_bytes(), source.name, request.symbols)
+def _of_spirv(request: ArtifactRequest, store: Store) -> Artifact:
+    """The functions of a file in SPIR-V or WGSL."""
+    file = function_link.read(request.path, store)
+    library = spirv_link.Library(request.path.name, file.code)
+    _check_defined(list(library.functions()), request)
+    spirv_link.check(library, request.symbols)
+
+    def build(output: Path) -> Mapping[str, Any]:
+        output.write_bytes(file.code)
+        return {"toolchain": file.toolchain, "signatures": {}}
+
+    return artifact_of(store.get_or_build(key_of(_BUILDER, file.code), ".spv", build), "spirv")
+
+
+def _check_defined(names: Collection[str], request: ArtifactRequest, hint: str = "") -> None:
+    for symbol in request.symbols:
+        if symbol not in names:
+            there = " ".join(sorted(names)) or "none"
+            raise OpspliceError(
+                f"{request.path.name} does not define a function '{symbol}'", hint=f"it defines {there}{hint}"
+            )
 
 
 def _check_names(module: llvm.Module, request: ArtifactRequest, backend: Backend) -> None:
     found = module.symbols
     assert found is not None, "what cannot be read is an error"
-    for symbol in request.symbols:
-        if symbol not in found.functions:
-            there = " ".join(sorted(found.functions)) or "none"
-            raise OpspliceError(
-                f"{request.path.name} does not define a function '{symbol}'",
-                hint=f'it defines {there}; C++ and CUDA need extern "C"',
-            )
+    _check_defined(found.functions, request, '; C++ and CUDA need extern "C"')
     missing = sorted(name for name in found.undefined if not re.fullmatch(backend.linked, name))
     if missing:
         raise OpspliceError(

@@ -140,7 +140,7 @@ class Vulkan(Backend):
     """Devices with Vulkan: SPIR-V, and sources of shaders."""
 
     name, iree, device, format = "vulkan", "vulkan-spirv", "vulkan", "vulkan-spirv-fb"
-    title, kinds, functions = "Vulkan", ACCEPTED, MLIR
+    title, kinds, functions = "Vulkan", ACCEPTED, (*MLIR, ".wgsl", ".spv")
     limits = spirv_binary.LIMITS
     clauses = ("spirv", "wgsl")
     chip_flag, chips = "--iree-vulkan-target", r"([\w.-]+)?"

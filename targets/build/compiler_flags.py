@@ -37,8 +37,9 @@ _CODE = re.findall(
     permissive pic PIC pie PIE plt prefetch-loop-arrays protect-parens reciprocal-math rename-registers
     reorder-blocks rounding-math rtti sched-pressure schedule-insns schedule-insns2 semantic-interposition
     short-enums short-wchar signaling-nans signed-char signed-zeros simd-cost-model single-precision-constant
-    sized-deallocation slp-vectorize split-loops stack-clash-protection stack-protector strict-aliasing strict-enums
-    strict-float-cast-overflow strict-overflow template-depth threadsafe-statics trapping-math trapv
+    sized-deallocation slp-vectorize split-loops stack-clash-protection stack-protector stack-protector-all
+    stack-protector-strong strict-aliasing strict-enums strict-float-cast-overflow strict-overflow template-depth
+    threadsafe-statics trapping-math trapv
     tree-loop-distribute-patterns tree-loop-distribution tree-loop-vectorize tree-pre tree-slp-vectorize
     tree-vectorize trivial-auto-var-init unroll-all-loops unroll-loops unsafe-math-optimizations unsigned-char
     unswitch-loops unwind-tables vect-cost-model vectorize version-loops-for-strides visibility

@@ -18,27 +18,34 @@ from opsplice.targets.build import llvm, programs
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of the key. Raise it when the same sources come to be another library.
-_BUILDER = "libm 1"
+_BUILDER = "libm 3"
 
 # In f64, and in f32 with an `f` behind.
 _BASES = re.findall(
     r"\S+",
     """
     acos acosh asin asinh atan atan2 atanh cbrt ceil cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim floor fma fmax
-    fmin fmod hypot ldexp lgamma log log10 log1p log2 nextafter pow remainder round scalbn sin sincos sinh tan tanh
-    tgamma trunc
+    fmin fmod hypot ldexp lgamma log log10 log1p log2 logb nearbyint nextafter pow remainder rint round roundeven scalbn
+    sin sincos sinh tan tanh tgamma trunc
     """,
 )
 NAMES = frozenset(base + suffix for base in _BASES for suffix in ("", "f"))
+
+# What x86's baseline does by a call, and all other CPUs in an instruction or a few; but for nearbyint on RISC-V.
+_ROUNDING = frozenset(
+    base + suffix
+    for base in ("ceil", "floor", "nearbyint", "rint", "round", "roundeven", "trunc")
+    for suffix in ("", "f")
+)
 
 # Sources of musl's, by name.
 _MUSL = re.findall(
     r"\S+",
     """
-    atan2 atan2f erf erff ldexp ldexpf lgamma_r lgammaf_r nextafter nextafterf pow powf remainder remainderf remquo
-    remquof scalbn scalbnf tgamma tgammaf exp_data pow_data powf_data exp2f_data __cos __cosdf __sin __sindf
-    __math_divzero __math_divzerof __math_invalid __math_invalidf __math_oflow __math_oflowf __math_uflow __math_uflowf
-    __math_xflow __math_xflowf
+    atan2 atan2f erf erff ilogb ilogbf ldexp ldexpf lgamma_r lgammaf_r logb logbf nextafter nextafterf pow powf
+    remainder remainderf remquo remquof scalbn scalbnf tgamma tgammaf exp_data pow_data powf_data exp2f_data __cos
+    __cosdf __sin __sindf __math_divzero __math_divzerof __math_invalid __math_invalidf __math_oflow __math_oflowf
+    __math_uflow __math_uflowf __math_xflow __math_xflowf
     """,
 )
 _ZIG = ("-target", "x86_64-freestanding", "-mcpu=baseline", "-O", "ReleaseFast", "-fstrip", "-fno-emit-bin")
@@ -54,6 +61,14 @@ def file() -> Path:
     Raises OpspliceError where zig is not installed, or cannot build it.
     """
     return Store().get_or_build(key_of(_BUILDER, llvm.version(), _zig_version()), ".bc", _build).path
+
+
+def called(target: CpuTarget) -> frozenset[str]:
+    """The functions that a CPU has no instructions for: code for it calls them where it has their intrinsics."""
+    if target.arch == "x86_64" and "sse4.1" not in target.features:
+        return NAMES
+    left = {"nearbyint", "nearbyintf"} if target.arch == "riscv64" else set()
+    return NAMES - (_ROUNDING - left)
 
 
 def object_file(target: CpuTarget) -> Path:

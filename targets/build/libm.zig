@@ -36,6 +36,34 @@ fn exp10(comptime T: type) *const fn (T) callconv(.c) T {
     }.call;
 }
 
+fn acosh(comptime T: type) *const fn (T) callconv(.c) T {
+    return &struct {
+        fn call(x: T) callconv(.c) T {
+            return if (x < 1) math.nan(T) else math.acosh(x);
+        }
+    }.call;
+}
+
+// Above this the difference of 1 is lost, and Zig's would overflow too early.
+fn expm1(comptime T: type, comptime large: *const fn (T) callconv(.c) T) *const fn (T) callconv(.c) T {
+    return &struct {
+        fn call(x: T) callconv(.c) T {
+            return if (x > 80) large(x) else math.expm1(x);
+        }
+    }.call;
+}
+
+// To the nearest whole number, and to the even one of two; numbers from 2 to the power of the fraction's bits are whole.
+fn rint(comptime T: type) *const fn (T) callconv(.c) T {
+    return &struct {
+        fn call(x: T) callconv(.c) T {
+            const whole: T = 1 << math.floatFractionalBits(T);
+            if (!(@abs(x) < whole)) return x;
+            return math.copysign((@abs(x) + whole) - whole, x);
+        }
+    }.call;
+}
+
 fn fdim(comptime T: type) *const fn (T, T) callconv(.c) T {
     return &struct {
         fn call(x: T, y: T) callconv(.c) T {
@@ -44,14 +72,16 @@ fn fdim(comptime T: type) *const fn (T, T) callconv(.c) T {
     }.call;
 }
 
+extern fn exp(f64) callconv(.c) f64;
+extern fn expf(f32) callconv(.c) f32;
 extern fn __lgamma_r(f64, *c_int) callconv(.c) f64;
 extern fn __lgammaf_r(f32, *c_int) callconv(.c) f32;
 
 comptime {
     for (.{
-        .{ "acos", math.acos },   .{ "acosh", math.acosh }, .{ "asin", math.asin }, .{ "asinh", math.asinh },
+        .{ "acos", math.acos },   .{ "asin", math.asin }, .{ "asinh", math.asinh },
         .{ "atan", math.atan },   .{ "atanh", math.atanh }, .{ "cbrt", math.cbrt }, .{ "cosh", math.cosh },
-        .{ "expm1", math.expm1 }, .{ "log1p", math.log1p }, .{ "sinh", math.sinh }, .{ "tanh", math.tanh },
+        .{ "log1p", math.log1p }, .{ "sinh", math.sinh }, .{ "tanh", math.tanh },
     }) |each| {
         @export(unary(each[1], f64), .{ .name = each[0] });
         @export(unary(each[1], f32), .{ .name = each[0] ++ "f" });
@@ -59,8 +89,14 @@ comptime {
     for (.{ .{ f64, "" }, .{ f32, "f" } }) |each| {
         @export(hypot(each[0]), .{ .name = "hypot" ++ each[1] });
         @export(exp10(each[0]), .{ .name = "exp10" ++ each[1] });
+        for (.{ "rint", "nearbyint", "roundeven" }) |name| {
+            @export(rint(each[0]), .{ .name = name ++ each[1] });
+        }
+        @export(acosh(each[0]), .{ .name = "acosh" ++ each[1] });
         @export(fdim(each[0]), .{ .name = "fdim" ++ each[1] });
     }
+    @export(expm1(f64, exp), .{ .name = "expm1" });
+    @export(expm1(f32, expf), .{ .name = "expm1f" });
     @export(lgamma(f64, __lgamma_r), .{ .name = "lgamma" });
     @export(lgamma(f32, __lgammaf_r), .{ .name = "lgammaf" });
 }

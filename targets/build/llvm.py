@@ -143,9 +143,9 @@ def make_library(sources: Sequence[Path], names: Collection[str], output: Path) 
     _run({**job, "names": sorted(names), "output": str(output.absolute())}, "the library")
 
 
-def link_library(source: Path, name: str, library: Path, names: Collection[str]) -> Module:
-    """Put into a bitcode file what it calls of a library. names: the functions that this has."""
-    job = {"do": "link", "source": str(source.absolute()), "library": str(library), "names": sorted(names)}
+def link_library(source: Path, name: str, library: Path, called: Collection[str]) -> Module:
+    """Put into a bitcode file what it calls of a library. called: the functions that its intrinsics are calls of."""
+    job = {"do": "link", "source": str(source.absolute()), "library": str(library), "called": sorted(called)}
     return _module(_run({**job, "output": str(source.absolute())}, name))
 
 

@@ -21,7 +21,8 @@ _PUBLIC_ALIAS = re.compile(r'^@"?([^\s"=]+)"? = (?!.*\b(?:internal|private)\b).*
 _TARGET = re.compile(r"^target (?:triple|datalayout) = .*$", re.MULTILINE)
 _ALIAS = re.compile(r"^@([\w.]+) = [^\n]*\balias [^\n]*, ptr @([\w.$]+)$", re.MULTILINE)
 _INTRINSIC = re.compile(
-    r"^(declare ([^@\n]*?) ?@llvm\.(a?cosh?|a?sinh?|a?tanh?|atan2|exp|exp10|exp2|log|log10|log2|pow)"
+    r"^(declare ([^@\n]*?) ?@llvm\.(a?cosh?|a?sinh?|a?tanh?|atan2|exp|exp10|exp2|log|log10|log2|pow"
+    r"|ceil|floor|nearbyint|rint|round|roundeven|trunc)"
     r"\.((?:v\d+)?f(?:32|64))\(([^)\n]*)\)[^\n]*)$",
     re.MULTILINE,
 )
@@ -125,22 +126,27 @@ def _library(job: dict[str, Any]) -> dict[str, Any]:
     module = binding.parse_assembly("")
     for source in job["sources"]:
         text = _TARGET.sub("", _SOURCE.sub("", _without_cpu(Path(source).read_text(encoding="utf-8"))))
-        # A name that only stands for a function becomes the function's own, so that the function can be dropped.
-        for alias, function in _ALIAS.findall(text):
-            if alias in job["names"]:
-                text = re.sub(rf'(?<=@){re.escape(function)}(?![\w.$"])', alias, text)
-                text = re.sub(
-                    rf"^define (?:internal|private) (?=[^@\n]*@{alias}\()", "define ", text, flags=re.MULTILINE
-                )
-        module.link_in(binding.parse_assembly(_ALIAS.sub("", text)))
+        aliases = [each for each in _ALIAS.findall(text) if each[0] in job["names"]]
+        copies = [_copied(text, function, alias) for alias, function in aliases]
+        module.link_in(binding.parse_assembly("\n".join([_ALIAS.sub("", text), *copies])))
+    # An intrinsic of the library's own would be a call that nothing answers.
+    module = binding.parse_assembly(_called_by_name(str(module), job["names"]))
     _keep(module, job["names"])
     Path(job["output"]).write_bytes(module.as_bitcode())
     return {}
 
 
+def _copied(text: str, function: str, name: str) -> str:
+    """A function of IR text under another name, so that either can be dropped."""
+    found = re.search(rf"^define [^\n]*@{re.escape(function)}\(.*?^}}$", text, re.MULTILINE | re.DOTALL)
+    assert found is not None, f"{name} stands for {function}, which is not defined"
+    copy = re.sub(rf'(?<=@){re.escape(function)}(?![\w.$"])', name, found.group())
+    return re.sub(r"^define (?:internal|private) ", "define ", copy)
+
+
 def _link(job: dict[str, Any]) -> dict[str, Any]:
     text = str(binding.parse_bitcode(Path(job["source"]).read_bytes()))
-    module = binding.parse_assembly(_called_by_name(text, job["names"]))
+    module = binding.parse_assembly(_called_by_name(text, job["called"]))
     own = [value.name for value in (*module.functions, *module.global_variables) if not value.is_declaration]
     library = binding.parse_bitcode(Path(job["library"]).read_bytes())
     made_for = module.triple
@@ -157,16 +163,14 @@ def _called_by_name(text: str, names: list[str]) -> str:
     for whole, result, name, kind, given, function in _intrinsics(text):
         if function not in names:
             continue
-        old = rf"@llvm\.{name}\.{re.escape(kind)}(?![\w.])"
-        if not kind.startswith("v"):
-            text = re.sub(old, f"@{function}", text)
-            continue
-        new = f"@opsplice.{name}.{kind}"
-        text = re.sub(old, new, text.replace(whole, ""))
-        made.append(_by_elements(new, function, result, len(given.split(", "))))
-        if f"@{function}(" not in text:
-            element = result.split(" x ")[1].rstrip(">")
-            made.append(f"declare {element} @{function}({', '.join([element] * len(given.split(', ')))})")
+        vector, count = kind.startswith("v"), len(given.split(", "))
+        new = f"@opsplice.{name}.{kind}" if vector else f"@{function}"
+        text = re.sub(rf"@llvm\.{name}\.{re.escape(kind)}(?![\w.])", new, text.replace(whole, ""))
+        if vector:
+            made.append(_by_elements(new, function, result, count))
+        if re.search(rf"^(?:declare|define) [^\n]*@{function}\(", text, re.MULTILINE) is None:
+            element = {"f32": "float", "f64": "double"}[kind[-3:]]
+            made.append(f"declare {element} @{function}({', '.join([element] * count)})")
     return "\n".join([text, *dict.fromkeys(made)])
 
 

@@ -1,8 +1,8 @@
-"""A user's file of Python as a module, which may import what stands beside it, as a script may.
+"""Loads a user's Python file as a module that may import the files beside it, as a script may.
 
-Such imports are those of this file alone: `import helper` is the `helper.py` in its own folder, kept under a name of
-its own, whatever else the process knows by that name. The process's own path and modules stay as they are. To this end
-the module has builtins of its own, whose `__import__` looks beside it first; so has what it imports from there.
+`import helper` means the `helper.py` in the file's own folder, even if the process has another module of that name. The
+process's path and modules do not change. The module has its own builtins, whose `__import__` looks beside the file
+first. Modules that it imports from there have the same.
 """
 
 from __future__ import annotations

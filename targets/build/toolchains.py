@@ -41,8 +41,10 @@ _COMMON_FLAGS = [
     *("-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"),
     *("-fno-math-errno", "-fomit-frame-pointer"),
 ]
+# A function that nothing declares would be taken to return an int.
+DECLARED = ["-Werror=implicit-function-declaration"]
 _LANGUAGE_FLAGS: dict[Language, list[str]] = {
-    "c": ["-std=c17"],
+    "c": ["-std=c17", *DECLARED],
     "c++": ["-std=c++17", "-fno-exceptions", "-fno-rtti"],
     "assembler-with-cpp": [],
 }
@@ -55,7 +57,10 @@ _ARCH_FLAGS: dict[archs.Arch, list[str]] = {
 
 FORM_NAMES: dict[Form, str] = {"object": "objects", "bitcode": "bitcode", "ptx": "PTX", "hsaco": "code objects"}
 
-_LACKS_TYPE = re.compile(r"(_Float16|__bf16) is not supported on this target|unknown type name .(_Float16|__bf16)\b")
+_LACKS = re.compile(
+    r"(_Float16|__bf16) is not supported on this target|unknown type name .(_Float16|__bf16)\b"
+    r"|use of unknown builtin|implicit declaration of function .__builtin_"
+)
 _LACKS_OPENMP = re.compile(r"'?omp\.h'?(?:: No such file| file not found)")
 OPENMP = "apt-get install libomp-dev for clang, or gcc; zig has no OpenMP"
 
@@ -184,7 +189,7 @@ def run_compiler(toolchain: Toolchain, command: Sequence[str], source: Path, *, 
     """Runs a compiler; raises OpspliceError with its lines when it fails. hosted: it has the system's headers."""
     done = programs.run_program(command)
     if done.returncode != 0:
-        lacks = _LACKS_TYPE.search(done.stderr) or _LACKS_OPENMP.search(done.stderr)
+        lacks = _LACKS.search(done.stderr) or _LACKS_OPENMP.search(done.stderr)
         kind = UnfitError if lacks else OpspliceError
         raise kind(
             f"{toolchain.name} cannot compile {source.name}",
@@ -334,8 +339,10 @@ def _hint(stderr: str, toolchain: Toolchain, hosted: bool) -> str | None:
         )
     if re.search(r"requires target feature|target specific option mismatch|needs target feature", stderr):
         return "the code needs a CPU feature: name it for this artifact ('when avx2') or add the flag (-mavx2)"
-    if _LACKS_TYPE.search(stderr):
-        return f"this compiler is too old for that type: {HOW_TO_GET['zig']} and set {ENVIRONMENT_VARIABLE}=zig"
+    if _LACKS.search(stderr):
+        return f"this compiler is too old for that: {HOW_TO_GET['zig']} and set {ENVIRONMENT_VARIABLE}=zig"
+    if re.search(r"implicit declaration of function|call to undeclared function", stderr):
+        return "declare the function, or include the header that does"
     if "cc1plus" in stderr and toolchain.family == "gcc":
         return "apt-get install g++"
     if "o space left on device" in stderr:

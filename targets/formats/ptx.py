@@ -60,7 +60,7 @@ COMMENT_OR_STRING = re.compile(r'"[^"\n]*+"|//[^\n]*+|/\*(?s:.*?\*/)|(?P<open>/\
 _PRAGMA = re.compile(r'\.pragma[\s",]*+;')
 _MARK = re.compile(
     r"[{}]|\.(?P<module>version|target|address_size)\b|(?:\.(?P<linkage>extern|visible|weak)\s++)?\.(?P<kind>entry|func)\b"
-    r"|(?P<dynamic>\.extern\s++\.shared\b)"
+    rf"|\.extern\s++\.shared\b(?:\s++\.\w++(?:\s++\d++)?+)*+\s++(?P<dynamic>{NAME})"
 )
 _VERSION = re.compile(r"\s*+(\d{1,4})\.(\d{1,4})\b")
 _TARGET = re.compile(r"\s*+(\w++(?:\s*+,\s*+\w++)*+)")
@@ -84,7 +84,7 @@ class PtxModule:
     target:  the whole name, `sm_90a`.
     entries: those with a body, in the text's order.
     externs: functions that are called but defined neither here nor by the driver.
-    dynamic_shared: whether it has shared memory whose size is chosen at the launch (`extern __shared__`).
+    dynamic_shared: whether it uses shared memory whose size is chosen at the launch (`extern __shared__`).
     """
 
     version: tuple[int, int]
@@ -120,7 +120,7 @@ def reflect(text: str, name: str) -> PtxModule:
     entries: list[Entry] = []
     declared: Counter[str] = Counter()
     defined: set[str] = set()
-    dynamic_shared = False
+    dynamic: set[str] = set()
     depth = place = 0
     while (mark := _MARK.search(text, place)) is not None:
         place = mark.end()
@@ -133,7 +133,7 @@ def reflect(text: str, name: str) -> PtxModule:
         elif depth:
             continue
         elif mark["dynamic"]:
-            dynamic_shared = True
+            dynamic.add(mark["dynamic"])
         elif mark["module"] == "version":
             if text[: mark.start()].strip():
                 raise _not_ptx(name)
@@ -156,7 +156,10 @@ def reflect(text: str, name: str) -> PtxModule:
         raise _damaged(name, "a body does not end")
     if target is None:
         raise _damaged(name, "it has no .target")
-    return PtxModule(version, *target, tuple(entries), _unresolved(text, declared, defined), dynamic_shared)
+    # A file declares it for all of its entries.
+    named = Counter(each for each in re.findall(NAME, text) if each in dynamic) if dynamic else Counter()
+    used = any(count > 1 for count in named.values())
+    return PtxModule(version, *target, tuple(entries), _unresolved(text, declared, defined), used)
 
 
 def find_entry(module: PtxModule, name: str, entry: str) -> Entry:
@@ -219,7 +222,9 @@ def without_comments(text: str, name: str) -> str:
 
 def with_one_entry(text: str, entry: str) -> str:
     """A module without its other entries, whose functions the driver drops. text: of a module that `reflect` takes."""
-    masked = COMMENT_OR_STRING.sub(lambda found: " " * len(found.group()), text)
+    masked = text
+    for unread in (COMMENT_OR_STRING, _PRAGMA):
+        masked = unread.sub(lambda found: " " * len(found.group()), masked)
     kept, start = [], 0
     for begin, end in _others(masked, entry):
         kept.append(text[start:begin])

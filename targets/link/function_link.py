@@ -129,6 +129,14 @@ def link(executable: bytes, form: str, name: str, files: Sequence[FunctionFile],
     return executable if buffer is None else flatbuffer.wrap(buffer, executable)
 
 
+def with_functions(executable: bytes, name: str, libraries: Sequence[spirv_link.Library]) -> bytes:
+    """An executable for Vulkan with those of the functions that it imports that libraries have."""
+    found = list(_modules(executable, SPIRV, name))
+    for code in found:
+        code.set(spirv_link.link(code.data, name, libraries, partly=True))
+    return flatbuffer.wrap(found[0].buffer, executable) if found else executable
+
+
 def unchecked(executable: bytes, form: str, name: str) -> tuple[str, ...]:
     """Assembles the code of an executable for CUDA; returns notes on what could not be checked.
 

@@ -17,7 +17,7 @@ import collections
 import functools
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from opsplice.errors import OpspliceError
@@ -120,10 +120,11 @@ class _Module:
 
 @dataclass(frozen=True)
 class Library:
-    """A module whose functions others may import. name: how errors call it."""
+    """A module whose functions others may import. name: how errors call it. prefix: what their names begin with."""
 
     name: str
     data: bytes
+    prefix: str = ""
 
     def functions(self) -> dict[str, str]:
         """The types of its functions by name, as `(f32) -> f32`. Raises OpspliceError for what is no such module."""
@@ -131,7 +132,8 @@ class Library:
 
     @cached_property
     def module(self) -> _Module:
-        return _read(self.data, self.name)
+        module = _read(self.data, self.name)
+        return replace(module, exports={f"{self.prefix}{symbol}": at for symbol, at in module.exports.items()})
 
 
 def as_library(data: bytes, name: str) -> bytes:
@@ -149,20 +151,30 @@ def imports(data: bytes, name: str) -> dict[str, str]:
     return module.types(module.imports)
 
 
-def link(data: bytes, name: str, libraries: Sequence[Library]) -> bytes:
+def check(library: Library, symbols: Sequence[str]) -> None:
+    """Raise OpspliceError for functions of a library that read or do what functions on elements cannot."""
+    module = library.module
+    imports = {symbol: module.exports[symbol] for symbol in symbols}
+    functions = {at: module.functions[at] for at in imports.values()}
+    alone = _Module(library.name, module.header, [[] for _ in module.parts], functions, imports)
+    _Linker(alone).add(module, symbols)
+
+
+def link(data: bytes, name: str, libraries: Sequence[Library], partly: bool = False) -> bytes:
     """A module with what it imports from libraries, of which the last one that has a function is taken.
 
-    Raises OpspliceError for an import that no library has, or has with another type, and for functions that read or do
-    what functions on elements cannot.
+    partly: leave imports that no library has.
+    Raises OpspliceError for other imports that no library has, for those that one has with another type, and for
+    functions that read or do what functions on elements cannot.
     """
     module = _read(data, name)
-    chosen = choose(module.types(module.imports), name, libraries, "a .spv with functions, or a .wgsl")
+    imports = module.types(module.imports)
+    if partly:
+        there = set().union(*(library.functions() for library in libraries))
+        imports = {symbol: kind for symbol, kind in imports.items() if symbol in there}
     linker = _Linker(module)
-    try:
-        for library, symbols in chosen:
-            linker.add(library.module, symbols)
-    except (IndexError, KeyError) as error:
-        raise spirv_reader.damaged(name, f"a function refers to what is not there ({error})") from None
+    for library, symbols in choose(imports, name, libraries, "a .spv with functions, or a .wgsl"):
+        linker.add(library.module, symbols)
     return linker.written()
 
 
@@ -175,6 +187,13 @@ class _Linker:
 
     def add(self, library: _Module, symbols: Sequence[str]) -> None:
         """Put functions of a library in the place of imports, which have their types."""
+        try:
+            self._add(library, symbols)
+        except (IndexError, KeyError) as error:
+            why = f"a function refers to what is not there ({error})"
+            raise spirv_reader.damaged(self.module.name, why) from None
+
+    def _add(self, library: _Module, symbols: Sequence[str]) -> None:
         wanted = {symbol: library.exports[symbol] for symbol in symbols}
         functions = _with_called(library, list(wanted.values()))
         ids = {wanted[symbol]: self.module.imports[symbol] for symbol in wanted}
@@ -184,15 +203,18 @@ class _Linker:
             if at in needed:
                 self._declare(at, instruction, ids, library)
         for symbol in wanted:
-            del self.module.functions[self.module.imports[symbol]]
+            del self.module.functions[self.module.imports.pop(symbol)]
         for function in functions:
             self.module.functions[ids[function.id]] = self._copied(function, ids, library)
         self._add_heads(library, ids)
 
     def written(self) -> bytes:
         parts = [list(part) for part in self.module.parts]
+        open_ = self.module.imports.values()
         parts[_PART_OF[Op.DECORATE]] = [
-            each for each in parts[_PART_OF[Op.DECORATE]] if each[1][1:2] != (_LINKAGE_ATTRIBUTES,)
+            each
+            for each in parts[_PART_OF[Op.DECORATE]]
+            if each[1][1:2] != (_LINKAGE_ATTRIBUTES,) or each[1][0] in open_
         ]
         parts[_FUNCTIONS] = [each for function in self.module.functions.values() for each in function.instructions]
         words = [*self.module.header[:3], self.bound, 0]

@@ -230,7 +230,9 @@ def _command_hosted(toolchain: toolchains.Toolchain, source: Source, target: Cpu
     given = compiler_flags.checked(source.flags, "library", path.parent)
     flags = [f for f in given if not f.startswith(_LINKED)]
     command = [*toolchain.command, *_SYSTEM_FLAGS, *toolchain.feature_flags(target), *flags]
-    return [*command, *toolchains.incbin_flags(path.parent), "-x", _LANGUAGES[path.suffix], str(path)]
+    language = _LANGUAGES[path.suffix]
+    declared = toolchains.DECLARED if language == "c" else []
+    return [*command, *declared, *toolchains.incbin_flags(path.parent), "-x", language, str(path)]
 
 
 def _link_words(path: Path) -> list[str]:

@@ -29,6 +29,11 @@ class Part:
     library: Library
 
     @property
+    def machine(self) -> str:
+        """What it is for: an architecture, or ELF's number of one that is not known."""
+        return self.library.arch or f"ELF machine {self.library.machine}"
+
+    @property
     def provides(self) -> frozenset[str] | None:
         """The functions that programs can import of it; None where the file does not say, as one that is not ours."""
         names = self.library.exports or frozenset()

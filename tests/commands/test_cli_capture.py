@@ -55,6 +55,13 @@ def test_it_prints_the_spec(folder: Path) -> None:
     assert [path.name for path in folder.iterdir()] == ["model.mlir"]
 
 
+def test_files_far_away_are_told_in_short(folder: Path) -> None:
+    (folder / "here").mkdir()
+    done = capture(folder / "here", str(folder / "model.mlir"), "--at", "model.mlir:8")
+    assert done.stderr.startswith(f"captured at .../{folder.name}/model.mlir:8:8 in @main\n")
+    assert f"hal.tensor.import#2 (.../{folder.name}/model.mlir:1:1)\n" in done.stderr
+
+
 def test_it_writes_the_spec_and_the_kernel_and_both_work(folder: Path) -> None:
     done = capture(folder, "model.mlir", "--at=:8", "-o", "layer.splice")
     assert done.returncode == 0, done.stderr

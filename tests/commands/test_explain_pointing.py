@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def test_at_a_line_the_pattern_of_which_most_holds_comes_first_and_constants_are
     assert [miss.held for miss in explanation.patterns[0].misses][:2] == [5, 0]
     text = shown(explanation)
     assert text.startswith("m.mlir:5:1  arith.constant (2), linalg.matmul, math.exp, arith.maximumf\n")
-    assert "large  s.splice:3:9  no match, 1 near miss\n".replace("s.splice", str(tmp_path / "s.splice")) in text
+    assert re.search(r"^large  \S*/s\.splice:3:9  no match, 1 near miss$", text, re.MULTILINE)
     assert [line for line in text.splitlines() if "parts hold" in line] == [
         "  m.mlir:5:1 in @main: 5 of 6 parts hold",
         "  m.mlir:5:1 in @main: 1 of 4 parts hold, 1 more are alike",

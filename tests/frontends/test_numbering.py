@@ -1,12 +1,11 @@
 """Ops without locations, as bytecode may have them, are named by their number."""
 
-import io
-
 import pytest
 from iree.compiler import ir
 
 import opsplice
 from opsplice.pipeline.compiler import CompileError
+from opsplice.rewrites.ir import emit
 
 MODEL = """
 func.func @main(%a: tensor<?xf32>, %b: tensor<?xf32>) -> (tensor<?xf32>, tensor<?xf32>) {
@@ -38,9 +37,7 @@ def without_locations(text: str) -> bytes:
             return ir.WalkResult.ADVANCE
 
         module.operation.walk(forget)
-        buffer = io.BytesIO()
-        module.operation.write_bytecode(buffer)
-        return buffer.getvalue()
+        return emit.bytecode(module.operation)
 
 
 def test_reports_and_explanations_name_ops(samples):

@@ -165,12 +165,9 @@ def _bytecode() -> list[bytes]:
 
 
 def _written() -> list[bytes]:
-    found = []
-    for text in _models()[:6]:
-        buffer = io.BytesIO()
-        _parsed(text).operation.write_bytecode(buffer)
-        found.append(buffer.getvalue())
-    return found
+    from opsplice.rewrites.ir import emit
+
+    return [emit.bytecode(_parsed(text).operation) for text in _models()[:6]]
 
 
 def _read_model(data: bytes) -> None:
@@ -296,7 +293,7 @@ def _launch(*call: Any) -> None:
 
 
 def _spirv() -> list[bytes]:
-    from tests.targets.formats import spirv_assembly, test_spirv_binary, test_spirv_to_mlir
+    from tests.targets.formats import spirv_assembly, test_spirv_binary
     from tests.targets.link import test_spirv_link
 
     binary = spirv_assembly.binary
@@ -304,13 +301,13 @@ def _spirv() -> list[bytes]:
         test_spirv_binary.RICH,
         test_spirv_link.program(),
         binary(*test_spirv_link.LIBRARY),
-        binary(*test_spirv_to_mlir.MODULE, order=">"),
+        binary(*test_spirv_link.LIBRARY, order=">"),
     ]
 
 
 def _read_spirv(data: bytes) -> None:
     from opsplice.targets.formats.spirv import spirv_binary, spirv_reader
-    from opsplice.targets.link import spirv_link, spirv_to_mlir
+    from opsplice.targets.link import spirv_link
 
     name = "k.spv"
     with _refusals():
@@ -320,7 +317,8 @@ def _read_spirv(data: bytes) -> None:
     with _refusals():
         spirv_reader.without_sources(spirv_reader.little_endian(data), name)
     with _refusals():
-        spirv_to_mlir.to_mlir(data, name, ["f"])
+        functions = spirv_link.Library(name, data)
+        spirv_link.check(functions, list(functions.functions()))
     seeds = _spirv()
     for program, library in ((seeds[1], data), (data, seeds[2])):
         with _refusals():

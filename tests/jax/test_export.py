@@ -61,16 +61,36 @@ def test_a_function_spread_over_devices_is_refused():
     assert "without a mesh" in error.value.hint
 
 
-def test_symbolic_shapes_and_serialized_exports_say_what_to_do(exported):
+def test_symbolic_shapes_say_what_to_do():
     (rows,) = jax.export.symbolic_shape("rows")
     symbolic = jax.export.export(jax.jit(jax.nn.softmax))(jax.ShapeDtypeStruct((rows, 8), jnp.float32))
-    for attempt in (lambda: opsplice.compile(symbolic), lambda: opsplice.jax.jit(symbolic.call)(X)):
+    portable = symbolic.mlir_module_serialized
+    for attempt in (lambda: opsplice.match(portable, []), lambda: opsplice.jax.jit(symbolic.call)(X)):
         with pytest.raises(OpspliceError) as error:
             attempt()
         assert error.value.hint.endswith("export the model for each shape it is called with")
-    with pytest.raises(OpspliceError, match="is not MLIR") as error:
-        opsplice.compile(bytes(exported.serialize()))
-    assert "jax.export.deserialize" in error.value.hint
+    with pytest.raises(OpspliceError, match="the dim 'rows' of the JAX model is open") as error:
+        opsplice.compile(symbolic)
+    assert error.value.hint == "say how large it is: --dim rows=8, or dims={'rows': 8}"
+    with pytest.raises(OpspliceError, match="has no dim 'columns'"):
+        opsplice.compile(symbolic.serialize(), dims={"columns": 8})
+
+
+def test_what_exports_are_serialized_to_is_a_model(exported, tmp_path):
+    (rows,) = jax.export.symbolic_shape("rows")
+    key = jax.ShapeDtypeStruct((), jax.random.key(0).dtype)
+    symbolic = jax.export.export(jax.jit(lambda key, x: jax.nn.softmax(x) + jax.random.uniform(key, (8,))))(
+        key, jax.ShapeDtypeStruct((rows, 8), jnp.float32)
+    )
+    model = tmp_path / "softmax.export"
+    model.write_bytes(exported.serialize())
+    found = opsplice.compile(model).run(None, X)
+    np.testing.assert_allclose(found, jax.nn.softmax(X), rtol=1e-6)
+    key = jax.random.key(3)
+    found = opsplice.compile(symbolic, dims={"rows": 4}).run(None, jax.random.key_data(key), X)
+    np.testing.assert_allclose(found, jax.nn.softmax(X) + jax.random.uniform(key, (8,)), rtol=1e-6)
+    with pytest.raises(OpspliceError, match="is damaged, or of another version of JAX"):
+        opsplice.compile(bytes(exported.serialize())[:1500])
 
 
 @pytest.mark.parametrize("isolation", [[], ["--no-isolate"]], ids=["isolated", "in the process"])

@@ -20,7 +20,7 @@ SOURCES = emulated.SOURCES
 BARE = ["-std=c17", "-O3", "-fPIC", "-ffreestanding", "-fno-stack-protector", "-fno-math-errno"]
 LEVELS = {
     "baseline": ([], ()),
-    "avx2": (["-mavx2", "-mfma", "-ffp-contract=fast"], ("avx2", "fma")),
+    "avx2": (["-mavx2", "-mfma", "-mf16c", "-ffp-contract=fast"], ("avx2", "fma", "f16c")),
     "avx512": (["-mavx512f", "-mfma", "-ffp-contract=fast"], ("avx512f", "fma")),
     "amx": (
         ["-mavx512f", "-mfma", "-ffp-contract=fast", "-mamx-tile", "-mamx-int8", "-mamx-bf16"],

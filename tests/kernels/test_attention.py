@@ -21,11 +21,13 @@ def sink_stride(sink: np.ndarray | None) -> int:
     return 0 if sink is None else sink.strides[0] // sink.itemsize
 
 
-def attention(function, q, k, v, out, masks=(None,) * 4, scale=0.3, cap=0.0, fill=-np.inf, zeros=0, sink=None) -> None:
+def attention(
+    function, q, k, v, out, masks=(None,) * 4, scale=0.3, cap=0.0, fill=-np.inf, zeros=0, sink=None, mask_as=0
+) -> None:
     sizes = [1, *q.shape, len(k), v.shape[1]]
     views = [stride for value in (q, k, v, *masks) for stride in strides(value)] + [sink_stride(sink), *strides(out)]
     for group in range(-(-len(q) // 84)):
-        function(q, k, v, *masks, sink, scale, cap, fill, zeros, out, *sizes, *views, 0, group)
+        function(q, k, v, *masks, sink, scale, cap, fill, zeros, mask_as, out, *sizes, *views, 0, group)
 
 
 def wanted(q, k, v, change=lambda scores: scores, scale=0.3, sink=None) -> np.ndarray:
@@ -56,6 +58,32 @@ def test_masks(kernel, guarded, m, n, d, e):
         out[...] = np.nan
         attention(function, q, k, v, out, masks, cap=cap)
         np.testing.assert_allclose(out, wanted(q, k, v, change), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [7, 150])
+def test_masks_in_other_places(kernel, guarded, n):
+    """Subtracted, added before the scale, and added after scores are left out: rows with no key left are means."""
+    function = kernel("attention/attention.c", "opsplice_attention_f32")
+    q, k, v = (guarded(values(size, 20, seed=seed)) for seed, size in enumerate((90, n, n)))
+    out, some = guarded(np.zeros((90, 20), np.float32)), np.random.default_rng(3).random((90, n)) < 0.6
+    some[5], some[4, 1:] = False, False
+    slopes, low = guarded(values(90, n, seed=4)), guarded(np.where(some, np.float32(0), np.float32(LOWEST)))
+    keep, drop, bias = guarded(some), guarded(~some), guarded(values(n, seed=6))
+    by_key = np.broadcast_to(bias, (90, n))
+    left_in = np.arange(n) <= np.arange(90)[:, None]
+    later = guarded(np.where(left_in, np.float32(0), np.float32(-np.inf)))
+    for mask_as, masks, fill, change in (
+        (1, (slopes, None, None, None), 0.0, lambda s: s - slopes),
+        (1, (slopes, by_key, keep, None), -1e4, lambda s: np.where(some, s - slopes + bias, -1e4)),
+        (2, (slopes, None, None, None), 0.0, lambda s: s + slopes * 0.3),
+        (2, (low, by_key, None, None), 0.0, lambda s: np.where(some, s, LOWEST * 0.3) + bias),
+        (2, (slopes, None, None, drop), LOWEST, lambda s: np.where(some, s + slopes * 0.3, LOWEST)),
+        (3, (slopes, None, None, drop), -3.0, lambda s: np.where(some, s, -3.0) + slopes),
+        (3, (later, None, keep, None), -1e4, lambda s: np.where(some, s, -1e4) + later),
+    ):
+        out[...] = np.nan
+        attention(function, q, k, v, out, masks, fill=fill, mask_as=mask_as)
+        np.testing.assert_allclose(out, wanted(q, k, v, change), rtol=1e-5, atol=1e-5, err_msg=f"{mask_as} {fill}")
 
 
 def test_layouts(kernel):

@@ -50,6 +50,9 @@ def test_bands_of_pytorch():
             made.append(torch.softmax(joined - joined.max(-1, keepdim=True).values, -1)[..., :-1] @ v)
             made.append(torch.softmax(torch.cat([column_of_sinks, scores], -1), -1)[..., 1:] @ v)
             made.append(torch.softmax(joined, -1)[..., 1:] @ v)  # the shares of other keys: no sink
+            weights = (scores - scores.amax(-1, keepdim=True)).exp()
+            made.append((weights @ v) / weights.sum(-1, keepdim=True))
+            made.append((weights @ v) / weights[..., 1:].sum(-1, keepdim=True))  # by another sum: none
             return tuple(made)
 
     random = np.random.default_rng(0)
@@ -59,13 +62,53 @@ def test_bands_of_pytorch():
     program = opsplice_torch.export(Masked().eval(), example, specs=["opsplice_kernels:attention"])
     apart = N - M
     wanted = [(LOWEST, 0, 0), (LOWEST, apart, 1), (-2, 0, 1), (LOWEST, apart, 1), (LOWEST, 1, 0)]
-    wanted += [(LOWEST, 0, 1), (LOWEST, 0, 1), "any_attention", (-2, 0, 0), "any_attention"]
+    wanted += [(LOWEST, 0, 1), (LOWEST, 0, 1), "any_attention", (-2, 0, 0), "any_attention", "any_attention"]
     assert bands_in(program) == wanted, str(program.report)
     for start in (2, 0, N):
         inputs[4] = np.array(start)
         exact = Masked()(*map(torch.tensor, inputs))
         for found, wanted in zip(program.run("main", *inputs), exact, strict=True):
             np.testing.assert_allclose(np.asarray(found), wanted.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_masks_in_other_places():
+    """As ALiBi, Falcon, CodeGen and GPT-Neo have them: one match each with its place; none of the last three."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+    opsplice_torch = pytest.importorskip("opsplice.torch")
+    lowest = float(np.finfo(np.float32).min)
+
+    class Masked(torch.nn.Module):
+        def forward(self, q, k, v, slopes, padding):
+            row, column = torch.arange(M)[:, None], torch.arange(N)[None, :]
+            causal, scores = column <= row + (N - M), q @ k.transpose(-1, -2)
+            apart = slopes[:, None, None] * (column - row).abs()
+            causal_mask, behind = torch.where(causal, 0.0, lowest), torch.where(padding, 0.0, lowest)[:, None, None]
+            attended = [
+                scores * 0.3 - apart,
+                torch.where(causal, scores * 0.3 - apart, -1e4),
+                (scores + slopes[:, None, None] * column) * 0.3 + causal_mask,
+                (scores + causal_mask) / 0.3,
+                torch.where(causal, scores, lowest) + behind,
+                apart - scores,  # a mask is added to scores whose scale is -1
+                (scores + apart) * slopes[:, None, None],  # a factor for each head is no scale
+                torch.where(causal, scores + behind, lowest) + behind,  # added twice
+                torch.where(causal, scores, apart) + behind,  # keys that are left out have scores of their own
+            ]
+            return tuple(torch.softmax(each, -1) @ v for each in attended)
+
+    random = np.random.default_rng(4)
+    inputs = [*(given(random, 2, 3, size, D) for size in (M, N, N)), random.random(3).astype(np.float32)]
+    inputs.append(random.random((2, N)) < 0.7)
+    inputs[4][:, 0] = True
+    example = tuple(torch.tensor(each) for each in inputs)
+    program = opsplice_torch.export(Masked().eval(), example, specs=["opsplice_kernels:attention"])
+    found = sorted(program.report.replacements, key=lambda each: each.location)
+    assert [(each.pattern, each.dims.get("mask_as", 0)) for each in found] == [
+        ("any_attention", place) for place in (1, 1, 2, 2, 3, 0)
+    ], str(program.report)
+    exact = Masked()(*(each.double() if each.is_floating_point() else each for each in example))
+    for number, (result, wanted) in enumerate(zip(program.run("main", *inputs), exact, strict=True)):
+        np.testing.assert_allclose(np.asarray(result), wanted.numpy(), rtol=1e-5, atol=1e-6, err_msg=str(number))
 
 
 def test_a_cache_that_grows():

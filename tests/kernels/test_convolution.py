@@ -323,6 +323,24 @@ def test_depthwise(kernel, guarded, place, size, stride, dilation, zeros):
         np.testing.assert_allclose(out, activation(function, plain), rtol=1e-4, atol=2e-5)
 
 
+@pytest.mark.parametrize(("o", "size", "place"), [(40, 1, 9), (5, 3, 40), (40, 5, 9), (40, 3, 40)])
+def test_a_large_bias_is_added_last(kernel, o, size, place):
+    """Else each product next to it is rounded as it is."""
+    random = np.random.default_rng(0)
+    x = random.standard_normal((1, 100, place, place)).astype(np.float32) * np.float32(1e-3)
+    f, bias = random.standard_normal((o, 100, size, size)).astype(np.float32), random.uniform(1, 2, o)
+    panels, bias = packed(f), bias.astype(np.float32)
+    by = windows(x.astype(float), (size, size), (1, 1), (1, 1))
+    wanted = np.einsum("ncyzij,ocij->noyz", by, f) + bias[:, None, None]
+    out = np.empty(wanted.shape, np.float32)
+    sizes = [1, 100, place, place, len(panels), size, size, *out.shape[1:], *strides(x), *strides(None), *strides(out)]
+    for at in np.ndindex(len(panels), -(-out.shape[2] // 16), 1):
+        kernel("convolution/convolution.c", "opsplice_convolution")(
+            *(x, panels, bias, None, 0, 1, 1, 1, 1, 1, 1, 0, 0, out, *sizes, *at)
+        )
+    np.testing.assert_allclose(out, wanted, rtol=3e-7)
+
+
 @pytest.mark.parametrize("dilation", [1, 2])
 def test_zeros_outside_are_multiplied_in_depthwise_convolutions(kernel, dilation):
     x, f = np.ones((1, 1, 9, 20), np.float32), np.ones((1, 3, 3), np.float32)

@@ -71,6 +71,22 @@ def test_weights_that_are_not_packed(kernel, guarded, m, k, n, order):
     assert np.isnan(wide[:, n:]).all()
 
 
+@pytest.mark.parametrize("m", [1, 13])
+def test_a_large_bias_is_added_last(kernel, m):
+    """Else each product next to it is rounded as it is: 600 of them were off by 15 units in the last place."""
+    random = np.random.default_rng(0)
+    k, n = 600, 40
+    x, w = (random.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n)))
+    x, bias = x * np.float32(1e-3), random.uniform(1, 2, n).astype(np.float32)
+    out, panels, none = np.empty((m, n), np.float32), packed(w), (None, None, ctypes.c_int32(0))
+    for panel in range(2):
+        kernel("linear/linear.c", "opsplice_linear")(x, panels, bias, *none, out, m, k, 2, n, panel, 0)
+    np.testing.assert_allclose(out, x.astype(float) @ w + bias, rtol=1.5e-7)
+    for panel in range(2):
+        kernel("linear/linear.c", "opsplice_linear_unpacked")(x, w, bias, *none, out, m, k, n, n, 1, panel, 0)
+    np.testing.assert_allclose(out, x.astype(float) @ w + bias, rtol=3e-7)  # and once for each part of k
+
+
 def rounded(value: np.ndarray, kind: str) -> np.ndarray:
     """The bits of the nearest f16 or bf16, the even one of two."""
     if kind == "f16":

@@ -190,14 +190,15 @@ def halves(m: int, past: int) -> onnx_models.Model:
 
 
 LLAMA = {"attention_rows": 1, "rmsnorm_rows": 2, "linear_packed": 7}
+HALF_LLAMA = {"half_linear_packed": 7, "attention_rows": 1, "rmsnorm_rows": 2}
 CONVOLUTIONS = {"convolution_packed": 2, "depthwise_rows": 2, "convolution_groups": 1, "convolution_row": 1}
 MODELS = {
     "bert": (lambda: onnx_models.bert_layer(9, 64, 2), {"attention_rows": 1, "layernorm_rows": 2, "linear_packed": 6}),
     "prefill": (lambda: onnx_models.llama_layer(9, 0, 64, 2, 96), LLAMA),
     # One row, where what is added to it looks like a bias: no product is computed twice.
     "decode": (lambda: onnx_models.llama_layer(1, 70, 64, 2, 96), LLAMA),
-    "prefill in f16": (lambda: halves(9, 0), {"half_linear_packed": 7, "attention_rows": 1}),
-    "decode in f16": (lambda: halves(1, 70), {"half_linear_packed": 7, "attention_rows": 1}),
+    "prefill in f16": (lambda: halves(9, 0), HALF_LLAMA),
+    "decode in f16": (lambda: halves(1, 70), HALF_LLAMA),
     "lstms": (lstms, {"lstm_steps": 2}),
     "products": (products, {"product_unpacked": 1, "linear_unpacked": 1}),
     "functions": (functions, {"activation_all": 4, "log_softmax_rows": 1}),

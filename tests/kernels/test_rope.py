@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import opsplice
+
+# Each with what rounding may add, as a part of the number.
+TYPES = {"f32": (np.float32, 1e-5), "f16": (np.float16, 2.0**-11), "bf16": (ml_dtypes.bfloat16, 2.0**-8)}
 
 
 def turned(x: np.ndarray, cos: np.ndarray, sin: np.ndarray, *, pairs: bool) -> np.ndarray:
@@ -24,16 +28,18 @@ def arranged(memory: np.ndarray, m: int, h: int, layout: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("layout", ["halves", "pairs", "any"])
-def test_rope(kernel, guarded, layout):
+@pytest.mark.parametrize("element", TYPES)
+def test_rope(kernel, guarded, element, layout):
+    kind, unit = TYPES[element]
     random = np.random.default_rng(4)
     for m, h in ((1, 1), (3, 5), (2, 64), (4, 37)):
-        given = [guarded(random.standard_normal(2 * m * h).astype(np.float32)) for _ in range(3)]
-        out = guarded(np.zeros(2 * m * h, np.float32))
+        given = [guarded(random.standard_normal(2 * m * h).astype(kind)) for _ in range(3)]
+        out = guarded(np.zeros(2 * m * h, kind))
         parts = [arranged(each, m, h, layout) for each in (*given, out)]
-        steps = [step // 4 for each in parts for step in each.strides]
-        kernel("rope/rope.c", "opsplice_rope")(*given, out, 1, m, 2, h, *steps, 0)
-        wanted = turned(*(each.reshape(m, 2 * h) for each in parts[:3]), pairs=False)
-        np.testing.assert_allclose(parts[3].reshape(m, 2 * h), wanted, rtol=1e-5, atol=1e-5)
+        steps = [step // out.itemsize for each in parts for step in each.strides]
+        kernel("rope/rope.c", f"opsplice_rope_{element}")(*given, out, 1, m, 2, h, *steps, 0)
+        wanted = turned(*(each.reshape(m, 2 * h).astype(float) for each in parts[:3]), pairs=False)
+        np.testing.assert_allclose(parts[3].reshape(m, 2 * h).astype(float), wanted, rtol=unit, atol=2e-6)
 
 
 @pytest.fixture(scope="module")

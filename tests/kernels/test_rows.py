@@ -5,11 +5,14 @@ from __future__ import annotations
 import ctypes
 from math import erf
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 LENGTHS = (1, 3, 15, 16, 17, 33, 64, 65, 100, 191)
 ROWS = 18
+# Each with half the distance of its numbers from 1 on: what rounding adds.
+TYPES = {"f32": (np.float32, 0), "f16": (np.float16, 2.0**-11), "bf16": (ml_dtypes.bfloat16, 2.0**-8)}
 
 
 def rows(n: int, seed: int = 0) -> np.ndarray:
@@ -49,34 +52,41 @@ def test_log_softmax(kernel, guarded, n):
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_norms(kernel, guarded, n):
-    x, gain, bias = (guarded(value) for value in (rows(n) + 5, rows(n, 1)[0], rows(n, 2)[0]))
-    wide = x.astype(float)
+@pytest.mark.parametrize("element", TYPES)
+def test_norms(kernel, guarded, element, n):
+    kind, unit = TYPES[element]
+    x, gain, bias = (guarded(value.astype(kind)) for value in (rows(n) + 5, rows(n, 1)[0], rows(n, 2)[0]))
+    wide, by, shift = (value.astype(float) for value in (x, gain, bias))
     centred = wide - wide.mean(1, keepdims=True)
     standard = centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-3)
-    out = guarded(np.full((ROWS, n), np.nan, np.float32))
-    layernorm = kernel("rows/norm.c", "opsplice_layernorm")
-    for given, wanted in (((gain, bias), standard * gain + bias), ((None, None), standard)):
+    out = guarded(np.full((ROWS, n), np.nan, kind))
+    layernorm = kernel("rows/norm.c", f"opsplice_layernorm_{element}")
+    for given, wanted in (((gain, bias), standard * by + shift), ((None, None), standard)):
         out[...] = np.nan
         for group in range(2):
             layernorm(x, *given, 1e-3, out, ROWS, n, group)
-        np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=2e-5)
+        np.testing.assert_allclose(out.astype(float), wanted, rtol=1e-5 + unit, atol=2e-5)
     for group in range(2):
-        kernel("rows/norm.c", "opsplice_rmsnorm")(x, gain, 1e-3, out, ROWS, n, group)
-    np.testing.assert_allclose(out, wide / np.sqrt((wide**2).mean(1, keepdims=True) + 1e-3) * gain, rtol=2e-6)
+        kernel("rows/norm.c", f"opsplice_rmsnorm_{element}")(x, gain, 1e-3, out, ROWS, n, group)
+    wanted = wide / np.sqrt((wide**2).mean(1, keepdims=True) + 1e-3) * by
+    np.testing.assert_allclose(out.astype(float), wanted, rtol=2e-6 + unit)
 
 
 @pytest.mark.parametrize("place", [(1, 5), (7, 9), (20, 13)])
-def test_norms_of_images(kernel, guarded, place):
+@pytest.mark.parametrize("element", TYPES)
+def test_norms_of_images(kernel, guarded, element, place):
+    kind, unit = TYPES[element]
     random = np.random.default_rng(0)
-    x = guarded((random.standard_normal((2, 6, *place)) * 3 + 5).astype(np.float32))
-    gain, bias = (guarded(random.standard_normal(6).astype(np.float32)) for _ in range(2))
+    x = guarded((random.standard_normal((2, 6, *place)) * 3 + 5).astype(kind))
+    gain, bias = (guarded(random.standard_normal(6).astype(kind)) for _ in range(2))
     centred = x - x.mean((2, 3), keepdims=True, dtype=float)
     standard = centred / np.sqrt((centred**2).mean((2, 3), keepdims=True) + 1e-3)
-    out = guarded(np.full(x.shape, np.nan, np.float32))
+    out = guarded(np.full(x.shape, np.nan, kind))
+    norm = kernel("rows/norm.c", f"opsplice_instancenorm_{element}")
     for group, image in np.ndindex(2, 2):
-        kernel("rows/norm.c", "opsplice_instancenorm")(x, gain, bias, 1e-3, out, *x.shape, group, image)
-    np.testing.assert_allclose(out, standard * gain[:, None, None] + bias[:, None, None], rtol=1e-5, atol=2e-5)
+        norm(x, gain, bias, 1e-3, out, *x.shape, group, image)
+    wanted = standard * gain.astype(float)[:, None, None] + bias.astype(float)[:, None, None]
+    np.testing.assert_allclose(out.astype(float), wanted, rtol=1e-5 + unit, atol=2e-5)
 
 
 def test_reductions(kernel, guarded):
@@ -103,10 +113,11 @@ def test_reductions(kernel, guarded):
 GELU, GELU_TANH, SILU, MISH, SOFTPLUS, ERF, SINE, COSINE = 2, 3, 4, 7, 8, 9, 10, 11
 
 
-@pytest.mark.parametrize("n", [1, 17, 4096, 4100])
-def test_activations(kernel, guarded, n):
-    x = guarded(np.linspace(-12, 12, n, dtype=np.float32))
-    factor, out = guarded(rows(n)[0]), guarded(np.full(n, np.nan, np.float32))
+@pytest.mark.parametrize(("element", "n"), [*(("f32", n) for n in (1, 17, 4096, 4100)), ("f16", 4100), ("bf16", 4100)])
+def test_activations(kernel, guarded, element, n):
+    kind, unit = TYPES[element]
+    x = guarded(np.linspace(-12, 12, n).astype(kind))
+    factor, out = guarded(rows(n)[0].astype(kind)), guarded(np.full(n, np.nan, kind))
     wide = x.astype(float)
     inner = np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)
     softplus = np.log1p(np.exp(wide))
@@ -123,9 +134,12 @@ def test_activations(kernel, guarded, n):
         for given in (None, factor):
             out[...] = np.nan
             for group in range(-(-n // 4096)):
-                kernel("rows/activation.c", "opsplice_activation")(x, given, ctypes.c_int32(which), out, n, group)
-            scale = np.ones(1) if given is None else given
-            np.testing.assert_allclose(out / scale, wanted, rtol=1e-6, atol=1e-6, err_msg=str(which))
+                function = kernel("rows/activation.c", f"opsplice_activation_{element}")
+                function(x, given, ctypes.c_int32(which), out, n, group)
+            scale = np.ones(1) if given is None else given.astype(float)
+            np.testing.assert_allclose(
+                out.astype(float), wanted * scale, rtol=1e-6 + unit, atol=1e-6 * abs(scale).max(), err_msg=str(which)
+            )
 
 
 @pytest.mark.parametrize(
@@ -140,7 +154,7 @@ def test_activations(kernel, guarded, n):
 )
 def test_activations_of_special_values(kernel, which, x, wanted):
     out = np.full(len(x), 7, np.float32)
-    kernel("rows/activation.c", "opsplice_activation")(
+    kernel("rows/activation.c", "opsplice_activation_f32")(
         np.array(x, np.float32), None, ctypes.c_int32(which), out, len(x), 0
     )
     np.testing.assert_allclose(out, wanted, rtol=1e-4)

@@ -11,6 +11,7 @@ import pytest
 
 import opsplice
 from opsplice import cli
+from opsplice.measuring.timing.machine import Machine
 from opsplice.measuring.timing.paired import Paired
 from opsplice.reports.render import brief, brief_location
 from tests.measuring import test_wrong_kernels
@@ -71,13 +72,13 @@ def test_open_sizes_are_those_of_the_inputs_for_matches_and_the_whole(
     (tmp_path / "model.mlir").write_text(MODEL.replace("64x64", "?x64"))
     monkeypatch.chdir(tmp_path)
     command = ["bench", "model.mlir", "--spec=replace.splice", "--seconds=0.05", "--no-isolate", "--json"]
-    for given, size, notes in (["--input=5x64xf32=1"], 5, 0), ([], 3, 1):
+    for given, size, notes in (["--input=5x64xf32=1"], 5, 0), ([], 17, 1):
         assert cli.main([*command, *given]) == 0
         told = json.loads(capsys.readouterr().out)
         assert told["timed"][0]["operations"] == size * 64
         assert told["timed"][0]["bytes"] == 2 * size * 64 * 4
         assert [note for note in told["notes"] if "open sizes" in note] == [
-            "open sizes of inputs are taken as 3; --input gives others"
+            "open sizes (?) of inputs are taken as 17; --input gives others"
         ] * notes
 
 
@@ -111,6 +112,12 @@ def test_torch_runs_the_same_model_with_its_weights_inputs_by_name_and_results_o
     assert cli.main(["bench", "layer.pt2", "--against=torch", "--seconds=0.05", "--json"]) == 0
     (whole,) = json.loads(capsys.readouterr().out)["timed"]
     assert set(whole["seconds"]) == {"IREE", "torch", "inductor"}
+
+
+def test_of_the_peak_is_told_what_is_not_next_to_nothing() -> None:
+    machine = Machine("a CPU", 2, 2e11, 3e10)
+    assert machine.used(10**9, 10**9, 0.1) == "5% of peak; 10 GB/s, 33%"
+    assert machine.used(10**7, 10**9, 0.1) == "10 GB/s, 33%"
 
 
 def test_files_far_away_are_told_in_short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

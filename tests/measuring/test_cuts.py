@@ -9,9 +9,13 @@ from iree.compiler.api import Session
 
 from opsplice.interpreter import evaluate
 from opsplice.interpreter.elements import constant
+from opsplice.matchers.find import engine
 from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.patterns.compiled import compile_patterns
 from opsplice.matchers.terms.views import Views
+from opsplice.measuring.cutting import work
 from opsplice.measuring.cutting.cuts import CutError, Cuts, Piece, _weight
+from opsplice.spec_lang.loading.loader import load_text
 
 
 def test_room_for_a_result_may_be_a_view() -> None:
@@ -112,6 +116,31 @@ def test_sizes_are_computed_from_those_of_inputs(given: str, room: str, wanted: 
     np.testing.assert_array_equal(result, np.exp(-x).reshape(room_of.shape))
 
 
+@pytest.mark.parametrize("batch", ["b x", "...b x"])
+def test_open_sizes_of_one_dim_of_the_pattern_are_tried_as_one(batch: str) -> None:
+    text = """func.func @main(%x: tensor<?x4x8xf32>, %w: tensor<?x8x3xf32>) -> tensor<?x4x3xf32> {
+      %c0 = arith.constant 0 : index
+      %zero = arith.constant 0.0 : f32
+      %n = tensor.dim %x, %c0 : tensor<?x4x8xf32>
+      %room = tensor.empty(%n) : tensor<?x4x3xf32>
+      %fill = linalg.fill ins(%zero : f32) outs(%room : tensor<?x4x3xf32>) -> tensor<?x4x3xf32>
+      %r = linalg.batch_matmul ins(%x, %w : tensor<?x4x8xf32>, tensor<?x8x3xf32>)
+        outs(%fill : tensor<?x4x3xf32>) -> tensor<?x4x3xf32>
+      return %r : tensor<?x4x3xf32>
+    }"""
+    label = batch.removesuffix(" x")
+    spec = load_text(
+        f"pattern p(x: tensor<{batch} m x k x f32>, w: tensor<{batch} k x n x f32>) {{ "
+        f"contract[{label} m k, {label} k n -> {label} m n](x, w) }}"
+    )
+    context = Session().context
+    module = ir.Module.parse(text, context)
+    (match,) = engine.find(module, compile_patterns(spec)).matches
+    cut, _ = Cuts(context).add(match, Views())
+    assert [part.shape(dict.fromkeys(cut.symbols, 5))[0] for part in cut.inputs] == [5, 5]
+    assert len(cut.symbols) == 1
+
+
 def test_operations_are_counted_of_open_sizes_too_and_seen_through_quantising() -> None:
     text = """func.func @main(%x: tensor<?x4xi8>, %w: tensor<4x6xf32>) -> tensor<?x6xf32> {
       %c0 = arith.constant 0 : index
@@ -135,3 +164,22 @@ def test_operations_are_counted_of_open_sizes_too_and_seen_through_quantising() 
     assert cut.operations({symbol: 10}) == 10 * 4 * 6 * 2
     assert cut.longest_sum == 4
     assert cut.bytes_moved({symbol: 10}) == 4 * (10 * 4 + 4 * 6 + 10 * 6)
+
+
+def test_operations_of_attention_are_those_of_its_products() -> None:
+    text = """
+    func.func @f(%q: tensor<2x8x4xf32>, %k: tensor<2x16x4xf32>, %v: tensor<2x16x3xf32>, %s: f32) -> tensor<2x8x3xf32> {
+      %e = tensor.empty() : tensor<2x8x3xf32>
+      %r = iree_linalg_ext.attention <indexing_maps = [affine_map<(b, m, e, d, n) -> (b, m, d)>,
+          affine_map<(b, m, e, d, n) -> (b, n, d)>, affine_map<(b, m, e, d, n) -> (b, n, e)>,
+          affine_map<(b, m, e, d, n) -> ()>, affine_map<(b, m, e, d, n) -> (b, m, e)>]>
+        ins(%q, %k, %v, %s : tensor<2x8x4xf32>, tensor<2x16x4xf32>, tensor<2x16x3xf32>, f32)
+        outs(%e : tensor<2x8x3xf32>) {
+      ^bb0(%x: f32):
+        iree_linalg_ext.yield %x : f32
+      } -> tensor<2x8x3xf32>
+      return %r : tensor<2x8x3xf32>
+    }"""
+    module = ir.Module.parse(text, Session().context)
+    (op,) = ops_in(module.operation, "iree_linalg_ext.attention")
+    assert work.operations(op) == 2 * 8 * 16 * (2 * 4 + 4 + 2 * 3)

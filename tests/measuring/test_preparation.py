@@ -40,8 +40,15 @@ def test_a_value_is_noted_once_and_matches_alone_are_compiled_once(
     monkeypatch.setattr(preparation, "run_job", counted)
     model = tmp_path / "model.mlir"
     model.write_text(MODEL)
-    job = api._job(model, [SPEC], (), (), None, None, here=True)
+    more = tmp_path / "more.splice"
+    more.write_text(
+        f"""import "{SPEC}"
+        pattern tangent(x: tensor<n x f32>) {{ tanh(x) }}
+        replace tangent at start with mul_abs_negate(x, x)"""
+    )
+    job = api._job(model, [more], (), (), None, None, here=True)
     found = preparation.Preparation(job, lambda _: None, probing=True).all()
+    assert found.notes == (), "no rule at another phase matched"
     first, second = found.places
     assert first.cut is not None
     assert second.cut is not None

@@ -84,6 +84,8 @@ def test_layers_are_told_once_and_fit_the_terminal(tmp_path: Path) -> None:
     assert "|  2 x math.tanh tensor<8x8xf32>" in wide
     assert wide.splitlines()[1].split() == ["share", "operations", "bytes"]
     assert max(map(len, narrow.splitlines()[1:])) <= 60
+    one_row = survey_text(opsplice.survey(text.replace("8x8", "1000x10000"), timed=False), width=60)
+    assert max(map(len, one_row.splitlines()[1:])) <= 60
     assert 'class="layers" open><summary>100.0%: 4 layers' in survey_page("model", found)
 
 
@@ -115,12 +117,13 @@ def test_an_op_of_two_matches_is_in_both(tmp_path: Path) -> None:
 def test_a_computation_that_is_no_function_of_its_own_is_told(tmp_path: Path) -> None:
     """The program says its size, as it does of an open batch and its heads; what merges these has no loops."""
     (tmp_path / "model.mlir").write_text(
-        """func.func @f(%x: tensor<?x3xf32>, %b: index) -> tensor<?x3xf32> {
+        """func.func @f(%x: tensor<?x3xf32>, %y: tensor<64x64xf32>, %b: index) -> (tensor<?x3xf32>, tensor<64x64xf32>) {
           %s = tensor.expand_shape %x [[0, 1], [2]] output_shape [%b, 4, 3] : tensor<?x3xf32> into tensor<?x4x3xf32>
           %t = math.tanh %s : tensor<?x4x3xf32>
           %c = tensor.collapse_shape %t [[0, 1], [2]] : tensor<?x4x3xf32> into tensor<?x3xf32>
           %r = math.exp %c : tensor<?x3xf32>
-          return %r : tensor<?x3xf32> }"""
+          %u = math.cos %y : tensor<64x64xf32>
+          return %r, %u : tensor<?x3xf32>, tensor<64x64xf32> }"""
     )
     (tmp_path / "s.splice").write_text(
         """kernel k(x: f32[...m]) -> f32[...m] { cpu "k.c" as bitcode }
@@ -131,6 +134,7 @@ def test_a_computation_that_is_no_function_of_its_own_is_told(tmp_path: Path) ->
         """#include <stddef.h>
         void k(const float *x, float *out, size_t m) { for (size_t i = 0; i < m; ++i) out[i] = x[i]; }"""
     )
-    found = opsplice.survey(tmp_path / "model.mlir", [tmp_path / "s.splice"], timed=False)
-    assert [(each.name, each.operations) for each in found.items] == [("p", 2 * 17 * 4 * 3)]
+    found = opsplice.survey(tmp_path / "model.mlir", [tmp_path / "s.splice"])
+    assert [(each.name, each.operations) for each in found.items] == [("math.cos", 64 * 64), ("p", 2 * 17 * 4 * 3)]
+    assert [line.split()[1:4] for line in str(found).splitlines() if "p(m" in line] == [["not", "timed", "p(m"]]
     assert "open sizes (?) are taken as 17" in str(found)

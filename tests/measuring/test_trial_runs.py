@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opsplice.measuring.cutting.records import Cut, Part
+from opsplice.measuring.cutting.records import Cut, Part, SymbolicSize
 from opsplice.measuring.verifying import trial_runs
 from opsplice.measuring.verifying.trials import Inputs, inputs_of
 
@@ -59,3 +59,14 @@ def test_floats_without_dims_stay_arrays_in_every_trial() -> None:
     assert "large" in [inputs.kind for inputs in tried]
     for inputs in (*tried, *(each.moved(0) for each in tried), *(each.without_denormals() for each in tried)):
         assert [np.shape(value) for value in inputs.values if isinstance(value, np.ndarray)] == [X.shape, ()]
+
+
+def test_open_dims_are_one_and_larger_than_blocks_in_turn_where_that_is_not_much() -> None:
+    m, n, k = (SymbolicSize(1, ((name, 1),)) for name in "mnk")
+    weight = Part("f32", (1000, 1000))
+    flat = Cut("match", (Part("f32", (m, n)), weight), (Part("f32", (n, m)),), 1, "0" * 8)
+    found = [tuple(inputs.sizes.values()) for inputs in inputs_of(flat, None, ("random", "sizes"))]
+    assert found == [(17, 10), (1, 2), (2, 1), (3, 3), (64, 34), (200, 130)]
+    deep = Cut("match", (Part("f32", (m, n, k)),), (Part("f32", (m,)),), 1, "0" * 8)
+    found = [tuple(inputs.sizes.values()) for inputs in inputs_of(deep, None, ("random", "sizes"))]
+    assert found == [(17, 10, 17), (1, 2, 1), (2, 1, 2), (3, 3, 3), (64, 34, 64)]

@@ -243,6 +243,18 @@ def test_sizes_between_two_that_are_alike_become_a_range(tmp_path: Path) -> None
     ]
 
 
+def test_matches_of_a_pattern_with_other_dims_are_rules_of_their_own(tmp_path: Path) -> None:
+    def at(m: int, **more: int) -> Choice:
+        found = replace(candidate("k", m), dims={"m": m, **more})
+        return choice_of(Task("", "", CUT, "p", ("a",), (found,)), (record(0.5, 0.4, 0.6),))
+
+    text = spec_text("a CPU", ["a.splice"], [at(64, rows=2), at(16), at(32)], tmp_path)
+    assert [line.partition(" n > 1 and ")[2] for line in text.splitlines() if " where " in line] == [
+        "m == 64 and rows == 2 with k(x)",
+        "m >= 16 and m <= 32 with k(x)",
+    ]
+
+
 # ---- the database ----------------------------------------------------------------------------------------------------
 
 
@@ -260,6 +272,27 @@ def test_databases_join_and_damaged_lines_are_told(tmp_path: Path) -> None:
 
 
 # ---- what is measured ------------------------------------------------------------------------------------------------
+
+
+def test_the_default_of_a_scalar_that_a_match_lacks_is_a_size_as_others_are(tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text("void k(const float *x, int mode, float *out, unsigned long n) {}")
+    (tmp_path / "k.splice").write_text(
+        """kernel k(x: f32[n], mode: i32) -> f32[n] { cpu "k.c" }
+        pattern p<T in {f32, f64}>(x: tensor<n x T>, mode: i32 = 7) { y = negf(x)
+          y | exp(only(y)) with mode = 2 }
+        replace p where T in {f32} and (n < 9 or mode > 1) with k(x, mode)"""
+    )
+    text = """func.func @main(%x: tensor<4xf32>, %z: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+      %a = arith.negf %x : tensor<4xf32>
+      %b = arith.negf %z : tensor<4xf32>
+      %e = math.exp %b : tensor<4xf32>
+      return %a, %e : tensor<4xf32>, tensor<4xf32> }"""
+    job = Job(frontends.load(text), resolve(tmp_path / "k.splice"), for_this_cpu(()))
+    found = candidates.find(lambda _: None, job)
+    dims = [each.candidates[0].dims for each in found.tasks]
+    asked = {each.candidates[0].condition for each in found.tasks}
+    assert asked == {"T in {f32} and (n < 9 or mode > 1)"}
+    assert sorted(dims, key=lambda each: each["mode"]) == [{"n": 4, "mode": 2}, {"n": 4, "mode": 7}]
 
 
 def test_matches_take_along_what_they_look_through() -> None:

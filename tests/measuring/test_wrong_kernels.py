@@ -20,6 +20,8 @@ KERNELS = {
     "right": ("negf(x)", True, ""),
     "last_row": ("absf(x)", False, "elements are not written"),
     "race": ("mulf(x, x)", True, "workgroups in another order"),
+    "race_in_dispatch": ("mulf(x, const(17.0))", True, "workgroups in another order"),
+    "race_provided": ("mulf(x, const(19.0))", True, "workgroups in another order"),
     "past_end": ("subf(x, const(1.0))", False, "SIGSEGV"),
     "write_past": ("addf(x, const(1.0))", False, "SIGSEGV"),
     "lost_nan": ("maximumf(x, const(0.0))", False, "nan in input 0: 0"),
@@ -28,6 +30,9 @@ KERNELS = {
     "scribble": ("mulf(x, const(5.0))", False, "SIGSEGV"),
     "scratch": ("mulf(x, const(7.0))", True, "static data, which all workers and calls share"),
     "table": ("mulf(x, const(9.0))", True, ""),
+    "adds_to_result": ("mulf(x, const(11.0))", False, "1024 of 1024 elements are made of memory that nobody wrote"),
+    "keeps_most": ("mulf(x, const(13.0))", False, "in other memory"),
+    "unless_zero": ("mulf(x, const(15.0))", False, "in other memory"),
 }
 OPS = {
     "right": "%r = arith.negf %x : TYPE",
@@ -43,8 +48,14 @@ OPS = {
     "scribble": "%c = arith.constant dense<5.0> : TYPE\n%r = arith.mulf %x, %c : TYPE",
     "scratch": "%c = arith.constant dense<7.0> : TYPE\n%r = arith.mulf %x, %c : TYPE",
     "table": "%c = arith.constant dense<9.0> : TYPE\n%r = arith.mulf %x, %c : TYPE",
+    "adds_to_result": "%c = arith.constant dense<11.0> : TYPE\n%r = arith.mulf %x, %c : TYPE",
+    "keeps_most": "%c = arith.constant dense<13.0> : TYPE\n%r = arith.mulf %x, %c : TYPE",
+    "race_in_dispatch": "%c = arith.constant dense<17.0> : TYPE\n%r = arith.mulf %x, %c : TYPE",
+    "race_provided": "%c = arith.constant dense<19.0> : TYPE\n%r = arith.mulf %x, %c : TYPE",
+    "unless_zero": "%c = arith.constant dense<15.0> : TYPE\n%r = arith.mulf %x, %c : TYPE",
 }
 TYPE = "tensor<32x32xf32>"
+APPROACHES = {"race_in_dispatch": " as dispatch", "race_provided": " as provided"}
 
 
 def spec() -> str:
@@ -52,7 +63,8 @@ def spec() -> str:
     for name, (pattern, by_row, _) in KERNELS.items():
         strided = " strided" if name == "no_stride" else ""
         grid = "grid (m)\n  " if by_row else ""
-        parts.append(f'kernel {name}(x: f32[m, n]{strided}) -> f32[m, n] {{\n  {grid}cpu "wrong.c"\n}}')
+        clause = f'cpu "wrong.c"{APPROACHES.get(name, "")}'
+        parts.append(f"kernel {name}(x: f32[m, n]{strided}) -> f32[m, n] {{\n  {grid}{clause}\n}}")
         parts.append(f"pattern p_{name}(x: tensor<m x n x f32>) {{ {pattern} }}")
         parts.append(f"replace p_{name} with {name}(x)")
     return "\n".join(parts)
@@ -100,6 +112,35 @@ def test_a_rule_that_fails_is_left_alone_and_named(
     assert "left alone because it fails `opsplice verify`: `replace p_imprecise with imprecise`" in told
     assert "1 replacement\n" in told
     assert (tmp_path / "model.vmfb").exists()
+
+
+def test_a_command_that_raises_fails_its_match_and_no_other(tmp_path: Path) -> None:
+    kernels = {
+        "raising": ("negf(x)", 'raise ValueError("not today")'),
+        "right": ("absf(x)", "np.abs(x, out=out)"),
+        "last_row": ("exp(x)", "out[:-1] = np.exp(x[:-1])"),
+        "ending": ("sqrt(x)", "out[...] = x; import os; os._exit(3)"),
+    }
+    ops = ("arith.negf", "math.absf", "math.exp", "math.sqrt")
+    spec = "".join(
+        f'kernel {name}(x: f32[m, n]) -> f32[m, n] {{ cpu "host.py" as command }}\n'
+        f"pattern p_{name}(x: tensor<m x n x f32>) {{ {pattern} }}\nreplace p_{name} with {name}(x)\n"
+        for name, (pattern, _) in kernels.items()
+    )
+    code = "".join(f"def {name}(x, out):\n    {body}\n" for name, (_, body) in kernels.items())
+    path = write_spec(tmp_path, spec, {"host.py": f"import numpy as np\n{code}"})
+    module = "\n".join(
+        f"func.func @{name}(%x: {TYPE}) -> {TYPE} {{\n%r = {op} %x : {TYPE}\nreturn %r : {TYPE}\n}}"
+        for name, op in zip(kernels, ops, strict=True)
+    )
+    found = opsplice.verify(module, [path], trials=("random",))
+    raising, _, last_row, ending = found.verdicts
+    assert [verdict.outcome for verdict in found.verdicts] == ["failed", "ok", "failed", "failed"]
+    assert last_row.reason == "random: 32 of 1024 elements are not written"
+    assert ending.reason == "random: it ends the process (status 3)"
+    assert "random: " in raising.reason
+    assert "not today" in raising.reason
+    assert "not today" in found.whole[0].reason
 
 
 def test_a_match_whose_result_iree_copies_is_run_alone(tmp_path: Path) -> None:

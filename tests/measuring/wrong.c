@@ -1,4 +1,5 @@
 // Kernels that are wrong in one way each, and some that are right.
+#include <opsplice_dispatch.h>
 #include <stddef.h>
 
 void right(const float *x, float *out, size_t m, size_t n, size_t row) {
@@ -18,6 +19,23 @@ void race(const float *x, float *out, size_t m, size_t n, size_t row) {
     out[(row + 1) * n] = 0;
   for (size_t i = 0; i < n; i++)
     out[row * n + i] = x[row * n + i] * x[row * n + i];
+}
+
+static void scale_racing(const float *x, float *out, size_t m, size_t n, size_t row, float factor) {
+  for (size_t i = 0; i < n; i++)
+    out[row * n + i] = x[row * n + i] * factor;
+  if (row + 1 < m)
+    out[(row + 1) * n] = 0;
+}
+
+int race_in_dispatch(const void *environment, const opsplice_dispatch *dispatch, const opsplice_workgroup *workgroup) {
+  void *const *buffers = dispatch->bindings;
+  scale_racing(buffers[0], buffers[1], dispatch->constants[0], dispatch->constants[1], workgroup->x, 17.0f);
+  return 0;
+}
+
+void race_provided(const float *x, float *out, size_t m, size_t n, size_t row) {
+  scale_racing(x, out, m, n, row, 19.0f);
 }
 
 // Reads one number too many, and computes nothing with it.
@@ -76,4 +94,22 @@ void table(const float *x, float *out, size_t m, size_t n, size_t row) {
   factor = 9.0f;
   for (size_t i = 0; i < n; i++)
     out[row * n + i] = x[row * n + i] * factor;
+}
+
+// Adds to what its result holds.
+void adds_to_result(const float *x, float *out, size_t m, size_t n) {
+  for (size_t i = 0; i < m * n; i++)
+    out[i] += x[i] * 11.0f;
+}
+
+// Takes the larger of its result and what its result holds, which NaN never is.
+void keeps_most(const float *x, float *out, size_t m, size_t n) {
+  for (size_t i = 0; i < m * n; i++)
+    out[i] = out[i] > x[i] * 13.0f ? out[i] : x[i] * 13.0f;
+}
+
+// Right in memory that holds no zeros.
+void unless_zero(const float *x, float *out, size_t m, size_t n) {
+  for (size_t i = 0; i < m * n; i++)
+    out[i] = out[i] == 0.0f ? 1.0f : x[i] * 15.0f;
 }

@@ -107,6 +107,17 @@ def test_the_commands_take_models(mlp, spec, tmp_path, capsys):
     assert f"wrote {tmp_path}/m.irpa" in capsys.readouterr().err
 
 
+def test_nodes_are_pointed_at_by_their_names(mlp, spec):
+    found = opsplice.explain(mlp, [spec], at="Softmax of z")
+    assert [match.location for pattern in found.patterns for match in pattern.matches] == ["Softmax of z"]
+    captured = opsplice.capture(mlp, "Softmax of z")
+    assert "contract" not in captured.spec
+    assert "reduce maximumf" in captured.spec
+    with pytest.raises(OpspliceError, match="cannot tell what 'Softmax of y' points at") as failure:
+        opsplice.capture(mlp, "Softmax of y")
+    assert failure.value.hint == "did you mean Softmax of z?"
+
+
 def test_dims_are_bound_by_name(mlp):
     assert frontends.load(mlp, {"batch": 5}).facts["outputs"][0]["shape"] == [5, 32]
     error = error_of(mlp, dims={"bacth": 5})

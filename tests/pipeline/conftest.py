@@ -2,6 +2,8 @@ import textwrap
 
 import pytest
 
+from tests import kept_phases
+
 MODEL = """\
 func.func @main(%a: tensor<?xf32>, %b: tensor<?xf32>) -> tensor<?xf32> {
   %0 = arith.mulf %a, %b : tensor<?xf32>
@@ -35,3 +37,9 @@ def model(write_module):
 def generic():
     """The flag that names the CPU, so that no warning is due."""
     return GENERIC
+
+
+@pytest.fixture(autouse=True)
+def _every_phase_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests are about the compiler itself: nothing is taken from earlier runs."""
+    monkeypatch.setattr(kept_phases, "FOLDER", None)

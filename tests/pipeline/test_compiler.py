@@ -1,4 +1,3 @@
-import io
 import subprocess
 import sys
 
@@ -10,6 +9,7 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends import load
 from opsplice.pipeline.compiler import Compilation, CompileError, Progress, Step, compile_module, run
 from opsplice.pipeline.phases import PHASES
+from opsplice.rewrites.ir import emit
 from opsplice.runtime.loaded_program import load_program
 from tests.waiting import in_threads
 
@@ -301,25 +301,23 @@ def test_bytecode_with_resources_loads_wherever_it_lies_in_memory(tmp_path, gene
     }}
     {{-# dialect_resources: {{ builtin: {{ w: "0x40000000{weights.tobytes().hex()}" }} }} #-}}
     """
-    buffer = io.BytesIO()
     with Compilation() as compilation:
         compilation.load(load(text))
-        compilation.module.operation.write_bytecode(buffer)
+        written = emit.bytecode(compilation.module.operation)
     path = tmp_path / "model.mlirbc"
-    path.write_bytes(buffer.getvalue())
-    for source in (path, buffer.getvalue(), bytes(16) + buffer.getvalue()):
-        content = source[-len(buffer.getvalue()) :] if isinstance(source, bytes) else source
+    path.write_bytes(written)
+    for source in (path, written, bytes(16) + written):
+        content = source[-len(written) :] if isinstance(source, bytes) else source
         compiled = compile_module(load(content), flags=[generic])
         np.testing.assert_array_equal(load_program(compiled.vmfb).call(None, weights)[0], 2 * weights)
 
 
 def test_truncated_bytecode_is_an_error(model, tmp_path):
-    buffer = io.BytesIO()
     with Compilation() as compilation:
         compilation.load(load(model))
-        compilation.module.operation.write_bytecode(buffer)
+        written = emit.bytecode(compilation.module.operation)
     path = tmp_path / "half.mlirbc"
-    path.write_bytes(buffer.getvalue()[: len(buffer.getvalue()) // 2])
+    path.write_bytes(written[: len(written) // 2])
     with pytest.raises(CompileError) as error:
         compile_module(load(path))
     assert error.value.message == f"cannot read {path} as MLIR"

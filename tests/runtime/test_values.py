@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from opsplice.errors import OpspliceError
-from opsplice.runtime.value_text import format_value, parse_input, save_values
+from opsplice.runtime.value_text import brief_value, format_value, parse_input, save_values
 
 
 def one(text):
@@ -133,22 +133,40 @@ def test_raw_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("value", "limit", "expected"),
+    ("value", "expected"),
     [
-        (np.array([[1, 2], [3, 4]], np.float32) / 3, 99, "2x2xf32=[0.333333 0.666667][1 1.33333]"),
-        (np.array(2, np.float64), 99, "f64=2"),
-        (np.array([1e30, np.nan, np.inf], np.float32), 99, "3xf32=1E+30 NAN INF"),
-        (np.ones((2, 1, 2), np.int8), 99, "2x1x2xi8=[[1 1]][[1 1]]"),
-        (np.array([True, False]), 99, "2xi1=1 0"),
-        (np.zeros((0, 3), np.int32), 99, "0x3xi32="),
-        # As iree-run-module --output_max_element_count prints these two.
-        (np.full(3000, 2 / 3, np.float32), 3, "3000xf32=0.666667 0.666667 0.666667..."),
-        (np.ones((4, 3), np.uint8), 5, "4x3xui8=[1 1 1][1 1...][...]"),
-        (3.5, 99, "3.5"),
+        (np.array([[1, 2], [3, 4]], np.float32) / 3, "2x2xf32=[0.333333 0.666667][1 1.33333]"),
+        (np.array(2, np.float64), "f64=2"),
+        (np.array([1e30, np.nan, np.inf], np.float32), "3xf32=1E+30 NAN INF"),
+        (np.ones((2, 1, 2), np.int8), "2x1x2xi8=[[1 1]][[1 1]]"),
+        (np.array([True, False]), "2xi1=1 0"),
+        (np.zeros((0, 3), np.int32), "0x3xi32="),
+        (3.5, "3.5"),
     ],
 )
-def test_printed_values(value, limit, expected):
-    assert format_value(value, limit) == expected
+def test_printed_values(value, expected):
+    assert format_value(value) == expected
+    assert brief_value(value) == expected
+
+
+HUGE = " ".join([str(1 << 40)] * 6)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (np.arange(101, dtype=np.int8), "101xi8=0 1 2 3 4 5... from 0 to 100, mean 50"),
+        (np.full((5, 60), 0.25, np.float32), "5x60xf32=0.25 0.25 0.25 0.25 0.25 0.25... from 0.25 to 0.25, mean 0.25"),
+        (np.repeat([1, np.nan, -np.inf], 50), "150xf64=1 1 1 1 1 1... from -INF to 1, mean -INF, 50 of 150 are NAN"),
+        (np.full(200, np.nan), "200xf64=NAN NAN NAN NAN NAN NAN... 200 of 200 are NAN"),
+        (np.arange(200) % 4 == 0, "200xi1=1 0 0 0 1 0... 50 of 200 are 1"),
+        (np.full(101, 1 << 40), f"101xi64={HUGE}... from 1.09951E+12 to 1.09951E+12, mean 1.09951E+12"),
+        (np.full(101, 300, ml_dtypes.bfloat16), "101xbf16=300 300 300 300 300 300... from 300 to 300, mean 300"),
+        (np.full(101, 1j, np.complex64), "101xcomplex<f32>=1j 1j 1j 1j 1j 1j..."),
+    ],
+)
+def test_of_large_values_the_first_elements_and_the_range_are_printed(value, expected):
+    assert brief_value(value) == expected
 
 
 @given(

@@ -400,7 +400,10 @@ def test_warnings():
         ('k(x: f32[n], y: f32 = 1.0) -> x { cpu "k.c" }', "only scalars of patterns have defaults"),
         ('k(x: f32[n] strided) -> x { cpu "k.c" }', "x is strided and cannot be overwritten"),
         ('k(x: f32[n] copied) -> x { cpu "k.c" }', "x is copied and cannot be overwritten"),
-        ('k(x: f32[n] strided) -> f32[n] { cpu "k.c" as provided }', "`as provided` takes strided buffers"),
+        (
+            'k(x: f32[n] strided, y: f32[n] optional) -> f32[n] { cpu "k.c" as provided }',
+            "`as provided` takes optional buffers",
+        ),
         ('k(x: f32[n]) -> f32[n] strided { cpu "k.py" as command }', "`as command` takes strided buffers"),
         ('k(x: f32[n]) -> f32[n] where stride(x, n) == 1 { cpu "k.c" }', "unknown strided buffer x"),
         ('k(x: f32[n] strided) -> f32[n] where stride(x, m) == 1 { cpu "k.c" }', "unknown dim of x m"),

@@ -12,6 +12,9 @@
 // `fill`, or with `added` its own and `fill`. A row whose scores are all minus infinity is zero with `zeros`, and NaN without; with
 // `zeros` 2 any row that were NaN is zero.
 //
+// The mask is added to the scores, with `mask_as` 1 subtracted from them, with 2 added before the scale, and with 3 added
+// after `keep` and `drop`.
+//
 // A sink is one more score of each row, whose value is zero.
 //
 // f16 and bf16 are widened as they are read, and all is computed in f32.
@@ -22,7 +25,6 @@
 #include "../tile.h"
 #include "../vector_math.h"
 
-enum { F32 = 2 };
 enum { SHARE = 84, KEYS = 64, DEPTH = 256, SUMS = SHARE * 64 };
 #define NEVER -__builtin_inff()
 // No score is larger without its mask, and an exponential of what lies this far below is zero.
@@ -34,15 +36,11 @@ typedef uint8_t flag_bytes __attribute__((vector_size(LANES)));
 typedef struct {
   const void *mask, *bias, *sink;
   const uint8_t *keep, *drop;
-  float scale, cap, fill;
-  int32_t kind, zeros, is_banded, added;
+  float scale, cap, fill, mask_by;
+  int32_t kind, zeros, is_banded, added, mask_is_last;
   int64_t low, high;
   size_t mask_m, mask_n, bias_m, bias_n, keep_m, keep_n, drop_m, drop_n, sink_m;
 } scoring;
-
-INLINE const void *element(int kind, const void *base, size_t index) {
-  return (const char *)base + (kind == F32 ? 4 : 2) * index;
-}
 
 // Up to LANES numbers, `step` apart, from number `index` on, and 0 behind them.
 INLINE floats load_at(int kind, const void *base, size_t index, size_t step, size_t count) {
@@ -90,13 +88,18 @@ INLINE floats banded(floats s, const scoring *with, size_t i, size_t j, size_t c
   return choose(counts, s, left_out(s, with));
 }
 
+INLINE floats with_mask(floats s, const scoring *with, size_t i, size_t j, size_t count) {
+  return s + with->mask_by * load_at(with->kind, with->mask, i * with->mask_m + j * with->mask_n, with->mask_n, count);
+}
+
 // What the masks make of the scores of LANES keys from key j on, of which `count` there are, in row i.
 INLINE floats masked(floats s, const scoring *with, size_t i, size_t j, size_t count) {
-  if (with->mask) s += load_at(with->kind, with->mask, i * with->mask_m + j * with->mask_n, with->mask_n, count);
+  if (with->mask && !with->mask_is_last) s = with_mask(s, with, i, j, count);
   if (with->bias) s += load_at(with->kind, with->bias, i * with->bias_m + j * with->bias_n, with->bias_n, count);
   if (with->is_banded) s = banded(s, with, i, j, count);
   if (with->keep && !with->added) s = only(s, with->keep + i * with->keep_m + j * with->keep_n, with->keep_n, 1, with->fill, count);
   if (with->drop) s = only(s, with->drop + i * with->drop_m + j * with->drop_n, with->drop_n, 0, with->fill, count);
+  if (with->mask && with->mask_is_last) s = with_mask(s, with, i, j, count);
   if (count < LANES) {
     ints lane = {0};
     UNROLL for (int l = 0; l < LANES; l++) lane[l] = l;
@@ -353,8 +356,8 @@ INLINE void rows_of(const operands *of, const scoring *with, size_t m, size_t wo
 #define BEHIND size_t out_m, size_t out_e, size_t workgroup_x, size_t workgroup_y
 #define PARAMETERS \
   const void *q, const void *k, const void *v, const void *mask, const void *bias, const uint8_t *keep, \
-      const uint8_t *drop, const void *sink, float scale, float cap, float fill, int32_t zeros, BETWEEN, size_t mask_m, \
-      size_t mask_n, size_t bias_m, size_t bias_n, size_t keep_m, size_t keep_n, size_t drop_m, size_t drop_n, \
+      const uint8_t *drop, const void *sink, float scale, float cap, float fill, int32_t zeros, int32_t mask_as, BETWEEN, \
+      size_t mask_m, size_t mask_n, size_t bias_m, size_t bias_n, size_t keep_m, size_t keep_n, size_t drop_m, size_t drop_n, \
       size_t sink_m, BEHIND
 #define BAND(number) \
   const void *q, const void *k, const void *v, const void *bias, const uint8_t *keep, const void *sink, float scale, \
@@ -367,7 +370,8 @@ INLINE void rows_of(const operands *of, const scoring *with, size_t m, size_t wo
                   .bias_m = bias_m, .bias_n = bias_n, .keep_m = keep_m, .keep_n = keep_n, .sink_m = sink_m, __VA_ARGS__}; \
   rows_of(&of, &with, m, workgroup_y);
 #define ROWS_OF(number) \
-  ROWS_WITH(.kind = number, .mask = mask, .mask_m = mask_m, .mask_n = mask_n, .drop = drop, .drop_m = drop_m, .drop_n = drop_n)
+  ROWS_WITH(.kind = number, .mask = mask, .mask_m = mask_m, .mask_n = mask_n, .drop = drop, .drop_m = drop_m, .drop_n = drop_n, \
+            .mask_by = mask_as == 1 ? -1.0f : mask_as == 2 ? scale : 1.0f, .mask_is_last = mask_as == 3)
 #define ROWS_IN_BAND(number) \
   ROWS_WITH(.kind = number, .is_banded = 1, .low = low + (int64_t)start, .high = high + (int64_t)start, .added = added)
 

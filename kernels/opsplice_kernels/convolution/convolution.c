@@ -117,11 +117,7 @@ INLINE void tile(layer *of, const int is_point, const int is_spread, const int s
                  size_t channel) {
   fetch_ends(of, high, wide, y, z, channel);
   floats sums[ROWS][VECTORS];
-  UNROLL for (int v = 0; v < VECTORS; v++) {
-    size_t c = channel + v * LANES;
-    floats start = of->bias && c < of->columns ? load_up_to(of->bias + c, of->columns - c, 0.0f) : splat(0.0f);
-    UNROLL for (int p = 0; p < high * wide; p++) sums[p][v] = start;
-  }
+  UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int p = 0; p < high * wide; p++) sums[p][v] = splat(0.0f);
   const size_t reach = (wide - 1) * of->sw + 1, span = reach + (of->kw - 1) * of->dw;
   const ptrdiff_t first = (ptrdiff_t)(z * of->sw - of->left), above = (ptrdiff_t)(y * of->sh - of->top);
   const ptrdiff_t below = above + (ptrdiff_t)((of->kh - 1) * of->dh + (high - 1) * of->sh), rows = (ptrdiff_t)of->h;
@@ -162,8 +158,12 @@ INLINE void tile(layer *of, const int is_point, const int is_spread, const int s
     }
   }
   float kept[(ROWS + LANES - 1) / LANES * LANES][TILE] __attribute__((aligned(64)));
-  UNROLL for (int p = 0; p < high * wide; p++) UNROLL for (int v = 0; v < VECTORS; v++)
-    store(kept[p] + v * LANES, sums[p][v]);
+  UNROLL for (int v = 0; v < VECTORS; v++) {
+    // Added last: products that are small next to it would each be rounded as it is.
+    const size_t c = channel + v * LANES;
+    const floats bias = of->bias && c < of->columns ? load_up_to(of->bias + c, of->columns - c, 0.0f) : splat(0.0f);
+    UNROLL for (int p = 0; p < high * wide; p++) store(kept[p] + v * LANES, sums[p][v] + bias);
+  }
   put(of, kept, high, wide, y, z, channel);
 }
 
@@ -236,10 +236,7 @@ INLINE void product(const layer *of, const int rows, const int vectors, const in
                     const int is_cut, const float *x, size_t from, size_t to, const inside there[SHORT][WIDE], size_t y,
                     size_t z, size_t count, size_t channel) {
   floats sums[LOW][WIDE];
-  UNROLL for (int r = 0; r < rows; r++) {
-    float start = of->bias && channel + r < of->columns ? of->bias[channel + r] : 0.0f;
-    UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = splat(start);
-  }
+  UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = splat(0.0f);
   const float *w = of->w + channel;
   const size_t last = count - (vectors - 1) * LANES;
   for (size_t c = 0; c < of->c; c++, x += of->x_c, w += of->w_c) {
@@ -255,9 +252,10 @@ INLINE void product(const layer *of, const int rows, const int vectors, const in
   ROLLED for (int r = 0; r < rows && channel + r < of->columns; r++) {
     const float *rest = of->rest ? of->rest + (channel + r) * of->rest_c + y * of->rest_y + z : 0;
     float *out = of->out + (channel + r) * of->out_c + y * of->out_y + z;
+    const floats bias = splat(of->bias ? of->bias[channel + r] : 0.0f);
     UNROLL for (int v = 0; v < vectors; v++) {
       size_t left = v + 1 < vectors ? LANES : last;
-      floats value = kept[r][v];
+      floats value = kept[r][v] + bias;
       if (rest) value += load_up_to(rest + v * LANES, left, 0.0f);
       store_up_to(out + v * LANES, activated(of->activation, value), left);
     }

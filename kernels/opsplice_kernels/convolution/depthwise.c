@@ -37,7 +37,7 @@ INLINE void put(const plane *of, floats sums, ptrdiff_t y, ptrdiff_t z) {
 INLINE void places(const plane *of, const int rows, const int size, const int stride, const float *x, ptrdiff_t pitch,
                    ptrdiff_t y, ptrdiff_t z) {
   floats sums[MOST_ROWS];
-  UNROLL for (int r = 0; r < rows; r++) sums[r] = splat(of->bias);
+  UNROLL for (int r = 0; r < rows; r++) sums[r] = splat(0.0f);
   UNROLL for (int j = 0; j < size; j += stride) {
     if (size > 3) __asm__ volatile("" ::: "memory");
     floats weights[MOST_SIZE][2];
@@ -58,6 +58,7 @@ INLINE void places(const plane *of, const int rows, const int size, const int st
       }
     }
   }
+  UNROLL for (int r = 0; r < rows; r++) sums[r] += of->bias;
   if (of->activation != NOTHING) UNROLL for (int r = 0; r < rows; r++) sums[r] = activated(of->activation, sums[r]);
   float *out = of->out + y * of->ow + z;
   if (of->ow - z >= LANES) UNROLL for (int r = 0; r < rows; r++) store(out + r * of->dh * of->ow, sums[r]);
@@ -152,7 +153,7 @@ static void all(const plane *of, const shape by) {
 // `vectors` of places from z on, of any filter, with any stride and dilation.
 INLINE void any_places(const plane *of, const int vectors, const int is_inside, ptrdiff_t y, ptrdiff_t z) {
   floats sums[HIGH];
-  UNROLL for (int v = 0; v < vectors; v++) sums[v] = splat(of->bias);
+  UNROLL for (int v = 0; v < vectors; v++) sums[v] = splat(0.0f);
   for (ptrdiff_t j = 0; j < of->kw; j++) {
     const ptrdiff_t first = z * of->sw - of->left + j * of->dw;
     lanes there[HIGH];
@@ -178,7 +179,7 @@ INLINE void any_places(const plane *of, const int vectors, const int is_inside, 
       }
     }
   }
-  UNROLL for (int v = 0; v < vectors; v++) put(of, sums[v], y, z + v * LANES);
+  UNROLL for (int v = 0; v < vectors; v++) put(of, sums[v] + of->bias, y, z + v * LANES);
 }
 
 static void any(const plane *given) {

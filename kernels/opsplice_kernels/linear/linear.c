@@ -32,11 +32,7 @@ static void finish(const epilogue *by, size_t at, float *out, size_t rows, size_
 // One row: sums of even and odd k apart, so that no sum waits for the one before it.
 static void linear_row(const float *x, size_t k, const float *w, const float *bias, float *out, size_t columns) {
   floats sums[2][PANEL / LANES];
-  UNROLL for (int v = 0; v < PANEL / LANES; v++) {
-    size_t c = v * LANES;
-    sums[0][v] = bias && c < columns ? load_up_to(bias + c, columns - c, 0.0f) : splat(0.0f);
-    sums[1][v] = splat(0.0f);
-  }
+  UNROLL for (int v = 0; v < PANEL / LANES; v++) sums[0][v] = sums[1][v] = splat(0.0f);
   size_t i = 0;
   for (; i + 2 <= k; i += 2, w += 2 * PANEL)
     UNROLL for (int odd = 0; odd < 2; odd++) UNROLL for (int v = 0; v < PANEL / LANES; v++) {
@@ -46,7 +42,10 @@ static void linear_row(const float *x, size_t k, const float *w, const float *bi
   if (i < k) UNROLL for (int v = 0; v < PANEL / LANES; v++) sums[0][v] += load(w + v * LANES) * x[i];
   UNROLL for (int v = 0; v < PANEL / LANES; v++) {
     size_t c = v * LANES;
-    if (c < columns) store_up_to(out + c, sums[0][v] + sums[1][v], columns - c);
+    if (c >= columns) continue;
+    floats value = sums[0][v] + sums[1][v];
+    if (bias) value += load_up_to(bias + c, columns - c, 0.0f);
+    store_up_to(out + c, value, columns - c);
   }
 }
 

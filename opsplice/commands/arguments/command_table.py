@@ -111,7 +111,8 @@ run [flags]: run a .vmfb, or compile a model with specs and run it
       .wgsl, .ptx or .ll for GPUs; the last file with a function wins
   --parameters=SCOPE=FILE...  an archive of the program's weights, .irpa, .gguf or .safetensors; FILE alone if their
       scope is `model` or there is none; by default the .irpa beside the program
-  --output=@FILE  where to save the results: @out.npy, or @folder/ for a file each
+  --output=@FILE  where to save the results: @out.npy, or @folder/ for a file each. Of more than 100 numbers the
+      first are printed, the range and the mean; --json has all
   --build-timeout
   --no-code
   --cache
@@ -187,8 +188,8 @@ match [flags]: show what specs would replace; nothing is changed or built
 explain [flags]: show why patterns match, and where and why they do not
   @model!
   --pattern=NAME  only this pattern (default: those that rules use)
-  --at=PLACE  only at a line, model.mlir:12, at lines, model.mlir:10-25, or at an op: linalg.generic#3 is the third
-      of the program
+  --at=PLACE  only at a line, model.mlir:12, at lines, model.mlir:10-25, at an op, linalg.generic#3 is the third of the
+      program, or at a node of an ONNX model
   --verbose  show all patterns, matches and near misses, and IREE's own messages
   --no-isolate
   = {NEAR} docs/explain.md says how to read it.
@@ -213,7 +214,8 @@ capture [flags]: write a pattern, a kernel and a rule from ops of a model, or wi
   model  MLIR as text or bytecode, an .onnx or a .pt2 file
   --dim
   --at=PLACE...  what to take: the op of a line, model.mlir:12, or of a name, linalg.generic#3, with what leads up
-      to it; or just the ops of lines, model.mlir:10-25. Several times for several results
+      to it; or just the ops of lines, model.mlir:10-25, or of a node of an ONNX model. Several times for several
+      results
   --to=PLACE...  take all ops from this place down to --at
   --inputs=VALUE,...  take all ops from these values down to --at: places, or names such as %%5 from the list of ops
   --name=NAME  the pattern's name (default: that of the file of -o)

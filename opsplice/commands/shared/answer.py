@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,9 +45,3 @@ def to_stdout(options: argparse.Namespace, what: str) -> bool:
     if options.output != "-":
         check_folder(Path(options.output))
     return bool(options.output == "-")
-
-
-def aligned(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
-    """Rows as lines whose columns begin below each other; a column that is empty in all rows is left out."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [indent + "  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True) if w).rstrip() for row in rows]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from opsplice import frontends
 from opsplice.commands.shared.isolated import on_model
-from opsplice.compiling.job import Job, Question
+from opsplice.compiling.job import Job
 from opsplice.compiling.spec_sources import PackageOptions, SpecSource, resolve
 from opsplice.pipeline.flags import for_this_cpu
 from opsplice.reports.render import colored, columns, report_text
@@ -17,7 +17,6 @@ from opsplice.reports.render import colored, columns, report_text
 if TYPE_CHECKING:
     from opsplice.compiling.job import Outcome
     from opsplice.frontends import ModuleSource
-    from opsplice.reports.explanation import Explanation
     from opsplice.reports.report import Report
 
 
@@ -70,20 +69,10 @@ def compile_job(options: argparse.Namespace) -> Outcome:
     return outcome
 
 
-def preview_job(options: argparse.Namespace) -> Report:
-    """What the options' specs would replace."""
+def look(options: argparse.Namespace, work: str, *args: Any) -> Any:
+    """What a function of `compiling.compilation` says of the options' job, before anything is built."""
     source = frontends.load(options.model, options.dim)
-    report: Report = on_model(options, source, "opsplice.compiling.compilation:preview", _job(options, source))
-    return report
-
-
-def explain_job(options: argparse.Namespace) -> Explanation:
-    """Why the options' patterns match or do not."""
-    question = Question(options.pattern, options.at)
-    source = frontends.load(options.model, options.dim)
-    job = _job(options, source)
-    explanation: Explanation = on_model(options, source, "opsplice.compiling.compilation:explained", job, question)
-    return explanation
+    return on_model(options, source, f"opsplice.compiling.compilation:{work}", _job(options, source), *args)
 
 
 def _job(options: argparse.Namespace, source: ModuleSource) -> Job:

@@ -30,7 +30,6 @@ from opsplice.matchers.search.matches import Match, flat
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring.cutting.records import Cut, Part, SymbolicSize
-from opsplice.measuring.cutting.size_keys import size_key
 from opsplice.measuring.cutting.work import Work, elements
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.plan.actions import Action, Buffer, Insertion, KernelCall, Scalar
@@ -235,9 +234,8 @@ class _Cutter:
         found = self._read(wanted)
         if found is not None:
             return found
-        sizes = [
-            self._atom(a) for a, power in sorted(wanted.atoms, key=lambda each: size_key(each[0])) for _ in range(power)
-        ]
+        ordered = sorted(wanted.atoms, key=lambda each: _size_key(each[0]))
+        sizes = [self._atom(a) for a, power in ordered for _ in range(power)]
         factors = [size for size in sizes if size is not None]
         if wanted.factor != 1 or not factors:
             factors.insert(0, emit.index(wanted.factor))
@@ -303,7 +301,7 @@ class _Cutter:
         return Part(str(kind.element_type), tuple(sizes))
 
     def _symbol(self, atom: Any, classes: Classes) -> str:
-        symbol = str(classes.first(size_key(atom)))
+        symbol = str(classes.first(_size_key(atom)))
         maker = defining_op(atom) if isinstance(atom, ir.Value) else None
         if maker is not None and maker.name == "hal.buffer_view.dim" and isinstance(maker.operands[0].owner, ir.Block):
             axis = ir.IntegerAttr(maker.attributes["index"]).value
@@ -324,13 +322,24 @@ class _Cutter:
         for root, sizes in zip(match.roots, match.root_sizes, strict=True):
             if isinstance(root.type, ir.RankedTensorType) and root.type.rank == len(sizes):
                 yield from self._alike(root, sizes)
+        named: dict[str, list[Any]] = {}
+        for parameter in match.pattern.parameters:
+            dims = parameter.type.dims if isinstance(parameter.type, tree.TensorType) else ()
+            for dim, size in zip(dims, match.shapes.get(parameter.name, ()), strict=False):
+                known = named.setdefault(dim.name or "", own := [*flat((size,))])
+                if dim.name and len(known) == len(own):
+                    for pair in zip(known, own, strict=True):
+                        yield from self._same(*pair)
 
     def _alike(self, value: ir.Value, sizes: Sequence[Any]) -> Iterator[tuple[str, str]]:
         for axis, size in enumerate(sizes):
-            if isinstance(size, DimSize):
-                one, other = self.views.extent(DimSize(value, axis)).atom, self.views.extent(size).atom
-                if one is not None and other is not None:
-                    yield size_key(one), size_key(other)
+            yield from self._same(DimSize(value, axis), size)
+
+    def _same(self, one: Any, other: Any) -> Iterator[tuple[str, str]]:
+        if isinstance(one, DimSize) and isinstance(other, DimSize):
+            left, right = self.views.extent(one).atom, self.views.extent(other).atom
+            if left is not None and right is not None:
+                yield _size_key(left), _size_key(right)
 
 
 def _output(number: int) -> ir.Attribute:
@@ -389,3 +398,15 @@ class Cuts:
     def text(self) -> str:
         """All functions as MLIR."""
         return str(self.module)
+
+
+def _size_key(atom: Any) -> str:
+    """A name for what a size is read from, the same for the same value."""
+    if isinstance(atom, Total):
+        terms = ((t.factor, sorted((_size_key(each), power) for each, power in t.atoms)) for t in atom.terms)
+        return " + ".join(sorted(map(str, terms)))
+    value, axis = (atom.value, atom.axis) if isinstance(atom, DimSize) else (atom, "")
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return f"argument {ir.BlockArgument(value).arg_number} {axis}"
+    return f"{value.get_name()} {axis}"

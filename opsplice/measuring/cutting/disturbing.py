@@ -1,6 +1,7 @@
 """The same kernels under other circumstances, which are to give the same numbers.
 
-On CPUs the workgroups come in the opposite order:  %id  =>  %count - 1 - %id
+On CPUs the workgroups come in the opposite order:  %id  =>  %count - 1 - %id. A whole dispatch gets a copy of IREE's
+struct that says so; one in an executable of its own does not.
 
 On Vulkan, too (`turned_shader.py`). And on all GPUs kernels see more than their buffers, so that what they read there
 is another each time:
@@ -23,20 +24,57 @@ from opsplice.rewrites.ir import emit
 
 _EXECUTABLE = re.compile(r"@(\w+)::")
 _PATH = re.compile(r'path = "([^"]+)"')
+_IDS = ("stream.dispatch.workgroup.id", "hal.interface.workgroup.id")
+# A dispatch and a workgroup of targets/build/include/opsplice_dispatch.h, and where a workgroup's numbers are in both.
+_DISPATCH = "!llvm.struct<(i32, i32, i16, i16, i32, i32, i16)>"
+_WORKGROUP = "!llvm.struct<(i32, i32, i16, i16, i32, ptr, i32)>"
+_NUMBERS = ((4, 0, "i32"), (5, 1, "i32"), (6, 2, "i16"))
 
 
 def backward(module: ir.Module) -> None:
     """Give each workgroup of a kernel the number that it has from the other end."""
     emit.load_dialects(module.context)
     with module.context, ir.Location.unknown():
-        for executable in ops_in(module.operation, "stream.executable"):
-            for op in list(ops_in(executable, "stream.dispatch.workgroup.id")):
+        for executable in ops_in(module.operation, "stream.executable", "hal.executable"):
+            for op in list(ops_in(executable, *_IDS)):
                 index, attributes = op.results[0].type, {"dimension": op.attributes["dimension"]}
                 with ir.InsertionPoint.after(op):
-                    count = emit.value("stream.dispatch.workgroup.count", [], index, **attributes)
+                    count = emit.value(f"{op.name.removesuffix('id')}count", [], index, **attributes)
                     last = emit.op("arith.subi", [count, emit.index(1)], [index])
                     turned = emit.op("arith.subi", [last.results[0], op.results[0]], [index])
                 op.results[0].replace_all_uses_except(turned.results[0], [turned])
+            for call in list(ops_in(executable, "llvm.call")):
+                if call.parent.name == "llvm.func":
+                    _turn_around(call)
+
+
+def _turn_around(call: ir.Operation) -> None:
+    """Pass a whole dispatch the number that its workgroup has from the other end."""
+    steps = [f"%dispatch = llvm.load %d : !llvm.ptr -> {_DISPATCH}", f"%w0 = llvm.load %w : !llvm.ptr -> {_WORKGROUP}"]
+    for at, (count, number, kind) in enumerate(_NUMBERS):
+        steps += [
+            f"%count{at} = llvm.extractvalue %dispatch[{count}] : {_DISPATCH}",
+            f"%number{at} = llvm.extractvalue %w{at}[{number}] : {_WORKGROUP}",
+            f"%one{at} = llvm.mlir.constant(1 : {kind}) : {kind}",
+            f"%last{at} = llvm.sub %count{at}, %one{at} : {kind}",
+            f"%turned{at} = llvm.sub %last{at}, %number{at} : {kind}",
+            f"%w{at + 1} = llvm.insertvalue %turned{at}, %w{at}[{number}] : {_WORKGROUP}",
+        ]
+    function, callee = call.parent, call.attributes["callee"]
+    body = "\n".join(steps)
+    text = f"""
+      llvm.func {callee}(!llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
+      llvm.func @turned(%e: !llvm.ptr, %d: !llvm.ptr, %w: !llvm.ptr) -> i32 {{
+        {body}
+        %copy = llvm.alloca %one0 x {_WORKGROUP} : (i32) -> !llvm.ptr
+        llvm.store %w{len(_NUMBERS)}, %copy : {_WORKGROUP}, !llvm.ptr
+        %0 = llvm.call {callee}(%e, %d, %copy) : (!llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
+        llvm.return %0 : i32
+      }}"""
+    made = ir.Module.parse(text)
+    turned = made.body.operations[1].operation.clone(ip=ir.InsertionPoint(function))
+    turned.attributes["sym_name"] = function.attributes["sym_name"]
+    function.erase()
 
 
 def disturb(module: ir.Module) -> None:

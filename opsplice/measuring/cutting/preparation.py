@@ -31,7 +31,7 @@ from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.verifying.verification import Prepared, Progress, of_text
 from opsplice.pipeline.compiler import CompileError, Step
 from opsplice.pipeline.flags import named_targets
-from opsplice.reports.report import Replacement
+from opsplice.reports.report import Replacement, Report
 from opsplice.rewrites.plan.actions import Action
 from opsplice.rewrites.plan.planner import Plan
 from opsplice.runtime.device_choice import device_of
@@ -76,13 +76,16 @@ class Preparation:
             for place in self.places
         )
         whole = (Runnable.of(self.job, before), Runnable.of(self.job, after))
-        prepared = Prepared(after.report, places, *whole, self.text, self.cuts, notes=self._notes(), seconds=seconds)
+        notes = self._notes(after.report)
+        prepared = Prepared(after.report, places, *whole, self.text, self.cuts, notes=notes, seconds=seconds)
         return self._alone(prepared) if self.cuts else prepared
 
-    def _notes(self) -> tuple[str, ...]:
+    def _notes(self, report: Report) -> tuple[str, ...]:
         notes = [f"{s.path} is run as a whole only" for s in self.specs if isinstance(s, TransformSpec)]
         loaded = [spec for spec in self.specs if not isinstance(spec, TransformSpec)]
-        phases = sorted({r.phase for spec in loaded for r in spec.rules if r.phase not in (None, PHASE)})
+        matched = {each.rule_location for each in report.replacements}
+        elsewhere = [r for spec in loaded for r in spec.rules if r.phase is not None and str(r.span) in matched]
+        phases = sorted({r.phase for r in elsewhere if r.phase is not None} - {PHASE})
         return (*notes, *(f"matches of rules at phase {phase} are run in the whole program only" for phase in phases))
 
     def _alone(self, prepared: Prepared) -> Prepared:

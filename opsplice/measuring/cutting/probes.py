@@ -31,7 +31,8 @@ def place(module: ir.Module, values: Sequence[tuple[ir.Value, int]], count: int)
         names = [f"{PROBE}{number}" for number in range(count)]
         with ir.InsertionPoint.at_block_begin(module.body):
             for name in names:
-                _global(name, kind)
+                attributes = emit.named(name, type=ir.TypeAttr.get(kind), is_mutable=ir.UnitAttr.get())
+                emit.op("util.global", attributes=attributes)
         with ir.InsertionPoint(module.body):
             _reader(names, kind)
         for value, number in values:
@@ -40,28 +41,11 @@ def place(module: ir.Module, values: Sequence[tuple[ir.Value, int]], count: int)
                 emit.op("util.global.store", [emit.exported(value)], attributes={"global": reference})
 
 
-def _global(name: str, kind: ir.Type) -> None:
-    attributes = {
-        "sym_name": emit.text(name),
-        "sym_visibility": emit.text("private"),
-        "type": ir.TypeAttr.get(kind),
-        "is_mutable": ir.UnitAttr.get(),
-    }
-    emit.op("util.global", attributes=attributes)
-
-
 def _reader(names: Sequence[str], kind: ir.Type) -> None:
     """One for all: what a function costs IREE is more than what a result does."""
-    function = emit.op(
-        "util.func",
-        attributes={
-            "sym_name": emit.text(READER),
-            "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [kind] * len(names))),
-            "iree.abi.stub": ir.UnitAttr.get(),
-        },
-        regions=1,
-    )
-    with ir.InsertionPoint(function.regions[0].blocks.append()):
+    attributes = emit.named(READER, "public", function_type=emit.type_of([], [kind] * len(names)))
+    attributes["iree.abi.stub"] = ir.UnitAttr.get()
+    with ir.InsertionPoint(emit.block(emit.op("util.func", attributes=attributes, regions=1))):
         held = [
             emit.value("util.global.load", [], kind, **{"global": ir.FlatSymbolRefAttr.get(name)}) for name in names
         ]

@@ -43,7 +43,9 @@ class Work:
                 made.append(turns * Extent(count))
             elif _computes(op) and op.results and _is_tensor(op.results[0]):
                 made.append(_elements(op.results[0], views))
-            elif op.name in ("linalg.softmax", "iree_linalg_ext.attention"):
+            elif op.name == "iree_linalg_ext.attention":
+                made += _attention(op, views)
+            elif op.name == "linalg.softmax":
                 made += [_elements(value, views) for value in op.operands if _is_tensor(value)]
             elif op.name.startswith("iree_linalg_ext."):
                 made += [_elements(value, views) for value in op.results if _is_tensor(value)]
@@ -88,6 +90,19 @@ def _loops(op: ir.Operation, maps: Sequence[ir.AffineMap], views: Views) -> tupl
                 written.add(position)
     summed = math.prod(size.number or 1 for position, size in sizes.items() if position not in written)
     return summed, product(sizes.values())
+
+
+def _attention(op: ir.Operation, views: Views) -> Iterator[Extent]:
+    """Two products, each a multiplication and an addition for each turn of its loops, and softmax between them."""
+    maps = [ir.AffineMapAttr(each).value for each in ir.ArrayAttr(op.attributes["indexing_maps"])]
+    loops = [[ir.AffineDimExpr(each).position for each in indexing.results] for indexing in maps]
+    queries, keys, values = loops[:3]
+    sizes = {at: views.extent(DimSize(op.operands[n], axis)) for n in range(3) for axis, at in enumerate(loops[n])}
+    kept = {*values, *loops[-1]}
+    both = {*queries, *keys}
+    scores = both & kept
+    for count, turns in ((2, both), (4, scores), (2, scores | {*values})):
+        yield product(sizes[at] for at in turns) * Extent(count)
 
 
 def _elements(value: ir.Value, views: Views) -> Extent:

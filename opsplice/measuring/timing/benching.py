@@ -18,14 +18,14 @@ import numpy as np
 
 from opsplice.errors import OpspliceError
 from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
-from opsplice.measuring.cutting.records import OPEN_SIZE, PROBE, Cut, Place
+from opsplice.measuring.cutting.records import OPEN_SIZE, Cut, Place
 from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.timing import peers
 from opsplice.measuring.timing.machine import Machine, this_machine
 from opsplice.measuring.timing.paired import Paired, in_turn
 from opsplice.measuring.verifying.guarded_memory import view
-from opsplice.measuring.verifying.trials import OPEN_INPUT, generated, random_inputs
-from opsplice.measuring.verifying.verification import Prepared, Progress
+from opsplice.measuring.verifying.trials import generated, random_inputs
+from opsplice.measuring.verifying.verification import Prepared, Progress, chosen
 from opsplice.reports.report import Replacement, Report
 from opsplice.runtime import call_values, to_host
 from opsplice.runtime.device_choice import name_of
@@ -175,7 +175,7 @@ def bench(
     if any(set(each.symbols) - set(each.given if found.inputs else ()) for each in cuts):
         refused.append(f"sizes that the program computes are taken as {OPEN_SIZE} where matches are timed alone")
     if inputs is None and found.inputs and any(each.given for each in cuts):
-        refused.append(f"open sizes of inputs are taken as {OPEN_INPUT}; --input gives others")
+        refused.append(f"open sizes (?) of inputs are taken as {OPEN_SIZE}; --input gives others")
     timed += [Timed(f"@{name}", sides) for name, sides in found.whole.items()]
     sizes, most = (len(prepared.plain.vmfb), len(prepared.kernels.vmfb)), (memory[0], memory[1])
     return Bench(prepared.report, machine, tuple(timed), sizes, prepared.seconds, most, (*prepared.notes, *refused))
@@ -222,7 +222,7 @@ def clock_of(program: Runnable) -> Callable[[], float]:
 def _time(report: Progress, suite: Suite) -> _Found:
     clock = clock_of(suite.plain)
     plain, kernels = suite.plain.load(_DEVICE), suite.kernels.load(_DEVICE)
-    names = _names(plain.functions, suite)
+    names = chosen(plain.functions, suite.function, alone=False)
     inputs = {name: _inputs(plain.functions[name], suite) for name in names}
     found = _Found(inputs[names[0]] if len(names) == 1 else [])
     for number, cut in enumerate(suite.cuts):
@@ -250,13 +250,6 @@ def _inputs(function: Any, suite: Suite) -> list[Any]:
         return generated(function)
     call_values.checked_arguments(function, suite.inputs)
     return list(suite.inputs)
-
-
-def _names(functions: Mapping[str, Any], suite: Suite) -> list[str]:
-    names = [name for name in functions if not name.startswith(PROBE)]
-    if suite.function is not None and suite.function not in names:
-        raise OpspliceError(f"the program has no function '{suite.function}'", hint=f"it has: {', '.join(names)}")
-    return [suite.function] if suite.function is not None else names
 
 
 def alone(program: Runnable, cut: Cut, inputs: Any) -> Callable[[], object]:
@@ -308,7 +301,7 @@ def _memory(report: Progress, program: Runnable, suite: Suite) -> int:
         return 0
     before = _status("VmRSS")
     loaded = program.load(_DEVICE)
-    for name in _names(loaded.functions, suite):
+    for name in chosen(loaded.functions, suite.function, alone=False):
         loaded.call(name, *_inputs(loaded.functions[name], suite))
     return max(0, _status("VmHWM") - before)
 

@@ -19,6 +19,8 @@ from opsplice.targets.artifacts.arch import host_features
 from opsplice.targets.registry.store import Store, key_of
 
 _WRITER = "machine 1"
+# What part of the peak is told: what only moves numbers computes next to nothing.
+_LEAST = 0.005
 _TURNS, _SUMS = 100_000, 12
 _READ_BYTES = 256 << 20
 _TRIES = 7
@@ -56,7 +58,8 @@ class Machine:
             return ""
         rate = moved / seconds
         where = " in cache" if rate > self.bandwidth else f", {rate / self.bandwidth:.0%}"
-        of_peak = f"{operations / seconds / self.peak:.0%} of peak; " if operations else ""
+        part = operations / seconds / self.peak
+        of_peak = f"{part:.0%} of peak; " if part >= _LEAST else ""
         return f"{of_peak}{rate / 1e9:.0f} GB/s{where}"
 
 

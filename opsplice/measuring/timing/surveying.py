@@ -88,7 +88,11 @@ def survey(job: Job, on_progress: Progress, *, timed: bool = True) -> Survey:
     if any("?" in item.dims for item in items):
         note = "; ".join(filter(None, [note, f"open sizes (?) are taken as {OPEN_SIZE}"]))
     found = Survey(tuple(items[n] for n in order), note)
-    others = tuple(n for n, item in enumerate(found.items) if found.share(item) < _LITTLE and not job.verbose)
+    others = tuple(
+        n
+        for n, item in enumerate(found.items)
+        if found.share(item) < _LITTLE and (item.seconds is not None or not found.seconds) and not job.verbose
+    )
     layers = surveyor.layers({n: at for at, n in enumerate(order) if at not in others})
     return dataclasses.replace(found, layers=layers, others=others)
 

@@ -34,7 +34,10 @@ from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.registry.store import Store
 
-_OPEN = "its sizes are open (?), and tuned rules are for fixed ones: say them to the export, or with --dim"
+_OPEN = (
+    "its sizes are open (?), and tuned rules are for fixed ones: export the model with fixed ones, "
+    "or give --dim for a model in ONNX"
+)
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -158,22 +161,31 @@ def _candidate(place: _Place) -> Candidate:
         for choice in call.choices
         if choice.artifact is not None
     }
-    asked = condition_text(rule.where) if rule.where is not None else ""
-    is_loose = isinstance(rule.where, tree.Logical) and rule.where.op == "or"
-    conditions = [f"({asked})" if is_loose else asked]
-    for name, kind in action.match.types.items():
-        conditions.append(f"{name} in {{{kind}}}")
+    types = [f"{name} in {{{kind}}}" for name, kind in action.match.types.items()]
+    conditions = [*types, *(text for text in _asked(rule.where) if text not in types)]
+    # A rule that passes a scalar takes every value of it, so its default must be asked for as any other value is.
+    match = action.match
+    defaults = {p.name: p.default for p in match.pattern.parameters if p.default and p.name not in match.inputs}
+    usual = {name: default.value for name, default in defaults.items() if isinstance(default.value, int)}
     return Candidate(
         location=str(rule.span),
         pattern=rule.pattern,
         kernel=rule.kernel or "mlir",
-        dims=place.told.dims,
+        dims={**usual, **place.told.dims},
         digests=tuple(sorted(digests)),
         head=head,
         condition=" and ".join(filter(None, conditions)),
         tail=text[len(head) :],
         imports=_imports(place.spec, f"{head}{text}"),
     )
+
+
+def _asked(where: tree.Condition | None) -> list[str]:
+    """The conditions that all have to hold, as they are written after one another with `and`."""
+    if isinstance(where, tree.Logical) and where.op == "and":
+        return [text for each in where.operands for text in _asked(each)]
+    text = "" if where is None else condition_text(where)
+    return [f"({text})" if isinstance(where, tree.Logical) and where.op == "or" else text]
 
 
 def _imports(spec: LoadedSpec, text: str) -> tuple[str, ...]:

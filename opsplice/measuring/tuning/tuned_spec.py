@@ -10,7 +10,7 @@ import os
 import textwrap
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opsplice.measuring.tuning.records import COMPILER, KERNEL, UNDECIDED, Candidate, Choice
@@ -74,12 +74,15 @@ def _points(choices: Sequence[Choice]) -> list[_Point]:
         for point in _decided(choice):
             found.setdefault((point.head.removeprefix("replace ").removeprefix("keep "), point.low), point)
     points = list(found.values())
-    kinds = {(point.head, point.condition, point.tail): None for point in points}
-    return [joined for kind in kinds for joined in _ranges([p for p in points if _kind(p) == kind], points)]
+    kinds: dict[tuple[object, ...], list[_Point]] = {}
+    for point in points:
+        kinds.setdefault(_kind(point), []).append(point)
+    return [joined for kind in kinds.values() for joined in _ranges(kind, points)]
 
 
-def _kind(point: _Point) -> tuple[str, str, str]:
-    return point.head, point.condition, point.tail
+def _kind(point: _Point) -> tuple[object, ...]:
+    """What points share that may become one rule: its text, and the dims that it has."""
+    return point.head, point.condition, point.tail, tuple(name for name, _ in point.low)
 
 
 def _decided(choice: Choice) -> Iterator[_Point]:
@@ -142,8 +145,7 @@ def _along(axis: int, points: list[_Point], all_points: Sequence[_Point]) -> Ite
                 yield current
                 current = following
             else:
-                said = (*current.said, *following.said)
-                current = _Point(*_kind(current), current.low, following.high, said)
+                current = replace(current, high=following.high, said=(*current.said, *following.said))
         yield current
 
 

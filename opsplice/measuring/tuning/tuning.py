@@ -7,6 +7,7 @@ What is measured is kept at once, so an interrupted run goes on where it was.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections.abc import Iterator, Sequence
@@ -107,17 +108,20 @@ def tune(
 
     seconds: the budget; what is begun is finished. dask: the address of a scheduler, whose workers measure then.
     """
-    workers = _Here() if dask is None else _Workers(dask)
-    try:
+    with contextlib.nullcontext() if dask is None else contextlib.closing(_Workers(dask)) as workers:
         return _tuned(job, found, database, on_progress, workers, seconds, again)
-    finally:
-        workers.close()
 
 
 def _tuned(
-    job: Job, found: Found, database: Database, on_progress: Progress, workers: Any, seconds: float, again: bool
+    job: Job,
+    found: Found,
+    database: Database,
+    on_progress: Progress,
+    workers: _Workers | None,
+    seconds: float,
+    again: bool,
 ) -> Tuning:
-    cpu, versions = workers.cpu(), trying.versions(job)
+    cpu, versions = platform_key() if workers is None else workers.cpu(), trying.versions(job)
     keys = {task: [record_key(task, c, cpu, versions) for c in task.candidates] for task in found.tasks}
     before = {} if again else dict(database.records)
     todo = {task: [n for n, key in enumerate(keys[task]) if key not in before] for task in found.tasks}
@@ -134,23 +138,12 @@ def _tuned(
             measured[result.key] = result
 
     work = [(task, tuple(todo[task])) for task in found.tasks if todo[task]]
-    workers.measure(job, work, each, seconds, tried, on_progress)
+    measure = trying.measured if workers is None else workers.measure
+    measure(job, work, each, seconds, tried, on_progress)
     choices = [choice_of(t, tuple(measured.get(key) for key in keys[t]), refused.get(t, "")) for t in found.tasks]
     choices.sort(key=lambda choice: -choice.iree * len(choice.task.places))
     notes = tuple(filter(None, [database.ignored]))
     return Tuning(cpu, tuple(source.given for source in job.specs), tuple(choices), known, found.left, notes)
-
-
-class _Here:
-    """This machine."""
-
-    def cpu(self) -> str:
-        return platform_key()
-
-    measure = staticmethod(trying.measured)
-
-    def close(self) -> None:
-        pass
 
 
 class _Workers:

@@ -27,7 +27,9 @@ from opsplice.measuring.verifying.trials import KINDS, Inputs, inputs_of
 KERNEL_SECONDS, _ORACLE_SECONDS = 60, 20.0
 # How often a match is run with several threads at the most, for how many seconds, and with how many.
 _RACES, _RACE_SECONDS, _THREADS = 200, 0.5, 4
-_POISONS = (0xFF, 0x5A)
+# The bytes that are in memory before a call: first NaN, or -1; then what is large; zeros, as in fresh memory. Last what
+# tells a number that was read there from one that was not written: a sum with NaN has the same bits.
+_POISON, _OTHER_POISONS, _TELLING_POISON = 0xFF, (0x5A, 0x00), 0x01
 _BACKWARDS = "it gives other numbers with its workgroups in another order: one needs or overwrites what another wrote"
 _DISTURBED = "it gives other numbers with workgroups backwards and more behind its buffers: it races, or reads there"
 
@@ -77,6 +79,10 @@ class Refused:
     reason: str
 
 
+class _KernelError(OpspliceError):
+    """A call of a kernel that ended in an error, such as an exception of a command in Python."""
+
+
 def run_suite(report: Callable[[Any], None], suite: Suite, first: int) -> bool:
     """Run the matches of a suite from number `first` on, and report each trial."""
     import iree.runtime
@@ -85,12 +91,15 @@ def run_suite(report: Callable[[Any], None], suite: Suite, first: int) -> bool:
     iree.runtime.flags.parse_flags(f"--task_topology_group_count={_THREADS}")
     programs = _Programs(suite)
     oracle = _Oracle(suite.text)
+    step: About | Done
     for number, cut in enumerate(suite.cuts[first:], first):
         oracle.restart()
         try:
             for inputs in inputs_of(cut, suite.recorded[number], suite.kinds):
                 for step in _tried(programs, oracle, cut, inputs, number, suite.limit):
                     report(step)
+        except _KernelError as failure:
+            report(Done(number, Trial(step.kind if isinstance(step, About) else "", None, None, 0.0, failure.message)))
         except OpspliceError as failure:
             report(Refused(number, failure.message))
     return True
@@ -118,7 +127,7 @@ def _tried(
     elif reason and given is None and exact is not None:
         moved = [oracle.results(cut.function, inputs.moved(seed).values) for seed in range(tolerance.MOVES)]
         worst, reason = _judged(cut, found, reference, exact, given, [m for m in moved if m is not None])
-    reason = reason or found.reason
+    reason = _emptiness(programs, cut, inputs, found, reference) or reason if reason else found.reason
     if inputs.is_first and not reason:
         for step in _orders(programs, cut, inputs, number, found.results):
             if isinstance(step, str):
@@ -142,12 +151,23 @@ def _judged(
         limit = max(cut.width, tolerance.limit_of(result.dtype, cut.longest_sum, given))
         known, others = None if exact is None else exact[at], [each[at] for each in of_moved]
         judgement = tolerance.judge(result, wanted, known, limit, cut.longest_sum, others)
-        hole = found.unwritten[at] & ~reference.unwritten[at]
-        reason = judgement.reason
-        if reason and hole.any():
-            reason = f"{np.count_nonzero(hole)} of {hole.size} elements are not written"
-        judged.append((judgement, reason))
+        judged.append((judgement, judgement.reason))
     return max(judged, key=lambda each: (bool(each[1]), each[0].off))
+
+
+def _emptiness(programs: _Programs, cut: Cut, inputs: Inputs, found: _Results, reference: _Results) -> str:
+    """What is wrong where results hold what memory held before the call, "" if they do not."""
+    holes = [now & ~wanted for now, wanted in zip(found.unwritten, reference.unwritten, strict=True)]
+    if not any(hole.any() for hole in holes):
+        return ""
+    again = programs.call("kernels", cut, inputs, poison=_TELLING_POISON)
+    for hole, still, result in zip(holes, again.unwritten, again.results, strict=True):
+        # A command's own array holds NaN where it wrote nothing, whatever was in memory.
+        if count := np.count_nonzero(hole & (still | (result != result))):
+            return f"{count} of {hole.size} elements are not written"
+    hole = next(hole for hole in holes if hole.any())
+    told = f"{np.count_nonzero(hole)} of {hole.size} elements are made of memory that nobody wrote"
+    return f"{told}: it reads its result before it writes it, or outside of its buffers"
 
 
 def _orders(
@@ -155,9 +175,10 @@ def _orders(
 ) -> Iterator[About | str]:
     """What goes wrong where only the memory or the order of the workgroups is another; they are to give equal bits."""
     yield About(number, f"{inputs.kind}, in other memory")
-    other = programs.call("kernels", cut, inputs, poison=_POISONS[1], at_end=False)
-    if other.reason or not _equal(other.results, before):
-        yield other.reason or "it gives other numbers in other memory: it reads what nobody wrote"
+    for poison in _OTHER_POISONS:
+        other = programs.call("kernels", cut, inputs, poison=poison, at_end=False)
+        if other.reason or not _equal(other.results, before):
+            yield other.reason or "it gives other numbers in other memory: it races, or reads what nobody wrote"
     on_host = programs.on_host
     yield About(number, f"{inputs.kind}, workgroups backwards")
     disturbed = programs.call("disturbed", cut, inputs)
@@ -202,7 +223,7 @@ class _Programs:
         program: str,
         cut: Cut,
         inputs: Inputs,
-        poison: int = _POISONS[0],
+        poison: int = _POISON,
         *,
         at_end: bool = True,
         device: str = "local-sync",
@@ -230,8 +251,12 @@ class _Programs:
             results.append(guard)
             given.push_ref(guard.on(call.device, kind.dtype))
         signal.alarm(KERNEL_SECONDS)
-        call.invoke(given)
-        signal.alarm(0)
+        try:
+            call.invoke(given)
+        except OpspliceError as failure:
+            raise failure if program == "plain" else _KernelError(failure.message) from None
+        finally:
+            signal.alarm(0)
         for guard in (*guards, *results):
             guard.fetch()
         reason = next((guard.harm for guard in (*guards, *results) if guard.harm), "")

@@ -16,11 +16,10 @@ from opsplice.measuring.verifying import tolerance
 from opsplice.runtime.declared_functions import Function, ValueType
 from opsplice.runtime.value_text import ELEMENT_TYPES
 
-# The sizes of open dims, one after the other; the first is the one that special values are tried in.
-_SIZES = (OPEN_SIZE, 1, 3, 64)
-# The size of dims that a whole program leaves open.
-OPEN_INPUT = 3
-_MOST_ELEMENTS = 1 << 24
+# The sizes of open dims: of the first, third, ... and of those between. Special values are tried in the first pair.
+_SIZES = ((OPEN_SIZE, 10), (1, 2), (2, 1), (3, 3), (64, 34), (200, 130))
+# What a trial has at the most in each value, and in each that has open dims where these are larger than most blocks.
+_MOST_ELEMENTS, _MOST_OPEN_ELEMENTS, _LARGE = 1 << 24, 1 << 18, 128
 _SMALL_INTEGERS = 8
 # A few places of an input get a special value: the last, and some by chance.
 _SPECIAL_PLACES = 3
@@ -63,11 +62,10 @@ def inputs_of(cut: Cut, recorded: Sequence[Any] | None, kinds: Sequence[str] = K
     """The trials of a match. recorded: its inputs in the program's own run, None where they are not known."""
     generator = np.random.default_rng(int(cut.digest[:8], 16))
     symbols = cut.symbols
-    open_sizes = dict.fromkeys((*_SIZES, *cut.tried))
-    for number, size in enumerate(open_sizes if symbols and "sizes" in kinds else _SIZES[:1]):
-        sizes = {symbol: size if at % 2 == 0 else size // 2 + 2 for at, symbol in enumerate(symbols)}
-        shapes = [part.shape(sizes) for part in (*cut.inputs, *cut.results)]
-        if number and max(map(math.prod, shapes)) > _MOST_ELEMENTS:
+    pairs = dict.fromkeys((*_SIZES, *((size, size // 2 + 2) for size in cut.tried)))
+    for number, pair in enumerate(pairs if symbols and "sizes" in kinds else _SIZES[:1]):
+        sizes = {symbol: pair[at % 2] for at, symbol in enumerate(symbols)}
+        if number and not _is_small_enough(cut, sizes, is_large=pair[0] > _LARGE and pair[0] not in cut.tried):
             continue
         told = f"random, {', '.join(map(str, sizes.values()))}" if symbols else "random"
         plain = tuple(random(generator, part, sizes) for part in cut.inputs)
@@ -79,6 +77,13 @@ def inputs_of(cut: Cut, recorded: Sequence[Any] | None, kinds: Sequence[str] = K
         found = _sizes_of(cut, recorded)
         if found is not None:
             yield Inputs("the program's own", tuple(recorded), found)
+
+
+def _is_small_enough(cut: Cut, sizes: dict[str, int], *, is_large: bool) -> bool:
+    parts = (*cut.inputs, *cut.results)
+    is_open = {part: any(not isinstance(size, int) for size in part.sizes or ()) for part in parts}
+    most = {part: _MOST_OPEN_ELEMENTS if is_large and is_open[part] else _MOST_ELEMENTS for part in parts}
+    return all(math.prod(part.shape(sizes)) <= most[part] for part in parts)
 
 
 def random_inputs(cut: Cut, sizes: dict[str, int]) -> Inputs:
@@ -146,7 +151,7 @@ def generated(function: Function) -> list[Any]:
 def _part(kind: ValueType) -> Part:
     if kind.dtype is None or kind.element is None:
         raise OpspliceError(f"the program takes {kind}, but only tensors and numbers can be generated")
-    sizes = None if kind.shape is None else tuple(OPEN_INPUT if size is None else size for size in kind.shape)
+    sizes = None if kind.shape is None else tuple(OPEN_SIZE if size is None else size for size in kind.shape)
     return Part(kind.element, sizes)
 
 

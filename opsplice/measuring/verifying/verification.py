@@ -9,7 +9,7 @@ Kernels run in a child process: one that crashes has failed. It imports the comp
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,7 +83,7 @@ def verify(job: Job, prepared: Prepared, options: Options, on_progress: Progress
         notes.append(before.error)
     whole: tuple[Whole, ...] = ()
     if options.whole and not before.error:
-        after = _run(prepared.kernels, options, "the program", on_progress)
+        after = _run(prepared.kernels, options, "the program", on_progress, with_kernels=True)
         whole = _compared(job, prepared, options, before, after)
     verdicts = _verdicts(prepared, options, recorded, on_progress)
     return Verification(prepared.report, verdicts, whole, notes=tuple(notes))
@@ -193,6 +193,8 @@ def _trials(
 def _crash(crash: ChildCrashError) -> str:
     if crash.end == "SIGALRM":
         return f"it does not end within {trial_runs.KERNEL_SECONDS} s"
+    if not crash.end.startswith("SIG"):
+        return f"it ends the process ({crash.end})"
     return f"it crashes ({crash.end}): it reads or writes outside of its buffers, or writes to an input"
 
 
@@ -216,26 +218,32 @@ class _Ran:
     error: str = ""
 
 
-def _run(program: Runnable, options: Options, what: str, on_progress: Progress) -> _Ran:
-    """Run the functions of a program in a child process."""
+class _CallError(OpspliceError):
+    """A function of the program with kernels that ended in an error, where the one without them did not."""
+
+
+def _run(program: Runnable, options: Options, what: str, on_progress: Progress, *, with_kernels: bool = False) -> _Ran:
+    """Run the functions of a program in a child process. An error in a call is found of kernels, and raised without."""
     on_progress(f"running {what}")
     try:
-        return call_isolated(_run_functions, (program, options), on_progress=on_progress, method=method())
+        return call_isolated(_run_functions, (program, options, with_kernels), on_progress=on_progress, method=method())
     except ChildCrashError as crash:
         return _Ran(error=f"{what} crashes ({crash.end}) in {crash.last_event}")
+    except _CallError as failure:
+        return _Ran(error=f"{what} fails in {failure.message}")
 
 
-def _run_functions(report: Progress, program: Runnable, options: Options) -> _Ran:
+def _run_functions(report: Progress, program: Runnable, options: Options, with_kernels: bool) -> _Ran:
     loaded = program.load("local-task")
-    names = [name for name in loaded.functions if not name.startswith(PROBE)]
-    if options.function is not None or options.inputs is not None:
-        names = [_chosen(names, options.function)]
     ran = _Ran()
-    for name in names:
+    for name in chosen(loaded.functions, options.function, alone=options.inputs is not None):
         report(f"@{name}")
         given = options.inputs if options.inputs is not None else generated(loaded.functions[name])
         ran.inputs[name] = list(given)
-        ran.results[name] = [np.asarray(value) for value in loaded.call(name, *given)]
+        try:
+            ran.results[name] = [np.asarray(value) for value in loaded.call(name, *given)]
+        except OpspliceError as failure:
+            raise _CallError(f"@{name}: {failure.message}") if with_kernels else failure from None
         if READER in loaded.functions:
             for number, value in enumerate(loaded.call(READER)):
                 if value is not None:
@@ -243,12 +251,17 @@ def _run_functions(report: Progress, program: Runnable, options: Options) -> _Ra
     return ran
 
 
-def _chosen(names: Sequence[str], wanted: str | None) -> str:
-    if wanted is None and len(names) == 1:
-        return names[0]
-    if wanted is None or wanted not in names:
-        raise OpspliceError(f"the program has no single function '{wanted}'", hint=f"it has: {', '.join(names)}")
-    return wanted
+def chosen(functions: Iterable[str], wanted: str | None, *, alone: bool) -> list[str]:
+    """The functions of a program to run: the one that is wanted, or all. alone: whether it is to be one.
+
+    Raises OpspliceError if it has none that is wanted, or several where one is to be.
+    """
+    names = [name for name in functions if not name.startswith(PROBE)]
+    found = [name for name in names if wanted in (None, name)]
+    if (wanted is not None and not found) or (alone and len(found) != 1):
+        what = "single function: say which is meant" if wanted is None else f"function '{wanted}'"
+        raise OpspliceError(f"the program has no {what}", hint=f"it has: {', '.join(names)}")
+    return found
 
 
 def _compared(job: Job, prepared: Prepared, options: Options, before: _Ran, after: _Ran) -> tuple[Whole, ...]:

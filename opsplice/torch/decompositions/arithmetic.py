@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import ml_dtypes
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,6 +18,9 @@ def power(base: Tensor | float, exponent: Tensor | float) -> Tensor:
     kind = torch.result_type(base, exponent)
     tensor = base if isinstance(base, Tensor) else exponent
     assert isinstance(tensor, Tensor)
+    if kind.is_floating_point and not isinstance(exponent, Tensor) and exponent in (-1, -2, -3):
+        # IREE makes -inf of those of 0.
+        return torch.reciprocal(torch.pow(base, -exponent))
     if kind.is_floating_point or kind.is_complex:
         is_float = tensor.is_floating_point() or tensor.is_complex() or tensor is not base
         return NotImplemented if is_float else torch.pow(tensor.to(kind), exponent)
@@ -48,11 +55,134 @@ def difference(left: Tensor | float, right: Tensor | float, *, alpha: float = 1)
     return NotImplemented if isinstance(left, Tensor) else torch.mul(right, -alpha) + left
 
 
+def difference_from_number(tensor: Tensor, number: float, alpha: float = 1) -> Tensor:
+    """IREE's has a factor of -1, which is none of floats (`graph_edits`)."""
+    return torch.mul(tensor, -alpha) + number if tensor.is_floating_point() else NotImplemented
+
+
 def remainder_of_division(tensor: Tensor, divisor: Tensor | float) -> Tensor:
-    """IREE takes `fmod` of floats alone, and of f64 no number."""
-    if not tensor.is_floating_point():
+    """With the sign of what is divided. IREE takes `fmod` of floats alone, and is off for large quotients."""
+    if not tensor.is_floating_point() and not _is_floating(divisor):
         return tensor - torch.div(tensor, divisor, rounding_mode="trunc") * divisor
-    return NotImplemented if isinstance(divisor, Tensor) else torch.fmod(tensor, tensor.new_full((), divisor))
+    kind = torch.result_type(tensor, divisor)
+    tensor = tensor.to(kind)
+    size = divisor.to(kind).abs() if isinstance(divisor, Tensor) else abs(divisor)
+    return torch.copysign(torch.remainder(tensor.abs(), size), tensor)
+
+
+def floor_remainder(left: Tensor | float, right: Tensor | float) -> Tensor:
+    """With the sign of the divisor. IREE takes bytes for signed ones."""
+    if torch.result_type(left, right) != torch.uint8:
+        return NotImplemented
+    return torch.remainder(*_tensors(torch.int32, left, right)).to(torch.uint8)
+
+
+def quotient(left: Tensor | float, right: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
+    """IREE rounds the rounded quotient down, so that 1.0 // 0.1 is 10, and takes bytes for signed ones."""
+    kind = torch.result_type(left, right)
+    if kind == torch.uint8 and rounding_mode is not None:
+        left, right = _tensors(torch.int32, left, right)
+        return torch.div(left, right, rounding_mode="trunc").to(kind)
+    if rounding_mode != "floor":
+        return NotImplemented
+    left, right = _tensors(kind, left, right)
+    rest = torch.fmod(left, right)
+    is_above = ((rest != 0) & ((rest < 0) != (right < 0))).to(kind)
+    if not kind.is_floating_point:
+        return torch.div(left, right, rounding_mode="trunc") - is_above
+    plain = left / right
+    whole = torch.copysign(torch.round((left - rest) / right) - is_above, plain)
+    return torch.where(right == 0, plain, whole)
+
+
+def floor_quotient(left: Tensor | float, right: Tensor | float) -> Tensor:
+    return quotient(left, right, rounding_mode="floor")
+
+
+def _tensors(kind: torch.dtype, *numbers: Tensor | float) -> list[Tensor]:
+    like = next(number for number in numbers if isinstance(number, Tensor))
+    return [x.to(kind) if isinstance(x, Tensor) else torch.full_like(like, x, dtype=kind) for x in numbers]
+
+
+def comparison(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Of a tensor and a number, in a type that holds both.
+
+    IREE computes those of constants itself, and reads the bits of a number of another type: ones are below 0 for it.
+    It cuts off the digits that a type has no room for, so that 0.1 as f32 is above 0.1.
+    """
+
+    def compared(tensor: Tensor, number: float) -> Tensor:
+        if type(number) not in (int, float):
+            return NotImplemented
+        if tensor.is_floating_point():
+            rounded = _rounded(number, tensor.dtype)
+            return NotImplemented if type(number) is float and rounded == number else op(tensor, rounded)
+        if type(number) is float:
+            return op(tensor.to(torch.get_default_dtype()), number)
+        return (
+            op(tensor.to(torch.int32), number) if tensor.dtype == torch.uint8 and 0 <= number < 256 else NotImplemented
+        )
+
+    return compared
+
+
+def _rounded(number: float, kind: torch.dtype) -> float:
+    with np.errstate(over="ignore"):
+        return float(_NARROW.get(kind, np.float64)(number))
+
+
+_NARROW = {torch.float32: np.float32, torch.float16: np.float16, torch.bfloat16: ml_dtypes.bfloat16}
+
+
+def extreme(exceeds: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """The larger or the smaller of two numbers, or NaN where one is. IREE takes the right one where the left is NaN.
+
+    It keeps its form with a bound for all elements, by which patterns know it.
+    """
+
+    def formula(left: Tensor, right: Tensor) -> Tensor:
+        kind = torch.result_type(left, right)
+        if not kind.is_floating_point or not left.dim() or not right.dim():
+            return NotImplemented
+        left, right = _tensors(kind, left, right)
+        return torch.where(exceeds(left, right) | torch.isnan(left), left, right)
+
+    return formula
+
+
+def negative(tensor: Tensor) -> Tensor:
+    """IREE has those of integers by way of f32."""
+    if tensor.is_floating_point() or tensor.is_complex():
+        return NotImplemented
+    return torch.zeros_like(tensor) - tensor
+
+
+def is_finite(tensor: Tensor) -> Tensor:
+    """IREE takes NaN for a finite number, and no integers."""
+    if tensor.is_complex():
+        return NotImplemented
+    return tensor.abs() < torch.inf if tensor.is_floating_point() else torch.ones_like(tensor, dtype=torch.bool)
+
+
+def bounded(tensor: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
+    tensor = tensor if low is None else torch.maximum(tensor, low)
+    return tensor if high is None else torch.minimum(tensor, high)
+
+
+def inverse(tensor: Tensor) -> Tensor:
+    """IREE takes bytes for signed ones."""
+    return NotImplemented if _is_floating(tensor) else torch.reciprocal(tensor.to(torch.get_default_dtype()))
+
+
+def above(tensor: Tensor, threshold: float, value: float) -> Tensor:
+    """IREE takes bytes for signed ones, and NaN for what is below."""
+    return torch.where(tensor <= threshold, torch.full_like(tensor, value), tensor)
+
+
+def _is_floating(number: Tensor | float) -> bool:
+    if isinstance(number, Tensor):
+        return number.is_floating_point() or number.is_complex()
+    return isinstance(number, float)
 
 
 def hypotenuse(left: Tensor, right: Tensor) -> Tensor:

@@ -5,6 +5,8 @@ Each function has the signature of the op that it is for, and takes no part in w
 
 from __future__ import annotations
 
+import cmath
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,9 +15,15 @@ import torch
 from opsplice.torch.decompositions.arithmetic import hypotenuse
 
 Formula = Callable[..., torch.Tensor]
+# What is real, and what is imaginary.
+Parts = tuple[torch.Tensor, torch.Tensor]
 
 
-def conjugate(tensor: torch.Tensor) -> torch.Tensor:
+def conjugate(tensor: Any) -> Any:
+    if not isinstance(tensor, torch.Tensor):  # what PyTorch's gradients of products with numbers make
+        return torch.full((), complex(tensor).conjugate(), dtype=torch.complex128)
+    if tensor.is_conj():  # an input, which is written out in the graph: its parts would be conjugates again
+        return NotImplemented
     return torch.complex(tensor.real, -tensor.imag) if tensor.is_complex() else tensor.clone()
 
 
@@ -25,6 +33,44 @@ def magnitude(tensor: torch.Tensor) -> torch.Tensor:
 
 def angle(tensor: torch.Tensor) -> torch.Tensor:
     return torch.atan2(tensor.imag, tensor.real) if tensor.is_complex() else NotImplemented
+
+
+def placed(op: Formula, others: Formula) -> Formula:
+    """What writes a tensor, which is the last but options, into a part of another one."""
+
+    def formula(tensor: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
+        if not tensor.is_complex():
+            return others(tensor, *args, **options)
+        real, imaginary = ([getattr(each, part) if _is_complex(each) else each for each in args] for part in _PARTS)
+        return torch.complex(op(tensor.real, *real, **options), op(tensor.imag, *imaginary, **options))
+
+    return formula
+
+
+_PARTS = ("real", "imag")
+
+
+def copied(tensor: torch.Tensor, source: torch.Tensor, _later: bool = False) -> torch.Tensor:
+    return source.to(tensor.dtype).expand_as(tensor).clone() if tensor.is_complex() else NotImplemented
+
+
+def filled(others: Formula) -> Formula:
+    """A tensor of one complex number; `others` makes those of real ones."""
+
+    def formula(size: Any, number: Any, *, dtype: torch.dtype | None = None, **options: Any) -> torch.Tensor:
+        kind = dtype or (torch.complex64 if isinstance(number, complex) else torch.float32)
+        if not kind.is_complex:
+            return others(size, number, dtype=dtype, **options)
+        parts = (complex(number).real, complex(number).imag)
+        return torch.complex(*(torch.full(size, part, dtype=kind.to_real()) for part in parts))
+
+    return formula
+
+
+def added_product(added: torch.Tensor, left: torch.Tensor, right: torch.Tensor, **factors: Any) -> torch.Tensor:
+    if not added.is_complex():
+        return NotImplemented
+    return factors.get("beta", 1) * added + factors.get("alpha", 1) * (left @ right)
 
 
 def or_converted(others: Formula) -> Formula:
@@ -39,23 +85,38 @@ def or_converted(others: Formula) -> Formula:
     return converted
 
 
-def by_parts(op: Formula, others: Formula) -> Formula:
-    """A product or quotient of a complex tensor and real numbers, and what `others` makes of those of real tensors."""
+def product(others: Formula) -> Formula:
+    """A product with a complex number, or of a complex tensor and real numbers; `others` multiplies real numbers."""
 
-    def formula(left: torch.Tensor | float, right: torch.Tensor | float) -> torch.Tensor:
-        if not any(isinstance(each, torch.Tensor) and each.is_complex() for each in (left, right)):
-            return others(left, right)
-        if op is torch.mul and not _is_complex(left):
+    def formula(left: Any, right: Any) -> torch.Tensor:
+        if not isinstance(left, torch.Tensor) or (_is_complex(right) and isinstance(right, torch.Tensor)):
             left, right = right, left
-        if _is_complex(right) or not isinstance(left, torch.Tensor):
+        if not (_is_complex(left) or _is_complex(right)):
+            return others(left, right)
+        if not _is_complex(right):
+            return torch.complex(left.real * right, left.imag * right)
+        if isinstance(right, torch.Tensor):
             return NotImplemented
-        return torch.complex(op(left.real, right), op(left.imag, right))
+        real, imaginary = left.real, left.imag if left.is_complex() else torch.zeros_like(left)
+        return torch.complex(real * right.real - imaginary * right.imag, real * right.imag + imaginary * right.real)
 
     return formula
 
 
-def _is_complex(value: Any) -> bool:
-    return value.is_complex() if isinstance(value, torch.Tensor) else isinstance(value, complex)
+def quotient(left: Any, right: Any) -> torch.Tensor:
+    """Scaled by the larger part of the divisor, whose square may be too large for its type."""
+    if not _is_complex(right):
+        return torch.complex(left.real / right, left.imag / right) if _is_complex(left) else NotImplemented
+    if not isinstance(right, torch.Tensor):
+        return torch.mul(left, 1 / right)
+    return torch.complex(*_quotient((_real(left), _imaginary(left)), (_real(right), _imaginary(right))))
+
+
+def _quotient(left: Parts, right: Parts) -> Parts:
+    scale = torch.maximum(*map(torch.abs, right))
+    real, imaginary = right[0] / scale, right[1] / scale
+    size = (real * real + imaginary * imaginary) * scale
+    return (left[0] * real + left[1] * imaginary) / size, (left[1] * real - left[0] * imaginary) / size
 
 
 def linear(op: Formula, others: Formula) -> Formula:
@@ -67,6 +128,141 @@ def linear(op: Formula, others: Formula) -> Formula:
         return torch.complex(op(*map(_real, args), **options), op(*map(_imaginary, args), **options))
 
     return formula
+
+
+def variance(tensor: torch.Tensor, dim: Any = None, **options: Any) -> torch.Tensor:
+    if not tensor.is_complex():
+        return NotImplemented
+    return torch.var(tensor.real, dim, **options) + torch.var(tensor.imag, dim, **options)
+
+
+def running_sum(tensor: torch.Tensor, dim: int, **options: Any) -> torch.Tensor:
+    return function(lambda *parts: tuple(torch.cumsum(part, dim) for part in parts))(tensor)
+
+
+def product_over(tensor: torch.Tensor, dim: int | None = None, keepdim: bool = False, **options: Any) -> torch.Tensor:
+    """By halves: IREE's compiler ends the process on a loop over complex numbers."""
+    if not tensor.is_complex():
+        return NotImplemented
+    tensor, dim = (tensor.flatten(), 0) if dim is None else (tensor, dim)
+    while (size := tensor.shape[dim]) > 1:
+        paired = tensor.narrow(dim, 0, size // 2) * tensor.narrow(dim, size // 2, size // 2)
+        tensor = torch.cat([paired, tensor.narrow(dim, size - size % 2, size % 2)], dim) if size % 2 else paired
+    return tensor.clone() if keepdim else tensor.squeeze(dim).clone()
+
+
+def power(others: Formula) -> Formula:
+    """Powers with complex numbers: products for small whole exponents; `others` are those of real numbers."""
+
+    def formula(base: Any, exponent: Any) -> torch.Tensor:
+        if not (_is_complex(base) or _is_complex(exponent)):
+            return others(base, exponent)
+        if isinstance(exponent, (int, float)) and exponent in range(-_MOST_PRODUCTS, _MOST_PRODUCTS + 1):
+            made = torch.ones_like(base)
+            for _ in range(abs(int(exponent))):
+                made = made * base
+            return made if exponent >= 0 else torch.reciprocal(made)
+        kind = torch.result_type(base, exponent)
+        of_zero = (exponent == 0).to(kind) if isinstance(exponent, torch.Tensor) else float(exponent == 0)
+        if not isinstance(base, torch.Tensor):
+            return torch.exp(exponent * cmath.log(base)) if base else of_zero
+        return torch.where(base == 0, of_zero, torch.exp(exponent * torch.log(base.to(kind))))
+
+    return formula
+
+
+# Of exponents, up to which powers are products.
+_MOST_PRODUCTS = 8
+
+
+def equal(left: torch.Tensor, right: Any) -> torch.Tensor:
+    if not (_is_complex(left) or _is_complex(right)):
+        return NotImplemented
+    return (_real(left) == _real(right)) & (_imaginary(left) == _imaginary(right))
+
+
+def different(left: torch.Tensor, right: Any) -> torch.Tensor:
+    return ~torch.eq(left, right) if _is_complex(left) or _is_complex(right) else NotImplemented
+
+
+# ---- functions -------------------------------------------------------------------------------------------------------
+
+
+def function(parts: Callable[[torch.Tensor, torch.Tensor], Parts]) -> Formula:
+    """A function of a complex number by what it makes of its real and its imaginary part."""
+
+    def formula(tensor: torch.Tensor) -> torch.Tensor:
+        return torch.complex(*parts(tensor.real, tensor.imag)) if tensor.is_complex() else NotImplemented
+
+    return formula
+
+
+def negative(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
+    return -real, -imaginary
+
+
+def reciprocal(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
+    return _quotient((torch.ones_like(real), torch.zeros_like(real)), (real, imaginary))
+
+
+def exponential(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
+    size = torch.exp(real)
+    return size * torch.cos(imaginary), torch.where(imaginary == 0, imaginary, size * torch.sin(imaginary))
+
+
+def logarithm(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
+    """By half of the number, whose size fits into its type; near size one, by how much more than one its square is."""
+    square = real * real + imaginary * imaginary
+    more = torch.where((square > 0.5) & (square < 2), (real - 1) * (real + 1) + imaginary * imaginary, 0)
+    half = torch.log(hypotenuse(real / 2, imaginary / 2))
+    return torch.where(more == 0, half + math.log(2), torch.log1p(more) / 2), torch.atan2(imaginary, real)
+
+
+def root(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
+    """The part without cancellation first, the other one from it; by an eighth, whose size fits into its type."""
+    larger = 2 * torch.sqrt(hypotenuse(real / 8, imaginary / 8) + real.abs() / 8)
+    smaller = torch.where(larger == 0, 0, imaginary.abs() / (2 * larger))
+    signed = torch.where(real >= 0, smaller, larger)
+    return torch.where(real >= 0, larger, smaller), torch.copysign(signed, imaginary)
+
+
+def sine(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
+    return torch.sin(real) * torch.cosh(imaginary), torch.cos(real) * torch.sinh(imaginary)
+
+
+def cosine(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
+    return torch.cos(real) * torch.cosh(imaginary), -torch.sin(real) * torch.sinh(imaginary)
+
+
+def hyperbolic_sine(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
+    return torch.sinh(real) * torch.cos(imaginary), torch.cosh(real) * torch.sin(imaginary)
+
+
+def hyperbolic_cosine(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
+    return torch.cosh(real) * torch.cos(imaginary), torch.sinh(real) * torch.sin(imaginary)
+
+
+def hyperbolic_tangent(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
+    """Divided by e to the |real part|, which may be too large for its type."""
+    small = torch.exp(-2 * real.abs())
+    sine, cosine = torch.sin(imaginary), torch.cos(imaginary)
+    size = torch.expm1(-2 * real.abs()) ** 2 / 4 + cosine * cosine * small
+    return torch.copysign(-torch.expm1(-4 * real.abs()) / 4, real) / size, sine * cosine * small / size
+
+
+def logistic(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
+    """1 / (1 + e to the -z), or what it is with e to the z, whichever is small."""
+    is_right = real > 0
+    power = exponential(-real.abs(), torch.where(is_right, -imaginary, imaginary))
+    above = torch.where(is_right, 1, power[0]), torch.where(is_right, 0, power[1])
+    return _quotient(above, (1 + power[0], power[1]))
+
+
+# ---- parts -----------------------------------------------------------------------------------------------------------
+
+
+def _is_complex(value: Any) -> bool:
+    return value.is_complex() if isinstance(value, torch.Tensor) else isinstance(value, complex)
 
 
 def _real(arg: Any) -> Any:

@@ -151,15 +151,6 @@ def pad(tensor: Tensor, amounts: Sequence[int], value: float = 0) -> Tensor:
     return aten.constant_pad_nd(tensor, [max(amount, 0) for amount in amounts], value)
 
 
-def diagonal_scatter(tensor: Tensor, source: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    moved = tensor.movedim((dim1, dim2), (-2, -1))
-    rows, columns = moved.shape[-2:]
-    above = max(0, -offset)
-    diagonal = torch.nn.functional.pad(source, (above, rows - above - source.shape[-1])).unsqueeze(-1)
-    at = torch.arange(columns, device=tensor.device) == torch.arange(rows, device=tensor.device).unsqueeze(-1) + offset
-    return torch.where(at, diagonal, moved).movedim((-2, -1), (dim1, dim2))
-
-
 def empty_permuted(size: Sequence[int], _order: Sequence[int], **options: Any) -> Tensor:
     return torch.empty(size, dtype=options.get("dtype"), device=options.get("device"))
 
@@ -236,11 +227,6 @@ def scatter_reduced(tensor: Tensor, dim: int, index: Tensor, source: Tensor | fl
 def gather(tensor: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """IREE takes no scalar, whose element is the only one that indices can mean."""
     return NotImplemented if tensor.dim() else tensor.expand(index.shape).clone()
-
-
-def extremes(tensor: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Tensors:
-    dims = [] if dim is None else [dim]
-    return torch.amin(tensor, dims, keepdim), torch.amax(tensor, dims, keepdim)
 
 
 def sort(tensor: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
@@ -345,6 +331,18 @@ def _running(
 def added_product(added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """One product over the batch and the inner dim, which adds halves up in f32."""
     return beta * added + alpha * (left.transpose(0, 1).flatten(1) @ right.flatten(0, 1))
+
+
+def with_equal_indices(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Indices of one type, where a program has them in several."""
+
+    def formula(tensor: Tensor, indices: Sequence[Tensor | None], *others: Any) -> Tensor:
+        if len({index.dtype for index in indices if index is not None and index.dtype != torch.bool}) < 2:
+            return NotImplemented
+        wide = [index if index is None or index.dtype == torch.bool else index.long() for index in indices]
+        return op(tensor, wide, *others)
+
+    return formula
 
 
 def put(tensor: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:

@@ -57,6 +57,7 @@ APART = (
     aten._native_batch_norm_legit_functional,
     aten._native_batch_norm_legit_no_training,
     aten.bucketize,
+    aten.diagonal_scatter,
     aten.grid_sampler_2d,
     aten.logical_xor,
     aten.upsample_bilinear2d,
@@ -94,6 +95,19 @@ _OF_NUMBERS: Table = {
     for op in ops
 }
 
+
+def _either(*bodies: Callable[..., Any]) -> Callable[..., Any]:
+    """The first of some bodies that takes what it is given."""
+
+    def formula(*args: Any, **options: Any) -> Any:
+        results = (body(*args, **options) for body in bodies)
+        return next((result for result in results if result is not NotImplemented), NotImplemented)
+
+    return formula
+
+
+_COMPARED: Table = {op.Scalar: arithmetic.comparison(op.Scalar) for op in (aten.ge, aten.gt, aten.le, aten.lt)}
+
 _OVER_A_DIM: Table = {
     op: formulas.of_scalars(op)
     for op in (
@@ -102,9 +116,26 @@ _OVER_A_DIM: Table = {
     )
 }
 
+_OF_COMPLEX: Table = {
+    op: complex_numbers.function(parts)
+    for op, parts in {
+        aten.cos.default: complex_numbers.cosine,
+        aten.cosh.default: complex_numbers.hyperbolic_cosine,
+        aten.exp.default: complex_numbers.exponential,
+        aten.log.default: complex_numbers.logarithm,
+        aten.sigmoid.default: complex_numbers.logistic,
+        aten.sin.default: complex_numbers.sine,
+        aten.sinh.default: complex_numbers.hyperbolic_sine,
+        aten.sqrt.default: complex_numbers.root,
+        aten.tanh.default: complex_numbers.hyperbolic_tangent,
+    }.items()
+}
+
 OWN: Table = {
     **_SCATTERED,
+    **_OF_COMPLEX,
     **_OF_NUMBERS,
+    **_COMPARED,
     **_OVER_A_DIM,
     aten._adaptive_avg_pool2d_backward.default: windows.adaptive_average_pool_backward,
     aten._adaptive_avg_pool3d_backward.default: windows.adaptive_average_pool_backward_3d,
@@ -128,33 +159,45 @@ OWN: Table = {
     aten.adaptive_max_pool3d_backward.default: windows.max_backward(3),
     aten.add.Tensor: complex_numbers.linear(torch.add, complex_numbers.as_it_is),
     aten.addbmm.default: formulas.added_product,
-    aten.aminmax.default: formulas.extremes,
+    aten.addmm.default: complex_numbers.added_product,
     aten.angle.default: complex_numbers.angle,
     aten.arange.start_step: formulas.in_order,
     aten.avg_pool2d.default: windows.average_pool,
     aten.avg_pool2d_backward.default: windows.average_pool_backward,
     aten.avg_pool3d_backward.default: windows.average_pool_backward,
     aten.bernoulli.default: formulas.bernoulli,
+    aten.clamp.Tensor: arithmetic.bounded,
     aten.conj_physical.default: complex_numbers.conjugate,
     aten.constant_pad_nd.default: formulas.pad,
     aten.convolution.default: windows.convolution,
     aten.convolution_backward.default: windows.convolution_backward,
+    aten.copy.default: complex_numbers.copied,
     aten.copysign.Tensor: functions.with_sign_of,
+    aten.cumsum.default: complex_numbers.running_sum,
     aten.cummax.default: formulas.running_extreme(torch.gt, -torch.inf),
     aten.cummin.default: formulas.running_extreme(torch.lt, torch.inf),
-    aten.div.Tensor: complex_numbers.by_parts(torch.div, complex_numbers.as_it_is),
-    aten.diagonal_scatter.default: formulas.diagonal_scatter,
+    aten.div.Scalar_mode: arithmetic.quotient,
+    aten.div.Tensor: complex_numbers.quotient,
+    aten.div.Tensor_mode: arithmetic.quotient,
     aten.empty_permuted.default: formulas.empty_permuted,
+    aten.eq.Scalar: _either(complex_numbers.equal, arithmetic.comparison(aten.eq.Scalar)),
+    aten.eq.Tensor: complex_numbers.equal,
     aten.erfc.default: functions.remaining_error,
     aten.erfinv.default: functions.inverse_error,
+    aten.floor_divide.default: arithmetic.floor_quotient,
     aten.fmax.default: functions.extreme(torch.ge),
     aten.fmin.default: functions.extreme(torch.le),
     aten.fmod.Scalar: arithmetic.remainder_of_division,
     aten.fmod.Tensor: arithmetic.remainder_of_division,
-    aten.full.default: formulas.equal_bytes,
+    aten.full.default: complex_numbers.filled(formulas.equal_bytes),
     aten.gather.default: formulas.gather,
     aten.histc.default: formulas.histogram,
     aten.hypot.default: arithmetic.hypotenuse,
+    aten.index.Tensor: formulas.with_equal_indices(aten.index.Tensor),
+    aten.index_put.default: complex_numbers.placed(
+        aten.index_put.default, formulas.with_equal_indices(aten.index_put.default)
+    ),
+    aten.isfinite.default: arithmetic.is_finite,
     aten.kthvalue.default: formulas.kth_value,
     aten.log10.default: formulas.log10,
     aten.logcumsumexp.default: formulas.running_log_sum,
@@ -162,18 +205,32 @@ OWN: Table = {
     aten.max_pool2d_with_indices_backward.default: windows.max_pool_backward,
     aten.max_pool3d_with_indices.default: windows.max_pool(aten.max_pool3d_with_indices, 3),
     aten.max_pool3d_with_indices_backward.default: windows.max_backward(3),
+    aten.maximum.default: arithmetic.extreme(torch.gt),
+    aten.mean.default: complex_numbers.linear(torch.mean, complex_numbers.as_it_is),
+    aten.mean.dim: complex_numbers.linear(torch.mean, complex_numbers.as_it_is),
     aten.median.default: formulas.median_of_all,
     aten.median.dim: formulas.median,
-    aten.mul.Tensor: complex_numbers.by_parts(torch.mul, formulas.product),
+    aten.minimum.default: arithmetic.extreme(torch.lt),
+    aten.mul.Scalar: complex_numbers.product(complex_numbers.as_it_is),
+    aten.mul.Tensor: complex_numbers.product(formulas.product),
     aten.native_dropout.default: formulas.dropout,
-    aten.pow.Scalar: arithmetic.power,
-    aten.pow.Tensor_Scalar: arithmetic.power,
-    aten.pow.Tensor_Tensor: arithmetic.power,
+    aten.ne.Scalar: _either(complex_numbers.different, arithmetic.comparison(aten.ne.Scalar)),
+    aten.ne.Tensor: complex_numbers.different,
+    aten.neg.default: _either(complex_numbers.function(complex_numbers.negative), arithmetic.negative),
+    aten.pow.Scalar: complex_numbers.power(arithmetic.power),
+    aten.pow.Tensor_Scalar: complex_numbers.power(arithmetic.power),
+    aten.pow.Tensor_Tensor: complex_numbers.power(arithmetic.power),
+    aten.prod.default: complex_numbers.product_over,
+    aten.prod.dim_int: complex_numbers.product_over,
     aten.put.default: formulas.put,
     aten.rand_like.default: formulas.like(torch.rand),
     aten.randint_like.default: formulas.like(torch.randint),
     aten.randint_like.low_dtype: formulas.like(torch.randint),
     aten.randn_like.default: formulas.like(torch.randn),
+    aten.reciprocal.default: _either(complex_numbers.function(complex_numbers.reciprocal), arithmetic.inverse),
+    aten.remainder.Scalar: arithmetic.floor_remainder,
+    aten.remainder.Scalar_Tensor: arithmetic.floor_remainder,
+    aten.remainder.Tensor: arithmetic.floor_remainder,
     aten.replication_pad1d_backward.default: windows.replication_pad_backward,
     aten.replication_pad2d_backward.default: windows.replication_pad_backward,
     aten.replication_pad3d_backward.default: windows.replication_pad_backward,
@@ -181,10 +238,14 @@ OWN: Table = {
     aten.scatter.value_reduce: formulas.scatter_reduced,
     aten.searchsorted.Scalar: functions.places_in_order,
     aten.searchsorted.Tensor: functions.places_in_order,
+    aten.rsub.Scalar: arithmetic.difference_from_number,
+    aten.select_scatter.default: complex_numbers.placed(aten.select_scatter.default, complex_numbers.as_it_is),
     aten.signbit.default: functions.has_sign,
+    aten.slice_scatter.default: complex_numbers.placed(aten.slice_scatter.default, complex_numbers.as_it_is),
     aten.sort.default: formulas.sort,
     aten.sort.stable: formulas.stable_sort,
     aten.squeeze.dims: formulas.squeeze,
+    aten.threshold.default: arithmetic.above,
     aten.topk.default: formulas.topk,
     aten.sub.Tensor: complex_numbers.linear(torch.sub, arithmetic.difference),
     aten.sum.default: complex_numbers.linear(torch.sum, formulas.total),
@@ -192,6 +253,7 @@ OWN: Table = {
     aten.unfold_backward.default: windows.overlapping_sum,
     aten.upsample_nearest2d.default: windows.nearest,
     aten.upsample_nearest2d.vec: windows.nearest,
+    aten.var.correction: complex_numbers.variance,
     aten._to_copy.default: complex_numbers.or_converted(formulas.converted),
     aten._unsafe_view.default: formulas.view,
     aten._weight_norm_interface_backward.default: formulas.weight_norm_backward,

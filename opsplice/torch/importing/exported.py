@@ -8,7 +8,6 @@ that several names or functions share is one weight.
 
 from __future__ import annotations
 
-import io
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,10 +31,13 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.parameters import variable
+from opsplice.rewrites.ir import emit
 from opsplice.runtime.input_sizes import Size, Sizes
 from opsplice.runtime.value_text import ELEMENT_TYPES
 from opsplice.runtime.weights import Arrays
+from opsplice.torch.importing.control_flow import NodeImporter
 from opsplice.torch.importing.fx_graph import prepare
+from opsplice.torch.importing.higher_order import write_out
 from opsplice.torch.importing.parameters import array_of, torch_tensor
 
 # Buffers and constants of so many bytes stand in the module, where the compiler computes with them. Parameters never
@@ -59,16 +61,16 @@ def import_programs(programs: Mapping[str, ExportedProgram]) -> ModuleSource:
     importer = FxImporter(hooks=weights, graph_node_importer_cls=_NodeImporter)
     for name, program in programs.items():
         outputs = _return_changes(program)
-        prepare(program.graph)
+        write_out(program.graph_module, program.graph)
+        prepare(program.graph_module, program.graph)
         symbolic = bool(program.range_constraints)
         try:
             function = importer.import_program(program, func_name=name, import_symbolic_shape_expressions=symbolic)
         except (NotImplementedError, TypeError, KeyError, AssertionError, RuntimeError) as error:
             raise OpspliceError(f"IREE does not import the exported function '{name}'", details=str(error)) from error
         _describe(function, program, outputs)
-    buffer = io.BytesIO()
-    importer.module_op.write_bytecode(buffer)
-    return ModuleSource(content=buffer.getvalue(), parameters=(Arrays(weights.arrays),) if weights.arrays else ())
+    found = (Arrays(weights.arrays),) if weights.arrays else ()
+    return ModuleSource(content=emit.bytecode(importer.module_op), parameters=found)
 
 
 def _return_changes(program: ExportedProgram) -> list[str]:
@@ -101,7 +103,8 @@ def _describe(function: ir.Operation, program: ExportedProgram, outputs: Sequenc
     """Note what the function takes and gives by the names that the model has for it, and the sizes of its inputs."""
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     inputs = [name for name in program.graph_signature.user_inputs if isinstance(name, str) and name in placeholders]
-    bounds = {str(symbol): _bounds(limits) for symbol, limits in program.range_constraints.items()}
+    limited = ((symbol, limits) for symbol, limits in program.range_constraints.items() if limits.lower.is_Integer)
+    bounds = {str(symbol): _bounds(limits) for symbol, limits in limited}
     shapes = [getattr(placeholders[name].meta["val"], "shape", ()) for name in inputs]
     sizes = Sizes([[_size(dim, bounds) for dim in shape] for shape in shapes], bounds) if bounds else None
     declare_function(function, inputs, outputs, sizes)
@@ -201,7 +204,7 @@ class _Weights(FxImporterHooks):
         return _Variable(ir.FlatSymbolRefAttr.get(unique), type_)
 
 
-class _NodeImporter(GraphNodeImporter):
+class _NodeImporter(NodeImporter):
     """Reads what a program changes before it begins, and writes it when all is computed."""
 
     def lazy_import_buffer(self, loc: ir.Location, node: torch.fx.Node, buffer_value: Any, info: InputInfo) -> None:

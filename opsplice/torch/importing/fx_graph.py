@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,7 +9,10 @@ from typing import Any, Literal
 import torch
 from torch import fx
 
-from opsplice.torch.importing.graph_edits import fill_empty, keep_sorts_apart, take_draws
+from opsplice.rewrites.ir import emit
+from opsplice.torch.importing.control_flow import NodeImporter
+from opsplice.torch.importing.graph_edits import fill_empty, keep_sorts_apart, refuse_draws, take_draws, write_signs
+from opsplice.torch.importing.higher_order import functions, write_out
 from opsplice.torch.importing.lines import locate
 from opsplice.torch.importing.parameters import freeze
 from opsplice.torch.importing.refusals import unimportable
@@ -58,22 +60,21 @@ def import_graph(module: fx.GraphModule, frozen: Sequence[int] = ()) -> Imported
 
     graph = fx.Graph()
     returned = graph.output(graph.graph_copy(module.graph, {}))
+    write_out(module, graph)
     draws = take_draws(module, graph)
     outputs, results = _outputs(graph, returned.args[0])
     returned.args = (tuple(results),)
     fill_empty(graph)
     graph.eliminate_dead_code()
-    prepare(graph)
-    importer = FxImporter()
+    prepare(module, graph)
+    importer = FxImporter(graph_node_importer_cls=NodeImporter)
     try:
         function = importer.import_graph_module(fx.GraphModule(module, graph))
     except Exception as error:  # it raises what Python raises
         raise unimportable(error) from error
     freeze(function, frozen)
-    buffer = io.BytesIO()
-    importer.module_op.write_bytecode(buffer)
     dtypes = tuple(getattr(node.meta.get("val"), "dtype", None) for node in results)
-    return ImportedGraph(buffer.getvalue(), tuple(outputs), dtypes, draws)
+    return ImportedGraph(emit.bytecode(importer.module_op), tuple(outputs), dtypes, draws)
 
 
 def _outputs(graph: fx.Graph, returned: Any) -> tuple[list[Output], list[fx.Node]]:
@@ -91,7 +92,14 @@ def _outputs(graph: fx.Graph, returned: Any) -> tuple[list[Output], list[fx.Node
     return outputs, list(results)
 
 
-def prepare(graph: fx.Graph) -> None:
-    """Change a graph such that IREE's importer takes it as it is meant, with its ops at the user's lines."""
-    keep_sorts_apart(graph)
-    locate(graph)
+def prepare(module: torch.nn.Module, graph: fx.Graph) -> None:
+    """Change a graph of a module such that IREE's importer takes it as it is meant, with its ops at the user's lines.
+
+    Raises UnsupportedError for random numbers that a branch or a loop draws.
+    """
+    graphs = [graph, *(function.graph for function in functions(module, graph))]
+    refuse_draws(graphs[1:])
+    keep_sorts_apart(graphs)
+    for each in graphs:
+        locate(each)
+        write_signs(each)

@@ -3,6 +3,9 @@
 Tensors without elements are taken out: IREE's compiler ends the process on some of them. What computes one is a
 constant instead, and so is a product whose sums have no terms. What writes nothing into a tensor is a copy of it.
 
+Numbers below 0 are floats where they meet floats. Where IREE's importer computes with constants itself, it takes whole
+ones for huge ones without a sign: 1 - x is x times -1 to it, and a mask of ones becomes anything but zeros.
+
 Sorts are kept apart. IREE 3.13 sorts in place, and lets the sorts of a program share the numbers 0, 1, 2, ... that
 become their indices: all but one then give wrong ones. So each sort of a graph gets rows of another length; what is
 added is last, and is cut off.
@@ -14,6 +17,7 @@ seed gives what it gives in eager, and no distribution is anyone else's.
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -92,12 +96,35 @@ def _of_same_shape(node: fx.Node) -> torch.Tensor:
     return torch.empty(value.shape, dtype=value.dtype)
 
 
+# ---- numbers below 0 -------------------------------------------------------------------------------------------------
+
+
+def write_signs(graph: fx.Graph) -> None:
+    """Write the whole numbers below 0 of ops that make floats as floats."""
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
+        if is_float and isinstance(node.target, torch._ops.OpOverload):
+            wanted = node.target._schema.arguments
+            is_number = {each.name for each in wanted if isinstance(each.type, torch.NumberType)}
+            node.args = tuple(
+                _signed(arg) if each.name in is_number or each.name == "other" else arg
+                for each, arg in zip(wanted, node.args, strict=False)
+            )
+            node.kwargs = {name: _signed(arg) if name in is_number else arg for name, arg in node.kwargs.items()}
+
+
+def _signed(number: Any) -> Any:
+    return float(number) if type(number) is int and number < 0 else number
+
+
 # ---- sorts -----------------------------------------------------------------------------------------------------------
 
 
-def keep_sorts_apart(graph: fx.Graph) -> None:
-    """Write the sorts of a graph such that they share nothing."""
-    for number, node in enumerate(graph.find_nodes(op="call_function", target=aten.sort.stable)):
+def keep_sorts_apart(graphs: Iterable[fx.Graph]) -> None:
+    """Write the sorts of a program's graphs such that they share nothing."""
+    sorts = [node for graph in graphs for node in graph.find_nodes(op="call_function", target=aten.sort.stable)]
+    for number, node in enumerate(sorts):
         # Every sort of IREE's is stable, and it knows no other by name.
         node.target = aten.sort.default
         node.args = (node.args[0], node.kwargs.get("dim", -1), node.kwargs.get("descending", False))
@@ -178,6 +205,15 @@ def take_draws(module: torch.nn.Module, graph: fx.Graph) -> fx.GraphModule | Non
         if node in graph.nodes and not node.users:
             graph.erase_node(node)
     return fx.GraphModule(module, apart)
+
+
+def refuse_draws(functions: Iterable[fx.Graph]) -> None:
+    """Raise UnsupportedError where functions draw: how often is known when a program runs only."""
+    for node in (node for graph in functions for node in graph.nodes if _draws(node)):
+        raise UnsupportedError(
+            f"{location_of(node)}a branch or a loop draws random numbers with {node.target}",
+            hint="draw them before it, and let it use them",
+        )
 
 
 def _is_tensor(node: fx.Node) -> bool:

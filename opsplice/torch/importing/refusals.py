@@ -53,11 +53,6 @@ def check(graph: fx.Graph) -> None:
 
 def _check_tensor(node: fx.Node, tensor: torch.Tensor) -> None:
     what = f"{location_of(node)}{'an input' if node.op == 'placeholder' else f'the result of {node.target}'}"
-    if tensor.is_complex():
-        raise UnsupportedError(
-            f"{what} is complex ({tensor.dtype}), which the backend does not compile",
-            hint=f"compute with real and imaginary parts, {_WAYS.partition(', ')[2]}",
-        )
     if tensor.device.type != "cpu":
         raise UnsupportedError(
             f"{what} is on the device '{tensor.device}', and programs run on the CPU",

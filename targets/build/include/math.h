@@ -54,6 +54,8 @@ extern "C" {
 #define nearbyintf(x) __builtin_nearbyintf(x)
 #define round(x) __builtin_round(x)
 #define roundf(x) __builtin_roundf(x)
+#define roundeven(x) __builtin_roundeven(x)
+#define roundevenf(x) __builtin_roundevenf(x)
 #define fma(x, y, z) __builtin_fma(x, y, z)
 #define fmaf(x, y, z) __builtin_fmaf(x, y, z)
 
@@ -81,6 +83,7 @@ double cosh(double);
 double erf(double);
 double erfc(double);
 double exp(double);
+double exp10(double);
 double exp2(double);
 double expm1(double);
 double fdim(double, double);
@@ -93,6 +96,8 @@ double log(double);
 double log10(double);
 double log1p(double);
 double log2(double);
+double logb(double);
+double nextafter(double, double);
 double pow(double, double);
 double remainder(double, double);
 double scalbn(double, int);
@@ -115,6 +120,7 @@ float coshf(float);
 float erff(float);
 float erfcf(float);
 float expf(float);
+float exp10f(float);
 float exp2f(float);
 float expm1f(float);
 float fdimf(float, float);
@@ -127,6 +133,8 @@ float logf(float);
 float log10f(float);
 float log1pf(float);
 float log2f(float);
+float logbf(float);
+float nextafterf(float, float);
 float powf(float, float);
 float remainderf(float, float);
 float scalbnf(float, int);

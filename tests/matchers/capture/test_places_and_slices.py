@@ -54,13 +54,15 @@ def body(*at: str, to: str | tuple[str, ...] = (), inputs: str | tuple[str, ...]
         ("3-3", Lines("", 3, 3, True)),
         ("linalg.generic#2", NamedOp("linalg.generic", 2)),
         ("iree_linalg_ext.sort#1", NamedOp("iree_linalg_ext.sort", 1)),
+        ("/layer/MatMul", NamedOp("/layer/MatMul", 0)),
+        ("MatMul of y", NamedOp("MatMul of y", 0)),
     ],
 )
 def test_places(text: str, place: Lines | NamedOp) -> None:
     assert parse_place(text) == place
 
 
-@pytest.mark.parametrize("text", ["", "here", "linalg.generic#0", "a.mlir:0", "a.mlir:5-4", "#3", "%5", "7" * 5000])
+@pytest.mark.parametrize("text", ["", "a b", "linalg.generic#0", "a.mlir:0", "a.mlir:5-4", "#3", "%5", "7" * 5000])
 def test_no_places(text: str) -> None:
     with pytest.raises(OpspliceError) as failure:
         parse_place(text)

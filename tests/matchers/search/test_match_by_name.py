@@ -6,8 +6,10 @@ import pytest
 
 from opsplice.compiling import linting
 from opsplice.errors import OpspliceError
+from opsplice.matchers.search import uses
 from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading.loader import load_text
+from opsplice.spec_lang.syntax import tree
 
 KINDS = "x: tensor<m x n x f32>, y: tensor<m x n x f32>"
 
@@ -331,6 +333,10 @@ def test_an_attribute_that_the_op_at_the_root_lacks(find, condition, count):
     assert not count or not outcome.reasons
     text = formatter.format(f"pattern p(x: tensor<m x n x f32>) where {condition} {{ exp(x) }}")
     assert condition in text
+
+
+def test_the_matcher_judges_each_condition_on_the_op_at_the_root():
+    assert set(uses.HOLDS_AT) == set(tree.OF_THE_ROOT)
 
 
 @pytest.mark.parametrize("written", ["lacks(x)", 'lacks("")'])

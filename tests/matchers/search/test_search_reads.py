@@ -47,6 +47,21 @@ def test_sizes_known_at_run_time_are_those_of_one_value_alone(session):
     assert own != other
 
 
+def test_a_dim_that_is_one_of_the_program_is_looked_for_no_deeper_than_a_pattern_goes(session):
+    ops = "".join(f"%x{i + 1} = math.exp %x{i} : tensor<4x6xf32>\n" for i in range(20))
+    text = f"""func.func @f(%x0: tensor<4x6xf32>) -> tensor<4xf32> {{
+      {ops} %z = arith.constant dense<0.0> : tensor<4xf32>
+      %s = linalg.reduce {{arith.addf}} ins(%x20 : tensor<4x6xf32>) outs(%z : tensor<4xf32>) dimensions = [1]
+      return %s : tensor<4xf32> }}"""
+    module = ir.Module.parse(text, context=session.context)
+    *_, reduced, _ = module.body.operations[0].regions[0].blocks[0].operations
+    for body, most in (("x", 6), ("exp(exp(x))", 10)):
+        views = Views()
+        graph = graph_of(f"pattern p(x: tensor<m x a x b x f32>) where a > 1 {{ reduce addf[m a b -> m]({body}) }}")
+        assert Search(views, graph, "f").run(reduced.results[0]) is None
+        assert len(views.reads) <= most
+
+
 def test_nothing_is_read_to_tell_that_a_value_is_no_number(session):
     _module, values = chain(session, "tensor<8xf32>", op="arith.negf")
     views = Views()
@@ -229,3 +244,25 @@ def test_inputs_read_along_other_axes_and_other_ops_by_name_need_no_search(sessi
     graph = graph_of(pattern)
     assert Sieve((graph,)).fitting(Views(), value) == ([graph] if fits else [])
     assert fits == (Search(Views(), graph, "f").run(value) is not None)
+
+
+@pytest.mark.parametrize(("op", "fits"), [("linalg.generic", True), ("linalg.batch_matmul", False)])
+def test_whatever_the_order_of_a_result_inputs_that_are_read_along_more_of_it_need_no_search(session, op, fits):
+    module = ir.Module.parse(PRODUCTS, context=session.context)
+    block = module.body.operations[0].regions[0].blocks[0]
+    *_, value = (each.results[0] for each in block.operations if each.name == op)
+    graph = dataclasses.replace(graph_of(DENSE.replace("...m", "b x m", 1).replace("...m", "b m")), reordered=True)
+    assert Sieve((graph,)).fitting(Views(), value) == ([graph] if fits else [])
+    assert fits == (Search(Views(), graph, "f").run(value) is not None)
+
+
+def test_inputs_that_are_not_the_weights_asked_for_need_no_search(session):
+    weights = "%w = arith.constant dense<1.0> : tensor<5x8xf32>"
+    text = PRODUCTS.replace(", %w: tensor<5x8xf32>", "").replace("%c0 =", f"{weights} %c0 =", 1)
+    for module, fits in ((text, True), (PRODUCTS, False)):
+        parsed = ir.Module.parse(module, context=session.context)
+        block = parsed.body.operations[0].regions[0].blocks[0]
+        *_, value = (each.results[0] for each in block.operations if each.name == "linalg.generic")
+        graph = graph_of(DENSE.replace(" {", " where weight(w) {"))
+        assert Sieve((graph,)).fitting(Views(), value) == ([graph] if fits else [])
+        assert fits == (Search(Views(), graph, "f").run(value) is not None)

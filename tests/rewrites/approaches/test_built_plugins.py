@@ -136,6 +136,14 @@ def test_what_a_plugin_lacks(tmp_path, flags, compiler, message, hint):
 
 
 @needs_gcc
+def test_a_function_that_nothing_declares_is_an_error_in_a_plugin(tmp_path):
+    (tmp_path / "k.c").write_text("void k(float *out, const float *x) { *out = tgamma_of(*x); }\n")
+    with pytest.raises(OpspliceError, match=r"cannot compile k\.c") as failure:
+        build(tmp_path / "k.c", (), "gcc")
+    assert failure.value.hint == "declare the function, or include the header that does"
+
+
+@needs_gcc
 @pytest.mark.parametrize("compiler", ["clang", "zig", "gcc"])
 def test_archives_and_libraries_by_their_files(tmp_path, compiler):
     """An archive becomes part of the plugin, a shared library is found again where it lies."""

@@ -179,8 +179,11 @@ def test_more_constants_than_vulkan_takes(compiled):
 def test_shared_memory_chosen_at_the_launch(compiled):
     ptx = (
         ".version 7.0\n.target sm_70\n.address_size 64\n.extern .shared .align 4 .b8 tile[];\n"
+        ".visible .entry other() { .reg .u64 %t; mov.u64 %t, tile; ret; }\n"
         ".visible .entry scale(.param .u64 a, .param .u64 b, .param .u32 n) { ret; }\n"
     )
+    assert b".entry other" not in compiled('cuda "scale.ptx"', "cuda:sm_80", {"scale.ptx": ptx}).vmfb
+    unused, ptx = ptx, ptx.replace("u32 n) {", "u32 n) { .reg .u64 %t; mov.u64 %t, tile;")
     with pytest.raises(
         OpspliceError, match="shares memory whose size is chosen at the launch, and the clause says none"
     ):
@@ -188,7 +191,7 @@ def test_shared_memory_chosen_at_the_launch(compiled):
     for size in (54321, 98765):
         program = compiled(f'cuda "scale.ptx" shared {size}', "cuda:sm_80", {"scale.ptx": ptx})
         assert size.to_bytes(4, "little") in program.vmfb
-    fixed = {"scale.ptx": ptx.replace(".extern .shared .align 4 .b8 tile[];", "")}
+    fixed = {"scale.ptx": unused}
     with pytest.raises(OpspliceError, match="shares no memory of the launch, and the clause gives it 64 bytes"):
         compiled('cuda "scale.ptx" shared 64', "cuda:sm_80", fixed)
 

@@ -66,7 +66,12 @@ declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
 """
 C = """
 void neg_abs_mul(const float *a, const float *b, float scale, long long k, float *out, unsigned long m, unsigned long n,
-                 unsigned long x, unsigned long y) {}
+                 unsigned long x, unsigned long y) {
+  for (unsigned long i = 64 * x; i < n && i < 64 * x + 64; ++i) {
+    float product = a[y * n + i] * b[y * n + i];
+    out[y * n + i] = (product < 0 ? product : -product) * scale + (float)k;
+  }
+}
 """
 VULKAN, CUDA, CPU = 'vulkan "k.comp" as provided', 'cuda "k.ll" as provided', 'cpu "k.c" as provided'
 FORM = "vulkan-spirv-fb"
@@ -214,6 +219,16 @@ def test_the_compilers_code_for_another_device(compiled, vulkan):
     np.testing.assert_allclose(program.run("main", a, b, device="local-task"), np.exp(-np.abs(a * b)), rtol=1e-5)
 
 
+@pytest.mark.parametrize(("clauses", "otherwise"), [(f"{CPU}\n{VULKAN}", ""), (CPU, " otherwise keep")])
+def test_one_program_for_a_cpu_and_a_gpu(compiled, vulkan, clauses, otherwise):
+    program = compiled(clauses, "vulkan:llvmpipe,cpu", otherwise)
+    assert len(program.provided) == 1 + (not otherwise)
+    a, b = numbers(5, 300)
+    for device, own in (("vulkan", bool(otherwise)), ("local-task", False)):
+        wanted = np.exp(-np.abs(a * b) if own else expected(a, b))
+        np.testing.assert_allclose(program.run("main", a, b, device=device), wanted, rtol=1e-5, err_msg=device)
+
+
 def test_another_shader_in_its_place_without_compiling_the_program_again(tmp_path, vulkan):
     """The other one was compiled for a program of other sizes."""
     program = opsplice.compile(MODEL, [written(tmp_path, VULKAN)], targets=["vulkan:llvmpipe"])
@@ -243,6 +258,11 @@ layout(set = 0, binding = 0) buffer X { float x[]; };
 layout(push_constant) uniform Constants { float s; uint n; };
 void main() { if (gl_GlobalInvocationID.x < n) x[gl_GlobalInvocationID.x] *= s; }
 """
+SCALE_ON_A_CPU = """
+void scale(float *x, float s, unsigned long n, unsigned long at) {
+  for (unsigned long i = 64 * at; i < n && i < 64 * at + 64; ++i) x[i] *= s;
+}
+"""
 SCALARS = """
 func.func @main(%x: tensor<?xf32>, %s: f32, %t: tensor<f32>) -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) {
   %c = arith.constant 0 : index
@@ -260,13 +280,15 @@ func.func @main(%x: tensor<?xf32>, %s: f32, %t: tensor<f32>) -> (tensor<?xf32>, 
 
 
 def test_in_place_with_scalars_of_the_host_and_the_device(tmp_path, vulkan):
-    spec = write_spec(tmp_path, SCALED, {"scale.comp": SCALE})
-    program = opsplice.compile(SCALARS, [spec], targets=["vulkan:llvmpipe"])
+    clauses = 'vulkan "scale.comp" as provided cpu "scale.c" as provided'
+    spec = SCALED.replace('vulkan "scale.comp" as provided', clauses)
+    spec = write_spec(tmp_path, spec, {"scale.comp": SCALE, "scale.c": SCALE_ON_A_CPU})
+    program = opsplice.compile(SCALARS, [spec], targets=["vulkan:llvmpipe", "cpu"])
     assert len(program.report.replacements) == 2
-    assert list(program.provided) == [("scale", FORM)]  # wherever the scalar is, it comes in words
+    assert {name for name, _ in program.provided} == {"scale"}  # wherever the scalar is, it comes in words
     x = np.arange(200, dtype=np.float32)
-    for _ in range(2):
-        results = program.run("main", x, np.float32(3), np.array(-5, np.float32), device="vulkan")
+    for device in ("vulkan", "local-task", "vulkan"):
+        results = program.run("main", x, np.float32(3), np.array(-5, np.float32), device=device)
         for got, factor in zip(results, (3, 5, 4), strict=True):
             np.testing.assert_array_equal(got, x * factor)
         np.testing.assert_array_equal(x, np.arange(200))
@@ -307,12 +329,6 @@ def test_what_does_not_fit_the_signature(tmp_path, clauses, target, message):
     with pytest.raises(OpspliceError, match=message) as error:
         opsplice.compile(MODEL, [spec], targets=[target])
     assert "needed by the kernel at" in error.value.details
-
-
-@pytest.mark.parametrize(("clauses", "otherwise"), [(f"{CPU}\n{VULKAN}", ""), (CPU, " otherwise keep")])
-def test_not_for_a_cpu_and_another_device_at_once(compiled, clauses, otherwise):
-    with pytest.raises(OpspliceError, match=r"comes from a provider, and the program is for llvm-cpu .* at once"):
-        compiled(clauses, "vulkan:llvmpipe,cpu", otherwise)
 
 
 def test_two_kernels_of_one_name(tmp_path):

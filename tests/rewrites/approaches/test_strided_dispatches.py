@@ -97,8 +97,9 @@ int dots(const void *environment, const opsplice_dispatch *dispatch, const opspl
 """
 
 
-def test_a_dispatch_on_the_cpu(tmp_path, plain):
-    spec = written(tmp_path, SPEC.replace('"dots.c"', '"dots.c" as dispatch'), dots_dot_c=DISPATCH)
+@pytest.mark.parametrize(("form", "code"), [("dispatch", DISPATCH), ("provided", CODE)])
+def test_on_the_cpu(tmp_path, plain, form, code):
+    spec = written(tmp_path, SPEC.replace('"dots.c"', f'"dots.c" as {form}'), dots_dot_c=code)
     same(opsplice.compile(PROGRAMS, [spec]), plain, "local-task")
 
 

@@ -271,4 +271,4 @@ replace doubled when n > 20 with doubles(x)
     found = opsplice.verify(ModuleSource(content=model), specs=[tmp_path / "s.splice"])
     verdicts = {each.replacement.kernel: each for each in found.verdicts}
     assert (verdicts["small or large"].outcome, verdicts["doubles"].outcome) == ("failed", "ok")
-    assert "random, 100: " in str(found)
+    assert "random, 200: " in str(found)

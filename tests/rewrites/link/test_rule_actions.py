@@ -43,6 +43,90 @@ def test_mlir_in_the_place_of_a_match(spliced):
     assert [(r.action, r.kernel, r.round) for r in program.report.replacements] == [("inline", "mlir", 0)]
 
 
+def test_mlir_in_the_place_of_one_result_of_an_op_that_stays_for_its_other(spliced):
+    """The op computes the result that was replaced as before, but nothing uses it."""
+    program = """
+    func.func @main(%x: tensor<6xf32>) -> (tensor<f32>, tensor<i64>) {
+      %least = arith.constant 0xFF800000 : f32
+      %zero = arith.constant 0 : i64
+      %floats = tensor.empty() : tensor<f32>
+      %places = tensor.empty() : tensor<i64>
+      %start = linalg.fill ins(%least : f32) outs(%floats : tensor<f32>) -> tensor<f32>
+      %first = linalg.fill ins(%zero : i64) outs(%places : tensor<i64>) -> tensor<i64>
+      %found:2 = linalg.generic {
+        indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ()>, affine_map<(i) -> ()>],
+        iterator_types = ["reduction"]
+      } ins(%x : tensor<6xf32>) outs(%start, %first : tensor<f32>, tensor<i64>) {
+      ^bb0(%new: f32, %best: f32, %at: i64):
+        %index = linalg.index 0 : index
+        %place = arith.index_cast %index : index to i64
+        %max = arith.maximumf %new, %best : f32
+        %larger = arith.cmpf ogt, %new, %best : f32
+        %chosen = arith.select %larger, %place, %at : i64
+        linalg.yield %max, %chosen : f32, i64
+      } -> (tensor<f32>, tensor<i64>)
+      return %found#0, %found#1 : tensor<f32>, tensor<i64>
+    }
+    """
+    spec = """pattern largest(x: tensor<n x f32>) { reduce maximumf[n -> ](x) }
+    replace largest with mlir {
+      %r = arith.constant dense<7.0> : tensor<f32>
+      yield %r
+    }"""
+    made = spliced(program, spec, {})
+    assert [r.pattern for r in made.report.replacements] == ["largest"]
+    largest, place = made.run("main", np.array([1, 5, 2, 9, 9, 3], np.float32))
+    assert (float(largest), int(place)) == (7.0, 3)
+
+
+def test_a_rule_for_some_sizes_is_not_asked_again_about_the_others_when_another_rule_writes_mlir(tmp_path):
+    (tmp_path / "model.mlir").write_text("""
+    func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> (tensor<?xf32>, tensor<?xf32>) {
+      %0 = math.absf %x : tensor<?xf32>
+      %1 = math.ceil %y : tensor<?xf32>
+      return %0, %1 : tensor<?xf32>, tensor<?xf32>
+    }
+    """)
+    (tmp_path / "twice.c").write_text(TWICE)
+    spec = tmp_path / "sizes.splice"
+    spec.write_text("""
+    kernel twice(x: f32[n]) -> f32[n] { cpu "twice.c" }
+    pattern p(x: tensor<n x f32>) { absf(x) }
+    pattern q(x: tensor<n x f32>) { ceil(x) }
+    replace p when n >= 4 with twice(x)
+    replace q with mlir {
+      %r = math.floor %x : $x
+      yield %r : $x
+    }
+    """)
+    program = opsplice.compile(tmp_path / "model.mlir", specs=[spec])
+    assert [(r.pattern, r.round) for r in program.report.replacements] == [("p", 0), ("q", 0)]
+    for x, expected in ((X[0, :2] - 1, [1, 0]), (X[0, :5] - 1, [-2, 0, 2, 4, 6])):
+        first, second = program.run("main", x, x + 0.5)
+        np.testing.assert_array_equal(first, np.array(expected, np.float32))
+        np.testing.assert_array_equal(second, np.floor(x + 0.5))
+    spec.write_text(spec.read_text().partition("replace q")[0])
+    module, _ = opsplice.transform(tmp_path / "model.mlir", specs=[spec])
+    assert "scf.if" in str(module)
+    assert "written_by" not in str(module)
+
+
+@pytest.mark.parametrize(
+    ("type_", "made"), [("tensor<?x8xi32>", "tensor<?x8xi32>"), ("tensor<3x8xf32>", None), ("tensor<4x3xf32>", "4x3")]
+)
+def test_mlir_yields_what_it_takes_the_place_of(spliced, type_, made):
+    """A size that the program does not know may be known in MLIR."""
+    model = ABS if made != "4x3" else ABS.replace("?x8", "2x8")
+    op = "arith.fptosi %x : $x to" if "i32" in type_ else "arith.constant dense<3.0> :"
+    rule = f"replace p with mlir {{\n  %r = {op} {type_}\n  yield %r : {type_}\n}}"
+    if made is None:
+        np.testing.assert_array_equal(spliced(model, PATTERN + rule, {}).run("main", np.zeros((3, 8), np.float32)), 3)
+        return
+    with pytest.raises(OpspliceError, match=re.escape(f"a rule yields {type_} for tensor<")) as error:
+        spliced(model, PATTERN + rule, {})
+    assert f":4: yield %r : {type_}" in str(error.value)
+
+
 def test_mlir_with_symbols_of_the_spec(spliced):
     spec = f"""mlir {{
       util.func private @double(%a: tensor<?x8xf32>) -> tensor<?x8xf32> {{

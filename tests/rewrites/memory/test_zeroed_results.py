@@ -200,6 +200,8 @@ def test_commands(tmp_path):
     ("signature", "expected"),
     [
         ("(x: f32[n] zeroed) -> f32[n]", "only results start at zero"),
+        ("(x: f32[n]) -> f32[n] strided zeroed", "a result that starts at zero is dense"),
+        ("(x: f32[n]) -> f32[n] copied zeroed", "a result that starts at zero is dense"),
         ("(x: f32[n]) -> (f32[n], f32[n] zeroed)", "results that start at zero come before the others"),
     ],
 )

@@ -358,9 +358,9 @@ def test_weights_are_packed_before_loops(tmp_path, weight, is_inside):
     assert (loop in around(pack)) == is_inside
 
 
-@pytest.mark.parametrize("rows", [512, 4096])
+@pytest.mark.parametrize("rows", [512, 4096, 32768])
 def test_what_iree_would_compute_in_each_call_is_left_alone(tmp_path, rows):
-    """Constants that grow by more than 1 MB it leaves to the program: here bytes that become floats."""
+    """Constants that grow by more than 8 MB it leaves to the program: here bytes that become floats."""
     program = f"""
     util.global private @bytes = dense<3> : tensor<{rows}x128xi8>
     func.func @main(%x: tensor<4x128xf32>) -> tensor<4x{rows}xf32> {{
@@ -378,12 +378,20 @@ def test_what_iree_would_compute_in_each_call_is_left_alone(tmp_path, rows):
     pattern product(x: tensor<m x k x f32>, w: tensor<n x k x f32>) { contract[m k, n k -> m n](x, w) }
     replace product where weight(w) with rows(x, pack[n k -> (n / 8) k 8](w))
     """
-    report = opsplice.match(program, [write_spec(tmp_path, spec, {"kernels.c": CODE})])
-    assert len(report.replacements) == (rows == 512)
-    reason = (
-        "`pack[n k -> (n / 8) k 8](w)` is 1.5 MB larger than the weights in it, so IREE would compute it in each call"
+    code = (
+        "void rows(float *x, float *w, float *out, long m, long k, long p, long n) { out[m * n - 1] = x[k - 1] + p; }"
     )
-    assert [each.reason for each in report.kept] == [reason] * (rows == 4096)
+    file = write_spec(tmp_path, spec, {"kernels.c": code})
+    report = opsplice.match(program, [file])
+    assert len(report.replacements) == (rows < 32768)
+    if rows == 4096:
+        own = opsplice.compile(program, [file], flags=["--iree-opt-const-expr-max-size-increase-threshold=1048576"])
+        assert b"_pack" in own.vmfb
+        assert b"_pack" not in opsplice.compile(program, [file]).vmfb
+    reason = (
+        "`pack[n k -> (n / 8) k 8](w)` is 12.0 MB larger than the weights in it, so IREE would compute it in each call"
+    )
+    assert [each.reason for each in report.kept] == [reason] * (rows == 32768)
 
 
 def test_a_pattern_that_an_argument_uses_is_used(tmp_path):

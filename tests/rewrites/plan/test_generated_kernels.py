@@ -315,6 +315,16 @@ def test_errors(spliced: Callable[..., opsplice.Program], case: str) -> None:
     assert "generation.py" not in shown
 
 
+def test_a_size_that_a_generator_needs_and_does_not_get(tmp_path):
+    code = "def generate(r):\n  return 'x' * r.dims['n'], '.c'\n"
+    program = "func.func @dynamic" + MODEL.split("func.func @dynamic")[1].split("func.func")[0]
+    with pytest.raises(OpspliceError, match=r"on cpu: TypeError") as failure:
+        opsplice.compile(program, [write_spec(tmp_path, SPEC, {"scale.py": code})])
+    assert failure.value.hint.startswith("dims that are known at run time alone are None: m, n; ")
+    spec = SPEC.replace("replace scaled", "replace scaled where n > 0")
+    assert not opsplice.compile(program, [write_spec(tmp_path, spec, {"scale.py": code})]).report.replacements
+
+
 def test_a_missing_file(spliced):
     with pytest.raises(OpspliceError, match=r"no such file: .*scale\.py") as failure:
         spliced(ONE, SPEC, {"scala.py": C})

@@ -17,6 +17,8 @@ from opsplice.rewrites.plan.generation import Request
 from tests.rewrites.conftest import write_spec
 
 pytest.importorskip("numba")
+import numba
+
 from opsplice.generating import numba_code
 
 MODEL = """
@@ -34,6 +36,10 @@ func.func @add(%x: tensor<4x3xi32>, %y: tensor<4x3xi32>) -> tensor<4x3xi32> {
   %r = arith.addi %x, %y : tensor<4x3xi32>
   return %r : tensor<4x3xi32>
 }
+func.func @subtract(%x: tensor<4x3xi32>, %y: tensor<4x3xi32>) -> tensor<4x3xi32> {
+  %r = arith.subi %x, %y : tensor<4x3xi32>
+  return %r : tensor<4x3xi32>
+}
 """
 SPEC = """
 kernel softmax(x: f32[...m, n], scale: f32) -> f32[...m, n] { grid (m) cpu "k.py" as generated }
@@ -47,6 +53,10 @@ replace softmaxes with softmax(x, scale)
 kernel add(x: i32[...m, n], y: i32[...m, n]) -> x { cpu "k.py" as generated }
 pattern sum(x: tensor<...m x n x i32>, y: tensor<...m x n x i32>) { addi(x, y) }
 replace sum with add(x, y)
+
+kernel subtract(x: i32[m, n], y: i32[m, n]) -> i32[m, n] { grid (m) cpu "k.py" as generated }
+pattern difference(x: tensor<m x n x i32>, y: tensor<m x n x i32>) { subi(x, y) }
+replace difference with subtract(x, y)
 """
 CODE = """
 import math
@@ -75,19 +85,30 @@ def added(x, y):
             x[i, j] += y[i, j] * (1 if x.shape == (4, 3) else 100)
 
 
+I, N = numba.types.CPointer(numba.int32), numba.uint64
+
+
+@numba.cfunc(numba.void(I, I, I, N, N, N))
+def subtracted(x, y, out, m, n, row):
+    for i in range(row * n, (row + 1) * n):
+        out[i] = x[i] - y[i]
+
+
 def generate(request):
-    return numba_code.compiled(added if request.kernel == "add" else softmax, request)
+    functions = {"softmax": softmax, "add": added, "subtract": subtracted}
+    return numba_code.compiled(functions[request.kernel], request)
 """
 
 
 def test_numbas_functions_compute_in_a_program(tmp_path):
     program = opsplice.compile(MODEL, [write_spec(tmp_path, SPEC, {"k.py": CODE})])
-    assert [r.kernel for r in program.report.replacements] == ["softmax", "add"]
+    assert [r.kernel for r in program.report.replacements] == ["softmax", "add", "subtract"]
     x = np.random.default_rng(0).standard_normal((5, 7), np.float32)
     e = np.exp(x * 2.5 - np.max(x * 2.5, axis=1, keepdims=True))
     np.testing.assert_allclose(program.run("softmax", x, 2.5), e / e.sum(axis=1, keepdims=True), rtol=1e-5, atol=1e-7)
     a, b = np.arange(12, dtype=np.int32).reshape(4, 3), np.full((4, 3), 7, np.int32)
     assert (program.run("add", a, b) == a + b).all()
+    assert (program.run("subtract", a, b) == a - b).all()
     assert a[0, 0] == 0
 
 
@@ -123,6 +144,7 @@ def loops(x, number, out, row):
     ("function", "changes", "message"),
     [
         (allocates, {}, "the function needs NRT_.* from Python's runtime, which a kernel does not have"),
+        (numba.cfunc("void(int64)")(lambda x: None), {}, "the cfunc is .int64,. -> none, and the kernel needs"),
         (loops, {"target": "rocm"}, "become kernels for cpu and cuda, and this is for rocm"),
         (loops, {"target": "cuda", "words": (("t", "i64"), ("t", "i64"))}, "kernels for cuda take no i64: t"),
         (loops, {"target": "cuda", "buffers": (("x", "f16"),)}, "kernels for cuda take no f16: x"),

@@ -10,16 +10,17 @@ from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import ArtifactRequest
 from opsplice.targets.backends import device_functions
 from opsplice.targets.registry.store import Store
+from tests.targets.formats import spirv_assembly
+from tests.targets.link.test_spirv_link import LIBRARY
 
 
-@pytest.mark.parametrize("backend", ["vulkan-spirv", "metal-spirv"])
 def test_without_a_compiler_of_wgsl_a_file_is_named_that_is_taken(
-    backend: str, tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
     (tmp_path / "f.wgsl").write_text("fn f(x: f32) -> f32 { return x; }")
     with pytest.raises(OpspliceError, match="needs naga") as failure:
-        device_functions.resolve(ArtifactRequest(tmp_path / "f.wgsl", ("f",)), backend, store)
-    assert "or give a .mlir that you built elsewhere" in failure.value.hint
-    (tmp_path / "f.mlir").write_text('spirv.func @f(%x: f32) -> f32 "None" { spirv.ReturnValue %x : f32 }')
-    assert device_functions.resolve(ArtifactRequest(tmp_path / "f.mlir", ("f",)), backend, store).built
+        device_functions.resolve(ArtifactRequest(tmp_path / "f.wgsl", ("f",)), "vulkan-spirv", store)
+    assert "or give a .spv that you built elsewhere" in failure.value.hint
+    (tmp_path / "f.spv").write_bytes(spirv_assembly.binary(*LIBRARY))
+    assert device_functions.resolve(ArtifactRequest(tmp_path / "f.spv", ("f",)), "vulkan-spirv", store).built

@@ -16,7 +16,7 @@ from opsplice.errors import MissingToolError, OpspliceError
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
-from opsplice.targets.build import libm, toolchains
+from opsplice.targets.build import libm, llvm_worker, toolchains
 from opsplice.targets.registry.store import Store
 from tests.environment import under
 
@@ -60,6 +60,7 @@ def call() -> Callable[..., Callable[..., float]]:
     module.triple, module.data_layout = binding.get_default_triple(), str(machine.target_data)
     assert not [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
     assert {f.name for f in module.functions} >= libm.NAMES
+    assert not llvm_worker._intrinsics(str(module)), "they would be calls that nothing answers in a kernel"
     engine = binding.create_mcjit_compiler(module, machine)
     engine.finalize_object()
 
@@ -116,7 +117,7 @@ def test_functions_of_two_numbers(call, name, dtype, kind, suffix):
 
 INF, NAN = math.inf, math.nan
 SPECIAL = {
-    "acos": {1: 0, 2: NAN}, "acosh": {1: 0, 0.5: NAN, INF: INF}, "asin": {0: 0, 2: NAN},
+    "acos": {1: 0, 2: NAN}, "acosh": {1: 0, 0.5: NAN, -2: NAN, INF: INF}, "asin": {0: 0, 2: NAN},
     "atan": {INF: math.pi / 2}, "atanh": {1: INF, -1: -INF, 2: NAN}, "cbrt": {INF: INF, -INF: -INF, -8: -2},
     "cos": {0: 1, INF: NAN}, "cosh": {0: 1, -INF: INF}, "erf": {INF: 1, -INF: -1, 0: 0},
     "erfc": {INF: 0, -INF: 2, 0: 1},
@@ -125,6 +126,8 @@ SPECIAL = {
     "log1p": {-1: -INF, 0: 0, -2: NAN}, "log2": {8: 3, 0: -INF}, "sin": {0: 0, INF: NAN},
     "sinh": {INF: INF, 0: 0}, "tan": {0: 0, -INF: NAN}, "tanh": {INF: 1, -INF: -1, 0: 0},
     "tgamma": {5: 24, 0: INF, -INF: NAN},
+    "nearbyint": {0.5: 0, -2.5: -2}, "rint": {1.5: 2, 1e15: 1e15, -INF: -INF}, "roundeven": {2.5: 2, -3.5: -4},
+    "trunc": {-1.5: -1}, "round": {2.5: 3}, "logb": {0.3: -2, 0: -INF},
 }  # fmt: skip
 
 
@@ -136,8 +139,10 @@ def test_special_values(call, dtype, kind, suffix):
             found = function(x)
             epsilon = float(np.finfo(dtype).eps)
             np.testing.assert_allclose(dtype(found), dtype(wanted), epsilon, err_msg=f"{name}({x})")
-    for name in ("asin", "asinh", "atan", "atanh", "cbrt", "erf", "expm1", "log1p", "sin", "sinh", "tan", "tanh"):
+    for name in ("asin", "asinh", "atan", "atanh", "cbrt", "erf", "expm1", "log1p", "rint", "sin", "sinh", "tan"):
         assert math.copysign(1, call(name + suffix, kind, 1)(-0.0)) == -1, name
+    last = dtype(88.72283 if dtype == np.float32 else 709.7827)
+    np.testing.assert_allclose(call(f"expm1{suffix}", kind, 1)(last), math.exp(last), 4 * float(np.finfo(dtype).eps))
     power = call(f"pow{suffix}", kind, 2)
     assert [power(*each) for each in [(NAN, 0), (1, NAN), (-2, 3), (0, -1), (-INF, 3)]] == [1, 1, -8, INF, -INF]
 
@@ -180,6 +185,23 @@ def test_a_kernel_has_in_it_what_it_calls(tmp_path, arch):
     wanted = [math.tanh(v) + math.lgamma(v) for v in x.tolist()]
     wanted = [*(w + math.sin(v) * v**v for v, w in zip(x[:4].tolist(), wanted, strict=False)), wanted[4]]
     np.testing.assert_allclose(out, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arch", "features", "left"), [("x86_64", "", 0), ("x86_64", "+sse4.1", 3), ("riscv64", "", 2), ("aarch64", "", 3)]
+)
+def test_rounding_is_an_instruction_where_the_cpu_has_one(tmp_path, arch, features, left):
+    if toolchains.find("zig") is None or toolchains.find("clang") is None:
+        pytest.skip("zig or clang is not here")
+    (tmp_path / "k.c").write_text(
+        "#include <math.h>\nvoid k(float *x, double *y) { *x = truncf(*x) + nearbyintf(*x); *y = ceil(acosh(*y)); }\n"
+    )
+    request = ArtifactRequest(tmp_path / "k.c", ("k",), form="bitcode")
+    target = CpuTarget.of(arch, features)
+    artifact = under({"OPSPLICE_CC": "clang"}, cpu.resolve, request, target, Store(tmp_path / "store"))
+    module = binding.parse_bitcode(artifact.path.read_bytes())
+    assert len(llvm_worker._intrinsics(str(module))) == left
+    assert not [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
 
 
 def test_without_zig_it_says_how_to_get_it(tmp_path, monkeypatch):

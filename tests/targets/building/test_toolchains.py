@@ -121,6 +121,14 @@ def test_error_shows_the_compilers_own_lines(compiler, tmp_path):
     assert f"{source}:1:9: error: expected expression" in caught.value.details
 
 
+def test_a_function_that_nothing_declares_is_an_error(compiler, tmp_path):
+    source = tmp_path / "k.c"
+    source.write_text("#include <math.h>\nvoid k(float *x) { *x = j0f(*x); }\n")
+    with pytest.raises(OpspliceError, match="cannot compile k") as failure:
+        compiler.compile(source, tmp_path / "k.o", CpuTarget(archs.host_arch()), "object", "c")
+    assert failure.value.hint == "declare the function, or include the header that does"
+
+
 def test_missing_header_says_what_there_is(compiler, tmp_path):
     source = tmp_path / "kernel.c"
     source.write_text('#include "absent.h"\n')

@@ -44,7 +44,7 @@ TEXT = """//
   .reg .b32 %r<3>; .pragma "nounroll";
   { .param .b32 param0; call.uni (retval0), outside, (param0); call.uni (retval0), vprintf, (p, q); }
   call later, (param0);
-  mov.b64 {%r1, %r2}, %rd1; ret;
+  mov.b64 {%r1, %r2}, %rd1; mov.u32 %r1, memory; ret;
 }
 .weak .entry $0_other(.param .align 8 .b8 pair[16], .param .align 8 .v2 .f32 v, .param .b8 grid[2][3])
 .reqntid 64
@@ -91,6 +91,7 @@ def test_a_module_by_hand():
     assert (found.version, found.sm, found.target) == ((8, 0), 90, "sm_90a")
     assert found.externs == ("outside",)
     assert found.dynamic_shared
+    assert not ptx.reflect(ptx.with_one_entry(TEXT, "nothing"), "k.ptx").dynamic_shared
     scale, other, nothing = found.entries
     assert scale.name == "scale"
     assert [(parameter.told, parameter.size) for parameter in scale.parameters] == [

@@ -45,6 +45,94 @@ def test_arithmetic_is_that_of_eager():
             np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-6, atol=1e-6)
 
 
+def _one_by_one(*ops):
+    class Module(torch.nn.Module):
+        def forward(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+            return [op(*tensors) for op in ops]
+
+    return Module().eval()
+
+
+def _differences(module: torch.nn.Module, *tensors: torch.Tensor) -> dict[int, tuple[list[float], ...]]:
+    found = opsplice.torch.export(module, tensors).run("main", *(tensor.numpy() for tensor in tensors))
+    differences = {}
+    for number, (got, wanted) in enumerate(zip(found, module(*tensors), strict=True)):
+        got = torch.from_numpy(np.array(got))
+        assert got.dtype == wanted.dtype, number
+        off = ~torch.isclose(got, wanted, rtol=1e-5, atol=0, equal_nan=True)
+        if off.any():
+            given = [tensor[off][:3].tolist() for tensor in tensors if tensor.shape == off.shape]
+            differences[number] = *given, got[off][:3].tolist(), wanted[off][:3].tolist()
+    return differences
+
+
+_ENDS = [0.0, 1.0, -1.0, 0.1, 7.3, -7.3, 2.5, 100.0, -129.0, 1e10, torch.inf, -torch.inf, torch.nan]
+
+
+def test_numbers_without_end_and_those_that_are_none():
+    x = torch.tensor(_ENDS).repeat_interleave(len(_ENDS))
+    y = torch.tensor(_ENDS).repeat(len(_ENDS))
+    module = _one_by_one(
+        torch.fmod,
+        torch.floor_divide,
+        torch.maximum,
+        torch.minimum,
+        torch.hypot,
+        lambda x, y: x.clamp(y, y.abs()),
+        lambda x, y: torch.nn.functional.threshold(x, 0.1, 20.0),
+        lambda x, y: x.isfinite(),
+        lambda x, y: torch.fmod(x, 3),
+        lambda x, y: x // 3,
+        lambda x, y: x // -0.3,
+        lambda x, y: 7 // x,
+        lambda x, y: x**-1,
+        lambda x, y: x**-2,
+        lambda x, y: x**-3.0,
+        lambda x, y: x == 0.1,
+        lambda x, y: x <= 0.1,
+    )
+    assert not _differences(module, x, y)
+
+
+def test_integers_at_the_ends_of_their_types():
+    long = torch.tensor([2**63 - 1, -(2**63) + 1, 2**53 + 1, 7, -7, 3])
+    byte = torch.tensor([200, 255, 127, 128, 1, 3], dtype=torch.uint8)
+    module = _one_by_one(
+        lambda long, byte: -long,
+        lambda long, byte: long // 3,
+        lambda long, byte: long // -3,
+        lambda long, byte: long // long.flip(0),
+        lambda long, byte: long.clamp(-5, 2**62 + 1),
+        lambda long, byte: long.isfinite(),
+        lambda long, byte: -byte,
+        lambda long, byte: byte // byte.flip(0),
+        lambda long, byte: torch.fmod(byte, byte.flip(0)),
+        lambda long, byte: torch.remainder(byte, byte.flip(0)),
+        lambda long, byte: byte.reciprocal(),
+        lambda long, byte: torch.nn.functional.threshold(byte, 4, 20),
+    )
+    assert not _differences(module, long, byte)
+
+
+def test_comparisons_of_constants_with_numbers_of_other_types():
+    ops = (torch.lt, torch.ge, torch.eq)
+    values = ((3, torch.float32), (-3, torch.float64), (2, torch.float16), (3, torch.int32), (200, torch.uint8))
+
+    def compared(op, value, kind, number):
+        # The absolute value is what IREE computes before it compares.
+        return lambda x: op(torch.full((4,), value, dtype=kind).abs(), number)
+
+    numbers = (0, 2, -4, 2.5)
+    cases = [
+        (op, value, kind, number)
+        for op in ops
+        for value, kind in values
+        for number in numbers
+        if number >= 0 or kind != torch.uint8
+    ]
+    assert not _differences(_one_by_one(*(compared(*case) for case in cases)), torch.ones(4))
+
+
 def test_powers_of_integers_wrap_around_as_in_eager():
     numbers = torch.tensor([0, 1, 2, 3, 5, 31, 62, 63, 64, 65, 2**62 + 1, -1, -2, -3, -(2**63)])
     for kind in (torch.int8, torch.uint8, torch.int32, torch.int64):
@@ -66,3 +154,23 @@ def test_windows_along_a_dim_counted_from_the_last_are_summed():
     for dim, sizes in ((1, [2, 52, 6]), (-2, [2, 52, 6])):
         expected = torch.ops.aten.unfold_backward(windows, sizes, dim, 4, 3)
         torch.testing.assert_close(overlapping_sum(windows, sizes, dim, 4, 3), expected)
+
+
+def test_numbers_below_zero_with_constants():
+    """As models make a mask where they are given none, and add its zeros times the lowest number to scores."""
+    lowest = torch.finfo(torch.float32).min
+    module = _one_by_one(
+        lambda x: x + (1.0 - torch.ones_like(x)) * lowest,
+        lambda x: x + (1 - torch.full((4,), 0.1)),
+        lambda x: x + (-3 - torch.full((4,), 0.1)),
+        lambda x: x + torch.rsub(torch.full((4,), 3.0), 0.1, alpha=2),
+        lambda x: x.half() + (1.0 - torch.full((4,), 3.0, dtype=torch.float16)),
+        lambda x: x + torch.full((4,), 0.1) * -1,
+        lambda x: x + torch.add(torch.full((4,), 0.1), -3),
+        lambda x: x + torch.sub(torch.full((4,), 0.1), -3),
+        lambda x: x + torch.sub(torch.full((4,), 3.0), torch.ones(4), alpha=-2),
+        lambda x: x + torch.add(torch.full((4,), 3.0), 3, alpha=-2),
+        lambda x: x + torch.addcmul(torch.full((4,), 3.0), torch.ones(4), torch.ones(4), value=-2),
+        lambda x: x + (5 - torch.full((4,), 3)) + torch.full((4,), 3) * -2,
+    )
+    assert _differences(module, torch.tensor([0.0, 1.0, -7.25, 1e-3])) == {}

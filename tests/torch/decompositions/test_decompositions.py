@@ -75,6 +75,8 @@ class Rows(nn.Module):
             torch.eye(3, 5) + x,
             torch.arange(3, dtype=torch.int8) * x[:, :3],
             functional.cross_entropy(x, labels, label_smoothing=0.1),
+            x[places[:, 0].int() % 3, places[:, 1]],
+            x.index_put((places[:, 0] % 3, places[:, 1].int()), x[:, 0]),
             x.scatter(-1, places, 2 * x[:, :2]),
             x.scatter_add(-1, places, x[:, :2]),
             x.gather(-1, places),

@@ -11,7 +11,6 @@ import torch
 from torch import fft
 
 import opsplice.torch
-from opsplice.torch.decompositions import complex_numbers
 
 
 class Transforms(torch.nn.Module):
@@ -36,10 +35,3 @@ def test_transforms_are_those_of_eager():
         wanted = model(*(each.double() for each in given))
         for got, exact in zip(program.run("main", *(each.numpy() for each in given)), wanted, strict=True):
             np.testing.assert_allclose(got, exact.numpy(), atol=1e-6 * float(exact.abs().max()), rtol=0)
-
-
-def test_magnitudes_and_angles_of_large_and_small_numbers():
-    parts = torch.tensor([0, -0.0, 1e-30, 3, -4e30, 3e38])
-    numbers = torch.complex(parts.repeat(6), parts.repeat_interleave(6))
-    torch.testing.assert_close(complex_numbers.magnitude(numbers), numbers.abs())
-    torch.testing.assert_close(complex_numbers.angle(numbers), numbers.angle())

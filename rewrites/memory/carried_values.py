@@ -1,0 +1,130 @@
+"""Gives each value that a loop or a branch hands on memory of its own where something else still has the one it is in.
+
+    scf.for iter_args(%h = %zeros, %c = %zeros)     =>     %own = (a copy of %zeros)
+                                                           scf.for iter_args(%h = %own, %c = %zeros)
+
+IREE 3.13 overwrites what a block is given, even where one value is given to it twice, or is read later: a loop that
+makes no turn then gives two results that are one. Nothing is copied in a function that overwrites nothing, nor what has
+open sizes that are not known here: those of results of `scf.while`, `scf.if` and blocks.
+
+    util.global.store %b, @a     =>     %o = util.optimization_barrier %b
+                                        util.global.store %o, @a
+
+It also takes a global that is only ever given what another one holds for that other one, whenever that was: after
+`a, b = b, a` or `before = now` the two are one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from opsplice.matchers.ir.op_names import around, ops_in
+from opsplice.matchers.ir.tensor_values import defining_op
+from opsplice.rewrites.ir import emit
+from opsplice.rewrites.memory.aligned_buffers import segments
+from opsplice.rewrites.memory.kept_values import WRITING, memory_of, overwritten, users
+
+# When no global is taken for another yet.
+GLOBALS_PHASE = "preprocessing"
+
+_LOOPS = ("scf.for", "scf.while")
+_JUMPS = ("cf.br", "cf.cond_br")
+_GIVING = (*_LOOPS, *_JUMPS, "scf.yield", "scf.condition")
+# Which of their groups of operands are the sizes of the result.
+_SIZES = {"flow.dispatch": 3, "flow.tensor.reshape": 2, "flow.tensor.update": 1}
+
+
+def part(module: ir.Module) -> None:
+    """Copy what is handed on and still read elsewhere. The module must be at `kept_values.PHASE`, its values kept."""
+    with module.context:
+        for function in ops_in(module.operation, "util.func"):
+            if any(overwritten(op) for op in ops_in(function, *WRITING)):
+                for op in ops_in(function, *_GIVING):
+                    _part(op)
+
+
+def part_globals(module: ir.Module) -> None:
+    """Keep globals apart that are given what others hold. The module must be at `GLOBALS_PHASE`."""
+    with module.context:
+        for op in ops_in(module.operation, "util.global.store"):
+            maker = defining_op(memory_of(op.operands[0]))
+            if maker is not None and maker.name == "util.global.load":
+                with op.location, ir.InsertionPoint(op):
+                    op.operands[0] = emit.value("util.optimization_barrier", [op.operands[0]], op.operands[0].type)
+
+
+def _part(op: ir.Operation) -> None:
+    given: set[ir.Value] = set()
+    for n, value in enumerate(op.operands):
+        if isinstance(value.type, ir.RankedTensorType) and value.type.rank:
+            memory, sizes = memory_of(value), _sizes(value)
+            if sizes is not None and (memory in given or _is_used_after(op, memory)):
+                with op.location, ir.InsertionPoint(op):
+                    op.operands[n] = _copied(value, sizes)
+            given.add(memory)
+
+
+def _copied(value: ir.Value, open_sizes: Sequence[ir.Value]) -> ir.Value:
+    """The same in memory of its own. IREE drops copies of whole values, so this one is written into a longer one."""
+    kind = ir.RankedTensorType(value.type)
+    rest = iter(open_sizes)
+    sizes = [next(rest) if kind.is_dynamic_dim(n) else emit.index(size) for n, size in enumerate(kind.shape)]
+    length = emit.plus(sizes[0], emit.index(1))
+    shape = [length if kind.is_dynamic_dim(0) else kind.shape[0] + 1, *kind.shape[1:]]
+    longer = emit.tensor_type(shape, kind.element_type)
+    longer_sizes = [length, *open_sizes[1:]] if kind.is_dynamic_dim(0) else list(open_sizes)
+    start = [emit.index(0)] * kind.rank
+    empty = emit.value("flow.tensor.empty", longer_sizes, longer)
+    groups = [[empty], longer_sizes, start, [value], open_sizes]
+    filled = emit.value("util.optimization_barrier", [_grouped("flow.tensor.update", groups, longer)], longer)
+    return _grouped("flow.tensor.slice", [[filled], longer_sizes, start, sizes, open_sizes], kind)
+
+
+def _grouped(name: str, groups: Sequence[Sequence[ir.Value]], result: ir.Type) -> ir.Value:
+    counts = ir.DenseI32ArrayAttr.get(list(map(len, groups)))
+    return emit.value(name, list(itertools.chain(*groups)), result, operandSegmentSizes=counts)
+
+
+def _sizes(value: ir.Value) -> list[ir.Value] | None:
+    """The open sizes of a value, None where they are not known: the op that makes it has them."""
+    if not (count := _open_dims(value)):
+        return []
+    if isinstance(value, ir.BlockArgument):
+        loop = value.owner.owner.operation
+        return _sizes(loop.operands[value.arg_number + 2]) if loop.name == "scf.for" else None
+    maker = value.owner.operation
+    if maker.name == "scf.for":
+        return _sizes(maker.operands[value.result_number + 3])  # no turn changes them
+    if maker.name == "hal.tensor.import":
+        return list(maker.operands)[1 : 1 + count]
+    if maker.name not in _SIZES:
+        return None
+    skipped = sum(map(_open_dims, list(maker.results)[: value.result_number]))
+    return segments(maker)[_SIZES[maker.name]][skipped : skipped + count]
+
+
+def _open_dims(value: ir.Value) -> int:
+    kind = ir.RankedTensorType(value.type)
+    return sum(map(kind.is_dynamic_dim, range(kind.rank)))
+
+
+def _is_used_after(op: ir.Operation, memory: ir.Value) -> bool:
+    """Whether anything may read this memory once an op has given it away."""
+    block = memory.owner if isinstance(memory, ir.BlockArgument) else memory.owner.operation.block
+    makers = list(around(block.owner.operation))
+    again = op.name in _JUMPS and op.block != block  # it may be given away more than once
+    again |= any(each.name in _LOOPS and each not in makers for each in itertools.islice(around(op), 1, None))
+    return again or any(user != op and _may_follow(user, op) for user in users(memory))
+
+
+def _may_follow(user: ir.Operation, op: ir.Operation) -> bool:
+    """Whether an op may run after another one. Of two branches of an `scf.if` only one runs."""
+    holders = {each.block: each for each in itertools.takewhile(lambda o: o.parent is not None, around(op))}
+    each = next(each for each in around(user) if each.block in holders)
+    other = holders[each.block]
+    if each == other:
+        return bool(each == op or each.name != "scf.if")
+    return bool(other.is_before_in_block(each))

@@ -1,0 +1,146 @@
+"""What IREE's costly phases make of a module, kept between runs: a compile then costs a tenth of its time.
+
+A phase is a function of the module before it, the files of machine code that this names, the flags, the version of
+IREE and, where constants are computed, this CPU. All of these are the key, so a phase runs again as soon as anything
+before it changes, be it an edit of ours. What prints, writes files or gives a warning is always run. With
+OPSPLICE_FRESH=1 nothing from earlier runs is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import re
+import time
+import zlib
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from iree.compiler import ir
+
+from opsplice.files import write_file
+from opsplice.matchers.ir.op_names import ops_in
+from opsplice.pipeline import flags as process
+from opsplice.pipeline.bytecode import parse_bytecode
+from opsplice.pipeline.compiler import Compilation
+from opsplice.rewrites.ir import emit
+from opsplice.targets.artifacts import arch
+from opsplice.targets.registry import store
+
+# Where nine tenths of a compile go, by the phase at their end: constants are computed, dispatches are scheduled, made
+# into LLVM's code, into machine code.
+COSTLY = ("global-optimization", "stream", "executable-targets", "hal")
+
+# Flags that make a compile more than a function: they have files read or written, tools called, or something printed.
+_EFFECTS = re.compile("dump|print|path|file|timing|statistic|trace|linker|link-embedded|ptxas|crash|verif|^--mlir-")
+# A file of machine code that is named where its bytes are not given.
+_FILE = re.compile(rb'executable\.object<\{path = "([^"]*)"\}')
+_WEEK = 7 * 24 * 3600  # seconds
+
+# Where they are kept; None: every phase runs.
+FOLDER: Path | None = None
+
+
+def keep(patch: pytest.MonkeyPatch, base: Path) -> None:
+    """Have compiles of this process take from a folder below a base what phases made, and leave there what they make.
+
+    The folder's name says which IREE made them, and on which CPU.
+    """
+    versions = [metadata.version(name) for name in ("iree-base-compiler", "iree-base-runtime")]
+    folder = base / f"phases-{store.key_of(*versions, arch.host_identity())[:16]}"
+    _forget(folder)
+    patch.setattr("tests.kept_phases.FOLDER", folder)
+    init, run_to = Compilation.__init__, Compilation.run_to
+
+    @functools.wraps(init)
+    def made(self: Any, flags: Any = (), **options: Any) -> None:
+        init(self, flags, **options)
+        self._is_function = not (self._verbose or any(map(_EFFECTS.search, flags)))
+
+    @functools.wraps(run_to)
+    def kept(self: Any, phase: str) -> None:
+        if FOLDER is None or phase not in COSTLY or self.phase == phase or not self._is_function:
+            return run_to(self, phase)
+        self._is_function = not _has_resources(self.module)
+        if not self._is_function:
+            return run_to(self, phase)
+        before = emit.bytecode(self.module.operation)
+        files = [Path(os.fsdecode(name)) for name in _FILE.findall(before)]
+        if not all(path.is_absolute() and path.is_file() for path in files):
+            return run_to(self, phase)
+        flags = [*self._session.get_flags(), "", *(process._process_flags or ())]
+        key = store.key_of(before, *(path.read_bytes() for path in files), "", self.phase, phase, *flags)
+        path = FOLDER / key[:2] / key
+        if (after := _read(path)) is not None and _replaced(self, after):
+            self.phase = phase
+            return None
+        reported = len(self._reported)
+        run_to(self, phase)
+        if len(self._reported) == reported and not self.warnings:
+            _write(path, emit.bytecode(self.module.operation))
+        return None
+
+    patch.setattr(Compilation, "__init__", made)
+    patch.setattr(Compilation, "run_to", kept)
+
+
+def _has_resources(module: ir.Module) -> bool:
+    """Whether data of a module stands in its context, under a name: bytecode that is read where it stands loses it."""
+    ops = ops_in(module.operation, "util.global", "arith.constant", "flow.tensor.constant")
+    return any(_is_resource(op, name) for op in ops for name in ("initial_value", "value") if name in op.attributes)
+
+
+def _is_resource(op: ir.Operation, name: str) -> bool:
+    try:
+        value = op.attributes[name]
+    except TypeError:  # the bindings have no type for numbers that stand in the text and are complex
+        return False
+    return type(value) is ir.Attribute and str(value).startswith("dense_resource<")
+
+
+def _replaced(compilation: Compilation, bytecode: bytes) -> bool:
+    """Whether the module, which the compiler holds, is now the one of the bytes."""
+    after = parse_bytecode(bytecode, compilation.context)
+    if isinstance(after, list):
+        return False
+    module = compilation.module
+    for op in list(module.body):
+        op.operation.erase()
+    attributes = module.operation.attributes
+    for name in list(attributes):
+        del attributes[name]
+    for name in after.operation.attributes:
+        attributes[name] = after.operation.attributes[name]
+    for op in list(after.body):
+        op.operation.detach_from_parent()
+        module.body.append(op)
+    return True
+
+
+def _write(path: Path, content: bytes) -> None:
+    packed = zlib.compress(content, 1)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, hashlib.sha256(packed).digest() + packed)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    if hashlib.sha256(data[32:]).digest() != data[:32]:
+        return None
+    os.utime(path)
+    return zlib.decompress(data[32:])
+
+
+def _forget(folder: Path) -> None:
+    """Remove what no run has used for a week."""
+    for path in folder.glob("*/*"):
+        with contextlib.suppress(FileNotFoundError):  # the other worker looks, too
+            if time.time() - path.stat().st_mtime > _WEEK:
+                path.unlink()

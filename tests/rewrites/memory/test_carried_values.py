@@ -1,0 +1,146 @@
+"""What loops and branches hand on is not overwritten while something else still reads it."""
+
+import numpy as np
+import pytest
+
+import opsplice
+from opsplice.frontends import ModuleSource
+from opsplice.pipeline.compiler import Compilation
+from opsplice.rewrites.memory import carried_values, kept_values
+
+ROW = "tensor<4xi32>"
+
+
+def rows(dynamic: bool) -> str:
+    return "tensor<?x4xi32>" if dynamic else "tensor<5x4xi32>"
+
+
+def written(name: str, value: str, at: int) -> str:
+    """`name` is `value` with the row of number `at` replaced."""
+    return f"{name} = tensor.insert_slice %row into {value}[{at}, 0] [1, 4] [1, 1] : {ROW} into TYPE\n"
+
+
+def replaced(value: np.ndarray, *at: int) -> np.ndarray:
+    value = value.copy()
+    value[list(at)] = -1
+    return value
+
+
+FOR = "scf.for %k = %zero to %n step %one"
+
+# By name: a body that makes %p and %q of %x, of a row and of a number of turns; and what they are.
+PROGRAMS = {
+    "one value for two": (
+        f"%p, %q = {FOR} iter_args(%a = %x, %b = %x) -> (TYPE, TYPE) {{\n"
+        f"{written('%c', '%a', 0)}{written('%d', '%b', 1)}scf.yield %c, %d : TYPE, TYPE\n}}\n",
+        lambda x, n: (replaced(x, 0), replaced(x, 1)) if n else (x, x),
+    ),
+    "one result for two": (
+        "%y = arith.addi %x, %x : TYPE\n"
+        f"%p, %q = {FOR} iter_args(%a = %x, %b = %y) -> (TYPE, TYPE) {{\n"
+        f"{written('%c', '%a', 0)}scf.yield %c, %c : TYPE, TYPE\n}}\n",
+        lambda x, n: (replaced(x, 0), replaced(x, 0)) if n else (x, 2 * x),
+    ),
+    "read in the loop": (
+        "%q = arith.addi %x, %x : TYPE\n"
+        f"%p = {FOR} iter_args(%a = %q) -> (TYPE) {{\n"
+        f"{written('%c', '%a', 0)}%d = arith.addi %c, %q : TYPE\nscf.yield %d : TYPE\n}}\n",
+        lambda x, n: (np.concatenate([2 * x[:1] - (1 if n else 0), 2 * (n + 1) * x[1:]]), 2 * x),
+    ),
+    "one branch": (
+        "%q = arith.addi %x, %x : TYPE\n"
+        f"%p = scf.if %more -> (TYPE) {{\n"
+        f"{written('%c', '%q', 0)}scf.yield %c : TYPE\n}} else {{\nscf.yield %q : TYPE\n}}\n",
+        lambda x, n: (replaced(2 * x, 0) if n else 2 * x, 2 * x),
+    ),
+    "while": (
+        f"%m, %p, %q = scf.while (%k = %zero, %a = %x, %b = %x) : (index, TYPE, TYPE) -> (index, TYPE, TYPE) {{\n"
+        f"%on = arith.cmpi slt, %k, %n : index\nscf.condition(%on) %k, %a, %b : index, TYPE, TYPE\n}} do {{\n"
+        f"^bb0(%k: index, %a: TYPE, %b: TYPE):\n{written('%c', '%a', 0)}%next = arith.addi %k, %one : index\n"
+        f"scf.yield %next, %c, %b : index, TYPE, TYPE\n}}\n",
+        lambda x, n: (replaced(x, 0) if n else x, x),
+    ),
+}
+
+
+def function(name: str, body: str, dynamic: bool) -> str:
+    return f"""
+func.func @"{name}"(%given: TYPE, %row: {ROW}, %turns: i32) -> (TYPE, TYPE) {{
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %n = arith.index_cast %turns : i32 to index
+  %more = arith.cmpi sgt, %n, %zero : index
+  %x = arith.addi %given, %given : TYPE
+  {body}
+  {written("%r", "%p", 2)}
+  {written("%s", "%q", 3)}
+  return %r, %s : TYPE, TYPE
+}}""".replace("TYPE", rows(dynamic))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_two_values_that_were_one_are_overwritten_apart(dynamic):
+    programs = {name: each for name, each in PROGRAMS.items() if not dynamic or name != "one result for two"}
+    program = opsplice.compile("".join(function(name, body, dynamic) for name, (body, _) in programs.items()))
+    given, row = np.arange(20, dtype=np.int32).reshape(5, 4), np.full(4, -1, np.int32)
+    for name, (_, values) in programs.items():
+        for turns in range(3):
+            first, second = values(2 * given, turns)
+            results = program.run(name, given, row, turns, device="local-sync")
+            expected = replaced(first, 2), replaced(second, 3)
+            np.testing.assert_array_equal(results, expected, err_msg=f"{name}, {turns} turns")
+
+
+def test_a_value_that_nothing_else_has_is_not_copied():
+    body = f"%p = {FOR} iter_args(%a = %x) -> (TYPE) {{\n{written('%c', '%a', 0)}scf.yield %c : TYPE\n}}\n"
+    source = function("alone", body + "%q = arith.addi %p, %p : TYPE\n", dynamic=False)
+    with Compilation() as compilation:
+        compilation.load(ModuleSource(content=source))
+        compilation.run_to(kept_values.PHASE)
+        before = str(compilation.module)
+        carried_values.part(compilation.module)
+        assert "flow.tensor.update" in before
+        assert str(compilation.module) == before
+
+
+GLOBALS = """
+util.global private mutable @now = dense<1> : tensor<4xi32>
+util.global private mutable @before = dense<2> : tensor<4xi32>
+func.func @swap() {
+  %now = util.global.load @now : tensor<4xi32>
+  %before = util.global.load @before : tensor<4xi32>
+  util.global.store %before, @now : tensor<4xi32>
+  util.global.store %now, @before : tensor<4xi32>
+  return
+}
+func.func @read() -> (tensor<4xi32>, tensor<4xi32>) {
+  %now = util.global.load @now : tensor<4xi32>
+  %before = util.global.load @before : tensor<4xi32>
+  return %now, %before : tensor<4xi32>, tensor<4xi32>
+}
+"""
+STEP = """
+util.global private mutable @now = dense<1> : tensor<4xi32>
+util.global private mutable @before = dense<2> : tensor<4xi32>
+func.func @step(%x: tensor<4xi32>) -> tensor<4xi32> {
+  %now = util.global.load @now : tensor<4xi32>
+  %before = util.global.load @before : tensor<4xi32>
+  util.global.store %now, @before : tensor<4xi32>
+  util.global.store %x, @now : tensor<4xi32>
+  return %before : tensor<4xi32>
+}
+"""
+
+
+def test_globals_that_swap_their_values_stay_two():
+    program = opsplice.compile(GLOBALS)
+    found = [[int(each[0]) for each in program.run("read")]]
+    for _ in range(3):
+        program.run("swap")
+        found.append([int(each[0]) for each in program.run("read")])
+    assert found == [[1, 2], [2, 1], [1, 2], [2, 1]]
+
+
+def test_a_global_that_holds_what_another_one_held_is_late():
+    program = opsplice.compile(STEP)
+    assert [int(program.run("step", np.full(4, n, np.int32))[0]) for n in (5, 6, 7, 8)] == [2, 1, 5, 6]

@@ -1,0 +1,93 @@
+"""Ops on complex numbers by their parts: the numbers of f64, and no worse than eager's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+
+import torch
+
+import opsplice.torch
+from opsplice.torch.decompositions import complex_numbers
+
+FUNCTIONS = {
+    "cos": complex_numbers.cosine,
+    "cosh": complex_numbers.hyperbolic_cosine,
+    "exp": complex_numbers.exponential,
+    "log": complex_numbers.logarithm,
+    "reciprocal": complex_numbers.reciprocal,
+    "sigmoid": complex_numbers.logistic,
+    "sin": complex_numbers.sine,
+    "sinh": complex_numbers.hyperbolic_sine,
+    "sqrt": complex_numbers.root,
+    "tanh": complex_numbers.hyperbolic_tangent,
+}
+# What grows with e to a part has large numbers of other sizes.
+OF_ANY_SIZE = ("log", "reciprocal", "sqrt")
+
+
+def numbers(parts):
+    return torch.complex(parts.repeat(len(parts)), parts.repeat_interleave(len(parts)))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_exact_for_large_and_small_numbers(name):
+    ends = [1e-15, 3e15, -4e17] if name in OF_ANY_SIZE else [1e-15, 20, -40, 80]
+    z = numbers(torch.tensor([0.0, 1, -1, 0.999, 1e-4, -3, *ends, *torch.randn(20)]))
+    z = z[z != 0] if name in ("log", "reciprocal") else z
+    exact = getattr(torch, name)(z.to(torch.complex128))
+    off = (complex_numbers.function(FUNCTIONS[name])(z) - exact).abs() / exact.abs().clamp_min(1e-30)
+    assert float(off.max()) < 3e-7
+
+
+def test_magnitudes_and_angles_of_large_and_small_numbers():
+    parts = torch.tensor([0, -0.0, 1e-30, 3, -4e30, 3e38])
+    numbers = torch.complex(parts.repeat(6), parts.repeat_interleave(6))
+    torch.testing.assert_close(complex_numbers.magnitude(numbers), numbers.abs())
+    torch.testing.assert_close(complex_numbers.angle(numbers), numbers.angle())
+
+
+class Everything(torch.nn.Module):
+    def forward(self, x, y):
+        a, b = torch.view_as_complex(x), torch.view_as_complex(y)
+        functions = [getattr(torch, name)(a) for name in FUNCTIONS]
+        products = [a / b, 2 / a, a / (1 + 2j), a * 1j, x[..., 0] * (2 - 1j), -a, a**3, a**-2, a**0.5, a**b, 2**a]
+        sums = [a.mean(), a.mean(0), a.prod(0), a.prod(), a.cumsum(1), torch.stack([a.var(1), a.var(1)])]
+        return *map(torch.view_as_real, [*functions, *products, *sums[:5]]), sums[5], a == b, a != a.conj()
+
+
+def test_programs_compute_with_complex_numbers():
+    x, y = torch.randn(3, 4, 2), torch.randn(3, 4, 2)
+    y[0] = x[0]
+    x[1, :, 1] = 0
+    program = opsplice.torch.export(Everything().eval(), (x, y))
+    wanted = Everything()(x.double(), y.double())
+    for got, exact in zip(program.run("main", x.numpy(), y.numpy()), wanted, strict=True):
+        np.testing.assert_allclose(got, exact.numpy(), rtol=2e-6, atol=1e-6 * float(exact.double().abs().max()))
+
+
+def loss(x, signal, y):
+    """Complex numbers come in, are kept for the backward pass, written to parts of tensors, and go out."""
+    spectrum = torch.stft(signal, 16, 6, window=torch.hann_window(16), return_complex=True)
+    back = torch.fft.irfft(torch.fft.rfft(signal, norm="ortho") * x[0, 0], n=24, norm="ortho")
+    written = x.clone()
+    written[:, 1:3] = 1j * x[:, :2]
+    written[1] = 2.5 - 0.5j
+    functions = (x.log() + x.sqrt() * y).abs().sum() + x[:, torch.tensor([0, 2])].angle().sum()
+    products = [written @ x.mT, x.conj() * y - y.conj() * y.imag, torch.nn.functional.linear(x, x)]
+    return [*products, spectrum.abs() * back.mean(), functions]
+
+
+def test_compiled_graphs_pass_complex_numbers_and_their_gradients():
+    x, y = (torch.complex(*torch.randn(2, 3, 4)) for _ in range(2))
+
+    def gradients(function):
+        leaves = [each.clone().requires_grad_() for each in (x, torch.linspace(-1, 1, 48).view(2, 24) ** 3)]
+        results = function(*leaves, y.conj())
+        sum(each.abs().square().sum() for each in results).backward()
+        return [*(each.resolve_conj() for each in results), *(leaf.grad.resolve_conj() for leaf in leaves)]
+
+    compiled = gradients(torch.compile(loss, backend="opsplice"))
+    torch.testing.assert_close(compiled, gradients(loss), rtol=1e-4, atol=1e-4)
