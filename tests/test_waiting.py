@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import threading
 import time
 
 import pytest
 
-from tests.waiting import ended, in_threads
+from tests.waiting import PROCESSES, ended, in_threads
 
 
 def test_what_does_not_end_fails_the_test():
@@ -17,7 +16,7 @@ def test_what_does_not_end_fails_the_test():
         in_threads(lambda: done.append(True), go.wait, within=0.1)
     go.set()
     assert done
-    sleeper = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    sleeper = PROCESSES.Process(target=time.sleep, args=(60,))
     sleeper.start()
     with pytest.raises(AssertionError, match="1 of 1 did not end within"):
         ended(sleeper, within=0.1)

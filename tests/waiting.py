@@ -1,12 +1,17 @@
-"""Waiting for threads and processes that tests start: for a minute, not for ever."""
+"""Threads and processes that tests start, and wait for: for a minute, not for ever."""
 
 from __future__ import annotations
 
+import multiprocessing
 import time
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import Any
+
+# Starts processes from one that has no threads: a fork of the tests' own, where JAX and PyTorch have some, may hang.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["pytest", "opsplice.commands.compile", "opsplice.targets.backends.cpu", "numpy"])
 
 
 def ended(*started: Thread | BaseProcess, within: float = 60) -> None:

@@ -1,6 +1,5 @@
 """From a kernel's file to a checked artifact: what is built, what is reused, what is refused."""
 
-import multiprocessing
 import os
 
 import pytest
@@ -14,7 +13,7 @@ from opsplice.targets.build import toolchains
 from opsplice.targets.formats import elf
 from opsplice.targets.registry.store import Store
 from tests.environment import under
-from tests.waiting import ended
+from tests.waiting import PROCESSES, ended
 
 X86 = CpuTarget("x86_64")
 EMPTY_IR = "define void @scale() {\n  ret void\n}\n"
@@ -138,16 +137,14 @@ def test_a_header_whose_changes_would_go_unseen_is_refused(tmp_path, store, cros
         under(cross, cpu.resolve, ask(source), X86, store)
 
 
+def _resolve(barrier, queue, environment, kernel, root):
+    barrier.wait(60)
+    queue.put(under(environment, cpu.resolve, ask(kernel), X86, Store(root)))
+
+
 def test_processes_build_one_kernel_once(kernel, store, cross):
-    context = multiprocessing.get_context("fork")
-    queue = context.SimpleQueue()
-    barrier = context.Barrier(3)
-
-    def resolve():
-        barrier.wait(60)
-        queue.put(under(cross, cpu.resolve, ask(kernel), X86, Store(store.root)))
-
-    children = [context.Process(target=resolve) for _ in range(3)]
+    queue, barrier = PROCESSES.SimpleQueue(), PROCESSES.Barrier(3)
+    children = [PROCESSES.Process(target=_resolve, args=(barrier, queue, cross, kernel, store.root)) for _ in range(3)]
     for child in children:
         child.start()
     ended(*children)

@@ -2,23 +2,21 @@
 
 import errno
 import json
-import multiprocessing
 import os
 import resource
 import signal
+import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.registry.store import Store, key_of
-from tests.waiting import ended
+from tests.waiting import PROCESSES, ended
 
 KEY = key_of("a key")
-
-# The children share what the test built up, and fork starts them fast.
-processes = multiprocessing.get_context("fork")
 
 
 def write(text: str):
@@ -106,22 +104,23 @@ def test_failed_build_leaves_nothing(store):
     assert store.get_or_build(KEY, ".o", write("code")).built
 
 
+def _slowly(tally: Path, path: Path):
+    with open(tally, "a") as file:
+        file.write("x")
+    time.sleep(0.3)
+    path.write_text("code")
+
+
+def _ask(barrier, root: Path, tally: Path):
+    barrier.wait(60)
+    entry = Store(root).get_or_build(KEY, ".o", partial(_slowly, tally))
+    sys.exit(entry.path.read_text() != "code")
+
+
 def test_processes_that_ask_at_once_build_once(store, tmp_path):
     tally = tmp_path / "tally"
-    barrier = processes.Barrier(4)
-
-    def slow(path: Path):
-        with open(tally, "a") as file:
-            file.write("x")
-        time.sleep(0.3)
-        path.write_text("code")
-
-    def ask():
-        barrier.wait(60)
-        entry = Store(store.root).get_or_build(KEY, ".o", slow)
-        os._exit(0 if entry.path.read_text() == "code" else 1)
-
-    children = [processes.Process(target=ask) for _ in range(4)]
+    barrier = PROCESSES.Barrier(4)
+    children = [PROCESSES.Process(target=_ask, args=(barrier, store.root, tally)) for _ in range(4)]
     for child in children:
         child.start()
     ended(*children)
@@ -129,17 +128,17 @@ def test_processes_that_ask_at_once_build_once(store, tmp_path):
     assert tally.read_text() == "x"
 
 
+def _hang(started, path: Path):
+    path.write_text("half")
+    started.set()
+    time.sleep(60)
+
+
 def test_killed_builder_leaves_nothing_that_is_taken_for_a_result(store):
-    started = processes.Event()
-
-    def hang(path: Path):
-        path.write_text("half")
-        started.set()
-        time.sleep(60)
-
-    child = processes.Process(target=lambda: store.get_or_build(KEY, ".o", hang))
+    started = PROCESSES.Event()
+    child = PROCESSES.Process(target=store.get_or_build, args=(KEY, ".o", partial(_hang, started)))
     child.start()
-    assert started.wait(10)
+    assert started.wait(60)
     os.kill(child.pid, signal.SIGKILL)
     ended(child)
     assert not (store.root / "keys" / KEY).exists()
@@ -150,21 +149,22 @@ def test_killed_builder_leaves_nothing_that_is_taken_for_a_result(store):
     assert files(store.root / "tmp") == []
 
 
-def in_child(action) -> OpspliceError | None:
-    """Runs `action` in a forked child, which may give up rights or space; returns the error that it raised."""
-    here, there = processes.Pipe(duplex=False)
+def _act(there, prepare, build, root: Path):
+    prepare()
+    try:
+        Store(root).get_or_build(KEY, ".o", build)
+        there.send(None)
+    except OpspliceError as error:
+        there.send(error)
 
-    def body():
-        try:
-            action()
-            there.send(None)
-        except OpspliceError as error:
-            there.send(error)
 
-    child = processes.Process(target=body)
+def error_in_child(prepare, build, store) -> OpspliceError | None:
+    """The error that building raises in a child, which may give up rights or space before."""
+    here, there = PROCESSES.Pipe(duplex=False)
+    child = PROCESSES.Process(target=_act, args=(there, prepare, build, store.root))
     child.start()
     there.close()
-    assert here.poll(20), "the child died"
+    assert here.poll(60), "the child died"
     error = here.recv()
     ended(child)
     return error
@@ -173,13 +173,9 @@ def in_child(action) -> OpspliceError | None:
 def test_full_disk_is_a_clear_error_and_leaves_no_result(store, tmp_path):
     product = tmp_path / "product"
     product.write_bytes(b"x" * 10_000)
-
-    def action():
-        # The nearest thing to a full disk that needs no rights: no file may grow beyond a limit.
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-        store.get_or_build(KEY, ".o", lambda path: os.link(product, path))
-
-    error = in_child(action)
+    # The nearest thing to a full disk that needs no rights: no file may grow beyond a limit.
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (1000, 1000))
+    error = error_in_child(limit, partial(os.link, product), store)
     assert error is not None
     assert str(store.root) in error.message
     assert os.strerror(errno.EFBIG) in error.message
@@ -201,13 +197,8 @@ def test_folder_without_write_permission_is_a_clear_error(store):
     store.root.chmod(0o555)
     if os.getuid() == 0:  # whom permissions do not stop
         os.chown(store.root, 65534, -1)
-
-    def action():
-        if os.getuid() == 0:
-            os.setuid(65534)
-        store.get_or_build(KEY, ".o", write("code"))
-
-    error = in_child(action)
+    nobody = partial(os.setuid, 65534) if os.getuid() == 0 else int
+    error = error_in_child(nobody, partial(Path.write_text, data="code"), store)
     assert error is not None
     assert str(store.root) in error.message
     assert os.strerror(errno.EACCES) in error.message

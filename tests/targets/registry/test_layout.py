@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import multiprocessing
 import os
 import threading
 import time
@@ -18,7 +17,7 @@ from opsplice.targets.registry.places.layout import Layout
 from opsplice.targets.registry.places.oci import EMPTY_CONFIG, Descriptor, Index, Manifest
 from opsplice.targets.registry.places.place import InterruptedTransferError, NotFoundError, receive
 from tests.targets.registry.sample import noise
-from tests.waiting import ended
+from tests.waiting import PROCESSES, ended
 
 DATA = noise(5000)
 BLOB = Descriptor.of(DATA, "application/x")
@@ -179,8 +178,7 @@ def _put(root: Path, number: int) -> None:
 
 
 def test_processes_that_write_at_once_lose_nothing(layout: Layout):
-    context = multiprocessing.get_context("fork")
-    writers = [context.Process(target=_put, args=(layout.root, number)) for number in range(20)]
+    writers = [PROCESSES.Process(target=_put, args=(layout.root, number)) for number in range(20)]
     for writer in writers:
         writer.start()
     ended(*writers)

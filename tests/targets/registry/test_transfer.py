@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -28,10 +29,9 @@ from tests.targets.registry.faulty import Fault, Layer
 from tests.targets.registry.sample import ABOUT, parts
 from tests.targets.registry.server import Server
 from tests.test_faults import FAULTS, at_each_step, ids
-from tests.waiting import ended
+from tests.waiting import PROCESSES, ended
 
 NUMBERS = itertools.count()
-FORK = multiprocessing.get_context("fork")
 X86 = package.for_targets("x86_64")
 
 
@@ -187,14 +187,8 @@ def test_bytes_that_are_flipped_in_the_storage_never_reach_a_folder(registry: Se
 # ---- killed, full, many at once --------------------------------------------------------------------------------------
 
 
-def killed(act: Callable[[], object], now: Callable[[], bool]) -> None:
-    """Run `act` in a process, which is killed as soon as `now`."""
-
-    def child() -> None:
-        act()
-        os._exit(0)
-
-    process = FORK.Process(target=child)
+def killed(process: BaseProcess, now: Callable[[], bool]) -> None:
+    """Run a process, which is killed as soon as `now`."""
     process.start()
     until = time.monotonic() + 60
     while process.is_alive() and not now():
@@ -219,16 +213,18 @@ class Killed(Meter):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _pull_until_killed(packages: Packages, place: Place, reference: Reference, found: Package, after: int) -> None:
+    packages.pull(place, reference, found.descriptor, X86, Killed(after))
+
+
 @pytest.mark.parametrize("requests", [3, 6, 12, 18, 24])
 def test_a_killed_push_leaves_no_name(requests: int, layer: Layer, name: str, tmp_path: Path):
     source = Layout(tmp_path / "layout")
     found = made(source, tmp_path, 100_000)
     # The name is not written before the process that asks for it is dead, however late that is.
     layer.next("PUT", f"/{name}/manifests/1", Fault(early=True))
-    killed(
-        lambda: transfer.copy(source, layer.remote(name), found, found.variants, "1"),
-        lambda: len(layer.seen) >= requests,
-    )
+    push = PROCESSES.Process(target=transfer.copy, args=(source, layer.remote(name), found, found.variants, "1"))
+    killed(push, lambda: len(layer.seen) >= requests)
     with pytest.raises(NotFoundError):
         layer.remote(name).resolve("1")
     transfer.copy(source, layer.remote(name), found, found.variants, "1")
@@ -245,9 +241,8 @@ def test_a_killed_pull_leaves_nothing_half_and_is_resumed(layer: Layer, name: st
     reference = layer.reference(name)
     blobs = packages.layout.root / "blobs" / "sha256"
     for begun in (1, 500_000, 1_500_000):
-        pull = FORK.Process(
-            target=packages.pull, args=(layer.remote(name), reference, found.descriptor, X86, Killed(begun))
-        )
+        arguments = (packages, layer.remote(name), reference, found, begun)
+        pull = PROCESSES.Process(target=_pull_until_killed, args=arguments)
         pull.start()
         ended(pull)
         assert pull.exitcode == -signal.SIGKILL
@@ -290,19 +285,18 @@ def test_disks_that_are_full_or_broken(error: Exception, tmp_path: Path):
     at_each_step(error, act, check, least=30)
 
 
+def _pull_whole(packages: Packages, place: Place, reference: Reference, found: Package, files: Path) -> None:
+    unpacked = packages.pull(place, reference, found.descriptor, X86)
+    same = [(unpacked.folder / path).read_bytes() == (files / path).read_bytes() for path in unpacked.files]
+    sys.exit(same != [True] * 3)
+
+
 def test_twenty_processes_pull_at_once(layer: Layer, name: str, tmp_path: Path):
     found = made(layer.remote(name), tmp_path, 500_000)
     packages = Packages(tmp_path / "cache" / "packages")
     layer.seen.clear()
-
-    def pull() -> None:
-        unpacked = packages.pull(layer.remote(name), layer.reference(name), found.descriptor, X86)
-        same = [
-            (unpacked.folder / path).read_bytes() == (tmp_path / "files" / path).read_bytes() for path in unpacked.files
-        ]
-        os._exit(0 if same == [True] * 3 else 1)
-
-    children = [FORK.Process(target=pull) for _ in range(20)]
+    arguments = (packages, layer.remote(name), layer.reference(name), found, tmp_path / "files")
+    children = [PROCESSES.Process(target=_pull_whole, args=arguments) for _ in range(20)]
     for child in children:
         child.start()
     ended(*children)
