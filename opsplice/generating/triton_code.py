@@ -74,7 +74,7 @@ def compiled(
     source = compiler.ASTSource(fn=wrapper, signature=signature, constexprs=dict(fixed), attrs=attributes)
     target = _target(request)
     made = compiler.compile(source, target=target, options=options)
-    scratch = made.metadata.global_scratch_size + made.metadata.profile_scratch_size
+    scratch = sum(getattr(made.metadata, f"{kind}_scratch_size", 0) for kind in ("global", "profile"))
     if scratch:
         raise OpspliceError(
             f"{kernel.__name__} needs {scratch} bytes of scratch memory, which IREE does not give",
