@@ -8,6 +8,8 @@ IREE 3.13 copies what a dispatch overwrites, and then drops the copy where no la
 that is its caller's memory: arrays reach programs without copies. For any other value the order of the ops is not kept:
 `iree-stream-schedule-concurrency` looks at what ops give to each other, and may place `@scatter` before `@sum`. So
 something reads such a value afterwards. An op whose result is what overwrites the value stands before it in any order.
+Where the value is a reshape, the same holds for what it is a reshape of: IREE may copy one of the two and overwrite the
+other.
 
     %u = flow.dispatch @add_one(%x)                        %u = flow.dispatch @add_one(%x)
     %r = flow.tensor.update %u, %x[1]              =>      %o = util.optimization_barrier %u
@@ -56,7 +58,7 @@ def keep(module: ir.Module) -> None:
             written.setdefault(op.block, []).extend(_writes(op))
         for block, writes in written.items():
             end = list(block.operations)[-1].operation
-            for value in _in_danger(block, writes):
+            for value in dict.fromkeys(same for each in _in_danger(block, writes) for same in _same_memory(each)):
                 _read_before(end, value)
         for op in writing:
             if op.name == "flow.tensor.update":
@@ -123,7 +125,7 @@ def _writes(op: ir.Operation) -> Iterator[_Write]:
         memory = memory_of(value)
         found = [_in_block(user, op.block) for user in users(memory) if user.name not in _SIZES]
         readers = tuple({user for user in found if user is not None and user != op})
-        if readers:
+        if readers or _maker(memory) == _IMPORT:
             yield _Write(op, value, readers)
 
 
@@ -136,10 +138,11 @@ def overwritten(op: ir.Operation) -> list[ir.Value]:
 
 
 def _in_danger(block: ir.Block, writes: list[_Write]) -> list[ir.Value]:
-    """The overwritten values that an op reads of which what overwrites them does not depend: it may come later."""
+    """Inputs that are overwritten, and values that an op reads of which what overwrites them does not depend."""
+    late = {write.value: None for write in writes if _maker(memory_of(write.value)) == _IMPORT}
     numbers = {op: 1 << n for n, op in enumerate({reader for write in writes for reader in write.readers})}
     if not numbers:
-        return []
+        return list(late)
     before: dict[ir.Operation, int] = {}  # of each op, the readers that stand before it in any order
     for each in block.operations:
         op = each.operation
@@ -150,7 +153,7 @@ def _in_danger(block: ir.Block, writes: list[_Write]) -> list[ir.Value]:
                 if maker is not None and maker != op:
                     found |= before[maker] | numbers.get(maker, 0)
         before[op] = found
-    late = {w.value: None for w in writes if any(not before[w.op] & numbers[reader] for reader in w.readers)}
+    late |= {w.value: None for w in writes if any(not before[w.op] & numbers[reader] for reader in w.readers)}
     return list(late)
 
 
@@ -166,9 +169,16 @@ def users(value: ir.Value) -> Iterator[ir.Operation]:
 
 def memory_of(value: ir.Value) -> ir.Value:
     """The first value with the same bytes."""
+    *_, first = _same_memory(value)
+    return first
+
+
+def _same_memory(value: ir.Value) -> Iterator[ir.Value]:
+    """A value, what it is a reshape of, and so on."""
+    yield value
     while isinstance(value, ir.OpResult) and value.owner.operation.name in _SAME_MEMORY:
         value = value.owner.operation.operands[0]
-    return value
+        yield value
 
 
 def _in_block(op: ir.Operation, block: ir.Block) -> ir.Operation | None:

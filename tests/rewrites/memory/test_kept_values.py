@@ -136,6 +136,31 @@ def test_each_op_reads_what_stood_there_before_it_was_overwritten():
             np.testing.assert_array_equal(result, value, err_msg=text)
 
 
+RETURNED = f"""
+func.func @reshaped(%given: {WHOLE}, %row: {ROW}) -> ({WHOLE}, {WHOLE}, {ROW}) {{
+  %x = arith.negf %given : {WHOLE}
+  %r = tensor.insert_slice %row into %x[0, 0] [1, {LENGTH}] [1, 1] : {ROW} into {WHOLE}
+  %other = arith.addf %row, %row : {ROW}
+  return %r, %x, %other : {WHOLE}, {WHOLE}, {ROW}
+}}
+func.func @behind_a_barrier(%given: {WHOLE}, %row: {ROW}) -> ({WHOLE}, {WHOLE}, {ROW}) {{
+  %x = util.optimization_barrier %given : {WHOLE}
+  %r = tensor.insert_slice %row into %x[0, 0] [1, {LENGTH}] [1, 1] : {ROW} into {WHOLE}
+  return %r, %given, %row : {WHOLE}, {WHOLE}, {ROW}
+}}
+"""
+
+
+def test_what_is_returned_is_as_it_was_before_a_row_was_overwritten():
+    """IREE makes a copy of what is reshaped, overwrites the original, and may do that first."""
+    given, row = np.arange(32, dtype=np.float32).reshape(ROWS, LENGTH), np.full(LENGTH, 9, np.float32)
+    program = opsplice.compile(RETURNED)
+    for name, x, other in (("reshaped", -given, 2 * row), ("behind_a_barrier", given, row)):
+        expected = np.concatenate([row[None], x[1:]]), x, other
+        for result, value in zip(program.run(name, given, row), expected, strict=True):
+            np.testing.assert_array_equal(result, value, err_msg=name)
+
+
 def moving(name: str, source: int, target: int, added: int, dynamic: bool) -> str:
     """A function that doubles 5 rows, and writes 4 of them, with a number added, over the rows one before or behind."""
     rows, some = ("?", "?") if dynamic else ("5", "4")
