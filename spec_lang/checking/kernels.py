@@ -78,6 +78,7 @@ def check_kernel(kernel: tree.Kernel, builds: Collection[str], report: Report) -
     _check_buffers(kernel, report)
     _check_strided(kernel, report)
     _check_zeroed(kernel, report)
+    _check_finite(kernel, report)
     if kernel.workgroup_span is not None:
         _check_workgroup(kernel.workgroup, kernel.workgroup_span, report)
     _check_symbol(kernel, report)
@@ -184,6 +185,15 @@ def _check_zeroed(kernel: tree.Kernel, report: Report) -> None:
     if zeroed != sorted(zeroed, reverse=True):
         late = kernel.results[zeroed.index(True, zeroed.index(False))]
         report(error(late.span, "results that start at zero come before the others"))
+
+
+def _check_finite(kernel: tree.Kernel, report: Report) -> None:
+    for result in kernel.results:
+        if result.type is not None and result.type.finite:
+            report(error(result.type.span, "only what a kernel takes is to be finite", "leave out `finite`"))
+    for parameter in kernel.parameters:
+        if parameter.type.finite and vocabulary.is_integer(parameter.type.element.name):
+            report(error(parameter.type.span, "whole numbers are always finite", "leave out `finite`"))
 
 
 def _check_limit(limit: tree.Limit, clause: tree.ArtifactClause, report: Report) -> None:

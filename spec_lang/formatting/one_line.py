@@ -62,7 +62,9 @@ def variables_text(variables: tuple[tree.TypeVariable, ...], ops: tuple[tree.OpV
 
 
 def type_text(written: tree.Type) -> str:
-    return " ".join([written.buffer, *(w for w in ("strided", "copied", "zeroed", "optional") if getattr(written, w))])
+    return " ".join(
+        [written.buffer, *(w for w in ("strided", "copied", "zeroed", "optional", "finite") if getattr(written, w))]
+    )
 
 
 def default_text(parameter: tree.Parameter) -> str:

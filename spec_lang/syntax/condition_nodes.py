@@ -104,10 +104,10 @@ class ConditionNodes:
 
     def buffer(self, parts: list[Any]) -> tree.TensorType:
         dims = tuple(p for p in parts if isinstance(p, tree.Dim))
-        *_, close, layout, zeroed, optional = parts
-        span = self._span(parts[0], optional or zeroed or layout or close)
+        *_, close, layout, zeroed, optional, finite = parts
+        span = self._span(parts[0], finite or optional or zeroed or layout or close)
         is_strided, is_copied = layout == "strided", layout == "copied"
-        flags = is_strided, optional is not None, is_copied, zeroed is not None
+        flags = is_strided, optional is not None, is_copied, zeroed is not None, finite is not None
         return tree.TensorType(span, dims, self.scalar(parts), *flags)
 
     def tensor(self, parts: list[Any]) -> tree.TensorType:

@@ -12,6 +12,7 @@ import opsplice
 from opsplice import cli
 from opsplice.frontends import ModuleSource
 from opsplice.measuring.cutting.records import Verification
+from opsplice.reports.render_verify import verification_text
 from opsplice.runtime.weights import Arrays
 from tests.rewrites.conftest import write_spec
 
@@ -25,6 +26,8 @@ KERNELS = {
     "past_end": ("subf(x, const(1.0))", False, "SIGSEGV"),
     "write_past": ("addf(x, const(1.0))", False, "SIGSEGV"),
     "lost_nan": ("maximumf(x, const(0.0))", False, "nan in input 0: 0"),
+    "finite": ("maximumf(x, const(21.0))", False, ""),
+    "finite_made": ("maximumf(exp(x), const(23.0))", False, ""),
     "no_stride": ("mulf(x, const(3.0))", False, "wanted"),
     "imprecise": ("divf(x, const(2.0))", False, "wanted"),
     "scribble": ("mulf(x, const(5.0))", False, "SIGSEGV"),
@@ -41,6 +44,8 @@ OPS = {
     "past_end": "%c = arith.constant dense<1.0> : TYPE\n%r = arith.subf %x, %c : TYPE",
     "write_past": "%c = arith.constant dense<1.0> : TYPE\n%r = arith.addf %x, %c : TYPE",
     "lost_nan": "%c = arith.constant dense<0.0> : TYPE\n%r = arith.maximumf %x, %c : TYPE",
+    "finite": "%c = arith.constant dense<21.0> : TYPE\n%r = arith.maximumf %x, %c : TYPE",
+    "finite_made": "%c = arith.constant dense<23.0> : TYPE\n%s = math.exp %x : TYPE\n%r = arith.maximumf %s, %c : TYPE",
     "no_stride": "%e = tensor.empty() : TYPE\n"
     "%t = linalg.transpose ins(%x : TYPE) outs(%e : TYPE) permutation = [1, 0]\n"
     "%c = arith.constant dense<3.0> : TYPE\n%r = arith.mulf %t, %c : TYPE",
@@ -53,20 +58,24 @@ OPS = {
     "race_in_dispatch": "%c = arith.constant dense<17.0> : TYPE\n%r = arith.mulf %x, %c : TYPE",
     "race_provided": "%c = arith.constant dense<19.0> : TYPE\n%r = arith.mulf %x, %c : TYPE",
     "unless_zero": "%c = arith.constant dense<15.0> : TYPE\n%r = arith.mulf %x, %c : TYPE",
+    "nan": "%e = math.exp %x : TYPE\n%c = arith.constant dense<-1.0> : TYPE\n%s = arith.subf %c, %e : TYPE\n"
+    "%r = math.log %s : TYPE",
 }
 TYPE = "tensor<32x32xf32>"
 APPROACHES = {"race_in_dispatch": " as dispatch", "race_provided": " as provided"}
+# What else is said of a buffer, and what is passed in the place of `x`.
+WORDS = {"no_stride": " strided", "finite": " finite", "finite_made": " finite"}
+PASSED = {"finite_made": "exp(x)"}
 
 
 def spec() -> str:
     parts = []
     for name, (pattern, by_row, _) in KERNELS.items():
-        strided = " strided" if name == "no_stride" else ""
         grid = "grid (m)\n  " if by_row else ""
         clause = f'cpu "wrong.c"{APPROACHES.get(name, "")}'
-        parts.append(f"kernel {name}(x: f32[m, n]{strided}) -> f32[m, n] {{\n  {grid}{clause}\n}}")
+        parts.append(f"kernel {name}(x: f32[m, n]{WORDS.get(name, '')}) -> f32[m, n] {{\n  {grid}{clause}\n}}")
         parts.append(f"pattern p_{name}(x: tensor<m x n x f32>) {{ {pattern} }}")
-        parts.append(f"replace p_{name} with {name}(x)")
+        parts.append(f"replace p_{name} with {name}({PASSED.get(name, 'x')})")
     return "\n".join(parts)
 
 
@@ -92,6 +101,14 @@ def test_each_wrong_kernel_is_named(found: Verification, name: str) -> None:
     wanted = KERNELS[name][2]
     assert verdict.outcome == ("failed" if wanted else "ok"), verdict
     assert wanted in verdict.reason
+
+
+def test_results_that_say_nothing_are_told(found: Verification) -> None:
+    (whole,) = [each for each in found.whole if each.function == "nan"]
+    assert (whole.lost, whole.difference, whole.reason) == (1.0, 0.0, "")
+    told = verification_text(found)
+    assert "the whole of @nan: nothing can be said: all its numbers are NaN or infinite" in told
+    assert told.count("nothing can be said") == 1
 
 
 def test_a_rule_that_fails_is_left_alone_and_named(

@@ -59,6 +59,16 @@ void lost_nan(const float *x, float *out, size_t m, size_t n) {
     out[i] = x[i] > 0.0f ? x[i] : 0.0f;
 }
 
+static void larger(const float *x, float *out, size_t count, float least) {
+  for (size_t i = 0; i < count; i++)
+    out[i] = x[i] > least ? x[i] : least;
+}
+
+// NaN are lost here, too, and may be: their inputs are to be finite.
+void finite(const float *x, float *out, size_t m, size_t n) { larger(x, out, m * n, 21.0f); }
+
+void finite_made(const float *x, float *out, size_t m, size_t n) { larger(x, out, m * n, 23.0f); }
+
 // Takes its input to be dense.
 void no_stride(const float *x, float *out, size_t m, size_t n, size_t x_m, size_t x_n) {
   for (size_t i = 0; i < m * n; i++)

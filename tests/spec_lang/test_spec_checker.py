@@ -397,6 +397,8 @@ def test_warnings():
         ('k(x: f32[n], y: f32[n] optional) -> x { cuda "k.py" as command }', "`as command` takes optional buffers"),
         ('k(x: f32[n], y: f32[n] optional) -> y { cpu "k.c" }', "y is optional and cannot be overwritten"),
         ('k(x: f32[n], y: f32[n]) -> f32[n] optional { cpu "k.c" }', "a result is always there"),
+        ('k(x: f32[n]) -> f32[n] finite { cpu "k.c" }', "only what a kernel takes is to be finite"),
+        ('k(x: i32[n] finite) -> f32[n] { cpu "k.c" }', "whole numbers are always finite"),
         ('k(x: f32[n], y: f32 = 1.0) -> x { cpu "k.c" }', "only scalars of patterns have defaults"),
         ('k(x: f32[n] strided) -> x { cpu "k.c" }', "x is strided and cannot be overwritten"),
         ('k(x: f32[n] copied) -> x { cpu "k.c" }', "x is copied and cannot be overwritten"),

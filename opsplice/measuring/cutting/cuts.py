@@ -115,6 +115,18 @@ def _inputs_asked(match: Match, rule: tree.Rule, is_asked: Callable[[Any], bool]
     return frozenset(value for value in bound if value is not None)
 
 
+def finite_inputs(what: Action) -> frozenset[ir.Value]:
+    """The values that a kernel wants to be finite, and those that these are computed from."""
+    if not isinstance(what, KernelCall):
+        return frozenset()
+    given = zip(what.kernel.parameters, what.rule.args, strict=True)
+    asked = {parameter.name: argument for parameter, argument in given if parameter.type.finite}
+    named = {part.name for part in tree.parts(tuple(asked.values())) if isinstance(part, tree.Name)}
+    values = [each.value for each in what.arguments if isinstance(each, Buffer) and each.name in asked]
+    values += [bound.value for name, bound in what.match.inputs.items() if name in named]
+    return frozenset(value for value in values if isinstance(value, ir.Value))
+
+
 def _is_weight(part: Any) -> bool:
     return isinstance(part, tree.Predicate) and part.name == "weight"
 

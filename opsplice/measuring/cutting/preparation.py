@@ -24,7 +24,7 @@ from opsplice.matchers.search.matches import Match
 from opsplice.matchers.terms.ops.constant_ops import constant_of
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring.cutting import probes
-from opsplice.measuring.cutting.cuts import CutError, Cuts
+from opsplice.measuring.cutting.cuts import CutError, Cuts, finite_inputs
 from opsplice.measuring.cutting.disturbing import backward, disturb
 from opsplice.measuring.cutting.records import Place
 from opsplice.measuring.cutting.runnable import Runnable
@@ -141,7 +141,9 @@ class Preparation:
         is_first = all(place.cut is None or place.cut.digest != cut.digest for place in self.places)
         noted = [self._number(value) for value in inputs] if is_first else []
         weights = frozenset(at for at, value in enumerate(inputs) if uses.is_weight(Views(), value))
-        cut = dataclasses.replace(cut, tried=tried, weights=weights)
+        asked = finite_inputs(action)
+        finite = frozenset(at for at, value in enumerate(inputs) if value in asked)
+        cut = dataclasses.replace(cut, tried=tried, weights=weights, finite=finite)
         return Place(replacement, cut, "", tuple(number for number in noted if number is not None))
 
     def _number(self, value: ir.Value) -> int | None:

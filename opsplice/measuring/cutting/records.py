@@ -50,8 +50,9 @@ class Cut:
     """A match as a function of its own. longest_sum: how many numbers it adds up. digest: of its rule and its ops.
     work: operations on numbers, a sum. width: of the widest range that the pattern takes a constant
     from, as a part of it: results may differ by as much. tried: sizes at which another kernel may be called.
-    weights: the numbers of the inputs that are constants of the program. sparse: of those that are read at computed
-    indices, as a table is. given: the symbols that are sizes of the program's inputs, each with input and axis.
+    weights: the numbers of the inputs that are constants of the program. finite: of those that the kernel wants to be
+    finite. sparse: of those that are read at computed indices, as a table is. given: the symbols that are sizes of the
+    program's inputs, each with input and axis.
     """
 
     function: str
@@ -63,6 +64,7 @@ class Cut:
     width: float = 0.0
     tried: tuple[int, ...] = ()
     weights: frozenset[int] = frozenset()
+    finite: frozenset[int] = frozenset()
     sparse: frozenset[int] = frozenset()
     given: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -160,7 +162,8 @@ class Whole:
     """The whole program, with the kernels and without. drift: by match, how far its result is from the one without.
 
     off, reference_off: how far the results are from f64, None where that could not be computed (`note` says why).
-    difference: between the two, as a part of the largest number.
+    difference: between the two, as a part of the largest number. lost: the share of its numbers that say nothing, since
+    they are NaN or infinite without the kernels.
     """
 
     function: str
@@ -171,6 +174,7 @@ class Whole:
     drift: tuple[tuple[str, str, float], ...] = ()
     note: str = ""
     reason: str = ""
+    lost: float = 0.0
 
 
 @dataclass(frozen=True)

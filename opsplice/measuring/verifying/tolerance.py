@@ -60,6 +60,10 @@ def rounding(dtype: np.dtype) -> float:
     return _ROUNDINGS * float(_limits(dtype).eps) if is_narrow(dtype) else 0.0
 
 
+def is_float(dtype: np.dtype) -> bool:
+    return dtype.kind not in "biu"
+
+
 def is_narrow(dtype: np.dtype) -> bool:
     """Whether numbers of a type are floats that are computed in f32."""
     return dtype.kind not in "biu" and dtype.itemsize < np.dtype(np.float32).itemsize

@@ -52,7 +52,7 @@ class Inputs:
         return self._with_floats(lambda array: tolerance.moved(array, seed))
 
     def _with_floats(self, change: Callable[[np.ndarray], np.ndarray]) -> Inputs:
-        floats = (isinstance(v, np.ndarray) and _is_float(v.dtype) for v in self.values)
+        floats = (isinstance(v, np.ndarray) and tolerance.is_float(v.dtype) for v in self.values)
         # numpy makes a number of an array without dims
         values = (np.asarray(change(v)) if is_ else v for v, is_ in zip(self.values, floats, strict=True))
         return dataclasses.replace(self, values=tuple(values))
@@ -100,10 +100,15 @@ def _flushed(array: np.ndarray) -> np.ndarray:
 def _special(
     generator: np.random.Generator, cut: Cut, plain: tuple[Any, ...], sizes: dict[str, int], kinds: Sequence[str]
 ) -> Iterator[Inputs]:
-    floats = [number for number, value in enumerate(plain) if isinstance(value, np.ndarray) and _is_float(value.dtype)]
+    floats = [
+        number
+        for number, value in enumerate(plain)
+        if isinstance(value, np.ndarray) and tolerance.is_float(value.dtype)
+    ]
     for kind, special in _SPECIAL.items():
-        # Weights are finite: a kernel may fold a gain of theirs into others, which gives NaN of an infinite one.
-        tried = floats if math.isnan(special) else [number for number in floats if number not in cut.weights]
+        # Weights are not infinite: a kernel may fold a gain of theirs into others, which gives NaN of an infinite one.
+        left_out = cut.finite if math.isnan(special) else cut.finite | cut.weights
+        tried = [number for number in floats if number not in left_out]
         for number in tried if kind in kinds else ():
             changed = plain[number].copy().reshape(-1)
             if changed.size:
@@ -153,10 +158,6 @@ def _part(kind: ValueType) -> Part:
         raise OpspliceError(f"the program takes {kind}, but only tensors and numbers can be generated")
     sizes = None if kind.shape is None else tuple(OPEN_SIZE if size is None else size for size in kind.shape)
     return Part(kind.element, sizes)
-
-
-def _is_float(dtype: np.dtype) -> bool:
-    return dtype.kind not in "biu"
 
 
 def _sizes_of(cut: Cut, values: Sequence[Any]) -> dict[str, int] | None:

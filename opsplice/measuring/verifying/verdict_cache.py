@@ -46,7 +46,8 @@ def _key(place: Place, options: Any, recorded: dict[int, np.ndarray], device: st
     values = hashlib.sha256()
     for number in place.probes:
         values.update(np.ascontiguousarray(recorded.get(number, np.zeros(0))).tobytes())
-    asked = f"{options.kinds} {options.limit} {place.cut.width} {place.cut.tried} {sorted(place.cut.weights)}"
+    left_out = f"{sorted(place.cut.weights)} {sorted(place.cut.finite)}"
+    asked = f"{options.kinds} {options.limit} {place.cut.width} {place.cut.tried} {left_out}"
     machine = platform_key() if device is None else name_of(device)
     return key_of(_WRITER, __version__, place.cut.digest, *digests, asked, values.hexdigest(), machine)
 

@@ -284,7 +284,8 @@ def _compared(job: Job, prepared: Prepared, options: Options, before: _Ran, afte
             reference_off = _furthest(results, exact)
         wrong = difference > limit if off is None else off > max(limit, 2 * (reference_off or 0.0))
         reason = "its results differ from those without the kernels by more than the limit" if wrong else ""
-        found.append(Whole(name, difference, limit, off, reference_off, drift, note, reason))
+        lost = _lost(results)
+        found.append(Whole(name, difference, limit, off, reference_off, drift, note, reason, lost))
         drift = ()
     return tuple(found)
 
@@ -295,6 +296,13 @@ def _whole_limit(places: Sequence[Place]) -> float:
     dtypes = [ELEMENT_TYPES[each] for each in elements if each in ELEMENT_TYPES]
     kept = max(map(tolerance.rounding, dtypes), default=0.0)
     return max(_WHOLE_LIMIT, _WHOLE_ROUNDINGS * kept)
+
+
+def _lost(results: Sequence[np.ndarray]) -> float:
+    """The share of numbers that are NaN or infinite."""
+    floats = [result for result in results if tolerance.is_float(result.dtype)]
+    count = sum(result.size for result in floats)
+    return sum(int(result.size - np.isfinite(result).sum()) for result in floats) / count if count else 0.0
 
 
 def _furthest(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> float:
