@@ -45,6 +45,7 @@ _EXTRAS = {
     "JAX functions": ("jax", "jax", "0.10", ""),
     "ONNX models": ("onnx", "onnx", "1.23", ""),
     "functions of Numba": ("numba", "numba", "0.68", ""),
+    "functions of Triton": ("triton", "triton", "3", ""),
     "libraries of TVM FFI": ("apache-tvm-ffi", "tvm", "", ""),
 }
 
