@@ -10,6 +10,12 @@ and of 0 ** 0.
 IREE takes off multiples of one number that is nearly pi / 2, and adds it to negative numbers: the sine of 1000 is off
 by 6e-5, nothing of that of -1e-8 is right, and next to nothing of large tangents.
 
+    math.asinh %x       =>      log1p(|x| + x * x / (1 + sqrt(x * x + 1))), with the sign of x; so too atanh and sinh
+
+IREE has the first two by the logarithm of a sum, and the third by a difference of exponentials, of which nothing is
+left near 0: all three are 0 at 1e-8. Those of f64 stay. Its `math.atan2` makes NaN of two zeros and of two infinities,
+and does not look at the sign of a zero.
+
     math.tanh (0.797724 * u)    =>    math.tanh (0.797885 * u)
 
 IREE writes PyTorch's and ONNX's gelu with `approximate="tanh"` with a root of 2 / pi that is off by 2e-4. Patterns have
@@ -130,6 +136,57 @@ def _negated(x: ir.Value, where: ir.Value) -> ir.Value:
     return _of("arith.select", where, _of("arith.negf", x), x)
 
 
+def _odd(make: Callable[[ir.Value, ir.Value], ir.Value]) -> Callable[[ir.Operation], ir.Value | None]:
+    """The form of a function of which f(-x) is -f(x). make: its value for |x|, from that and 1, in f32."""
+
+    def form(op: ir.Operation) -> ir.Value | None:
+        (x,) = op.operands
+        kind, wide = op.results[0].type, ir.F32Type.get()
+        if isinstance(kind, ir.F64Type):
+            return None
+        size = _of("math.absf", x if kind == wide else emit.value("arith.extf", [x], wide))
+        made = make(size, emit.constant(1, wide))
+        return _of("math.copysign", made if kind == wide else emit.value("arith.truncf", [made], kind), x)
+
+    return form
+
+
+def _inverse_hyperbolic_sine(size: ir.Value, one: ir.Value) -> ir.Value:
+    # Above it the one is lost in the sum, and a square may be too large.
+    is_large = emit.compared(">", size, emit.constant(2**12, one.type))
+    square = _of("arith.mulf", *[_of("arith.select", is_large, one, size)] * 2)
+    more = _of("arith.divf", square, _of("arith.addf", one, _of("math.sqrt", _of("arith.addf", square, one))))
+    far = _of("arith.addf", _of("math.log", size), emit.constant(math.log(2), one.type))
+    return _of("arith.select", is_large, far, _of("math.log1p", _of("arith.addf", size, more)))
+
+
+def _inverse_hyperbolic_tangent(size: ir.Value, one: ir.Value) -> ir.Value:
+    quotient = _of("arith.divf", _of("arith.addf", size, size), _of("arith.subf", one, size))
+    return _of("arith.mulf", _of("math.log1p", quotient), emit.constant(0.5, one.type))
+
+
+def _hyperbolic_sine(size: ir.Value, one: ir.Value) -> ir.Value:
+    half = emit.constant(0.5, one.type)
+    less = _of("math.expm1", size)
+    near = _of("arith.addf", less, _of("arith.divf", less, _of("arith.addf", less, one)))
+    # The exponential may be too large where half of it is not.
+    root = _of("math.exp", _of("arith.mulf", size, half))
+    far = _of("arith.mulf", _of("arith.mulf", root, half), root)
+    is_far = emit.compared(">", size, emit.constant(10, one.type))
+    return _of("arith.select", is_far, far, _of("arith.mulf", near, half))
+
+
+def _angle(op: ir.Operation) -> ir.Value:
+    y, x = op.operands
+    one, width, height = _constant(1, op), _of("math.absf", x), _of("math.absf", y)
+    # Two zeros, or two infinities, have the angle of 0 or 1 and 1 or -1.
+    is_end = emit.compared("==", _of("arith.addf", width, width), width)
+    is_end = _of("arith.andi", is_end, emit.compared("==", height, width))
+    height = _of("arith.select", is_end, _of("arith.minnumf", height, one), height)
+    angle = _of("math.atan2", height, _of("arith.select", is_end, _of("math.copysign", one, x), x))
+    return _of("math.copysign", angle, y)
+
+
 def _converted(op: ir.Operation) -> ir.Value | None:
     """An integer as a bf16: the nearest, of two the even one."""
     if not isinstance(op.results[0].type, ir.BF16Type):
@@ -146,9 +203,13 @@ def _converted(op: ir.Operation) -> ir.Value | None:
 _FORMS: dict[str, Callable[[ir.Operation], ir.Value | None]] = {
     "arith.sitofp": _converted,
     "arith.uitofp": _converted,
+    "math.asinh": _odd(_inverse_hyperbolic_sine),
+    "math.atan2": _angle,
+    "math.atanh": _odd(_inverse_hyperbolic_tangent),
     "math.cos": _cosine,
     "math.powf": _power,
     "math.sin": _sine,
+    "math.sinh": _odd(_hyperbolic_sine),
     "math.tan": _tangent,
     "math.tanh": _of_gelu,
 }

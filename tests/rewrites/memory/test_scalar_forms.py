@@ -1,4 +1,4 @@
-"""Powers of negative numbers and zeros; sines, cosines and tangents of large and of small angles."""
+"""Powers of negative numbers and zeros; angles and hyperbolic functions of large and of small numbers."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ import opsplice
 KINDS = {"f16": (np.float16, 2e-3), "f32": (np.float32, 5e-6), "f64": (np.float64, 1e-12)}
 KNOWN = ["5.0", "-3.0", "4.0", "2.0", "1.5"]
 ANGLES = ("sin", "cos", "tan")
+HYPERBOLIC = {"asinh": np.arcsinh, "atanh": np.arctanh, "sinh": np.sinh}
 NUMBERS = np.array([-np.inf, -4, -1.5, -1, -0.25, -0.0, 0, 0.25, 1, 1.5, 4, np.inf, np.nan])
 
 
@@ -54,6 +55,8 @@ def program():
     texts = [function(f"power_{kind}", kind, f"%r = math.powf %a, %b : {kind}") for kind in KINDS]
     texts += [function(f"power_{n}_{kind}", kind, power_of(n, kind)) for kind in KINDS for n in range(len(KNOWN))]
     texts += [function(name, "f32", f"%r = math.{name} %a : f32") for name in ANGLES]
+    texts += [function(f"{name}_{k}", k, f"%r = math.{name} %a : {k}") for name in HYPERBOLIC for k in ("f16", "f32")]
+    texts += [function(f"atan2_{k}", k, f"%r = math.atan2 %a, %b : {k}") for k in KINDS]
     texts.append(function("gelu", "f32", GELU))
     model = "#one = affine_map<(a) -> (a)>\n" + "".join(texts)
     return opsplice.compile(model, flags=["--iree-input-demote-f64-to-f32=false"])
@@ -85,6 +88,28 @@ def test_functions_of_angles_are_those_of_numpy(program, name):
         np.testing.assert_allclose(found, wanted, 1e-3)
     else:
         np.testing.assert_allclose(found, wanted, 0, 3e-7)
+
+
+@pytest.mark.parametrize("kind", ["f16", "f32"])
+@pytest.mark.parametrize("name", HYPERBOLIC)
+def test_hyperbolic_functions_are_those_of_numpy(program, name, kind):
+    dtype, tolerance = KINDS[kind]
+    sizes = [0, 1e-30, 1e-8, 1e-4, 0.1, 0.5, 0.99, 1, 2, 3.5, 9.9, 10.1, 60, 89, 300, 5000, 2e18, 1e30, np.inf]
+    with np.errstate(all="ignore"):
+        x = np.array([*sizes, np.nan, *(-size for size in sizes)]).astype(dtype)
+        wanted = HYPERBOLIC[name](x.astype(np.float64)).astype(dtype)
+    found = program.run(f"{name}_{kind}", x, x)
+    np.testing.assert_allclose(found, wanted, tolerance)
+    np.testing.assert_array_equal(np.signbit(found[x == x]), np.signbit(x[x == x]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_angles_of_points_are_those_of_numpy(program, kind):
+    dtype, tolerance = KINDS[kind]
+    y, x = (each.ravel().astype(dtype) for each in np.meshgrid(NUMBERS, NUMBERS))
+    found, wanted = program.run(f"atan2_{kind}", y, x), np.arctan2(y, x)
+    np.testing.assert_allclose(found, wanted, tolerance)
+    np.testing.assert_array_equal(np.signbit(found)[~np.isnan(wanted)], np.signbit(wanted)[~np.isnan(wanted)])
 
 
 def test_gelu_has_the_root_of_two_by_pi(program):
