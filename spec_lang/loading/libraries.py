@@ -60,8 +60,9 @@ class Library:
         if not self.prebuilt_only:
             return True
         try:
-            return path.resolve().is_relative_to(self.folder.resolve())
-        except (OSError, RuntimeError, ValueError):  # links in a circle, NUL
+            found = path.resolve()
+            return found.is_relative_to(self.folder.resolve()) and not found.is_symlink()
+        except (OSError, RuntimeError, ValueError):  # links in a circle, which are links still from Python 3.13 on; NUL
             return False
 
     def spec(self, part: str | None = None) -> Path:

@@ -112,7 +112,7 @@ def test_what_no_memory_holds(dims):
 
 
 def test_what_no_file_can_be_called():
-    with pytest.raises(OpspliceError, match="cannot read x\0y: embedded null byte"):
+    with pytest.raises(OpspliceError, match=r"cannot read x\0y: .*embedded null"):
         parse_input("@x\0y")
 
 
