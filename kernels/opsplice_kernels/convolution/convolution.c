@@ -23,9 +23,14 @@
 enum { HEIGHT = 16, LENGTH = 448, LINE = 16, DEPTH = 64, AHEAD = 8 * PANEL, STRIP = 112 };
 // Of copies: the longest piece of a row with all taps, and floats in all. A kernel has at most 2 * TAPS taps, so that these do.
 enum { SPAN = 64, TAPS = 128, PIECES = SPAN * TAPS };
-// Of products: channels at most, and of large images; places at least, and of large images; channels whose places are copied;
-// and what a tile has: vectors of places, and channels.
-enum { FEW = 160, MORE = 512, MANY = 128, LARGE = 512, KEPT = 256, WIDE = 3, LOW = 8, SOME = 4 };
+// Of products: channels at most, and of large images; places at least, and of large images; and what a tile has: vectors of
+// places, and channels, SOME where it has few registers. HELD: with a filter of one tap.
+enum { FEW = 160, MORE = LANES == 8 ? 256 : 512, MANY = 128, LARGE = 512, WIDE = 3, LOW = 8, SOME = 4 };
+#if LANES == 16 || defined(__aarch64__)
+enum { HELD = LOW };
+#else
+enum { HELD = SOME };
+#endif
 // Of convolutions that are computed so, too: channels of the output at most, taps of a row at most, places of a row at least.
 enum { NARROW = TILE / 2, SHORT = 8, LONG = LANES == 4 ? 40 : LANES / 2 + 1 };
 
@@ -231,17 +236,19 @@ INLINE void add_tap(const int rows, const int vectors, const int step, const int
 
 // `rows` channels by `vectors` vectors of places of row y from z on, the last of which ends after `count` places. Of a filter of more
 // than one tap, the rows `from` to `to`; there[j]: the places of each vector that tap j of a row finds in the image. A step of 2 is
-// always cut.
+// always cut. later: of one tap, what is fetched of each channel.
 INLINE void product(const layer *of, const int rows, const int vectors, const int step, const int is_point,
                     const int is_cut, const float *x, size_t from, size_t to, const inside there[SHORT][WIDE], size_t y,
-                    size_t z, size_t count, size_t channel) {
+                    size_t z, size_t count, size_t channel, const float *later) {
   floats sums[LOW][WIDE];
   UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = splat(0.0f);
   const float *w = of->w + channel;
   const size_t last = count - (vectors - 1) * LANES;
   for (size_t c = 0; c < of->c; c++, x += of->x_c, w += of->w_c) {
-    if (is_point) add_tap(rows, vectors, 1, 0, x, 0, last, w, sums);
-    else
+    if (is_point) {
+      __builtin_prefetch(later, 0, 2), later += of->x_c;
+      add_tap(rows, vectors, 1, 0, x, 0, last, w, sums);
+    } else
       for (size_t i = from; i < to; i++)
         for (size_t j = 0; j < of->kw; j++)
           add_tap(rows, vectors, step, is_cut, x + i * of->dh * of->x_h + j * of->dw, there[j], last,
@@ -265,23 +272,15 @@ INLINE void product(const layer *of, const int rows, const int vectors, const in
 #define PRODUCT(count, CALL) \
   switch (count) { case 1: CALL(1); break; case 2: CALL(2); break; default: CALL(3); break; }
 
-// Places z to `end` of an image that is one row, by a filter of one tap. Where they fit, the places of a block are copied:
-// channels of large images lie so far apart that they share few lines of the cache.
-static __attribute__((noinline)) void point_products(const layer *whole, size_t z, size_t end) {
-  float kept[KEPT * WIDE * LANES] __attribute__((aligned(64)));
-  layer own = *whole, *of = &own;
-  const int is_kept = of->c <= KEPT && of->columns > LOW;
-  if (is_kept) of->x_c = WIDE * LANES;
+// Places z to `end` of an image that is one row, by a filter of one tap. Channels of large images share few lines of the
+// cache and no page, so the places of the next block are fetched while those of this one are multiplied.
+static __attribute__((noinline)) void point_products(const layer *of, size_t z, size_t end) {
   for (size_t count; z < end; z += count) {
     const size_t left = (end - z + LANES - 1) / LANES, vectors = left / ((left + WIDE - 1) / WIDE);
     count = least(end - z, vectors * LANES);
-    const float *x = is_kept ? kept : of->x + z;
-    for (size_t c = 0; is_kept && c < of->c; c++)
-      for (size_t v = 0; v < vectors; v++)
-        store(kept + (c * WIDE + v) * LANES,
-              load_up_to(whole->x + c * whole->x_c + z + v * LANES, count - v * LANES, 0.0f));
-    for (size_t channel = 0; channel < of->columns; channel += LOW) {
-#define OF_POINTS(v) product(of, LOW, v, 1, 1, 0, x, 0, 1, 0, 0, z, count, channel)
+    for (size_t channel = 0; channel < of->columns; channel += HELD) {
+      const float *later = of->x + least(z + count + channel / HELD * LINE, end - 1);
+#define OF_POINTS(v) product(of, HELD, v, 1, 1, 0, of->x + z, 0, 1, 0, 0, z, count, channel, later)
       PRODUCT(vectors, OF_POINTS)
     }
   }
@@ -310,9 +309,9 @@ static __attribute__((noinline)) void row_products(const layer *of, size_t y, si
     for (size_t channel = 0, rows; channel < of->columns; channel += rows) {
       rows = LANES == 16 && of->columns - channel > SOME ? LOW : SOME;
 #define OF_ROWS(rows, step, is_cut) \
-  if (vectors == 1) product(of, rows, 1, step, 0, is_cut, x, from, to, there, y, z, count, channel); \
-  else if (vectors == 2) product(of, rows, 2, step, 0, is_cut, x, from, to, there, y, z, count, channel); \
-  else product(of, rows, 3, step, 0, is_cut, x, from, to, there, y, z, count, channel)
+  if (vectors == 1) product(of, rows, 1, step, 0, is_cut, x, from, to, there, y, z, count, channel, 0); \
+  else if (vectors == 2) product(of, rows, 2, step, 0, is_cut, x, from, to, there, y, z, count, channel, 0); \
+  else product(of, rows, 3, step, 0, is_cut, x, from, to, there, y, z, count, channel, 0)
 #define OF_CHANNELS(rows) \
   if (of->sw == 2) { OF_ROWS(rows, 2, 1); } \
   else if (is_cut) { OF_ROWS(rows, 1, 1); } \
