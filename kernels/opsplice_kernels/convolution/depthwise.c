@@ -5,7 +5,8 @@
 //
 // A vector is neighbouring places of a row. For filters of 3x3, 5x5 and 7x7 with stride 1 and 2, or dilated, blocks of the
 // image are copied with the zeros around them, and several rows that are as far apart as the filter's are done at once,
-// which share what they read. Where rows or places do not come out even the last ones are done again.
+// which share what they read. Where rows or places do not come out even the last ones are done again. With AVX-512 images
+// of at most 16 places a row, with stride 1, are read where they are: reads of small copies wait for what was just stored.
 //
 // Grid: (ceildiv(c, 4), n); a workgroup does 4 channels.
 #include "../tile.h"
@@ -33,9 +34,9 @@ INLINE void put(const plane *of, floats sums, ptrdiff_t y, ptrdiff_t z) {
 
 // A vector of places of each of some rows, which are dh apart. x: what the first tap of the first one reads. A column of
 // the filter is in registers for all rows: the barrier keeps the compiler from having all of a large one in others, and in
-// memory.
-INLINE void places(const plane *of, const int rows, const int size, const int stride, const float *x, ptrdiff_t pitch,
-                   ptrdiff_t y, ptrdiff_t z) {
+// memory. is_cut: of stride 1, from the image itself.
+INLINE void places(const plane *of, const int rows, const int size, const int stride, const int is_cut, const float *x,
+                   ptrdiff_t pitch, ptrdiff_t y, ptrdiff_t z) {
   floats sums[MOST_ROWS];
   UNROLL for (int r = 0; r < rows; r++) sums[r] = splat(0.0f);
   UNROLL for (int j = 0; j < size; j += stride) {
@@ -44,8 +45,11 @@ INLINE void places(const plane *of, const int rows, const int size, const int st
     UNROLL for (int i = 0; i < size; i++) UNROLL for (int k = 0; k < stride && j + k < size; k++)
       weights[i][k] = splat(of->w[i * size + j + k]);
     const float *from = x + j * of->dw;
+    const ptrdiff_t column = z + j - of->left, line = y - of->top;
+    const lanes there = is_cut ? lanes_between(-column, of->width - column) : (lanes){0};
     UNROLL for (int i = 0; i < (rows - 1) * stride + size; i++, from += of->dh * pitch) {
-      floats values[2] = {load(from)};
+      const int is_outside = is_cut && (line + i < 0 || line + i >= of->h);
+      floats values[2] = {is_outside ? splat(0.0f) : is_cut ? load_lanes(from, there, 0.0f) : load(from)};
       // Taps 2k and 2k + 1 with stride 2 share what they read.
       if (stride == 2) {
         floats even = values[0], odd = load(from + LANES);
@@ -66,19 +70,35 @@ INLINE void places(const plane *of, const int rows, const int size, const int st
 }
 
 // A function of its own for each filter and stride: with the loops around it the compiler would keep all of a large one.
-#define TILE_OF(how, size, stride) \
-  how void tile_##size##_##stride(const plane *of, ptrdiff_t rows, const float *x, ptrdiff_t pitch, ptrdiff_t y, \
-                                  ptrdiff_t z) { \
-    if (rows == HIGH) places(of, HIGH, size, stride, x, pitch, y, z); \
-    else if (rows == MOST_ROWS) places(of, MOST_ROWS, size, stride, x, pitch, y, z); \
-    else places(of, 1, size, stride, x, pitch, y, z); \
+#define TILE_OF(how, size, stride, name, is_cut) \
+  how void tile_##size##_##stride##name(const plane *of, ptrdiff_t rows, const float *x, ptrdiff_t pitch, ptrdiff_t y, \
+                                        ptrdiff_t z) { \
+    if (rows == HIGH) places(of, HIGH, size, stride, is_cut, x, pitch, y, z); \
+    else if (rows == MOST_ROWS) places(of, MOST_ROWS, size, stride, is_cut, x, pitch, y, z); \
+    else places(of, 1, size, stride, is_cut, x, pitch, y, z); \
   }
-TILE_OF(INLINE, 3, 1)
-TILE_OF(INLINE, 3, 2)
-TILE_OF(static __attribute__((noinline)), 5, 1)
-TILE_OF(static __attribute__((noinline)), 5, 2)
-TILE_OF(static __attribute__((noinline)), 7, 1)
-TILE_OF(static __attribute__((noinline)), 7, 2)
+TILE_OF(INLINE, 3, 1, , 0)
+TILE_OF(INLINE, 3, 2, , 0)
+TILE_OF(static __attribute__((noinline)), 5, 1, , 0)
+TILE_OF(static __attribute__((noinline)), 5, 2, , 0)
+TILE_OF(static __attribute__((noinline)), 7, 1, , 0)
+TILE_OF(static __attribute__((noinline)), 7, 2, , 0)
+
+#if LANES == 16
+TILE_OF(static __attribute__((noinline)), 3, 1, _cut, 1)
+TILE_OF(static __attribute__((noinline)), 5, 1, _cut, 1)
+TILE_OF(static __attribute__((noinline)), 7, 1, _cut, 1)
+
+// A plane of at most a vector of places a row, with stride 1, from the image itself.
+static void narrow(const plane *of) {
+  const ptrdiff_t some = of->oh % MOST_ROWS == 0 ? MOST_ROWS : of->oh >= HIGH ? HIGH : 1;
+  for (ptrdiff_t row = 0; row < of->oh; row += some) {
+    const ptrdiff_t y = row + some <= of->oh ? row : of->oh - some;
+    const float *x = of->x + (y - of->top) * of->width - of->left;
+    (of->kh == 3 ? tile_3_1_cut : of->kh == 5 ? tile_5_1_cut : tile_7_1_cut)(of, some, x, of->width, y, 0);
+  }
+}
+#endif
 
 // `lines` of the image from (line, column) on, zero outside of it.
 static void copy_block(const plane *of, ptrdiff_t line, ptrdiff_t column, ptrdiff_t lines, ptrdiff_t pitch, float *to) {
@@ -215,6 +235,12 @@ void opsplice_depthwise(const float *x, const float *w, const float *bias, size_
       of.width = (ptrdiff_t)h, of.ow = (ptrdiff_t)oh, of.kw = (ptrdiff_t)kh, of.sw = (ptrdiff_t)sh, of.dw = (ptrdiff_t)dh;
       of.left = (ptrdiff_t)top;
     }
+#if LANES == 16
+    if (is_known && sh == 1 && dh == 1 && dw == 1 && ow <= LANES) {
+      narrow(&of);
+      continue;
+    }
+#endif
     if (is_known && !by.pitch) by = block_shape(&of);
     if (by.high) all(&of, by);
     else any(&of);
