@@ -50,6 +50,7 @@ def _kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPSPLICE_CACHE", str(folder / "store"))
         kept.compile_in_one_thread(patch)
+        kept.compile_by_inductor_plainly(patch)
         kept.count_compiles(patch)
         kept_phases.keep(patch, kept.base(temporary))
         kept.keep_plain_programs(patch, folder / "programs")
