@@ -1,10 +1,13 @@
 """The kernels of `kernels/` on layers and models, beside IREE's own code and onnxruntime.
 
-    python -m benchmarks.models [NAME ...] [--rounds 30]
+    python -m benchmarks.models [NAME ...] [--rounds 30] [--threads 1]
 
 One process, one thread, float32 unless a name says otherwise, random weights. Times are medians of the thread's, which
 other work on the machine changes little, taken in turn. Errors are the largest distance from onnxruntime's result, as a
 part of its largest number.
+
+With more threads times are those of a clock, so the machine should be idle: IREE runs on `local-task` with so many
+workers, and a pause before each call lets onnxruntime's threads, which wait in loops, go to sleep.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import onnxruntime
 import opsplice
 from benchmarks.calling import CPU
 from benchmarks.programs.onnx_models import MODELS, Model
+from opsplice.runtime.runtime_devices import limit_threads
 
 SPEC = "opsplice_kernels"
 
@@ -30,23 +34,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="models; all without a name")
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--verbose", action="store_true", help="what was replaced")
     given = parser.parse_args()
+    limit_threads(given.threads)
     chosen = {name: make for name, make in MODELS.items() if not given.names or name in given.names}
     print(
         "| workload | onnxruntime | IREE | opsplice_kernels | against onnxruntime | against IREE | error | replaced |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for name, make in chosen.items():
-        print(row(name, make(), given.rounds, given.verbose), flush=True)
+        print(row(name, make(), given.rounds, given.verbose, given.threads), flush=True)
 
 
-def row(name: str, model: Model, rounds: int, verbose: bool) -> str:
+def row(name: str, model: Model, rounds: int, verbose: bool, threads: int = 1) -> str:
     """One line of the table: milliseconds of each side, our time as a part of theirs."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "model.onnx"
         file.write_bytes(model.proto.SerializeToString())
-        theirs = _onnxruntime(file, model.inputs)
+        theirs = _onnxruntime(file, model.inputs, threads)
         plain = opsplice.compile(file, flags=[CPU])
         ours = opsplice.compile(file, [SPEC], flags=[CPU])
     if verbose:
@@ -54,11 +60,11 @@ def row(name: str, model: Model, rounds: int, verbose: bool) -> str:
     # Each with a copy of its own: what another has just read is in the cache.
     sides = [
         theirs,
-        *(_call(program, [_aligned(value) for value in model.inputs.values()]) for program in (plain, ours)),
+        *(_call(program, [_aligned(value) for value in model.inputs.values()], threads) for program in (plain, ours)),
     ]
     wanted, _, got = (np.asarray(side(), np.float64) for side in sides)
     error = np.abs(wanted - got).max() / np.abs(wanted).max()
-    onnx, iree, own = (statistics.median(found) * 1e3 for found in _in_turn(sides, rounds))
+    onnx, iree, own = (statistics.median(found) * 1e3 for found in _in_turn(sides, rounds, threads))
     replaced = sum(not each.lost for each in ours.report.replacements)
     return (
         f"| {name} | {onnx:.3f} ms | {iree:.3f} ms | {own:.3f} ms | {own / onnx:.2f} | {own / iree:.2f} "
@@ -66,9 +72,9 @@ def row(name: str, model: Model, rounds: int, verbose: bool) -> str:
     )
 
 
-def _call(program: opsplice.Program, inputs: Sequence[np.ndarray]) -> Callable[[], np.ndarray]:
+def _call(program: opsplice.Program, inputs: Sequence[np.ndarray], threads: int) -> Callable[[], np.ndarray]:
     (function,) = (each for each in program.functions if not each.endswith("$async"))
-    direct = program.direct(function, device="local-sync")
+    direct = program.direct(function, device="local-sync" if threads == 1 else "local-task")
     return lambda: np.asarray(direct(inputs)[0])
 
 
@@ -81,9 +87,9 @@ def _aligned(value: np.ndarray) -> np.ndarray:
     return copy
 
 
-def _onnxruntime(file: Path, inputs: dict[str, np.ndarray]) -> Callable[[], np.ndarray]:
+def _onnxruntime(file: Path, inputs: dict[str, np.ndarray], threads: int) -> Callable[[], np.ndarray]:
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
+    options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     binding = session.io_binding()
     for name, value in inputs.items():
@@ -98,14 +104,17 @@ def _onnxruntime(file: Path, inputs: dict[str, np.ndarray]) -> Callable[[], np.n
     return run
 
 
-def _in_turn(sides: Sequence[Callable[[], object]], rounds: int) -> list[list[float]]:
+def _in_turn(sides: Sequence[Callable[[], object]], rounds: int, threads: int) -> list[list[float]]:
     taken: list[list[float]] = [[] for _ in sides]
+    clock = time.thread_time if threads == 1 else time.perf_counter
     for number in range(rounds + 3):
         for side, found in zip(sides, taken, strict=True):
-            start = time.thread_time()
+            if threads > 1:
+                time.sleep(0.01)
+            start = clock()
             side()
             if number >= 3:
-                found.append(time.thread_time() - start)
+                found.append(clock() - start)
     return taken
 
 
