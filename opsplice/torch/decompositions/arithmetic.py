@@ -137,17 +137,41 @@ _NARROW = {torch.float32: np.float32, torch.float16: np.float16, torch.bfloat16:
 def extreme(exceeds: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
     """The larger or the smaller of two numbers, or NaN where one is. IREE takes the right one where the left is NaN.
 
-    It keeps its form with a bound for all elements, by which patterns know it.
+    With a bound for all elements, which is no NaN, it has the form by which patterns know it.
     """
 
     def formula(left: Tensor, right: Tensor) -> Tensor:
         kind = torch.result_type(left, right)
-        if not kind.is_floating_point or not left.dim() or not right.dim():
+        if not kind.is_floating_point:
             return NotImplemented
         left, right = _tensors(kind, left, right)
+        if bool(left.dim()) != bool(right.dim()):
+            bound, tensor = (left, right) if right.dim() else (right, left)
+            return torch.where(exceeds(bound, tensor), bound, tensor)
         return torch.where(exceeds(left, right) | torch.isnan(left), left, right)
 
     return formula
+
+
+def equal(left: Tensor, right: Tensor) -> Tensor:
+    """IREE takes each number for equal to itself, NaN too."""
+    both_float = left.is_floating_point() and right.is_floating_point()
+    return torch.ne(left, right).logical_not() if both_float else NotImplemented
+
+
+def clamped(tensor: Tensor, low: float | None = None, high: float | None = None) -> Tensor:
+    """IREE takes the bound for NaN."""
+    if not tensor.is_floating_point():
+        return NotImplemented
+    for bound, exceeds in ((low, torch.gt), (high, torch.lt)):
+        if bound is not None:
+            bounds = torch.full((), bound, dtype=tensor.dtype, device=tensor.device)
+            tensor = torch.where(exceeds(bounds, tensor), bounds, tensor)
+    return tensor
+
+
+def hard_tangent(tensor: Tensor, low: float = -1, high: float = 1) -> Tensor:
+    return clamped(tensor, low, high)
 
 
 def negative(tensor: Tensor) -> Tensor:

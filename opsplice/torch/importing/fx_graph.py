@@ -11,7 +11,14 @@ from torch import fx
 
 from opsplice.rewrites.ir import emit
 from opsplice.torch.importing.control_flow import NodeImporter
-from opsplice.torch.importing.graph_edits import fill_empty, keep_sorts_apart, refuse_draws, take_draws, write_signs
+from opsplice.torch.importing.graph_edits import (
+    fill_empty,
+    fill_equal,
+    keep_sorts_apart,
+    refuse_draws,
+    take_draws,
+    write_signs,
+)
 from opsplice.torch.importing.higher_order import functions, write_out
 from opsplice.torch.importing.lines import locate
 from opsplice.torch.importing.parameters import freeze
@@ -102,4 +109,5 @@ def prepare(module: torch.nn.Module, graph: fx.Graph) -> None:
     keep_sorts_apart(graphs)
     for each in graphs:
         locate(each)
+        fill_equal(each)
         write_signs(each)

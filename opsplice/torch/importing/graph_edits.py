@@ -4,7 +4,8 @@ Tensors without elements are taken out: IREE's compiler ends the process on some
 constant instead, and so is a product whose sums have no terms. What writes nothing into a tensor is a copy of it.
 
 Numbers below 0 are floats where they meet floats. Where IREE's importer computes with constants itself, it takes whole
-ones for huge ones without a sign: 1 - x is x times -1 to it, and a mask of ones becomes anything but zeros.
+ones for huge ones without a sign: 1 - x is x times -1 to it, and a mask of ones becomes anything but zeros. So PyTorch
+computes what is made of tensors of one number: 7 // -2 is -1 to the importer, and -7 % 2 is -1.
 
 Sorts are kept apart. IREE 3.13 sorts in place, and lets the sorts of a program share the numbers 0, 1, 2, ... that
 become their indices: all but one then give wrong ones. So each sort of a graph gets rows of another length; what is
@@ -116,6 +117,52 @@ def write_signs(graph: fx.Graph) -> None:
 
 def _signed(number: Any) -> Any:
     return float(number) if type(number) is int and number < 0 else number
+
+
+# ---- tensors of one number -------------------------------------------------------------------------------------------
+
+
+# Ops on elements that PyTorch does not mark as such.
+_COPIES = (aten._to_copy.default, aten.clone.default)
+
+
+def fill_equal(graph: fx.Graph) -> None:
+    """Replace ops on elements by constants where each tensor that they are given has one number in all places."""
+    for node in list(graph.nodes):
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor) or not all(isinstance(size, int) for size in value.shape):
+            continue
+        number = _number_of(node)
+        if number is None:
+            continue
+        with graph.inserting_before(node):
+            kind = {"dtype": value.dtype, "device": value.device}
+            instead = graph.call_function(aten.full.default, (list(value.shape), number), kind)
+        instead.meta = dict(node.meta)
+        node.replace_all_uses_with(instead)
+
+
+def _number_of(node: fx.Node) -> Any:
+    """The number that an op makes all elements of its result of constants, None where it is not known."""
+    if node.target is aten.full_like.default:
+        return None if isinstance(node.args[1], fx.Node) else node.args[1]
+    given, tags = node.all_input_nodes, getattr(node.target, "tags", ())
+    if not given or not all(map(_is_filled, given)):
+        return None
+    if torch.Tag.pointwise not in tags and node.target not in _COPIES:
+        return None
+    with unset_fake_temporarily():
+        args, options = fx.node.map_arg((node.args, node.kwargs), _one_element)
+        return node.target(*args, **options).item()
+
+
+def _is_filled(node: fx.Node) -> bool:
+    return node.target is aten.full.default and not node.all_input_nodes
+
+
+def _one_element(filled: fx.Node) -> torch.Tensor:
+    value = filled.meta["val"]
+    return torch.full([1] * value.dim(), filled.args[1], dtype=value.dtype)
 
 
 # ---- sorts -----------------------------------------------------------------------------------------------------------

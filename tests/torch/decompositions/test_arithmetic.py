@@ -90,6 +90,16 @@ def test_numbers_without_end_and_those_that_are_none():
         lambda x, y: x**-3.0,
         lambda x, y: x == 0.1,
         lambda x, y: x <= 0.1,
+        lambda x, y: x == x.clone(),
+        lambda x, y: torch.where(x == x, x, 5.0),
+        lambda x, y: x.clamp(-1, 2.5),
+        lambda x, y: x.clamp_min(0.5),
+        lambda x, y: x.clamp_max(0.5),
+        lambda x, y: torch.nn.functional.relu6(x),
+        lambda x, y: torch.nn.functional.hardtanh(x),
+        lambda x, y: torch.nn.functional.hardsigmoid(x),
+        lambda x, y: torch.maximum(x, torch.tensor(0.5)),
+        lambda x, y: torch.minimum(torch.tensor(0.5), x),
     )
     assert not _differences(module, x, y)
 
@@ -131,6 +141,17 @@ def test_comparisons_of_constants_with_numbers_of_other_types():
         if number >= 0 or kind != torch.uint8
     ]
     assert not _differences(_one_by_one(*(compared(*case) for case in cases)), torch.ones(4))
+
+
+def test_divisions_of_constants():
+    """IREE computes them itself, without signs: 7 // -2 was -1, and -7 % 2 was -1."""
+    divisions = (torch.remainder, torch.floor_divide, torch.fmod, lambda x, y: torch.div(x, y, rounding_mode="trunc"))
+
+    def divided(op, value, kind, number):
+        return lambda x: op(torch.full((4,), value, dtype=kind), number) + torch.ones(4, dtype=kind)
+
+    cases = [(op, v, k, n) for op in divisions for v in (7, -7) for k in (torch.int64, torch.int8) for n in (2, -2, -3)]
+    assert not _differences(_one_by_one(*(divided(*case) for case in cases)), torch.ones(4))
 
 
 def test_powers_of_integers_wrap_around_as_in_eager():
