@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import ml_dtypes
 import numpy as np
@@ -98,3 +99,22 @@ def test_what_depends_on_the_last_bits_of_its_inputs_may_be_off_by_more() -> Non
 def test_the_same_byte_with_a_sign_and_without_does_not_differ() -> None:
     assert difference(np.array([255, 3], np.uint8), np.array([-1, 3], np.int8)) == 0
     assert difference(np.array([254], np.uint8), np.array([-1], np.int8)) > 0
+
+
+def test_large_results_are_compared_by_rows_in_little_memory() -> None:
+    """All at a time would take a dozen arrays of f64, which no core's cache holds."""
+    exact = np.random.default_rng(0).normal(size=(256, 4096))
+    exact[0, 0] = 1e4  # the scale of all rows, though it is in the first
+    reference = exact.astype(np.float32)
+    wrong = reference.copy()
+    wrong[-1, -2:] += 1e-2
+    tracemalloc.start()
+    of_all = judge(wrong, reference, exact, 1e-5)
+    apart = difference(wrong, reference)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert "[255, 4094]" in of_all.reason
+    assert "1 more of 1048576" in of_all.reason
+    assert of_all.off == pytest.approx(1e-2 / 10, rel=1e-3)
+    assert apart == pytest.approx(1e-6, rel=1e-3)
+    assert peak < 3 * exact.nbytes, peak

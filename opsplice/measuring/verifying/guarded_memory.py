@@ -66,7 +66,10 @@ class Watched:
     def unwritten(self) -> np.ndarray:
         """Which elements are still as they were."""
         raw = np.ascontiguousarray(self.array).view(np.uint8).reshape(*self.array.shape, self.array.dtype.itemsize)
-        return np.asarray((raw == self._poison).all(axis=-1))
+        still = raw[..., 0] == self._poison
+        for byte in range(1, raw.shape[-1]):
+            still &= raw[..., byte] == self._poison
+        return np.asarray(still)
 
 
 class Guarded(Watched):

@@ -27,6 +27,8 @@ _OF_REFERENCE, _MOST_LIMITS, _OF_MOVED = 2, 64, 16
 _ROUNDINGS, _OF_MOVED_KEPT = 4, 2
 # How often inputs are moved.
 MOVES = 4
+# How many elements are compared at a time: what is made of them stays in the core's cache.
+_BLOCK = 1 << 14
 # A row of almost nothing is compared with this part of the largest number anywhere.
 _OF_ALL = 1e-3
 
@@ -105,37 +107,46 @@ def judge(
         if exact is not None:
             wrong &= result != exact.astype(result.dtype)
         return Judgement(float(wrong.any()), None, limit, _first(wrong, result, reference))
+    least = _least(result.dtype, longest_sum)
+    rows = (math.prod(result.shape[:-1]), result.shape[-1] if result.ndim else 1)
+    right = reference if exact is None else exact
+    got, own, wanted, *others = (array.reshape(rows) for array in (result, reference, right, *of_moved))
+    step = max(1, _BLOCK // max(1, rows[1]))
+    blocks = [slice(at, at + step) for at in range(0, rows[0], step)]
+    errors, misplaced, moves = np.zeros(rows), np.zeros(rows, np.bool_), np.zeros((rows[0], 1))
+    reference_off = 0.0
     with np.errstate(all="ignore"):
-        rounded = reference if exact is None else exact.astype(result.dtype)
-        wanted = (reference if exact is None else exact).astype(np.float64)
-        wanted = np.where(np.isfinite(rounded.astype(np.float64)), wanted, rounded.astype(np.float64))
-        found, other = result.astype(np.float64), reference.astype(np.float64)
-        judged = _alike(wanted, other)
-        misplaced = judged & ~_alike(found, wanted)
-        scale = _scale(wanted, judged)
-        least = _least(result.dtype, longest_sum)
-        errors = _errors(found, wanted, judged & ~misplaced, scale, least)
-        others = _errors(other, wanted, judged, scale, least)
-    off, reference_off = _most(errors), None if exact is None else _most(others)
-    allowed = limit if reference_off is None else max(limit, min(_OF_REFERENCE * reference_off, _MOST_LIMITS * limit))
-    times = _OF_MOVED_KEPT if is_narrow(result.dtype) else _OF_MOVED
-    moves = [_errors(other, wanted, judged & np.isfinite(other), scale, least) for other in of_moved]
-    rows = np.maximum(allowed, times * np.max([0 * errors, *moves], axis=0).max(axis=-1, keepdims=True, initial=0.0))
-    reason = _first(misplaced, result, rounded) or _first(errors > rows, result, rounded)
-    return Judgement(off, reference_off, max(allowed, _most(rows)), reason)
+        largest = max((_most(_sizes(*_known(wanted[block], own[block]))) for block in blocks), default=0.0)
+        for block in blocks:
+            known, judged = _known(wanted[block], own[block])
+            scale = np.maximum(_sizes(known, judged).max(axis=-1, keepdims=True, initial=0.0), largest * _OF_ALL)
+            found, other = got[block].astype(np.float64), own[block].astype(np.float64)
+            misplaced[block] = judged & ~_alike(found, known)
+            errors[block] = _errors(found, known, judged & ~misplaced[block], scale, least)
+            reference_off = max(reference_off, _most(_errors(other, known, judged, scale, least)))
+            for each in (array[block] for array in others):
+                off = _errors(each, known, judged & np.isfinite(each), scale, least)
+                moves[block] = np.maximum(moves[block], off.max(axis=-1, keepdims=True, initial=0.0))
+    allowed = limit if exact is None else max(limit, min(_OF_REFERENCE * reference_off, _MOST_LIMITS * limit))
+    limits = np.maximum(allowed, (_OF_MOVED_KEPT if is_narrow(result.dtype) else _OF_MOVED) * moves)
+    wrong = (errors > limits).reshape(result.shape)
+    reason = _first(misplaced.reshape(result.shape), result, right) or _first(wrong, result, right)
+    return Judgement(_most(errors), None if exact is None else reference_off, max(allowed, _most(limits)), reason)
 
 
 def difference(one: np.ndarray, other: np.ndarray) -> float:
     """The largest difference as a part of the largest number, or of 1; infinite where one has NaN or infinity."""
     if one.dtype.kind == "u" and other.dtype.kind == "i":  # MLIR's integers have no signs
         other = other.astype(one.dtype)
-    a, b = one.astype(np.float64), other.astype(np.float64)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    if same.all():
-        return 0.0
-    largest = max(1.0, float(np.abs(b[np.isfinite(b)]).max(initial=0.0)))
-    off = np.where(same, 0.0, np.abs(np.where(same, 0.0, a) - np.where(same, 0.0, b)))
-    return float(np.nan_to_num(off, nan=np.inf).max()) / largest
+    off, largest = 0.0, 1.0
+    one, other = one.reshape(-1), other.reshape(-1)
+    for block in (slice(at, at + _BLOCK) for at in range(0, one.size, _BLOCK)):
+        a, b = one[block].astype(np.float64), other[block].astype(np.float64)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        largest = max(largest, float(np.abs(b[np.isfinite(b)]).max(initial=0.0)))
+        apart = np.abs(np.where(same, 0.0, a) - np.where(same, 0.0, b))
+        off = max(off, _most(np.nan_to_num(apart, nan=np.inf, posinf=np.inf)))
+    return off / largest
 
 
 def _least(dtype: np.dtype, longest_sum: int) -> float:
@@ -150,10 +161,15 @@ def _alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.asarray(both | (one == other) | (np.isnan(one) & np.isnan(other)))
 
 
-def _scale(wanted: np.ndarray, judged: np.ndarray) -> np.ndarray:
-    sizes = np.where(judged & np.isfinite(wanted), np.abs(wanted), 0.0)
-    rows = sizes.max(axis=-1, keepdims=True, initial=0.0) if sizes.ndim else sizes
-    return np.asarray(np.maximum(rows, sizes.max(initial=0.0) * _OF_ALL))
+def _known(wanted: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What results are to be, in f64, infinite where IREE's type cannot hold it; where IREE's own code has the like."""
+    rounded = wanted.astype(other.dtype).astype(np.float64)
+    known = np.where(np.isfinite(rounded), wanted.astype(np.float64), rounded)
+    return known, _alike(known, other.astype(np.float64))
+
+
+def _sizes(known: np.ndarray, judged: np.ndarray) -> np.ndarray:
+    return np.where(judged & np.isfinite(known), np.abs(known), 0.0)
 
 
 def _errors(found: np.ndarray, wanted: np.ndarray, judged: np.ndarray, scale: np.ndarray, least: float) -> np.ndarray:
@@ -174,4 +190,6 @@ def _first(wrong: np.ndarray, result: np.ndarray, wanted: np.ndarray) -> str:
     at = f" at [{', '.join(map(str, place))}]" if place else ""
     count = int(np.count_nonzero(wrong))
     more = f", and {count - 1} more of {wrong.size} are wrong" if count > 1 else ""
-    return f"{result[place]:.6g}{at}, wanted {wanted[place]:.6g}{more}"
+    with np.errstate(all="ignore"):
+        right = wanted[place].astype(result.dtype)
+    return f"{result[place]:.6g}{at}, wanted {right:.6g}{more}"

@@ -109,7 +109,7 @@ def _tried(
     programs: _Programs, oracle: _Oracle, cut: Cut, inputs: Inputs, number: int, given: float | None
 ) -> Iterator[About | Done]:
     """The steps of a trial."""
-    yield About(number, "IREE's own code")
+    yield About(number, f"{inputs.kind}, IREE's own code")
     reference = programs.call("plain", cut, inputs)
     exact = oracle.results(cut.function, inputs.values) if inputs.is_first else None
     yield About(number, inputs.kind)
@@ -198,7 +198,11 @@ def _orders(
 
 
 def _equal(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
-    return all(a.tobytes() == b.tobytes() for a, b in zip(some, others, strict=True))
+    return all(np.array_equal(_bytes(a), _bytes(b)) for a, b in zip(some, others, strict=True))
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return array.reshape(-1).view(np.uint8)
 
 
 @dataclass(frozen=True)
