@@ -213,7 +213,7 @@ def _unmet(call: KernelCall, buffer: Buffer | Output, layout: Layout | None) -> 
         if dim.pack is None
     }
     sizes = {dim: size if isinstance(size, int) else None for dim, size in call.dims.items()} | strides
-    for asked in (part for part in tree.parts(call.kernel.where) if isinstance(part, tree.Comparison)):
+    for asked in dim_conditions.conjuncts(call.kernel.where):
         if any(each.name == name for each in dim_conditions.strides_in(asked)) and not judge.holds(asked, sizes):
             shown = ", ".join(f"{n} = {judge.shown(sizes.get(n))}" for n in sorted(dim_conditions.numbers_in(asked)))
             return f"`{asked.span.written}` does not hold: {shown}"

@@ -78,8 +78,11 @@ class Signature:
         sizes = {n: known_sizes.numbers(s) for n, s in self.dims.items()}
         types = {f"bits({name})": vocabulary.bits(element) for name, element in self.types.items()}
         ranks = {f"rank({name})": len(size) for name, size in sizes.items() if isinstance(size, tuple)}
-        where = self.kernel.where and dim_conditions.without(self.kernel.where, strides.is_asked)
-        check_condition(self.views, where, self.match, f"kernel {self.kernel.name}'s", {**sizes, **types, **ranks})
+        for where in dim_conditions.conjuncts(self.kernel.where):
+            if not strides.is_asked(where):
+                check_condition(
+                    self.views, where, self.match, f"kernel {self.kernel.name}'s", {**sizes, **types, **ranks}
+                )
         call = KernelCall(
             match=self.match,
             rule=self.rule,

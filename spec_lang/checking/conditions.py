@@ -88,17 +88,14 @@ class Names:
 def check_condition(condition: tree.Condition | None, names: Names, report: Report) -> None:
     match condition:
         case tree.Logical():
-            if condition.op != "and" and (asked := dim_conditions.strides_in(condition)):
-                advice = "each buffer is chosen by itself"
-                report(error(asked[0].span, f"a condition on strides stands alone or beside `and`: {advice}"))
+            if condition.op != "and":
+                _check_one_buffer(condition, report)
             for operand in condition.operands:
                 check_condition(operand, names, report)
         case tree.Comparison():
             if not dim_conditions.numbers_in(condition):
                 report(error(condition.span, "this condition names no dim, so it is always the same"))
-            asked = dim_conditions.strides_in(condition)
-            if len({each.name for each in asked}) > 1:
-                report(error(condition.span, "a condition is on the strides of one buffer", "write one for each"))
+            _check_one_buffer(condition, report)
             check_arithmetic(condition.left, names, report)
             check_arithmetic(condition.right, names, report)
         case tree.Membership():
@@ -119,6 +116,12 @@ def check_condition(condition: tree.Condition | None, names: Names, report: Repo
             if not names.forms:
                 report(error(condition.span, "only the condition of a pattern can ask what makes a value"))
             _check_form(condition.form, report)
+
+
+def _check_one_buffer(condition: tree.Condition, report: Report) -> None:
+    """Each buffer is chosen by itself, so what is asked of its strides can be decided from these alone."""
+    if len({each.name for each in dim_conditions.strides_in(condition)}) > 1:
+        report(error(condition.span, "a condition is on the strides of one buffer", "write one for each, with `and`"))
 
 
 def _check_contracts(condition: tree.Predicate, report: Report) -> None:

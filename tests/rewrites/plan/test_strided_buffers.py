@@ -384,7 +384,15 @@ func.func @turned(%x: tensor<2x8x4xf32>, %r: tensor<2x5x8xf32>) -> tensor<2x4x5x
 
 
 @pytest.mark.parametrize(
-    ("asked", "bound"), [("stride(x, k) == 1", "%transposed"), ("stride(x, k) % 4 == 0 and m < 9", "%arg0")]
+    ("asked", "bound"),
+    [
+        ("stride(x, k) == 1", "%transposed"),
+        ("stride(x, k) % 4 == 0 and m < 9", "%arg0"),
+        ("stride(x, m) == 1 or stride(x, k) == 1", "%arg0"),
+        ("(stride(x, k) == 1 or m > 9) and n < 9", "%transposed"),
+        ("stride(x, k) == 1 or m < 9", "%arg0"),
+        ("not (stride(x, m) == 1 or m > 9)", "%transposed"),
+    ],
 )
 def test_a_kernel_asks_for_strides(tmp_path, asked, bound):
     spec = SPEC.replace("strided {", f"strided where {asked} {{", 1)
