@@ -151,7 +151,8 @@ INLINE void tile(layer *of, const int is_point, const int is_spread, const int s
       const int is_copy = !is_whole || !are_inside;
       if (is_copy)
         in = (inputs){pieces, lines * taps * pitch, taps * pitch, taps == 1 ? of->dw : pitch, of->sh * taps * pitch,
-                      step ? (size_t)step : of->sw}, from = 0, to = of->kh;
+                      step ? (size_t)step : of->sw};
+      if (high > 1) from = 0, to = of->kh;  // not each row of a filter is outside for both rows
       for (size_t c = 0; c < of->c; c += channels, w += channels * of->w_c) {
         if (is_copy) {
           channels = least(of->c - c, PIECES / in.c);
