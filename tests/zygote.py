@@ -20,6 +20,7 @@ import tempfile
 import threading
 from collections.abc import Iterable
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
@@ -105,7 +106,7 @@ def fork_isolated_calls(patch: pytest.MonkeyPatch) -> None:
 
     def serve(job: Any, stderr: int) -> Any:
         pickled = pickle.dumps(job)
-        server = zygote(*[TORCH] * (b"torch" in pickled))
+        server = zygote(*[TORCH] * (b"torch" in pickled and find_spec("torch") is not None))
         if not server.is_ours:
             return SPAWN(job, stderr)
         reader, writer = os.pipe()

@@ -77,6 +77,7 @@ def test_numbers_have_no_end():
 
 
 def test_what_was_found_belongs_to_a_target():
+    pytest.importorskip("onnx", reason="ONNX is not installed (make frontends)")
     assert {path.name for path in FOUND.glob("*")} <= set(NAMES)
 
 
