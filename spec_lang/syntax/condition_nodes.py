@@ -104,11 +104,14 @@ class ConditionNodes:
 
     def buffer(self, parts: list[Any]) -> tree.TensorType:
         dims = tuple(p for p in parts if isinstance(p, tree.Dim))
-        *_, close, layout, zeroed, optional, finite = parts
-        span = self._span(parts[0], finite or optional or zeroed or layout or close)
-        is_strided, is_copied = layout == "strided", layout == "copied"
-        flags = is_strided, optional is not None, is_copied, zeroed is not None, finite is not None
-        return tree.TensorType(span, dims, self.scalar(parts), *flags)
+        words: dict[str, bool] = {}
+        for word in parts[parts.index("]") + 1 :]:
+            if word in words:
+                self._fail(word, f"`{word}` stands here twice")
+            words[str(word)] = True
+        if len(words.keys() & {"strided", "copied"}) > 1:
+            self._fail(parts[-1], "a buffer is strided or copied, not both")
+        return tree.TensorType(self._span(parts[0], parts[-1]), dims, self.scalar(parts), **words)
 
     def tensor(self, parts: list[Any]) -> tree.TensorType:
         return tree.TensorType(self._span(parts[0], parts[-1]), tuple(parts[2:-2]), self.scalar(parts[-2:]))

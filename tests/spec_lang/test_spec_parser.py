@@ -285,6 +285,8 @@ def test_spans_underline_what_they_name():
         ("# hello", "'#' does not fit here", "comments start with //", "#"),
         ("/* hello */", "'/' does not fit here", "comments start with //", "/"),
         ("pattern p(x: f32) { µ(x) }", "expected a value, found 'µ'", None, "µ"),
+        ("kernel k(x: f32[n] finite strided finite) -> x {}", "`finite` stands here twice", None, "finite"),
+        ("kernel k(x: f32[n] copied strided) -> x {}", "strided or copied, not both", None, "strided"),
         ("replace p k(x)", "expected 'at', 'priority', 'where', 'with', 'when' or '<', found 'k'", None, "k"),
     ],
 )
