@@ -85,15 +85,14 @@ def _same(verdict: Verdict) -> str:
 
 def whole_text(whole: Whole) -> str:
     """How far a function's results are off, in a line."""
-    if whole.lost == 1:
+    if whole.lost == 1 and not whole.difference:
         return "nothing can be said: all its numbers are NaN or infinite; give it better inputs with --input"
     lost = f"; {whole.lost:.0%} of its numbers are NaN or infinite" if whole.lost else ""
     if whole.off is None:
         note = f" ({whole.note})" if whole.note else ""
         return f"with and without kernels differ by {whole.difference:.1e} of the largest number{note}{lost}"
-    return f"off by {whole.off:.1e} from f64, without kernels by {whole.reference_off:.1e}; " + (
-        f"the two differ by {whole.difference:.1e}{lost}" if whole.difference else f"the two are equal{lost}"
-    )
+    apart = f"the two differ by {whole.difference:.1e}" if whole.difference else "the two are equal"
+    return f"off by {whole.off:.1e} from f64, without kernels by {whole.reference_off:.1e}; {apart}{lost}"
 
 
 def _whole(whole: Whole, color: bool, verbose: bool) -> Sequence[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import opsplice
 from opsplice import cli
 from opsplice.frontends import ModuleSource
 from opsplice.measuring.cutting.records import Verification
-from opsplice.reports.render_verify import verification_text
+from opsplice.measuring.verifying import verification
+from opsplice.reports.render_verify import verification_text, whole_text
 from opsplice.runtime.weights import Arrays
 from tests.rewrites.conftest import write_spec
 
@@ -109,6 +111,14 @@ def test_results_that_say_nothing_are_told(found: Verification) -> None:
     told = verification_text(found)
     assert "the whole of @nan: nothing can be said: all its numbers are NaN or infinite" in told
     assert told.count("nothing can be said") == 1
+    # Where kernels have numbers, something can be.
+    failed = dataclasses.replace(whole, difference=np.inf, off=np.inf, reference_off=0.0)
+    assert whole_text(failed).endswith("the two differ by inf; 100% of its numbers are NaN or infinite")
+
+
+def test_whole_numbers_say_something() -> None:
+    assert verification._lost([np.full(3, np.nan, np.float32), np.zeros(1, np.int32)]) == 0.75
+    assert verification._lost([]) == 0.0
 
 
 def test_a_rule_that_fails_is_left_alone_and_named(

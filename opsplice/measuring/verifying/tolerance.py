@@ -48,7 +48,7 @@ class Judgement:
 
 def limit_of(dtype: np.dtype, longest_sum: int, given: float | None = None) -> float:
     """The most that results of a type may be off. given: what the user says instead."""
-    if dtype.kind in "biu":
+    if not is_float(dtype):
         return 0.0
     if given is not None:
         return given
@@ -68,7 +68,7 @@ def is_float(dtype: np.dtype) -> bool:
 
 def is_narrow(dtype: np.dtype) -> bool:
     """Whether numbers of a type are floats that are computed in f32."""
-    return dtype.kind not in "biu" and dtype.itemsize < np.dtype(np.float32).itemsize
+    return is_float(dtype) and dtype.itemsize < np.dtype(np.float32).itemsize
 
 
 def moved(array: np.ndarray, seed: int) -> np.ndarray:
@@ -102,7 +102,7 @@ def judge(
     """
     if result.shape != reference.shape:
         return Judgement(math.inf, None, limit, f"its shape is {result.shape}, wanted {reference.shape}")
-    if result.dtype.kind in "biu":
+    if not is_float(result.dtype):
         wrong = result != reference
         if exact is not None:
             wrong &= result != exact.astype(result.dtype)

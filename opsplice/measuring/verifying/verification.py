@@ -300,9 +300,8 @@ def _whole_limit(places: Sequence[Place]) -> float:
 
 def _lost(results: Sequence[np.ndarray]) -> float:
     """The share of numbers that are NaN or infinite."""
-    floats = [result for result in results if tolerance.is_float(result.dtype)]
-    count = sum(result.size for result in floats)
-    return sum(int(result.size - np.isfinite(result).sum()) for result in floats) / count if count else 0.0
+    lost = sum(np.count_nonzero(~np.isfinite(each)) for each in results if tolerance.is_float(each.dtype))
+    return lost / max(1, sum(each.size for each in results))
 
 
 def _furthest(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> float:
