@@ -10,6 +10,19 @@
 
 IREE 3.13 would compute both in one dispatch, tile by tile, and hold only the tile that one of the reads asks for: the
 result of `s + s.T` is then wrong, and so is that of `n[:, None] + n[None, :]` after `n = (x * x).sum(1)`.
+
+An op that also reads what it adds to, or writes rows into, gets that twice.
+
+    %u = tensor.extract_slice %x
+    %r = iree_linalg_ext.scatter ins(%u, %i) outs(%x)
+
+        =>
+
+    %m = util.optimization_barrier %x
+    %r = iree_linalg_ext.scatter ins(%u, %i) outs(%m)
+
+In one dispatch IREE would have one buffer for both, and read rows of `%x` that it has overwritten already.
+With two, `kept_values` sees to it that they are not the same memory.
 """
 
 from __future__ import annotations
@@ -20,6 +33,8 @@ from collections.abc import Iterator, Sequence
 from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
+from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.rewrites.ir import emit
 
 # When transposes are parts of the ops that read them, and no dispatch is formed yet.
@@ -28,6 +43,9 @@ PHASE = "global-optimization"
 _RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 _ELEMENTWISE = ("linalg.broadcast", "linalg.transpose")
 _NO_REDUCTIONS = ("linalg.fill", "linalg.yield", "linalg.index")
+_VIEWS = (*_RESHAPES, "tensor.cast", "tensor.extract_slice")
+# What they give is read by nobody else.
+_NEW = ("tensor.empty", "linalg.fill", "arith.constant")
 
 # For each dim of a reduction's result, the dims (of a value, or loops of an op) that say where it is read.
 _Place = tuple[frozenset[int], ...]
@@ -35,7 +53,8 @@ _Places = dict[ir.Value, _Place]
 
 
 def separate(module: ir.Module) -> None:
-    """Change a module at `PHASE` such that no dispatch computes a reduction and reads it at two places."""
+    """Change a module at `PHASE` such that no dispatch computes a reduction and reads it at two places, and none reads
+    what it writes into."""
     found: dict[ir.Value, _Places] = {}
     for op in _tensor_ops(module.operation):
         if op.name in _RESHAPES:
@@ -43,6 +62,7 @@ def separate(module: ir.Module) -> None:
         elif _is_elementwise(op):
             found |= _read(op, found)
         else:
+            _part_from_inputs(op)
             found |= {value: {value: _whole(value)} for value in op.results if isinstance(value.type, ir.ShapedType)}
 
 
@@ -82,6 +102,42 @@ def _read(op: ir.Operation, found: dict[ir.Value, _Places]) -> dict[ir.Value, _P
     kept = {root: place for root, place in places.items() if not crossed.issuperset(reads[root][place])}
     results = zip(op.results, maps[len(inputs) :], strict=True)
     return {result: _moved(kept, _positions(output)) for result, output in results}
+
+
+def _part_from_inputs(op: ir.Operation) -> None:
+    """Put what an op writes into into memory where its inputs are computed from the same value."""
+    first = len(op.operands) - len(op.results)  # each result has an operand that it is written into
+    read, written = list(op.operands)[:first], list(op.operands)[first:]
+    for number, value in enumerate(written, first):
+        whole = _seen_through(value)
+        if _name(whole) not in _NEW and any(_is_computed_from(each, whole) for each in read):
+            _put_into_memory(op, [number])
+
+
+def _is_computed_from(value: ir.Value, whole: ir.Value) -> bool:
+    """Whether views and elementwise ops alone lie between two values: one dispatch may do it all."""
+    seen, pending = set[ir.Value](), [value]
+    while pending:
+        each = _seen_through(pending.pop())
+        op = defining_op(each)
+        if each == whole:
+            return True
+        if op is not None and each not in seen and _computes(op) and _is_elementwise(op):
+            seen.add(each)
+            pending += [operand for inner in ops_in(op) for operand in inner.operands]
+    return False
+
+
+def _seen_through(value: ir.Value) -> ir.Value:
+    """What a value is a view of."""
+    while (op := defining_op(value)) is not None and op.name in _VIEWS:
+        value = op.operands[0]
+    return value
+
+
+def _name(value: ir.Value) -> str:
+    op = defining_op(value)
+    return "" if op is None else op.name
 
 
 def _put_into_memory(op: ir.Operation, numbers: Sequence[int]) -> None:

@@ -6,8 +6,9 @@
 
 IREE 3.13 copies what a dispatch overwrites, and then drops the copy where no later op reads the value. For an input
 that is its caller's memory: arrays reach programs without copies. For any other value the order of the ops is not kept:
-`iree-stream-schedule-concurrency` looks at what ops give to each other, and may place `@scatter` before `@sum`. So
-something reads such a value afterwards. An op whose result is what overwrites the value stands before it in any order.
+`iree-stream-schedule-concurrency` looks at what ops give to each other, and may place `@scatter` before `@sum`. It
+drops the copy, too, where the op that overwrites a value reads it by another operand. So something reads such a value
+afterwards. An op whose result is what overwrites the value stands before it in any order.
 Where the value is a reshape, the same holds for what it is a reshape of: IREE may copy one of the two and overwrite the
 other.
 
@@ -82,11 +83,16 @@ def _is_made_of(value: ir.Value, memory: ir.Value) -> bool:
             continue
         seen.add(made)
         maker = made.owner.operation
-        read = [memory_of(each) for each in maker.operands if isinstance(each.type, ir.RankedTensorType)]
+        read = _memories(maker)
         if memory in read:
             return True
         pending += read if maker.name == "flow.tensor.update" else [e for e in read if _maker(e) == "flow.tensor.slice"]
     return False
+
+
+def _memories(op: ir.Operation) -> list[ir.Value]:
+    """What holds each of the tensors that an op is given."""
+    return [memory_of(each) for each in op.operands if isinstance(each.type, ir.RankedTensorType)]
 
 
 def _maker(value: ir.Value) -> str:
@@ -113,11 +119,12 @@ def _may_be_written(value: ir.Value) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Write:
-    """An op that overwrites a value, and the other ops of its block that read it."""
+    """An op that overwrites a value, and the other ops of its block that read it. itself: whether it reads it, too."""
 
     op: ir.Operation
     value: ir.Value
     readers: tuple[ir.Operation, ...]
+    itself: bool
 
 
 def _writes(op: ir.Operation) -> Iterator[_Write]:
@@ -125,8 +132,9 @@ def _writes(op: ir.Operation) -> Iterator[_Write]:
         memory = memory_of(value)
         found = [_in_block(user, op.block) for user in users(memory) if user.name not in _SIZES]
         readers = tuple({user for user in found if user is not None and user != op})
-        if readers or _maker(memory) == _IMPORT:
-            yield _Write(op, value, readers)
+        itself = _memories(op).count(memory) > 1
+        if readers or itself or _maker(memory) == _IMPORT:
+            yield _Write(op, value, readers, itself)
 
 
 def overwritten(op: ir.Operation) -> list[ir.Value]:
@@ -139,7 +147,7 @@ def overwritten(op: ir.Operation) -> list[ir.Value]:
 
 def _in_danger(block: ir.Block, writes: list[_Write]) -> list[ir.Value]:
     """Inputs that are overwritten, and values that an op reads of which what overwrites them does not depend."""
-    late = {write.value: None for write in writes if _maker(memory_of(write.value)) == _IMPORT}
+    late = {each.value: None for each in writes if each.itself or _maker(memory_of(each.value)) == _IMPORT}
     numbers = {op: 1 << n for n, op in enumerate({reader for write in writes for reader in write.readers})}
     if not numbers:
         return list(late)

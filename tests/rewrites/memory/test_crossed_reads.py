@@ -88,6 +88,38 @@ CROSSED = (
     + function("through", SUM + THROUGH)
     + function("reshaped", SUM + RESHAPED)
 )
+# Rows are read from where others are written to, by numbers and by addition.
+SCATTER = """
+func.func @{name}(%y: tensor<512x64xf32>, %i: tensor<{rows}x1xi32>) -> tensor<512x64xf32> {{
+  %x = arith.addf %y, %y : tensor<512x64xf32>
+  %u = tensor.extract_slice %{source}[0, 0] [{rows}, 64] [1, 1] : tensor<512x64xf32> to tensor<{rows}x64xf32>
+  %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false)
+      ins(%u, %i : tensor<{rows}x64xf32>, tensor<{rows}x1xi32>) outs(%x : tensor<512x64xf32>) {{
+  ^bb0(%new: f32, %old: f32):
+    %s = arith.addf %new, %old : f32
+    iree_linalg_ext.yield %{value} : f32
+  }} -> tensor<512x64xf32>
+  return %r : tensor<512x64xf32>
+}}
+"""
+# The sum starts from one of its factors, or its transpose.
+ADDED = """
+func.func @{name}(%y: tensor<64x64xf32>) -> tensor<64x64xf32> {{
+  %x = arith.addf %y, %y : tensor<64x64xf32>
+  %e = tensor.empty() : tensor<64x64xf32>
+  %t = linalg.transpose ins(%x : tensor<64x64xf32>) outs(%e : tensor<64x64xf32>) permutation = [1, 0]
+  %r = linalg.matmul ins(%{factor}, %y : tensor<64x64xf32>, tensor<64x64xf32>) outs(%x : tensor<64x64xf32>)
+      -> tensor<64x64xf32>
+  return %r : tensor<64x64xf32>
+}}
+"""
+OVERWRITTEN = (
+    SCATTER.format(name="moved", rows=256, source="x", value="new")
+    + SCATTER.format(name="summed", rows=512, source="x", value="s")
+    + ADDED.format(name="product", factor="x")
+    + ADDED.format(name="turned", factor="t")
+)
+ELSEWHERE = SCATTER.format(name="apart", rows=256, source="y", value="new") + ADDED.format(name="other", factor="y")
 STRAIGHT = (
     function("softmax", SOFTMAX + joined("r", "i, j", "i, j", T))
     + function("rows", SUM + joined("r", "i", "i", "tensor<7xf32>"))
@@ -110,7 +142,25 @@ def test_numbers() -> None:
         np.testing.assert_allclose(program.run(name, x), numbers, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
-@pytest.mark.parametrize(("model", "count"), [(CROSSED, 5), (STRAIGHT, 0)])
+def test_ops_read_what_they_write_into() -> None:
+    program = opsplice.compile(OVERWRITTEN)
+    random = np.random.default_rng(1)
+    y, square = random.standard_normal((512, 64), np.float32), random.standard_normal((64, 64), np.float32)
+    for turn in (1, 255):
+        rows = np.roll(np.arange(256, dtype=np.int32), turn)
+        moved = 2 * y
+        moved[rows] = 2 * y[:256]
+        np.testing.assert_array_equal(program.run("moved", y, rows[:, None]), moved, err_msg=f"by {turn}")
+    order = np.roll(np.arange(512, dtype=np.int32), -1)
+    summed = 2 * y
+    summed[order] += 2 * y
+    np.testing.assert_allclose(program.run("summed", y, order[:, None]), summed, rtol=1e-6)
+    exact = square.astype(np.float64)
+    for name, factor in (("product", exact), ("turned", exact.T)):
+        np.testing.assert_allclose(program.run(name, square), 2 * exact + 2 * factor @ exact, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("model", "count"), [(CROSSED, 5), (STRAIGHT, 0), (OVERWRITTEN, 4), (ELSEWHERE, 0)])
 def test_only_crossed_reads_go_through_memory(model: str, count: int) -> None:
     with Compilation(("--iree-hal-target-backends=llvm-cpu",)) as compilation:
         compilation.load(ModuleSource(content=model))
