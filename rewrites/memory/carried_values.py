@@ -11,7 +11,8 @@ open sizes that are not known here: those of results of `scf.while`, `scf.if` an
                                         util.global.store %o, @a
 
 It also takes a global that is only ever given what another one holds for that other one, whenever that was: after
-`a, b = b, a` or `before = now` the two are one.
+`a, b = b, a` or `before = now` the two are one. So is one that is given a constant, or what is computed from constants:
+it would have been that from the start.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import around, ops_in
 from opsplice.matchers.ir.tensor_values import defining_op
+from opsplice.matchers.search.uses import is_weight
+from opsplice.matchers.terms.views import Views
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.memory.aligned_buffers import segments
 from opsplice.rewrites.memory.kept_values import WRITING, memory_of, overwritten, users
@@ -47,13 +50,24 @@ def part(module: ir.Module) -> None:
 
 
 def part_globals(module: ir.Module) -> None:
-    """Keep globals apart that are given what others hold. The module must be at `GLOBALS_PHASE`."""
+    """Keep globals apart that are given what others hold, or constants. The module must be at `GLOBALS_PHASE`."""
     with module.context:
+        views = Views()
         for op in ops_in(module.operation, "util.global.store"):
-            maker = defining_op(memory_of(op.operands[0]))
-            if maker is not None and maker.name == "util.global.load":
-                with op.location, ir.InsertionPoint(op):
-                    op.operands[0] = emit.value("util.optimization_barrier", [op.operands[0]], op.operands[0].type)
+            with op.location, ir.InsertionPoint(op):
+                op.operands[0] = _apart(op, op.operands[0], views)
+
+
+def _apart(store: ir.Operation, value: ir.Value, views: Views) -> ir.Value:
+    """What a store is to be given for a value."""
+    starts = any(each.name == "util.initializer" for each in around(store))
+    is_constant = not starts and isinstance(value.type, ir.RankedTensorType) and is_weight(views, value)
+    if is_constant and value.type.rank and (sizes := _sizes(value)) is not None:
+        # Behind a barrier alone IREE finds no memory for it where a result is what the global held before.
+        return _copied(value, sizes)
+    maker = defining_op(memory_of(value))
+    is_held = maker is not None and maker.name == "util.global.load"
+    return emit.value("util.optimization_barrier", [value], value.type) if is_constant or is_held else value
 
 
 def _part(op: ir.Operation) -> None:

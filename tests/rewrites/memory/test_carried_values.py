@@ -144,3 +144,26 @@ def test_globals_that_swap_their_values_stay_two():
 def test_a_global_that_holds_what_another_one_held_is_late():
     program = opsplice.compile(STEP)
     assert [int(program.run("step", np.full(4, n, np.int32))[0]) for n in (5, 6, 7, 8)] == [2, 1, 5, 6]
+
+
+CONSTANTS = """
+util.global private mutable @given = dense<[1, 2, 3, 4]> : tensor<4xi32>
+util.global private mutable @computed = dense<[1, 2, 3, 4]> : tensor<4xi32>
+util.global private @factor = dense<[10, 20, 30, 40]> : tensor<4xi32>
+func.func @run() -> (tensor<4xi32>, tensor<4xi32>) {
+  %given = util.global.load @given : tensor<4xi32>
+  %computed = util.global.load @computed : tensor<4xi32>
+  %factor = util.global.load @factor : tensor<4xi32>
+  %new = arith.constant dense<[7, 8, 9, 10]> : tensor<4xi32>
+  %twice = arith.addi %factor, %factor : tensor<4xi32>
+  util.global.store %new, @given : tensor<4xi32>
+  util.global.store %twice, @computed : tensor<4xi32>
+  return %given, %computed : tensor<4xi32>, tensor<4xi32>
+}
+"""
+
+
+def test_a_global_that_is_given_constants_holds_its_first_value_until_then():
+    program = opsplice.compile(CONSTANTS)
+    found = [[each.tolist() for each in program.run("run")] for _ in range(2)]
+    assert found == [[[1, 2, 3, 4]] * 2, [[7, 8, 9, 10], [20, 40, 60, 80]]]
