@@ -67,18 +67,20 @@ class _Called:
 def check(module: ir.Module, calls: Sequence[KernelCall] = ()) -> None:
     """Raise OpspliceError if two files of one target, among those of the calls and the module, define the same name.
 
+    Two weak definitions of a name do no harm: the linker takes one of what are copies of one function.
     Likewise if a function is linked for one kernel and imported from a plugin for another, if two kernels name
     different files for the plugin that has it, and if they call it with different types.
     """
     _check_called([*_called_in(module), *map(_called_by, calls)])
     owners: dict[tuple[str, str], _Linked] = {}
-    defined: dict[Path, frozenset[str]] = {}
+    defined: dict[Path, Mapping[str, bool]] = {}
     for file in dict.fromkeys((*_linked_in(module), *_linked_by(calls))):
         if file.path not in defined:
             defined[file.path] = _defined(file.path)
-        for name in sorted(defined[file.path] | {file.symbol}):
+        for name in sorted(defined[file.path].keys() | {file.symbol}):
             first = owners.setdefault((file.target, name), file)
-            if not _is_same(first.path, file.path):
+            are_weak = all(defined[each.path].get(name) for each in (first, file))
+            if not (are_weak or _is_same(first.path, file.path)):
                 raise OpspliceError(
                     f"{name} is defined by two files that are linked into one program",
                     hint="make helpers static, and give each kernel a symbol and a file that no other kernel has",
@@ -174,9 +176,10 @@ def _imports(executable: ir.Operation) -> list[str]:
     return [symbol_of(op) for op in ops_in(executable) if "hal.import.static" in op.attributes]
 
 
-def _defined(path: Path) -> frozenset[str]:
+def _defined(path: Path) -> Mapping[str, bool]:
+    """The names that a file defines, and whether each may give way to another file's."""
     if path.suffix != ".o" or not path.is_file():
-        return frozenset()  # a file that is not there is one that IREE is to look for on its search path
+        return {}  # a file that is not there is one that IREE is to look for on its search path
     found = elf.read_object(read_file(path), path.name)
     # C++ lets an inline function be in every object, and demands that all definitions of a name are the same.
-    return frozenset(n for n in found.functions | found.data if not n.startswith("_Z"))
+    return {name: name in found.weak for name in found.functions | found.data if not name.startswith("_Z")}

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from opsplice.targets.registry.store import Entry as StoreEntry
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
-_BUILDER = "cpu 7"
+_BUILDER = "cpu 8"
 
 _LANGUAGES: dict[str, toolchains.Language] = {
     ".c": "c",
@@ -132,7 +133,7 @@ def _resolve_prebuilt(request: ArtifactRequest, target: CpuTarget, store: Store)
             _check_object(output, request, target, prebuilt=True)
             return {"toolchain": None, "notes": ()}
         module = llvm.import_bitcode(output, request.path.name, target)
-        return {"toolchain": None, **_noted(_checked_module(output, module, request, target, prebuilt=True))}
+        return {"toolchain": None, **_noted(_checked_module(output, module, request, target))}
 
     key = _key(request, target, form, data, llvm.version() if form == "bitcode" else "")
     return artifact_of(store.get_or_build(key, _SUFFIX[form], build), form, target.arch)
@@ -183,7 +184,7 @@ def _linkable(
 def _check_object(
     output: Path, request: ArtifactRequest, target: CpuTarget, *, prebuilt: bool = False
 ) -> dict[str, Any]:
-    """Puts into an object what it takes of archives, and what compilers call by themselves.
+    """Puts into an object what it takes of archives and of C's mathematics, and what compilers call by themselves.
 
     Raises OpspliceError for one that does not link, unless the file may be bitcode instead, which is noted.
     """
@@ -192,22 +193,37 @@ def _check_object(
         linker.join([], [output, *archives], request.symbols, output, target)
     code = elf.read_object(output.read_bytes(), name)
     elf.check_arch(code, name, target.arch)
-    stays = prebuilt or request.form == "object"
-    if not is_archive and (archives or (stays and code.undefined & linker.SUPPORT)):
-        linker.join([output], archives, request.symbols, output, target)
-        code = elf.read_object(output.read_bytes(), name)
     # Only the kernels of programs are asked for functions; plugins and transform specs know no `as bitcode`.
     choice = bool(request.symbols)
-    may_choose = choice and request.form is None and not prebuilt
+    may_choose = choice and request.form is None and not (prebuilt or archives)
+    if archives and not is_archive:
+        linker.join([output], archives, request.symbols, output, target)
+        code = elf.read_object(output.read_bytes(), name)
+    if not may_choose and (called := code.undefined & (libm.NAMES | libm.HELPERS | linker.SUPPORT)):
+        objects = [output]
+        if mathematics := called - linker.SUPPORT:
+            with _named(name, mathematics):
+                objects.append(libm.object_file(target, mathematics))
+        linker.join(objects, [], request.symbols, output, target)
+        code = elf.read_object(output.read_bytes(), name)
     left = code.undefined - elf.LINKED_INTO_BITCODE - libm.NAMES if may_choose else code.undefined
     found = replace(code, undefined=left)
-    elf.check_links(found, name, request.symbols, "object", prebuilt=prebuilt, may_be_bitcode=choice)
+    elf.check_links(found, name, request.symbols, "object", may_be_bitcode=choice)
     return {} if left == code.undefined else {_AS_BITCODE: ", ".join(sorted(code.undefined))}
 
 
-def _checked_module(
-    output: Path, module: llvm.Module, request: ArtifactRequest, target: CpuTarget, *, prebuilt: bool = False
-) -> llvm.Module:
+@contextmanager
+def _named(name: str, called: Collection[str]) -> Iterator[None]:
+    """Say of an error with C's mathematics which file calls what of it."""
+    try:
+        yield
+    except OpspliceError as error:
+        listed = ", ".join(f"'{each}'" for each in sorted(called))
+        error.message = f"{name} needs {listed}, and {error.message}"
+        raise
+
+
+def _checked_module(output: Path, module: llvm.Module, request: ArtifactRequest, target: CpuTarget) -> llvm.Module:
     """Bitcode with what it calls of the mathematics of C put in, and found to link; not checked if it was not read."""
     if module.symbols is None:
         return module
@@ -215,14 +231,10 @@ def _checked_module(
     intrinsics = libm.called(target)
     called = (libm.NAMES & module.symbols.undefined) | intrinsics.intersection(module.mathematics)
     if called - elf.LINKED_INTO_BITCODE:
-        try:
+        with _named(name, called):
             module = llvm.link_library(output, name, libm.file(), intrinsics)
-        except OpspliceError as error:
-            listed = ", ".join(f"'{each}'" for each in sorted(called))
-            error.message = f"{name} needs {listed}, and {error.message}"
-            raise
     assert module.symbols is not None, "it was written here"
-    elf.check_links(module.symbols, name, request.symbols, "bitcode", prebuilt=prebuilt)
+    elf.check_links(module.symbols, name, request.symbols, "bitcode")
     return module
 
 

@@ -1,12 +1,13 @@
-"""The mathematics of C for kernels, as bitcode that goes into theirs: made of what the `ziglang` wheel brings.
+"""The mathematics of C for kernels, as bitcode or objects that go into theirs: made of what the `ziglang` wheel brings.
 
 Zig's own library has some of the functions, its runtime for compilers some, musl's C the rest. All are made into one
-module once, which names no CPU; what a kernel calls of it becomes part of the kernel and is inlined there.
+module once, which names no CPU; what a kernel calls of it becomes part of the kernel, and is inlined in bitcode.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -18,18 +19,28 @@ from opsplice.targets.build import llvm, programs
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of the key. Raise it when the same sources come to be another library.
-_BUILDER = "libm 3"
+_BUILDER = "libm 5"
 
 # In f64, and in f32 with an `f` behind.
 _BASES = re.findall(
     r"\S+",
     """
-    acos acosh asin asinh atan atan2 atanh cbrt ceil cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim floor fma fmax
-    fmin fmod hypot ldexp lgamma log log10 log1p log2 logb nearbyint nextafter pow remainder rint round roundeven scalbn
-    sin sincos sinh tan tanh tgamma trunc
+    acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim floor fma
+    fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nearbyint
+    nextafter pow remainder remquo rint round roundeven scalbln scalbn sin sincos sinh sqrt tan tanh tgamma trunc
     """,
 )
 NAMES = frozenset(base + suffix for base in _BASES for suffix in ("", "f"))
+
+# What compilers call by themselves where the CPU has no instruction; IREE has what bitcode needs of it.
+HELPERS = frozenset(
+    re.findall(
+        r"\S+",
+        """
+        __extendhfsf2 __extendhfdf2 __truncsfhf2 __truncdfhf2 __powisf2 __powidf2 __popcountsi2 __popcountdi2
+        """,
+    )
+)
 
 # What x86's baseline does by a call, and all other CPUs in an instruction or a few; but for nearbyint on RISC-V.
 _ROUNDING = frozenset(
@@ -42,10 +53,10 @@ _ROUNDING = frozenset(
 _MUSL = re.findall(
     r"\S+",
     """
-    atan2 atan2f erf erff ilogb ilogbf ldexp ldexpf lgamma_r lgammaf_r logb logbf nextafter nextafterf pow powf
-    remainder remainderf remquo remquof scalbn scalbnf tgamma tgammaf exp_data pow_data powf_data exp2f_data __cos
-    __cosdf __sin __sindf __math_divzero __math_divzerof __math_invalid __math_invalidf __math_oflow __math_oflowf
-    __math_uflow __math_uflowf __math_xflow __math_xflowf
+    atan2 atan2f erf erff ilogb ilogbf ldexp ldexpf lgamma_r lgammaf_r llround llroundf logb logbf nextafter nextafterf
+    pow powf remainder remainderf remquo remquof scalbln scalblnf scalbn scalbnf tgamma tgammaf exp_data pow_data
+    powf_data exp2f_data __cos __cosdf __sin __sindf __math_divzero __math_divzerof __math_invalid __math_invalidf
+    __math_oflow __math_oflowf __math_uflow __math_uflowf __math_xflow __math_xflowf
     """,
 )
 _ZIG = ("-target", "x86_64-freestanding", "-mcpu=baseline", "-O", "ReleaseFast", "-fstrip", "-fno-emit-bin")
@@ -71,14 +82,20 @@ def called(target: CpuTarget) -> frozenset[str]:
     return NAMES - (_ROUNDING - left)
 
 
-def object_file(target: CpuTarget) -> Path:
-    """The library as an object for a CPU, with each function by its name in C. Raises OpspliceError as `file` does."""
+def object_file(target: CpuTarget, names: Collection[str] = NAMES) -> Path:
+    """An object for a CPU with these functions of the library, by their names in C, weak and hidden.
+
+    Raises OpspliceError as `file` does.
+    """
 
     def build(output: Path) -> dict[str, object]:
-        llvm.compile_ir(file(), output, target, "object")
+        with temporary_folders.folder() as folder:
+            part = Path(folder) / "part.bc"
+            llvm.take_part(file(), names, part)
+            llvm.compile_ir(part, output, target, "object")
         return {}
 
-    parts = (_BUILDER, llvm.version(), _zig_version(), target.arch, ",".join(sorted(target.features)))
+    parts = (_BUILDER, llvm.version(), _zig_version(), target.arch, ",".join(sorted(target.features)), *sorted(names))
     return Store().get_or_build(key_of(*parts), ".o", build).path
 
 
@@ -106,7 +123,7 @@ def _build(output: Path) -> None:
             _run([program, "build-obj", str(source), *_ZIG, *caches, made])
         for source in (musl / "src" / "math" / f"{each}.c" for each in _MUSL):
             _run([program, "clang", *_CLANG, *includes, str(source), "-o", str(folder / f"{source.stem}.ll")])
-        llvm.make_library(sorted(folder.glob("*.ll")), NAMES, output)
+        llvm.make_library(sorted(folder.glob("*.ll")), NAMES | HELPERS, output)
 
 
 def _run(command: list[str]) -> None:

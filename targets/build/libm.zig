@@ -64,6 +64,50 @@ fn rint(comptime T: type) *const fn (T) callconv(.c) T {
     }.call;
 }
 
+// Whole numbers of 64 bits, as long and long long are on all of these CPUs; larger ones become the largest.
+fn lrint(comptime T: type) *const fn (T) callconv(.c) i64 {
+    return &struct {
+        fn call(x: T) callconv(.c) i64 {
+            return math.lossyCast(i64, rint(T)(x));
+        }
+    }.call;
+}
+
+fn lround(comptime T: type, comptime long: *const fn (T) callconv(.c) i64) *const fn (T) callconv(.c) i64 {
+    return &struct {
+        fn call(x: T) callconv(.c) i64 {
+            return long(x);
+        }
+    }.call;
+}
+
+fn copysign(comptime T: type) *const fn (T, T) callconv(.c) T {
+    return &struct {
+        fn call(x: T, y: T) callconv(.c) T {
+            return math.copysign(x, y);
+        }
+    }.call;
+}
+
+fn frexp(comptime T: type) *const fn (T, *c_int) callconv(.c) T {
+    return &struct {
+        fn call(x: T, exponent: *c_int) callconv(.c) T {
+            const parts = math.frexp(x);
+            exponent.* = parts.exponent;
+            return parts.significand;
+        }
+    }.call;
+}
+
+fn modf(comptime T: type) *const fn (T, *T) callconv(.c) T {
+    return &struct {
+        fn call(x: T, whole: *T) callconv(.c) T {
+            whole.* = @trunc(x);
+            return math.copysign(if (math.isInf(x)) 0 else x - whole.*, x);
+        }
+    }.call;
+}
+
 fn fdim(comptime T: type) *const fn (T, T) callconv(.c) T {
     return &struct {
         fn call(x: T, y: T) callconv(.c) T {
@@ -72,6 +116,8 @@ fn fdim(comptime T: type) *const fn (T, T) callconv(.c) T {
     }.call;
 }
 
+extern fn llround(f64) callconv(.c) i64;
+extern fn llroundf(f32) callconv(.c) i64;
 extern fn exp(f64) callconv(.c) f64;
 extern fn expf(f32) callconv(.c) f32;
 extern fn __lgamma_r(f64, *c_int) callconv(.c) f64;
@@ -93,10 +139,18 @@ comptime {
             @export(rint(each[0]), .{ .name = name ++ each[1] });
         }
         @export(acosh(each[0]), .{ .name = "acosh" ++ each[1] });
+        for (.{ "lrint", "llrint" }) |name| {
+            @export(lrint(each[0]), .{ .name = name ++ each[1] });
+        }
+        @export(copysign(each[0]), .{ .name = "copysign" ++ each[1] });
+        @export(frexp(each[0]), .{ .name = "frexp" ++ each[1] });
+        @export(modf(each[0]), .{ .name = "modf" ++ each[1] });
         @export(fdim(each[0]), .{ .name = "fdim" ++ each[1] });
     }
     @export(expm1(f64, exp), .{ .name = "expm1" });
     @export(expm1(f32, expf), .{ .name = "expm1f" });
+    @export(lround(f64, llround), .{ .name = "lround" });
+    @export(lround(f32, llroundf), .{ .name = "lroundf" });
     @export(lgamma(f64, __lgamma_r), .{ .name = "lgamma" });
     @export(lgamma(f32, __lgammaf_r), .{ .name = "lgammaf" });
 }

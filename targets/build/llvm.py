@@ -149,6 +149,12 @@ def link_library(source: Path, name: str, library: Path, called: Collection[str]
     return _module(_run({**job, "output": str(source.absolute())}, name))
 
 
+def take_part(library: Path, names: Collection[str], output: Path) -> None:
+    """Write bitcode with these functions of a library, weak and hidden, as other files may have them, too."""
+    job = {"do": "part", "library": str(library), "names": sorted(names), "output": str(output.absolute())}
+    _run(job, "the library")
+
+
 def _unread(answer: dict[str, Any], name: str) -> Module:
     """What is left of bitcode that this LLVM cannot read. Raises OpspliceError unless a newer one may read it."""
     reason = answer["unreadable"].replace("LLVM bitcode parsing error\n", "").strip()

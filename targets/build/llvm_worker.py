@@ -47,7 +47,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     """Does one job.
 
     `compile`: IR text to an object, assembly or bitcode. `assemble`: to bitcode as it is. `import`: looks at bitcode.
-    `library`: makes one module of several. `link`: puts of it into a module what that calls.
+    `library`: makes one module of several. `link`: puts of it into a module what that calls. `part`: leaves some of it.
     `features`: lists those of a CPU, on stderr.
     """
     binding.initialize_all_targets()
@@ -59,6 +59,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
         "features": _features,
         "library": _library,
         "link": _link,
+        "part": _part,
     }
     return jobs[job["do"]](job)
 
@@ -155,6 +156,16 @@ def _link(job: dict[str, Any]) -> dict[str, Any]:
     _keep(module, own)
     Path(job["output"]).write_bytes(module.as_bitcode())
     return _found(module, made_for)
+
+
+def _part(job: dict[str, Any]) -> dict[str, Any]:
+    module = binding.parse_bitcode(Path(job["library"]).read_bytes())
+    _keep(module, job["names"])
+    for function in module.functions:
+        if function.name in job["names"]:
+            function.linkage, function.visibility = "weak_any", "hidden"
+    Path(job["output"]).write_bytes(module.as_bitcode())
+    return {}
 
 
 def _called_by_name(text: str, names: list[str]) -> str:

@@ -33,7 +33,6 @@ LINKED_INTO_BITCODE = _words(
     """
 )
 
-_MEMORY_FUNCTIONS = frozenset({"memcpy", "memmove", "memset", "memcmp", "bcmp"})
 _MATH_FUNCTIONS = frozenset(
     base + suffix
     for suffix in ("", "f", "l")
@@ -90,6 +89,7 @@ class ObjectFile:
     functions: global functions (and untyped labels) defined here, hidden ones included.
     data:      global variables defined here.
     local:     names defined here that no other file can see (`static` in C).
+    weak:      those of an object's functions and data that may give way to other files' of the same name.
     undefined: names that other files have to define; weak ones, which may stay open, are left out.
     tls:       whether there are thread-local variables.
     constructors: whether functions are to run when it is loaded, as they do that set variables of C++.
@@ -107,6 +107,7 @@ class ObjectFile:
     constructors: bool
     ifuncs: bool
     absolute: bool
+    weak: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,7 @@ def read_object(data: bytes, name: str) -> ObjectFile:
     variables: set[str] = set()
     local: set[str] = set()
     undefined: set[str] = set()
+    weak: set[str] = set()
     tls = any(section.flags & _SHF_TLS for section in sections)
     ifuncs = False
     for symbol, binding, kind, section_index in _symbols(data, sections, name):
@@ -164,6 +166,7 @@ def read_object(data: bytes, name: str) -> ObjectFile:
                 undefined.add(symbol)
         else:
             (variables if kind == _STT_OBJECT else functions).add(symbol)
+            weak.update([symbol] if binding == _STB_WEAK else [])
     return ObjectFile(
         arch=found,
         machine=machine,
@@ -175,6 +178,7 @@ def read_object(data: bytes, name: str) -> ObjectFile:
         constructors=any(map(_has_constructors, sections)),
         ifuncs=ifuncs,
         absolute=found is not None and _has_absolute(data, sections, _ABSOLUTE_RELOCATIONS[found], name),
+        weak=frozenset(weak),
     )
 
 
@@ -229,14 +233,12 @@ def check_links(
     symbols: Collection[str],
     form: Form,
     *,
-    prebuilt: bool = False,
     may_be_bitcode: bool = True,
 ) -> None:
     """Raises OpspliceError unless `code` defines the functions `symbols` and IREE's linker will take it.
 
-    name:     how errors call the file.
-    prebuilt: whether the user built it, and so can change how; only advice depends on it.
-    may_be_bitcode: whether it could be bitcode as well; likewise.
+    name: how errors call the file.
+    may_be_bitcode: whether it could be bitcode as well; only advice depends on it.
     """
     if code.ifuncs:
         raise OpspliceError(
@@ -256,7 +258,7 @@ def check_links(
         listed = ", ".join(f"'{symbol}'" for symbol in missing[:8]) + (", ..." if len(missing) > 8 else "")
         raise OpspliceError(
             f"{name} needs {listed}, which {'is' if len(missing) == 1 else 'are'} not there at the link",
-            hint=_advice(missing, form, prebuilt=prebuilt, may_be_bitcode=may_be_bitcode),
+            hint=_advice(missing, form, may_be_bitcode=may_be_bitcode),
         )
     if code.absolute:
         raise OpspliceError(f"{name} is not position independent", hint="build it with -fPIC")
@@ -298,7 +300,7 @@ def _check_defined(code: ObjectFile, name: str, symbol: str) -> None:
     )
 
 
-def _advice(missing: Sequence[str], form: Form, *, prebuilt: bool, may_be_bitcode: bool) -> str:
+def _advice(missing: Sequence[str], form: Form, *, may_be_bitcode: bool) -> str:
     """What to do about functions that will not link: what helps with all of them, else with the first."""
     first = missing[0]
     if first.startswith(("__stack_chk", "__fortify", "__asan", "__ubsan", "__tsan", "__msan")):
@@ -307,13 +309,10 @@ def _advice(missing: Sequence[str], form: Form, *, prebuilt: bool, may_be_bitcod
         return (
             "write it in the kernel; a plugin that is a system library (.so) may use the compiler's and C's libraries"
         )
-    if form == "object" and (LINKED_INTO_BITCODE | _MATH_FUNCTIONS).issuperset(missing):
-        advice = "build it 'as bitcode', with which these functions are linked, or write them in the kernel"
-        if prebuilt and first in _MEMORY_FUNCTIONS:
-            advice += "; -ffreestanding -fno-builtin keeps loops from becoming such calls"
-        return advice
+    if form == "object" and LINKED_INTO_BITCODE.issuperset(missing):
+        return "build it 'as bitcode', with which these functions are linked, or write them in the kernel"
     if first in _MATH_FUNCTIONS:
-        return "write it in the kernel: of C's mathematics, bitcode has functions of f32 and f64, and not all"
+        return "write it in the kernel: of C's mathematics there are the functions of f32 and f64, and not all"
     if first.startswith("__"):
         return (
             "it is a helper of the compiler's own library for what the CPU cannot do by itself: use other types, "

@@ -1,8 +1,7 @@
 /* The mathematics that a kernel can use with no C library, under <math.h>'s names.
  *
  * Kernels are built freestanding, where calls by these names would stay calls. Those that CPUs do in an instruction or
- * two become builtins here; the rest is declared, and whether it links is checked when the kernel is built: bitcode may
- * call some, an object none.
+ * two become builtins here; the rest is declared, and becomes part of the kernel.
  */
 #ifndef OPSPLICE_MATH_H
 #define OPSPLICE_MATH_H
@@ -90,16 +89,24 @@ double fdim(double, double);
 double fmod(double, double);
 double frexp(double, int *);
 double hypot(double, double);
+int ilogb(double);
 double ldexp(double, int);
 double lgamma(double);
+long long llrint(double);
+long long llround(double);
 double log(double);
 double log10(double);
 double log1p(double);
 double log2(double);
 double logb(double);
+long lrint(double);
+long lround(double);
+double modf(double, double *);
 double nextafter(double, double);
 double pow(double, double);
 double remainder(double, double);
+double remquo(double, double, int *);
+double scalbln(double, long);
 double scalbn(double, int);
 double sin(double);
 double sinh(double);
@@ -127,16 +134,24 @@ float fdimf(float, float);
 float fmodf(float, float);
 float frexpf(float, int *);
 float hypotf(float, float);
+int ilogbf(float);
 float ldexpf(float, int);
 float lgammaf(float);
+long long llrintf(float);
+long long llroundf(float);
 float logf(float);
 float log10f(float);
 float log1pf(float);
 float log2f(float);
 float logbf(float);
+long lrintf(float);
+long lroundf(float);
+float modff(float, float *);
 float nextafterf(float, float);
 float powf(float, float);
 float remainderf(float, float);
+float remquof(float, float, int *);
+float scalblnf(float, long);
 float scalbnf(float, int);
 float sinf(float);
 float sinhf(float);

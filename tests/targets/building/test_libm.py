@@ -48,7 +48,7 @@ COUNT = 60
 
 @pytest.fixture(scope="module")
 def call() -> Callable[..., Callable[..., float]]:
-    """A function of the library, by its name, for so many numbers."""
+    """A function of the library, by its name, for so many numbers and more; `result` is its type."""
     try:
         data = libm.file().read_bytes()
     except MissingToolError as error:
@@ -59,13 +59,13 @@ def call() -> Callable[..., Callable[..., float]]:
     machine = binding.Target.from_default_triple().create_target_machine(opt=2)
     module.triple, module.data_layout = binding.get_default_triple(), str(machine.target_data)
     assert not [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
-    assert {f.name for f in module.functions} >= libm.NAMES
+    assert {f.name for f in module.functions} >= libm.NAMES | libm.HELPERS
     assert not llvm_worker._intrinsics(str(module)), "they would be calls that nothing answers in a kernel"
     engine = binding.create_mcjit_compiler(module, machine)
     engine.finalize_object()
 
-    def function(name: str, kind: type, count: int) -> Callable[..., float]:
-        return ctypes.CFUNCTYPE(kind, *[kind] * count)(engine.get_function_address(name))
+    def function(name: str, kind: type, count: int, *more: type, result: type | None = None) -> Callable[..., float]:
+        return ctypes.CFUNCTYPE(result or kind, *[kind] * count, *more)(engine.get_function_address(name))
 
     return function
 
@@ -145,6 +145,40 @@ def test_special_values(call, dtype, kind, suffix):
     np.testing.assert_allclose(call(f"expm1{suffix}", kind, 1)(last), math.exp(last), 4 * float(np.finfo(dtype).eps))
     power = call(f"pow{suffix}", kind, 2)
     assert [power(*each) for each in [(NAN, 0), (1, NAN), (-2, 3), (0, -1), (-INF, 3)]] == [1, 1, -8, INF, -INF]
+
+
+# The functions whose result is no float, or that write another one, by what they are given.
+PARTS = {
+    "frexp": {0: (0, 0), -3: (-0.75, 2), 1e-40: None, INF: None},
+    "modf": {2.75: (0.75, 2), -2.5: (-0.5, -2), INF: (0, INF)},
+}  # fmt: skip
+WHOLE = {
+    "ilogb": {0.3: -2, 1024: 10}, "lrint": {2.5: 2, -3.5: -4}, "llrint": {1.5: 2, 1e10: 10**10, INF: 2**63 - 1},
+    "lround": {2.5: 3, -2.5: -3}, "llround": {0.5: 1, -1e10: -(10**10)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "kind", "suffix"), KINDS, ids=["f32", "f64"])
+def test_functions_that_give_whole_numbers_and_parts(call, dtype, kind, suffix):
+    for name, values in WHOLE.items():
+        function = call(name + suffix, kind, 1, result=ctypes.c_int if name == "ilogb" else ctypes.c_int64)
+        assert {x: function(x) for x in values} == values, name
+    for name, each in PARTS.items():
+        other = ctypes.c_int() if name == "frexp" else kind()
+        for x, wanted in each.items():
+            found = call(name + suffix, kind, 1, ctypes.c_void_p)(x, ctypes.addressof(other)), other.value
+            assert found == wanted or (wanted is None and found[0] == math.frexp(dtype(x))[0]), (name, x, found)
+    other = ctypes.c_int()
+    assert call(f"remquo{suffix}", kind, 2, ctypes.c_void_p)(7, 2, ctypes.addressof(other)) == -1
+    assert other.value == 4
+    assert call(f"copysign{suffix}", kind, 2)(3, -0.0) == -3
+    assert call(f"sqrt{suffix}", kind, 1)(2) == dtype(2) ** dtype(0.5)
+    assert call(f"scalbln{suffix}", kind, 1, ctypes.c_long)(3, 4) == 48
+
+
+def test_what_compilers_call_of_themselves(call):
+    assert call("__powidf2", ctypes.c_double, 1, ctypes.c_int)(2, -3) == 0.125
+    assert call("__popcountdi2", ctypes.c_int64, 1, result=ctypes.c_int)(-1) == 64
 
 
 CODE = """

@@ -50,8 +50,8 @@ def read(data: bytes) -> objects.ObjectFile:
     return objects.read_object(data, "k.o")
 
 
-def check(*symbols, wanted="scale", form="object", prebuilt=False, **layout):
-    objects.check_links(read(elf(symbols, **layout)), "k.o", [wanted], form, prebuilt=prebuilt)
+def check(*symbols, wanted="scale", form="object", **layout):
+    objects.check_links(read(elf(symbols, **layout)), "k.o", [wanted], form)
 
 
 def problem(*symbols, **layout) -> OpspliceError:
@@ -142,12 +142,6 @@ def test_where_nothing_is_bitcode_none_is_advised(name):
 
 def test_mathematics_that_bitcode_lacks_too_says_to_write_it():
     assert "write it in the kernel" in problem(KERNEL, ("tanl", GLOBAL, 0, UNDEFINED), form="bitcode").hint
-
-
-def test_memory_functions_in_an_object_name_the_flags():
-    hint = problem(KERNEL, ("memcpy", GLOBAL, 0, UNDEFINED), prebuilt=True).hint
-    assert "-ffreestanding" in hint
-    assert "as bitcode" in hint
 
 
 def test_bitcode_may_call_what_iree_links():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -17,7 +19,9 @@ from opsplice.spec_lang.loading.loader import load
 from opsplice.targets.artifacts.arch import ARCHS
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
+from opsplice.targets.build import toolchains
 from opsplice.targets.formats import elf
+from tests.environment import under
 
 KERNEL = """
 #include <stddef.h>
@@ -130,6 +134,75 @@ def test_their_numbers_are_right(tmp_path):
     for clause, wanted in (('cpu x86_64 "k.o"', [1, 2, 3, 4, 5, 6, 7, 6, 7]), ('cpu "twice.c" links "lib.a"', x * 2)):
         (tmp_path / "k.splice").write_text(SPEC.replace("CLAUSE", clause))
         np.testing.assert_array_equal(opsplice.compile(MODEL, [tmp_path / "k.splice"]).run("main", x), wanted)
+
+
+UNARY = """
+    acos acosh asin asinh atan atanh cbrt cos cosh erf erfc exp exp10 exp2 expm1 lgamma log log10 log1p log2 sin sinh
+    tan tanh tgamma
+"""
+
+
+def test_objects_may_call_the_mathematics_of_c(tmp_path):
+    if toolchains.find("zig") is None:
+        pytest.skip("zig is not here: pip install ziglang")
+    names = [name + suffix for name in UNARY.split() for suffix in ("", "f")]
+    declared = [
+        f"float {name}(float);" if name.endswith("f") and name != "erf" else f"double {name}(double);" for name in names
+    ]
+    calls = [f"case {place}: y[i] = {name}(x[i]); break;" for place, name in enumerate(names)]
+    loop = "void k(const float *x, float *y, unsigned long n) { for (unsigned long i = 0; i < n; ++i) switch (i % %d) {"
+    built(tmp_path, "k", "\n".join([*declared, loop.replace("%d", str(len(names))), *calls, "} }"]))
+    # Two more files with a copy of a function of their own, in one executable with the first.
+    half = "float powf(float, float); void h(const float *x, float *y, unsigned long n) { *y = powf(*x, 1.5f); }"
+    built(tmp_path, "h", half)
+    (tmp_path / "g.c").write_text(half.replace(" h(", " g(").replace("1.5f", "2.5f"))
+    (tmp_path / "k.splice").write_text(
+        """
+        kernel k(x: f32[n]) -> f32[n] { cpu x86_64 "k.o" }
+        kernel h(x: f32[n]) -> f32[n] { cpu x86_64 "h.o" }
+        kernel g(x: f32[n]) -> f32[n] { cpu "g.c" as object }
+        pattern negated(x: tensor<n x f32>) { negf(x) }
+        pattern positive(x: tensor<n x f32>) { absf(x) }
+        pattern rooted(x: tensor<n x f32>) { sqrt(x) }
+        replace negated with k(x)
+        replace positive with h(x)
+        replace rooted with g(x)
+        """
+    )
+    size = len(names) * 9
+    model = f"""
+    func.func @main(%x: tensor<{size}xf32>, %y: tensor<1xf32>) -> (tensor<{size}xf32>, tensor<1xf32>, tensor<1xf32>) {{
+      %0 = arith.negf %x : tensor<{size}xf32>
+      %1 = math.absf %y : tensor<1xf32>
+      %2 = math.sqrt %y : tensor<1xf32>
+      return %0, %1, %2 : tensor<{size}xf32>, tensor<1xf32>, tensor<1xf32>
+    }}"""
+    x = (np.arange(size, dtype=np.float32) + 1) / (size + 1)
+    y = np.float32([1.25])
+    found, half, more = opsplice.compile(model, [tmp_path / "k.splice"]).run("main", x, y)
+    others = {"cbrt": lambda x: x ** (1 / 3), "lgamma": mpmath.loggamma, "tgamma": mpmath.gamma}
+    others |= {
+        "exp10": lambda x: mpmath.mpf(10) ** x,
+        "exp2": lambda x: mpmath.mpf(2) ** x,
+        "log2": lambda x: mpmath.log(x, 2),
+    }
+    bases = [name for name in UNARY.split() for _ in range(2)]
+    wanted = [
+        others.get(name, getattr(mpmath, name, None))(mpmath.mpf(float(each)))
+        for name, each in zip(bases * 9, x, strict=True)
+    ]
+    # Below 1, C's acosh is no number, and mpmath's an imaginary one.
+    wanted = [math.nan if isinstance(each, mpmath.mpc) else float(each) for each in wanted]
+    np.testing.assert_allclose(found, wanted, rtol=3e-7)
+    np.testing.assert_allclose([*half, *more], [1.25**1.5, 1.25**2.5], rtol=3e-7)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_objects_may_convert_halves(tmp_path, store, arch):
+    (tmp_path / "k.c").write_text("void k(const _Float16 *x, _Float16 *y) { *y = *x * (_Float16)2; }")
+    request = ArtifactRequest(tmp_path / "k.c", ("k",), "object")
+    artifact = under({"OPSPLICE_CC": "zig"}, cpu.resolve, request, CpuTarget(arch), store)
+    assert not elf.read_object(artifact.path.read_bytes(), "k.o").undefined
 
 
 def test_a_library_names_no_archive_outside_of_its_folder(tmp_path, library):
