@@ -48,13 +48,14 @@ def apply(
 
         def results(call: KernelCall) -> Sequence[ir.Value]:
             given = insertion.with_computed(placer, call, lambda inner: results(inner)[0])
-            return writers[approaches[call]].results(given)
+            made = writers[approaches[call]].results(given)
+            return [value for value, output in zip(made, call.outputs, strict=True) if not output.is_scratch]
 
         for action in actions:
             if isinstance(action, KernelCall):
                 make = partial(results, action)
                 views = [view for buffer in (*action.strided, *action.copied) for view in buffer.views]
-                placer.place(action.match, make, whole=action.rule.branches, outputs=action.outputs, views=views)
+                placer.place(action.match, make, whole=action.rule.branches, outputs=action.made, views=views)
             else:
                 placer.place(action.match, partial(insertion.results, placer, action, spec), whole=action.rule.keep)
         placer.sweep()

@@ -17,7 +17,7 @@ def layouts(rule: tree.Rule, kernel: tree.Kernel | None) -> tuple[frozenset[str]
     computed = tree.parts(tuple(arg for arg in rule.args if isinstance(arg, tree.Computed)))
     free = {name for name, is_free in named if is_free} | {p.name for p in computed if isinstance(p, tree.Name)}
     free -= {name for name, is_free in named if not is_free}
-    return frozenset(free), [_in_any_layout(result.type) for result in kernel.results] == [True]
+    return frozenset(free), [_in_any_layout(result.type) for result in kernel.made] == [True]
 
 
 def _in_any_layout(kind: tree.Type | None) -> bool:

@@ -112,7 +112,7 @@ class _Splitter:
                 insertion.mark(apart[root].owner.operation, call)
             # The size of the branch's result is stated, because it is not to be seen from outside.
             axes = Placer(self.module).axes
-            results = [_sized(v, axes(o.sizes)) for v, o in zip(branch.results, call.outputs, strict=True)]
+            results = [_sized(v, axes(o.sizes)) for v, o in zip(branch.results, call.made, strict=True)]
         for root, result in zip(match.roots, results, strict=True):
             root.replace_all_uses_except(result, _users_inside(root, match.ops))
             self.replaced[root] = result

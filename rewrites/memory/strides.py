@@ -52,12 +52,17 @@ def nearest(views: Views, call: KernelCall) -> KernelCall | None:
         return _at(buffer, *(fitting or candidates)[0]) if candidates else buffer
 
     outputs = call.outputs
-    if call.match.order is not None and outputs[0].copy is None:
+    if call.match.order is not None and call.made[0].copy is None:
         written = next(_results(views, call), None)
         if written is None:
             return None
-        outputs = (dataclasses.replace(call.outputs[0], layout=written[1]),)
+        outputs = _with_result(call, dataclasses.replace(call.made[0], layout=written[1]))
     return _refined(dataclasses.replace(call, arguments=tuple(map(placed, call.arguments)), outputs=outputs))
+
+
+def _with_result(call: KernelCall, output: Output) -> tuple[Output, ...]:
+    """The outputs of a call with another one for the only result that is not its own memory."""
+    return tuple(each if each.is_scratch else output for each in call.outputs)
 
 
 def _at(buffer: Buffer, value: ir.Value, layout: Layout, passed: Sequence[ir.Operation] = ()) -> Buffer:
@@ -116,8 +121,8 @@ def laid_out(views: Views, calls: Sequence[Action], covered: Mapping[Any, Action
 
 def _writing(views: Views, call: KernelCall, others: Collection[ir.Value], hidden: set[ir.Value]) -> KernelCall:
     """The call, writing the furthest view of its result. hidden: takes the values that are then not made."""
-    output = call.outputs[0]
-    if output.layout is None or call.rule.branches or len(call.outputs) > 1:
+    output = call.made[0]
+    if output.layout is None or call.rule.branches or len(call.made) > 1:
         return call
     known = {address.extent_of(views, size): size for size in output.sizes}
     found, passed = call, [output.root]
@@ -129,10 +134,10 @@ def _writing(views: Views, call: KernelCall, others: Collection[ir.Value], hidde
         if len(told) == len(sizes) and _fits(call, output, grouped):
             ops = tuple(value.owner.operation for value in (*passed[1:], view))
             written = dataclasses.replace(output, root=view, sizes=told, layout=grouped, views=ops)
-            found = _refined(dataclasses.replace(call, outputs=(written,))) or found
+            found = _refined(dataclasses.replace(call, outputs=_with_result(call, written))) or found
         passed.append(view)
     if found is not call:
-        hidden.update(passed[: passed.index(found.outputs[0].root)])
+        hidden.update(passed[: passed.index(found.made[0].root)])
     return found
 
 
@@ -152,7 +157,7 @@ def _reading(views: Views, call: KernelCall, is_there: Callable[[ir.Value], bool
 
 def _results(views: Views, call: KernelCall) -> Iterator[tuple[ir.Value, Layout]]:
     """The values that the only result of a call may be written as, by the dims of the kernel, nearest first."""
-    (output,) = call.outputs
+    (output,) = call.made
     wanted = _wanted(views, call, output)
     split = call.match.split or [(size,) for size in output.sizes]
     own = [_extents(views, axis) for axis in split]
@@ -224,7 +229,7 @@ def name_of(call: KernelCall, buffer: Buffer | Output) -> str:
     """What the kernel calls a buffer."""
     if isinstance(buffer, Buffer):
         return buffer.name
-    result = call.kernel.results[call.outputs.index(buffer)]
+    result = next(r for r, o in zip(call.kernel.results, call.outputs, strict=True) if o is buffer)
     return result.alias or result.name or "the result"
 
 

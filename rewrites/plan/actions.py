@@ -74,7 +74,7 @@ class Scalar:
 class Output:
     """A result: a fresh buffer, or (`alias`) the argument that is overwritten. `root` is the value that it replaces.
 
-    root: None for what another kernel is given.
+    root: None for what another kernel is given, and for the kernel's own memory, `is_scratch`.
 
     layout: where its dims lie in the memory of `root`; None for a dense row-major buffer. copy: where those of `root`
     lie in what the kernel writes if `root` is a copy of that. views: the ops between the match's root and `root`, which
@@ -89,6 +89,7 @@ class Output:
     layout: Layout | None = None
     views: tuple[Any, ...] = ()
     copy: Layout | None = None
+    is_scratch: bool = False
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,11 @@ class KernelCall:
             for a in self.arguments
         )
         return dataclasses.replace(self, arguments=tuple(arguments))
+
+    @property
+    def made(self) -> tuple[Output, ...]:
+        """The results that take the place of the match's, or are what another kernel is given."""
+        return tuple(output for output in self.outputs if not output.is_scratch)
 
     def tied(self, names: Sequence[str]) -> list[int]:
         """For each result which of these arguments it is written over, -1 for a fresh one."""

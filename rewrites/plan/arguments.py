@@ -70,9 +70,11 @@ class Signature:
         given = dict(zip((p.name for p in self.kernel.parameters), self.rule.args, strict=True))
         for parameter in self.kernel.parameters:
             self._bind(parameter, given[parameter.name])
-        results = enumerate(self.kernel.results)
-        made = map(self._given_on, self.kernel.results) if inner else itertools.starmap(self._output, results)
-        outputs = tuple(made)  # which may say what a type is
+        results = self.kernel.made
+        # What is made may say what a type and a dim is.
+        made = [*(map(self._given_on, results) if inner else itertools.starmap(self._output, enumerate(results)))]
+        of_result = dict(zip(results, made, strict=True))
+        outputs = tuple(of_result.get(each) or self._scratch(each) for each in self.kernel.results)
         arguments = tuple(self._argument(p, given[p.name]) for p in self.kernel.parameters)
         zeroed, outputs = self._zeroed(outputs)
         sizes = {n: known_sizes.numbers(s) for n, s in self.dims.items()}
@@ -178,7 +180,7 @@ class Signature:
             return
         if isinstance(arg, (tree.Computed, tree.Launch)):
             made = self.made[arg] = self._written(arg) if isinstance(arg, tree.Computed) else self.launch(arg)
-            tensor = made if isinstance(made, Written) else made.outputs[0]
+            tensor = made if isinstance(made, Written) else made.made[0]
             self._bind_dims(kind, tensor.element, tensor.sizes, f"`{arg.span.written}`")
             return
         assert isinstance(arg, tree.Name), "the checker passes only tensors to buffers"
@@ -295,6 +297,10 @@ class Signature:
         dims = self._sized(kind.dims)
         sizes = flat(self._size_of(dim) for dim in dims)
         return Output(None, sizes, self.types.get(kind.element.name, kind.element.name), dims, result.alias)
+
+    def _scratch(self, result: tree.KernelResult) -> Output:
+        """The kernel's own memory."""
+        return dataclasses.replace(self._given_on(result), is_scratch=True)
 
     def _sized(self, dims: Sequence[tree.Dim]) -> tuple[tree.Dim, ...]:
         """The dims of a result, with the sizes that are computed."""

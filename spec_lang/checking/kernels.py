@@ -78,6 +78,7 @@ def check_kernel(kernel: tree.Kernel, builds: Collection[str], report: Report) -
     _check_buffers(kernel, report)
     _check_strided(kernel, report)
     _check_zeroed(kernel, report)
+    _check_scratch(kernel, report)
     _check_finite(kernel, report)
     if kernel.workgroup_span is not None:
         _check_workgroup(kernel.workgroup, kernel.workgroup_span, report)
@@ -185,6 +186,27 @@ def _check_zeroed(kernel: tree.Kernel, report: Report) -> None:
     if zeroed != sorted(zeroed, reverse=True):
         late = kernel.results[zeroed.index(True, zeroed.index(False))]
         report(error(late.span, "results that start at zero come before the others"))
+
+
+def _check_scratch(kernel: tree.Kernel, report: Report) -> None:
+    for parameter in kernel.parameters:
+        if parameter.type.scratch:
+            report(error(parameter.type.span, "memory of the kernel's own is a result", "put it behind the arrow"))
+    kinds = [*(p.type for p in kernel.parameters), *(r.type for r in kernel.made if r.type is not None)]
+    known = {dim.symbol or dim.pack for kind in kinds for dim in kind.dims}
+    for result in (each for each in kernel.results if each not in kernel.made):
+        assert result.type is not None, "only a type is `scratch`"
+        word = next((word for word in ("strided", "copied") if getattr(result.type, word)), None)
+        if word is not None:
+            report(error(result.type.span, "memory of the kernel's own is dense", f"leave out `{word}`"))
+        for dim in result.type.dims:
+            if dim.symbol is not None and dim.symbol not in known:
+                advice = "make it of the kernel's dims, ceildiv(n, 64), or a number"
+                report(error(dim.span, f"nothing says how large {dim.symbol} is", advice))
+    for clause in (each for each in kernel.artifacts if each.is_command and kernel.made != kernel.results):
+        report(error(clause.span, "a command takes what memory it wants by itself", "leave out the `scratch` result"))
+    if not kernel.made:
+        report(error(kernel.results[0].span, "a kernel makes more than memory of its own"))
 
 
 def _check_finite(kernel: tree.Kernel, report: Report) -> None:

@@ -88,14 +88,14 @@ def check_rule(
     if binding is None:
         return
     parameters = {p.name: p for p in pattern.parameters}
-    for result, kind in zip(kernel.results, signatures[pattern.name].results, strict=False):
+    for result, kind in zip(kernel.made, signatures[pattern.name].results, strict=False):
         if result.type is not None:
             binding.settle(result.type, kind)
     _check_numbers(rule, kernel.parameters, binding, "kernel", report)
     if kernel.is_scalar:
         scalar_kernels.check_rule(rule, kernel, parameters, signatures[pattern.name].results, binding, report)
     kinds = {p.name: p.type for p in kernel.parameters}
-    written = [each.type or kinds.get(each.alias or "") for each in kernel.results]
+    written = [each.type or kinds.get(each.alias or "") for each in kernel.made]
     made = [None if kind is None else binding.apply(kind) for kind in written]
     _check_results(rule, made, signatures[pattern.name], report, kernel)
 
@@ -157,7 +157,7 @@ class _Calls:
         """The type of what a kernel makes for another one; None where it cannot, which is reported."""
         kernel, inner = self.kernels[arg.kernel], computed_arguments.launched(rule, arg)
         kinds = [*(p.type for p in kernel.parameters), *(r.type for r in kernel.results if r.type is not None)]
-        if kernel.is_scalar or len(kernel.results) != 1:
+        if kernel.is_scalar or len(kernel.made) != 1:
             self.report(error(arg.span, "a kernel makes one buffer for another kernel", f"{arg.kernel} makes others"))
             return None
         if any(kind.strided or kind.copied or kind.optional for kind in kinds):
@@ -167,7 +167,7 @@ class _Calls:
         if binding is None:
             return None
         _check_numbers(inner, kernel.parameters, binding, "kernel", self.report)
-        (result,) = kernel.results
+        (result,) = kernel.made
         written = result.type or next(p.type for p in kernel.parameters if p.name == result.alias)
         open_ = [dim for dim in written.dims if dim.symbol is not None and dim.symbol not in binding.dims]
         if open_:
@@ -343,7 +343,7 @@ def _check_results(
     rule: tree.Rule, made: Sequence[Type | None], wanted: Signature, report: Report, kernel: tree.Kernel | None = None
 ) -> None:
     """made: what takes the place of the pattern's results. kernel: what makes it, for some of the pattern's types."""
-    results = [] if kernel is None else [[(each.span, "the kernel's result is here")] for each in kernel.results]
+    results = [] if kernel is None else [[(each.span, "the kernel's result is here")] for each in kernel.made]
     if len(wanted.results) != len(made):
         notes = [] if kernel is None else [(kernel.results[0].span, "the kernel's results are here")]
         count = counted(len(made), "result")

@@ -88,7 +88,7 @@ class Piece:
                 return alone
             values = [a.value for a in what.arguments if isinstance(a, (Buffer, Scalar))]
             views = {view for buffer in what.strided for view in buffer.views}
-            roots = tuple(output.root for output in what.outputs)
+            roots = tuple(output.root for output in what.made)
             members = alone.members | views
             return dataclasses.replace(alone, inputs=_values(values), roots=roots, members=members)
         return cls.of_ops([what], tuple(what.results))
@@ -104,7 +104,7 @@ class Piece:
 def _is_direct(call: KernelCall) -> bool:
     """Whether a kernel is given values of the program, and makes some, with nothing computed in between."""
     given = [a.value for a in call.arguments if isinstance(a, (Buffer, Scalar))]
-    made = [output.root for output in call.outputs]
+    made = [output.root for output in call.made]
     return all(isinstance(value, ir.Value) for value in (*filter(None, given), *made))
 
 

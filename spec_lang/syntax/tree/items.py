@@ -171,6 +171,11 @@ class Kernel:
         """Whether it is a function on elements: scalars in, one scalar out."""
         return any(isinstance(result.type, ScalarType) for result in self.results)
 
+    @property
+    def made(self) -> tuple[KernelResult, ...]:
+        """The results that take the place of a pattern's: all that are not `scratch`."""
+        return tuple(result for result in self.results if result.type is None or not result.type.scratch)
+
 
 @dataclass(frozen=True)
 class Pattern:

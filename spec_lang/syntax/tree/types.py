@@ -45,7 +45,7 @@ class ScalarType:
 
     span: Span
     name: str
-    strided = optional = copied = zeroed = finite = False
+    strided = optional = copied = zeroed = scratch = finite = False
 
     @property
     def dims(self) -> tuple[Dim, ...]:
@@ -70,7 +70,8 @@ class TensorType:
 
     A buffer is dense and row-major, or `strided`: then the kernel is told the stride of each dim. One that is `copied`
     is dense, and the program makes a copy where a match has it in another layout. One that is `optional` is a null
-    pointer where a match has none. A result that is `zeroed` is full of zeros when the kernel starts. One that is
+    pointer where a match has none. A result that is `zeroed` is full of zeros when the kernel starts, and one that is
+    `scratch` is the kernel's own memory, which replaces nothing. One that is
     `finite` is to hold neither infinities nor NaN.
     """
 
@@ -81,6 +82,7 @@ class TensorType:
     optional: bool = False
     copied: bool = False
     zeroed: bool = False
+    scratch: bool = False
     finite: bool = False
 
     @property

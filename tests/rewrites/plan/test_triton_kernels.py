@@ -162,6 +162,46 @@ def test_a_program_for_rocm(compiled):
     assert b".reqd_workgroup_size" in program.vmfb
 
 
+# The layer norm of Triton's tutorials, which also writes what its backward pass reads.
+NORM = """
+import triton
+import triton.language as tl
+from opsplice.generating import Request, triton_code
+
+@triton.jit
+def norm(X, Y, Mean, Rstd, stride, N, eps, BLOCK_SIZE: tl.constexpr):
+    row, columns = tl.program_id(0), tl.arange(0, BLOCK_SIZE)
+    x = tl.load(X + row * stride + columns, mask=columns < N, other=0.0).to(tl.float32)
+    mean = tl.sum(x, axis=0) / N
+    centred = tl.where(columns < N, x - mean, 0.0)
+    rstd = 1 / tl.sqrt(tl.sum(centred * centred, axis=0) / N + eps)
+    tl.store(Mean + row, mean)
+    tl.store(Rstd + row, rstd)
+    tl.store(Y + row * stride + columns, centred * rstd, mask=columns < N)
+
+def generate(request: Request):
+    assert [name for name, _ in request.buffers] == ["x", "y", "mean", "rstd"]
+    return triton_code.compiled(norm, request, {"BLOCK_SIZE": 128}, ("x", "y", "mean", "rstd", "n", "n", 1e-5))
+"""
+NORM_SPEC = """
+kernel norm(x: f32[m, n]) -> (y: f32[m, n], mean: f32[m] scratch, rstd: f32[m] scratch) {
+  grid (m)
+  cuda "norm.py" as generated
+}
+pattern p(x: tensor<m x n x f32>) { negf(x) }
+replace p with norm(x)
+"""
+
+
+def test_what_a_function_writes_besides_is_scratch(tmp_path, monkeypatch):
+    pytest.importorskip("triton", reason="triton is not installed (pip install 'opsplice[triton]')")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+    spec = write_spec(tmp_path, NORM_SPEC, {"norm.py": NORM})
+    model = "func.func @main(%x: tensor<?x100xf32>) -> tensor<?x100xf32> { %0 = arith.negf %x : tensor<?x100xf32> "
+    program = opsplice.compile(model + "return %0 : tensor<?x100xf32> }", [spec], targets=["cuda:sm_80"])
+    assert len(program.report.replacements) == 1
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
