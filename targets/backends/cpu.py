@@ -28,7 +28,7 @@ from opsplice.targets.registry.store import Entry as StoreEntry
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
-_BUILDER = "cpu 8"
+_BUILDER = "cpu 9"
 
 _LANGUAGES: dict[str, toolchains.Language] = {
     ".c": "c",
@@ -108,6 +108,7 @@ def _resolve_ir(request: ArtifactRequest, target: CpuTarget, store: Store) -> Ar
 
     def build(output: Path) -> Mapping[str, Any]:
         module = llvm.compile_ir(request.path, output, target, form)
+        _check_stack(module, request.path.name)
         if form == "object":
             noted = _check_object(output, request, target)
         else:
@@ -228,6 +229,7 @@ def _checked_module(output: Path, module: llvm.Module, request: ArtifactRequest,
     if module.symbols is None:
         return module
     name = request.path.name
+    _check_stack(module, name)
     intrinsics = libm.called(target)
     called = (libm.NAMES & module.symbols.undefined) | intrinsics.intersection(module.mathematics)
     if called - elf.LINKED_INTO_BITCODE:
@@ -236,6 +238,13 @@ def _checked_module(output: Path, module: llvm.Module, request: ArtifactRequest,
     assert module.symbols is not None, "it was written here"
     elf.check_links(module.symbols, name, request.symbols, "bitcode")
     return module
+
+
+def _check_stack(module: llvm.Module, name: str) -> None:
+    """Raise OpspliceError for a function that wants more of the stack than there is."""
+    for function, size in module.stack.items():
+        if size > toolchains.MOST_STACK:
+            raise OpspliceError(f"{function} of {name} takes {size} bytes of the stack", hint=toolchains.STACK_HINT)
 
 
 def _key(request: ArtifactRequest, target: CpuTarget, form: Form, *parts: bytes | str) -> str:

@@ -53,6 +53,7 @@ class Module:
     harmless: the functions that may run on any numbers, also on ones that no program gave them: they have no loops,
              read no memory and cannot trap.
     mathematics: the functions of C that its intrinsics are where the CPU has no instruction.
+    stack: how many bytes of the stack the variables of each of its functions take.
     """
 
     symbols: ObjectFile | None
@@ -60,6 +61,7 @@ class Module:
     signatures: Mapping[str, str] = field(default_factory=dict)
     harmless: tuple[str, ...] = ()
     mathematics: tuple[str, ...] = ()
+    stack: Mapping[str, int] = field(default_factory=dict)
 
 
 def version() -> str:
@@ -243,7 +245,7 @@ def _crash_details(stderr: str, status: int) -> str:
 
 def _module(answer: dict[str, Any], notes: tuple[str, ...] = ()) -> Module:
     harmless, mathematics = tuple(answer["harmless"]), tuple(answer["mathematics"])
-    return Module(_symbols(answer), notes, answer["signatures"], harmless, mathematics)
+    return Module(_symbols(answer), notes, answer["signatures"], harmless, mathematics, answer["stack"])
 
 
 def _symbols(answer: dict[str, Any]) -> ObjectFile:

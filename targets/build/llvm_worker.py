@@ -6,6 +6,7 @@ opsplice, so that it starts fast.
 """
 
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -26,6 +27,9 @@ _INTRINSIC = re.compile(
     r"\.((?:v\d+)?f(?:32|64))\(([^)\n]*)\)[^\n]*)$",
     re.MULTILINE,
 )
+# `alloca [8 x [4 x float]], i64 2`
+_VARIABLE = re.compile(r"= alloca ((?:[\[<]\d+ x )*)(half|bfloat|float|double|ptr|i\d+)[\]>]*(?:, i\d+ (\d+))?")
+_BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "ptr": 64}
 _CPU_CHOICE = re.compile(r'"(?:target-cpu|target-features)"="[^"]*"')
 
 _BLOCK = binding.ValueKind.basic_block
@@ -230,7 +234,20 @@ def _found(module: Any, made_for: str) -> dict[str, Any]:
         "signatures": {name: str(function.global_value_type) for name, function in functions.items()},
         "harmless": [name for name in functions if _is_harmless(name, functions, ())],
         "mathematics": sorted({function for *_, function in _intrinsics(str(module))}),
+        "stack": {name: _stack(function) for name, function in functions.items()},
     }
+
+
+def _stack(function: Any) -> int:
+    """The bytes of a function's variables that are on the stack, as far as their types are arrays of numbers."""
+    instructions = (str(each) for block in function.blocks for each in block.instructions if each.opcode == "alloca")
+    return sum(map(_size, filter(None, map(_VARIABLE.search, instructions))))
+
+
+def _size(variable: re.Match[str]) -> int:
+    counts, bits, count = re.findall(r"(\d+) x ", variable[1]), _BITS.get(variable[2]), variable[3]
+    size = int(variable[2][1:]) if bits is None else bits
+    return math.prod(map(int, [*counts, count or 1])) * max(8, size) // 8
 
 
 def _is_harmless(name: str, functions: dict[str, Any], around: tuple[str, ...]) -> bool:

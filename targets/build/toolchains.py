@@ -43,6 +43,9 @@ _COMMON_FLAGS = [
 ]
 # A function that nothing declares would be taken to return an int.
 DECLARED = ["-Werror=implicit-function-declaration"]
+# What a function may take of the stack of IREE's workers, which has 128 KiB: what stands above it takes some.
+MOST_STACK = 120 << 10
+STACK_HINT = "IREE's workers have 128 KiB of stack: work in smaller blocks, or on a `scratch` result"
 _LANGUAGE_FLAGS: dict[Language, list[str]] = {
     "c": ["-std=c17", *DECLARED],
     "c++": ["-std=c++17", "-fno-exceptions", "-fno-rtti"],
@@ -113,7 +116,8 @@ class Toolchain:
         Raises OpspliceError with the compiler's own lines as details.
         """
         dependencies = output.with_name(f"{output.name}.d")
-        command = [*self._command_line(source, target, form, language, flags), "-o", str(output)]
+        line = self._command_line(source, target, form, language, flags)
+        command = [*line, *self.stack_flags, "-o", str(output)]
         run_compiler(self, [*command, "-MMD", "-MF", str(dependencies)], source)
         if not (output.is_file() and dependencies.is_file()):
             raise OpspliceError(
@@ -154,6 +158,13 @@ class Toolchain:
             language,
             str(source),
         ]
+
+    @property
+    def stack_flags(self) -> tuple[str, ...]:
+        """The flags by which a function that takes more than `MOST_STACK` is an error."""
+        if self.family == "gcc":
+            return (f"-Werror=frame-larger-than={MOST_STACK}",)
+        return (f"-Wframe-larger-than={MOST_STACK}", "-Werror=frame-larger-than")
 
     def feature_flags(self, target: CpuTarget) -> list[str]:
         """The flags that turn a target's features on; code goes without those that GCC does not know."""
@@ -341,6 +352,8 @@ def _hint(stderr: str, toolchain: Toolchain, hosted: bool) -> str | None:
         return "the code needs a CPU feature: name it for this artifact ('when avx2') or add the flag (-mavx2)"
     if _LACKS.search(stderr):
         return f"this compiler is too old for that: {HOW_TO_GET['zig']} and set {ENVIRONMENT_VARIABLE}=zig"
+    if "frame size" in stderr:
+        return STACK_HINT
     if re.search(r"implicit declaration of function|call to undeclared function", stderr):
         return "declare the function, or include the header that does"
     if "cc1plus" in stderr and toolchain.family == "gcc":

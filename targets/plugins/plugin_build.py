@@ -214,7 +214,7 @@ def _compile_hosted(toolchain: toolchains.Toolchain, source: Source, output: Pat
             f"{source.path.name} is not a kind of file that a system library is built of",
             hint=f"accepted: {' '.join((*_LANGUAGES, '.o'))}; embedded plugins (-o kernels.sos) take .ll too",
         )
-    command = [*_command_hosted(toolchain, source, target), "-c", "-o", str(output)]
+    command = [*_command_hosted(toolchain, source, target), *toolchain.stack_flags, "-c", "-o", str(output)]
     toolchains.run_compiler(toolchain, command, source.path.resolve(), hosted=True)
     return output
 

@@ -1,6 +1,7 @@
 """From a kernel's file to a checked artifact: what is built, what is reused, what is refused."""
 
 import os
+import re
 
 import pytest
 from llvmlite import binding
@@ -332,3 +333,42 @@ def test_a_cut_off_object_is_refused_and_not_kept(kernel, tmp_path, store, cross
             cpu.resolve(ask(path), X86, store)
     path.write_bytes(made)
     assert cpu.resolve(ask(path), X86, store).digest
+
+
+HUNGRY = """
+#include <stddef.h>
+void scale(const float *x, float *out, size_t n) {
+  volatile float block[COUNT];
+  for (size_t i = 0; i < n; ++i) block[i] = x[n - 1 - i];
+  for (size_t i = 0; i < n; ++i) out[i] = block[i];
+}
+"""
+
+
+@pytest.mark.parametrize("form", ["object", "bitcode"])
+@pytest.mark.parametrize("compiler", ["clang", "zig", "gcc"])
+def test_a_function_that_the_stack_has_no_room_for(tmp_path, store, form, compiler):
+    if toolchains.find(compiler) is None:
+        pytest.skip(f"{compiler} is not here")
+    if (compiler, form) == ("gcc", "bitcode"):
+        pytest.skip("gcc makes no bitcode")
+    source, chosen = tmp_path / "k.c", {"OPSPLICE_CC": compiler}
+    source.write_text(HUNGRY.replace("COUNT", "29000"))
+    under(chosen, cpu.resolve, ask(source, form=form), CpuTarget(archs.host_arch()), store)
+    source.write_text(HUNGRY.replace("COUNT", "100000"))
+    with pytest.raises(OpspliceError) as caught:
+        under(chosen, cpu.resolve, ask(source, form=form), CpuTarget(archs.host_arch()), store)
+    assert "`scratch` result" in caught.value.hint
+    assert re.search(r"takes 400000 bytes of the stack|frame size", caught.value.message + caught.value.details)
+
+
+def test_ir_that_the_stack_has_no_room_for(tmp_path, store):
+    (tmp_path / "k.ll").write_text(
+        "define void @scale(i64 %i) {\n  %b = alloca [1000 x [100 x float]]\n"
+        "  %at = getelementptr float, ptr %b, i64 %i\n"
+        "  store volatile float 1.0, ptr %at\n"
+        "  ret void\n}\n"
+    )
+    for form in ("object", "bitcode"):
+        with pytest.raises(OpspliceError, match=r"scale of k\.ll takes 400000 bytes of the stack"):
+            cpu.resolve(ask(tmp_path / "k.ll", form=form), X86, store)
