@@ -14,6 +14,7 @@ from typing import Any
 _LONGEST_SENTENCE = 2000
 # No name that somebody typed is longer. Comparing takes microseconds each, and an error should not take seconds.
 _LONGEST_NAME, _MOST_CANDIDATES = 400, 2000
+_MOST_LISTED = 12
 
 # How the system's loader says that a library does not fit into memory.
 _NO_MEMORY = ("Cannot allocate memory", "failed to map segment", "cannot allocate memory")
@@ -91,6 +92,12 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
     """A hint with the nearest name, or None when nothing is near."""
     close = nearest(name, candidates)
     return f"did you mean {close}?" if close else None
+
+
+def one_of(name: str, candidates: Iterable[str]) -> str | None:
+    """A hint with the nearest name, else with all of them; None where there is none."""
+    there = list(dict.fromkeys(candidates))
+    return did_you_mean(name, there) or (f"there are {', '.join(there[:_MOST_LISTED])}" if there else None)
 
 
 def printable(text: str, instead: str = "") -> str:

@@ -88,7 +88,8 @@ def check_kernel(kernel: tree.Kernel, builds: Collection[str], report: Report) -
     for clause in kernel.artifacts:
         if clause.backend not in BACKENDS:
             known = [*BACKENDS, *builds]
-            advice = did_you_mean(clause.backend, known) or f"there are {' '.join(known)}"
+            near = None if clause.backend == "gpu" else did_you_mean(clause.backend, known)
+            advice = near or f"there are {' '.join(known)}"
             report(error(clause.span.first(clause.backend), f"unknown backend {clause.backend}", advice))
         for limit in clause.limits:
             _check_limit(limit, clause, report)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from opsplice.errors import counted, did_you_mean
+from opsplice.errors import counted, did_you_mean, one_of
 from opsplice.spec_lang.checking import computed_arguments, scalar_kernels
 from opsplice.spec_lang.checking.conditions import (
     PAST_I64,
@@ -44,7 +44,7 @@ def check_rule(
 ) -> None:
     pattern = patterns.get(rule.pattern)
     if pattern is None and "<" not in rule.pattern:  # with ops put in, it was reported where that failed
-        advice = did_you_mean(rule.pattern, patterns)
+        advice = one_of(rule.pattern, patterns)
         if rule.pattern in kernels:
             advice = "that is a kernel: a library's pattern of its name has the library's first, opsplice.softmax"
         report(error(rule.pattern_span, f"unknown pattern {rule.pattern}", advice))
@@ -249,7 +249,7 @@ def _check_template(
             continue
         given = parameters.get(arg.name)
         if given is None:
-            report(error(arg.span, f"the pattern has no {arg.name}", did_you_mean(arg.name, parameters)))
+            report(error(arg.span, f"the pattern has no {arg.name}", one_of(arg.name, parameters)))
         elif arg.name not in known and wanted.name in certain(made):
             advice = f"{made.name} has no alternative without {wanted.name}"
             report(error(arg.span, f"not every match says what {arg.name} is", advice))
@@ -297,7 +297,7 @@ def _misfit(
     parameter = parameters.get(arg.name)
     if parameter is None:
         if arg.name not in dims:
-            return f"the pattern has no {arg.name}", did_you_mean(arg.name, [*parameters, *dims])
+            return f"the pattern has no {arg.name}", one_of(arg.name, [*parameters, *sorted(dims)])
         if not scalar:
             return f"{arg.name} is a dim, and {wanted_text} is a buffer", None
         if not vocabulary.is_integer(wanted.type.element.name):
@@ -348,7 +348,9 @@ def _check_results(
         notes = [] if kernel is None else [(kernel.results[0].span, "the kernel's results are here")]
         count = counted(len(made), "result")
         message = f"{rule.kernel} makes {count}, and {rule.pattern} has {len(wanted.results)}"
-        report(error(rule.kernel_span, message, notes=notes))
+        own = kernel is not None and len(made) > len(wanted.results)
+        advice = "a result that is memory for the kernel alone is `scratch`" if own else None
+        report(error(rule.kernel_span, message, advice, notes))
         return
     for number, (kind, wanted_type) in enumerate(zip(made, wanted.results, strict=True)):
         if kind is None or wanted_type is None:

@@ -21,8 +21,6 @@ _PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
 
 _ATOM = 3
 
-_OF_BUFFERS = ("strided", "copied", "zeroed", "scratch", "optional", "finite")
-
 
 def code_text(code: tree.Code) -> str:
     """MLIR stays as it is written, but for its margin."""
@@ -64,7 +62,7 @@ def variables_text(variables: tuple[tree.TypeVariable, ...], ops: tuple[tree.OpV
 
 
 def type_text(written: tree.Type) -> str:
-    return " ".join([written.buffer, *(word for word in _OF_BUFFERS if getattr(written, word))])
+    return " ".join([written.buffer, *(word for word in tree.BUFFER_WORDS if getattr(written, word))])
 
 
 def default_text(parameter: tree.Parameter) -> str:

@@ -11,7 +11,7 @@ from lark.parsers.lalr_analysis import Shift
 
 from opsplice.errors import nearest
 from opsplice.spec_lang.syntax.spec_errors import Diagnostic, error
-from opsplice.spec_lang.syntax.tree import Source, Span
+from opsplice.spec_lang.syntax.tree import BUFFER_WORDS, Source, Span
 
 _KEYWORDS = (
     "import", "kernel", "builds", "file", "pattern", "replace", "annotate", "run", "mlir", "at", "priority", "where",
@@ -134,6 +134,10 @@ def _advice(found: str, accepted: set[str], before: str) -> str | None:
     previous = re.search(r"([A-Za-z_][A-Za-z0-9_]*)\s*$", before[-_NEAR:])
     if found == ";":
         return "line ends and commas are all the separators there are: leave the semicolon out"
+    if found == "/" and {"RSQB", "PACK"} <= accepted:
+        return "a size that is computed stands in brackets: (m / 8)"
+    if found == "," and {"X", "MORETHAN"} <= accepted:
+        return "the dims of a tensor are joined by x: tensor<m x n x f32>"
     if found == "#" or before.endswith("/") or (found == "/" and "SLASH" not in accepted and "EQUAL" not in accepted):
         return "comments start with //"
     if (form := _FORM.search(before[-_NEAR:])) is not None and (found in ("|", "{") or form["brace"]):
@@ -154,11 +158,16 @@ def _advice(found: str, accepted: set[str], before: str) -> str | None:
         return "a number has a digit on each side of its point: 0.5, 1.0"
     if found in ("{", "where") and "ARROW" in accepted:
         return "say what the kernel makes: -> f32[n], or -> x for a parameter that it overwrites"
+    if accepted == {"LPAR"} and previous and previous[1] in ("grid", "workgroup"):
+        return f"sizes stand in brackets: {previous[1]} ({found})"
+    if found.isalnum() and {"RSQB", "COMMA", "PLUS"} <= accepted:
+        return "the dims of a buffer are separated by commas: f32[m, n]"
     if found == "(" and accepted == {"LSQB"}:
         return "say which labels go in and which remain: [m n -> m]"
     if found == "(" and "STRING" in accepted and previous:
         close = nearest(previous[1], ("grid", "symbol"))
         return f"did you mean {close}?" if close else None
+    words += BUFFER_WORDS if before.rstrip().endswith("]") and "COMMA" in accepted else ()
     close = nearest(found, words) if found.isalpha() else None
     return f"did you mean {close}?" if close else None
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError, nearest
+from opsplice.spec_lang.loading.loader import load_text
 from opsplice.spec_lang.syntax.spec_errors import MAX_SHOWN, SpecError, error, render, warning
 from opsplice.spec_lang.syntax.tree import Source, Span
 
@@ -99,3 +100,29 @@ def test_a_flood_is_cut():
 def test_nearest():
     assert nearest("mulff", ["addf", "mulf", "muli"]) == "mulf"
     assert nearest("zzz", ["addf", "mulf"]) is None
+
+
+KERNEL = 'kernel k(x: f32[m, n]) -> f32[m, n] { cpu "k.c" }\n'
+PATTERN = "pattern p(x: tensor<m x n x f32>) { negf(x) }\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("pattern p(x: tensor<m, n, f32>) { negf(x) }", "the dims of a tensor are joined by x"),
+        (KERNEL.replace("[m, n])", "[m n])"), "the dims of a buffer are separated by commas: f32[m, n]"),
+        (KERNEL.replace("[m, n])", "[m, n] stridded)"), "did you mean strided?"),
+        (KERNEL.replace("cpu", "grid m cpu"), "sizes stand in brackets: grid (m)"),
+        (KERNEL.replace("cpu", "gpu"), "there are cpu cuda rocm"),
+        (KERNEL + PATTERN + "replace p with k(pack[m n -> m / 8 n 8](x))", "stands in brackets: (m / 8)"),
+        (KERNEL + PATTERN + "replace p with k(y)", "there are x, m, n"),
+        (KERNEL + PATTERN + "replace other with k(x)", "there are p"),
+        (KERNEL.replace("-> f32[m, n]", "-> (f32[m, n], f32[m])") + PATTERN + "replace p with k(x)", "is `scratch`"),
+        ("pattern p(x: tensor<m x n x f32>) { negf(nothing) }", "there are x, m, n"),
+        ("pattern p(x: tensor<m x n x f32>) { take[m n -> m](x, 0) }", "separated by commas: [m n, m -> n]"),
+    ],
+)
+def test_what_to_do_is_said(text, advice):
+    with pytest.raises(SpecError) as caught:
+        load_text(text, Path("a.splice"))
+    assert advice in str(caught.value)

@@ -58,7 +58,7 @@ def bind_labels(
 ) -> Binding:
     if len(subscripts.operands) != len(args):
         message = f"the subscripts are for {counted(len(subscripts.operands), 'value')}, found {len(args)}"
-        raise Misfit(subscripts.span, message)
+        raise Misfit(subscripts.span, message, "say the labels of each, separated by commas: [m n, m -> n]")
     for labels in (*subscripts.operands, subscripts.result):
         shown = " ".join(map(str, labels))
         twice = next((label for label in labels if labels.count(label) > 1), None)

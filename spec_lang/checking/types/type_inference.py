@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from opsplice.errors import counted, did_you_mean
+from opsplice.errors import counted, did_you_mean, one_of
 from opsplice.spec_lang.checking.types.contraction_types import contracted_element
 from opsplice.spec_lang.checking.types.element_types import Report, check_element
 from opsplice.spec_lang.checking.types.inferred_values import Misfit, Number, Value, show
@@ -163,7 +163,7 @@ class _Inference:
         elif name.name in self.later:
             self.fail(name.span, f"{name.name} is bound further down", "move that line up")
         else:
-            self.fail(name.span, f"unknown name {name.name}", did_you_mean(name.name, [*self.values, *self.dims]))
+            self.fail(name.span, f"unknown name {name.name}", one_of(name.name, [*self.values, *self.dims]))
         return None
 
     def alternatives(self, expr: tree.Alternatives) -> Value:

@@ -64,6 +64,10 @@ class ScalarType:
         return self.name
 
 
+# What may stand behind the type of a buffer.
+BUFFER_WORDS = ("strided", "copied", "zeroed", "scratch", "optional", "finite")
+
+
 @dataclass(frozen=True)
 class TensorType:
     """`tensor<m x n x f32>` in a pattern; `f32[m, n]` in a kernel, where it is a buffer.
