@@ -53,10 +53,11 @@ class _Outline:
     """A part of a graph: its op, and the outlines below it, None where these do not count.
 
     kind: "apply", "chain", "reduce", "window" (a reduction that a program may do without), "accumulated" (one that may
-    start from anything), "constant", "choice" (of those in `below`), "named" (an op by its name), "tensor" (any that is
-    a value) or "anything". what: the op or the combiner; of a constant its value, or the lowest and (in `below`) the
-    highest one; of a tensor its axes. casts: whether casts are looked through. written: of a chain, which op each of
-    its two sides is as they are written. loops: how many loops a reduction may have, None for any number.
+    start from anything), "constant", "choice" (of those in `below`), "band" (a mask by distance, spelled in any way),
+    "named" (an op by its name), "tensor" (any that is a value) or "anything". what: the op or combiner; of a constant
+    its value, or the lowest and (in `below`) the highest one; of a tensor its axes. casts: whether casts are looked
+    through. written: of a chain, which op each of its two sides is as they are written. loops: how many loops a
+    reduction may have, None for any number.
     """
 
     kind: str
@@ -86,6 +87,8 @@ class _Outline:
             return name == _VALUE
         if self.kind == "constant":
             return name == _NUMBER or name in FOLDED
+        if self.kind == "band":
+            return name != _VALUE
         if self.kind in _REDUCTIONS:
             return name == _REDUCED + self.what or (self.kind != "reduce" and name == self.what)
         if name.startswith(_REDUCED):  # a sum with a constant factor is a product, and one over parts is one of theirs
@@ -203,7 +206,9 @@ class _Outlines:
 
     def _make(self, node: Node, depth: int) -> _Outline:
         """Parts that this module does not know fit anything."""
-        if isinstance(node, Apply) and node.op != BAND:
+        if isinstance(node, Apply) and node.op == BAND:
+            return self._outline("band", BAND, None)
+        if isinstance(node, Apply):
             operands = chains.operands(node)  # of a chain, in whatever grouping and order
             below = tuple(self._of(arg, depth - 1) for arg in operands) if depth else None
             if len(operands) == len(node.args):
@@ -243,7 +248,7 @@ class _Outlines:
         """An outline of depth one, with constants of any value, tensors that are no values and any number of loops."""
         if outline.kind == "constant":
             return self._outline("constant", -math.inf, math.inf)
-        if outline.kind in ("tensor", "named"):
+        if outline.kind in ("tensor", "named", "band"):
             return self._anything()
         if outline.below is None:
             return self._outline(outline.kind, outline.what, None, outline.written)

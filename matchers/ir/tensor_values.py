@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import repeat
 
 from iree.compiler import ir
 
@@ -65,26 +67,30 @@ def defining_op(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
-def rests_on(
-    value: ir.Value, sources: Callable[[ir.Value], Sequence[ir.Value] | None], known: dict[ir.Value, bool]
-) -> bool:
+# What a value is made of: nothing for one of a kind that is asked for, None for one of another.
+Sources = Callable[[ir.Value], Sequence[ir.Value] | None]
+
+
+def rests_on(value: ir.Value, sources: Sources, known: dict[ir.Value, bool], further: Sources | None = None) -> bool:
     """Whether all that a value is made of is of one kind.
 
-    sources: what a value is made of: nothing for one of the kind, None for one of another. known: what is known so far.
+    known: what is known so far. further: what takes longer to tell, and is asked last.
     """
     if value in known:
         return known[value]
-    seen, pending = set[ir.Value](), [value]
+    seen, pending = set[ir.Value](), deque([(sources, value)])
     while pending:
-        each = pending.pop()
-        if each in seen or known.get(each):
-            continue
-        made_of = None if each in known else sources(each)
+        ask, each = pending.pop()
+        if ask is sources:
+            if each in seen or known.get(each):
+                continue
+            seen.add(each)
+            pending.extendleft(() if further is None else [(further, each)])
+        made_of = None if each in known else ask(each)
         if made_of is None:
             known[value] = known[each] = False
             return False
-        seen.add(each)
-        pending.extend(made_of)
+        pending.extend(zip(repeat(sources), made_of))
     known.update(dict.fromkeys(seen, True))
     return True
 

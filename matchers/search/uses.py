@@ -42,7 +42,7 @@ _SIZE_OPS = frozenset({"tensor.dim", "tensor.rank", "shape.shape_of"})
 
 def is_weight(views: Views, value: ir.Value) -> bool:
     """Whether a value is a constant, loaded from a global that never changes (a parameter), or made of such alone."""
-    return rests_on(value, _sources, views.weights)
+    return rests_on(value, _sources, views.weights, _taken_inside)
 
 
 def weights_of(value: ir.Value) -> set[ir.Value] | None:
@@ -54,16 +54,18 @@ def weights_of(value: ir.Value) -> set[ir.Value] | None:
             continue
         seen.add(each)
         sources = _sources(each)
-        if sources is None:
+        inside = None if sources is None else _taken_inside(each)
+        if sources is None or inside is None:
             return None
         if each.owner.operation.name in (*_CONSTANTS, *_LOADS):
             found.add(each)
-        pending.extend(sources)
+        pending.extend((*sources, *inside))
     return found
 
 
 def _sources(value: ir.Value) -> Sequence[ir.Value] | None:
-    """What a value is computed from: nothing for a constant, None where it may differ from call to call."""
+    """What an op computes a value from, by its operands: nothing for a constant, None where it may differ from call to
+    call."""
     if isinstance(value.owner, ir.Block):
         return None
     op = value.owner.operation
@@ -71,9 +73,15 @@ def _sources(value: ir.Value) -> Sequence[ir.Value] | None:
         return ()
     if op.name == "torch.operator":
         return () if ir.StringAttr(op.attributes["name"]).value == "onnx.Constant" else None
-    if not op.name.startswith(_COMPUTING) or op.name in _VARYING or has_effects(op):
-        return None
-    return list(taken_by(op))
+    return list(op.operands) if op.name.startswith(_COMPUTING) and op.name not in _VARYING else None
+
+
+def _taken_inside(value: ir.Value) -> Sequence[ir.Value] | None:
+    """What the op that makes a value takes besides its operands, None where it has effects. It has sources."""
+    op = value.owner.operation
+    if op.name in _CONSTANTS or not op.name.startswith(_COMPUTING):
+        return ()
+    return None if has_effects(op) else list(taken_by(op)) if len(op.regions) else ()
 
 
 def _is_made_in(value: ir.Value, op: ir.Operation) -> bool:

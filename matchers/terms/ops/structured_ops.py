@@ -133,15 +133,15 @@ def loops_of_output(output: Map, indices: tuple[Index, ...]) -> dict[int, Index]
 
 def reduces(op: ir.Operation, number: int) -> bool:
     """Whether a structured op makes an element of result `number` from several elements of an operand."""
-    maps = [ir.AffineMapAttr(each).value for each in get_indexing_maps(op)]
-    own = maps[len(maps) - len(op.results) + number]
+    maps = get_indexing_maps(op)
+    own = ir.AffineMapAttr(maps[len(maps) - len(op.results) + number]).value
     if own.n_dims == len(own.results):
         return False
     kept = {each.position for each in own.results if isinstance(each, ir.AffineDimExpr)}
     dims = (
         each
         for taken, value in zip(maps, op.operands, strict=True)
-        for each in zip(taken.results, shape_of(value) or (), strict=False)
+        for each in zip(ir.AffineMapAttr(taken).value.results, shape_of(value) or (), strict=False)
     )
     return any(isinstance(at, ir.AffineDimExpr) and at.position not in kept and size != 1 for at, size in dims)
 

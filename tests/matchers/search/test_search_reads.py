@@ -9,6 +9,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.find.prefilter import Sieve
 from opsplice.matchers.patterns.compiled import compile_patterns
+from opsplice.matchers.search import uses
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.search import Search
 from opsplice.matchers.search.state import QUIET, State
@@ -266,3 +267,45 @@ def test_inputs_that_are_not_the_weights_asked_for_need_no_search(session):
         graph = graph_of(DENSE.replace(" {", " where weight(w) {"))
         assert Sieve((graph,)).fitting(Views(), value) == ([graph] if fits else [])
         assert fits == (Search(Views(), graph, "f").run(value) is not None)
+
+
+def test_ops_are_asked_for_effects_only_where_all_else_is_a_weight(session, monkeypatch):
+    text = """func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
+      %c = arith.constant dense<1.0> : tensor<8xf32>
+      %a = math.exp %c : tensor<8xf32>
+      %b = math.exp %a : tensor<8xf32>
+      %m = arith.mulf %x, %b : tensor<8xf32>
+      return %m : tensor<8xf32> }"""
+    module = ir.Module.parse(text, context=session.context)
+    _, first, second, product, _ = module.body.operations[0].regions[0].blocks[0].operations
+    asked = []
+    monkeypatch.setattr(uses, "has_effects", lambda op: asked.append(op.name) or op == first.operation)
+    assert not uses.is_weight(Views(), product.results[0])
+    assert asked == []
+    assert not uses.is_weight(Views(), second.results[0])
+    assert "math.exp" in asked
+
+
+def test_where_no_mask_goes_by_distance_bands_need_no_search(session):
+    lines = """%e = tensor.empty() : tensor<4x8xf32>
+      %m = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+          iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+      ^bb0(%a: f32, %o: f32):
+        %i = linalg.index 0 : index
+        %j = linalg.index 1 : index
+        %k = arith.muli %i, %j : index
+        %far = arith.cmpi sgt, {left}, %i : index
+        %fill = arith.constant 0.0 : f32
+        %r = arith.select %far, %fill, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<4x8xf32>"""
+    graph = graph_of(
+        "pattern p(x: tensor<m x n x f32>, low: i32, high: i32) {"
+        "  select(band(low, high, 0, 1) : tensor<m x n x i1>, 0.0, x) }"
+    )
+    for left, fits in (("%j", True), ("%k", False)):
+        text = f"func.func @f(%x: tensor<4x8xf32>) {{ {lines.replace('{left}', left)} return }}"
+        module = ir.Module.parse(text, context=session.context)
+        *_, made, _ = module.body.operations[0].regions[0].blocks[0].operations
+        assert Sieve((graph,)).fitting(Views(), made.results[0]) == ([graph] if fits else [])
+        assert fits == (Search(Views(), graph, "f").run(made.results[0]) is not None)
