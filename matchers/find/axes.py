@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,12 @@ from opsplice.matchers.patterns.walk import only_reduces
 from opsplice.matchers.search.labels import ones_first, pair
 from opsplice.matchers.terms.terms import UNIT, Index, Loop
 from opsplice.spec_lang.syntax import tree
+
+
+@functools.cache
+def _axis(position: int, pack: bool) -> Label:
+    """The label at a position of a result: one for all graphs."""
+    return Label(position, "", pack)
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,7 @@ class Axes:
         labels = graph.results[0].labels
         own = {each for each in tree.parts(node.labels) if isinstance(each, Label)}
         along = set() if node.name in graph.strided else {each for each in node.labels if isinstance(each, Label)}
-        numbered = {label: Label(at, "", label.pack) for at, label in enumerate(labels)}
+        numbered = {label: _axis(at, label.pack) for at, label in enumerate(labels)}
         return Axes(
             tuple(numbered.values()),
             frozenset(axis for label, axis in numbered.items() if label in own),

@@ -9,9 +9,9 @@ from opsplice.matchers.terms.terms import Apply, Constant, LoopIndex, Reduce
 from opsplice.spec_lang.syntax import tree
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Label:
-    """An index of a pattern. A pack stands for any number of indices.
+    """An index of a pattern, each made only once. A pack stands for any number of indices.
 
     windowed: whether it is one of the places in a window, such as a filter's row. Then it has a dim of its own in every
     tensor, even of size one: that makes a convolution of what would else be a product of matrices.

@@ -29,6 +29,8 @@ class Reader:
         self.views = state.views
         self.graph = state.graph
         self.parameters = {p.name: p for p in state.graph.pattern.parameters}
+        # By the identity of terms, which are kept so that it stays theirs.
+        self._may_hold: dict[tuple[int, int], tuple[bool, Term]] = {}
 
     def resolve(self, term: Term) -> Term:
         """Follow a term through views, and note the ops on the way as accounted for."""
@@ -121,7 +123,15 @@ class Reader:
         return found.args[1] if isinstance(found, Started) and found.op == node.node.combiner else term
 
     def may_hold(self, node: Node, term: Term) -> bool:
-        """False only if a goal must fail for its outermost op alone."""
+        """False only if a goal must fail for its outermost op alone. It is asked again and again, on each path."""
+        known = self._may_hold.get((id(node), id(term)))
+        if known is None:
+            known = self._read_outermost(node, term), term
+            if len(self.graph.results) == 1:  # others change what ops are looked through, where they are bound
+                self._may_hold[id(node), id(term)] = known
+        return known[0]
+
+    def _read_outermost(self, node: Node, term: Term) -> bool:
         if isinstance(node, Apply):
             return bool(self.views.readings(self.peek(node, term), node.op))
         if isinstance(node, Reduce):

@@ -10,6 +10,7 @@ from (`extents`), so offsets and strides are sums of such products.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -66,6 +67,8 @@ class Amount:
         return Amount.sum((*self.terms, *other.terms)) if self.terms and other.terms else self if self.terms else other
 
     def __mul__(self, other: Amount) -> Amount:
+        if self is WHOLE:
+            return other
         products = [left * right for left in self.terms for right in other.terms]
         return Amount.of(products[0]) if len(products) == 1 else Amount.sum(products)
 
@@ -74,7 +77,7 @@ class Amount:
         return Amount.sum(term.renamed(name) for term in self.terms)
 
 
-NONE = Amount.of(0)
+NONE, WHOLE = Amount.of(0), Amount.of(1)
 # What a dim runs over in memory: its size with its stride, or those of several dims that it flattens.
 Runs = tuple[tuple[Extent, Amount], ...]
 # A sum over indices; None stands for what is added.
@@ -111,6 +114,17 @@ Place = tuple[ir.Value, Layout]
 
 def dense(sizes: Sequence[Extent]) -> Layout:
     """Row-major, without gaps."""
+    numbers = tuple([size.factor for size in sizes if not size.atoms])
+    return _dense(numbers) if len(numbers) == len(sizes) else _row_major(sizes)
+
+
+@functools.lru_cache(maxsize=1024)
+def _dense(sizes: tuple[int, ...]) -> Layout:
+    """The same for numbers, of which programs have few, and each again and again."""
+    return _row_major(tuple(map(Extent, sizes)))
+
+
+def _row_major(sizes: Sequence[Extent]) -> Layout:
     dims: list[Runs] = []
     stride = ONE
     for size in reversed(sizes):
@@ -290,8 +304,8 @@ class Tensor:
             regrouped = self._part_of_flat(index)
             if regrouped is not None:
                 return self._form(regrouped, _extent(index.sizes[index.position]))
-            return {index: Amount.of(1)}
-        return {index: Amount.of(1)} if isinstance(index, Loop) else None
+            return {index: WHOLE}
+        return {index: WHOLE} if isinstance(index, Loop) else None
 
     def _flat(self, index: Flat, size: Extent | None) -> _Form | None:
         sizes = _filled(index.sizes, size)

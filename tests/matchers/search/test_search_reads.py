@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 from iree.compiler import ir
 
+from opsplice.matchers.find.axes import Axes
 from opsplice.matchers.find.prefilter import Sieve
 from opsplice.matchers.patterns.compiled import compile_patterns
 from opsplice.matchers.search import uses
@@ -309,3 +310,25 @@ def test_where_no_mask_goes_by_distance_bands_need_no_search(session):
         *_, made, _ = module.body.operations[0].regions[0].blocks[0].operations
         assert Sieve((graph,)).fitting(Views(), made.results[0]) == ([graph] if fits else [])
         assert fits == (Search(Views(), graph, "f").run(made.results[0]) is not None)
+
+
+def test_a_search_asks_once_whether_a_part_may_hold_where_it_has_one_result(session, monkeypatch):
+    _module, values = chain(session, "tensor<8xf32>")
+    graph = graph_of("pattern p(x: tensor<n x f32>) { exp(exp(x)) }")
+    views, asked, readings = Views(), [], Views.readings
+    monkeypatch.setattr(Views, "readings", lambda self, term, op: asked.append(op) or readings(self, term, op))
+    reader, term = Reader(State(views, graph, QUIET)), views.whole(values[-1])
+    assert all(reader.may_hold(graph.results[0].node, term) for _ in range(3))
+    assert len(asked) == 1
+    several = Reader(State(views, dataclasses.replace(graph, results=graph.results * 2), QUIET))
+    assert all(several.may_hold(graph.results[0].node, term) for _ in range(3))
+    assert len(asked) == 4  # what is bound to the other one is not looked through
+
+
+def test_patterns_with_equal_parts_share_what_these_were_found_to_fit(session, monkeypatch):
+    _module, values = chain(session, "tensor<4x8xf32>")
+    graphs = [graph_of(f"pattern {name}(x: tensor<m x n x f32>) {{ exp(exp(x)) }}") for name in "pq"]
+    reads, told = [], Axes.told
+    monkeypatch.setattr(Axes, "told", lambda self, indices: reads.append(self) or told(self, indices))
+    assert Sieve(graphs).fitting(Views(), values[-1]) == graphs
+    assert len(reads) == 1

@@ -195,3 +195,13 @@ def test_amounts_are_sums():
     assert one + Amount.of(-1) == NONE
     assert (NONE.number, (one + one).number, n.number) == (0, 2, None)
     assert (n * n + one).renamed({"n": 3}.get) == Amount.of(10)
+
+
+def test_dense_layouts_of_known_sizes_are_made_once():
+    sizes = [Extent(4), Extent(1), Extent(6)]
+    found = address.dense(sizes)
+    assert address.dense(list(sizes)) is found
+    assert found == Layout(Amount.of(24), NONE, (((Extent(4), Amount.of(6)),), (), ((Extent(6), Amount.of(1)),)))
+    unknown = Extent.of("n")  # an atom, which holds on to what it is
+    assert address.dense([Extent(4), unknown]) is not address.dense([Extent(4), unknown])
+    assert address.dense([Extent(4), unknown]).dims[0] == ((Extent(4), Amount.of(unknown)),)

@@ -57,3 +57,9 @@ def test_dims_that_are_flattened_or_split_are_the_same_dims_in_a_pack():
     assert unflattened(parts) == (WHOLE,)
     assert unflattened(parts[::-1]) == parts[::-1]
     assert unflattened((parts[0], EIGHT)) == (parts[0], EIGHT)
+
+
+def test_each_label_is_itself_alone():
+    """So that tables of labels, which searches live in, need no comparison."""
+    assert Label(1, "m") != Label(1, "m")
+    assert len({M, Label(M.id, M.name)}) == 2
