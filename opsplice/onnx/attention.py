@@ -1,4 +1,4 @@
-"""Writes onnxruntime's attention and rotary embeddings as nodes of ONNX; docs/onnx.md lists them.
+"""Writes attention, ONNX's and onnxruntime's, and rotary embeddings as nodes of ONNX; docs/onnx.md lists them.
 
     Attention, MultiHeadAttention, GroupQueryAttention: q, k, v by heads -> scores + bias -> softmax -> sums of v
 
@@ -7,9 +7,11 @@ Values by heads are [batch, heads, length, size].
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import onnx
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from opsplice.onnx.node_writer import NodeWriter, attribute, input_name, wanted_result
 
@@ -105,6 +107,57 @@ def group_query(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     return [_merged(on, _attended(on, node, q, wide_k, wide_v, biases, size)), k, v]
 
 
+def standard(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
+    """ONNX's own Attention, whose function scales q and k apart, and adds all that leaves keys out."""
+    q, k, v, mask, past_k, past_v, lengths = (input_name(node, number) for number in range(7))
+    shape, other, by_heads = on.shape(q), on.shape(k), len(on.shape(q) or ()) == _BY_HEADS
+    if not shape or not other or on.shape(v) is None or not on.element(q) or (mask and on.shape(mask) is None):
+        return None
+    heads, groups = (
+        (shape[1], other[1]) if by_heads else (attribute(node, name, None) for name in ("q_num_heads", "kv_num_heads"))
+    )
+    sizes = [(on.shape(name) or [None])[-1] for name in (q, k, v)]
+    if not heads or not groups or heads % groups or None in sizes:
+        return None
+    size, _, width = [
+        int(each or 0) // (1 if by_heads else n) for each, n in zip(sizes, (heads, groups, groups), strict=True)
+    ]
+    if not by_heads:
+        q, k, v = (_by_heads(on, each, count) for each, count in ((q, heads), (k, groups), (v, groups)))
+    if past_k:
+        k, v = (on.put("Concat", old, new, axis=_LENGTH) for old, new in ((past_k, k), (past_v, v)))
+    wide_k, wide_v = (_repeated(on, each, groups, heads // groups, n) for each, n in ((k, size), (v, width)))
+    scale = attribute(node, "scale", None)
+    product = on.put("MatMul", q, on.put("Transpose", wide_k, perm=[0, 1, 3, 2]))
+    product = on.put("Mul", product, on.number(1 / np.sqrt(size) if scale is None else scale, node.input[0]))
+    capped = _capped(on, node, product)
+    whole = _whole_mask(on, mask, k) if mask else ""
+    seen = _seen(on, node, q, k, past_k, lengths)
+    masked = capped
+    if whole and on.element(mask) == TensorProto.BOOL:
+        if None in (*(on.shape(mask) or ()), *shape, *other):  # IREE cannot tell how sizes of a choice go together
+            masked = on.put("Add", masked, _bias(on, whole, node.input[0], -np.inf))
+        else:
+            seen = on.put("And", seen, whole) if seen else whole
+    elif whole:
+        masked = on.put("Add", masked, whole)
+    if seen:
+        masked = on.put("Where", seen, masked, on.number(-np.inf, node.input[0]))
+    wide = attribute(node, "softmax_precision", 0) or on.element(node.input[0])
+    logits = masked if wide == on.element(node.input[0]) else on.put("Cast", masked, to=wide)
+    shares = on.put("Softmax", logits, axis=-1)
+    if mask or lengths or _has_window(node):  # else each query sees a key
+        largest = on.put("ReduceMax", logits, on.give(np.array([-1])), keepdims=1)
+        kind = helper.tensor_dtype_to_np_dtype(wide)
+        lowest, zero = (on.give(np.array(number, kind)) for number in (-np.inf, 0))
+        shares = on.put("Where", on.put("Equal", largest, lowest), zero, shares)
+    if wide != on.element(node.input[0]):
+        shares = on.put("Cast", shares, to=on.element(node.input[0]))
+    result = on.put("MatMul", shares, wide_v)
+    inner = (product, capped, masked, shares)[attribute(node, "qk_matmul_output_mode", 0)]
+    return [result if by_heads else _merged(on, result), k, v, inner]
+
+
 def rotary(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """RotaryEmbedding of com.microsoft: places come before the tables."""
     x, places, cos, sin = node.input
@@ -165,13 +218,54 @@ def _attended(on: NodeWriter, node: onnx.NodeProto, q: str, k: str, v: str, bias
     """size: of a head."""
     scale = attribute(node, "scale", 0.0) or 1 / np.sqrt(size)
     scores = on.put("MatMul", q, on.put("Transpose", k, perm=[0, 1, 3, 2]))
-    scores = on.put("Mul", scores, on.number(scale, node.input[0]))
-    if cap := attribute(node, "softcap", 0.0):
-        limit = on.number(cap, node.input[0])
-        scores = on.put("Mul", on.put("Tanh", on.put("Div", scores, limit)), limit)
+    scores = _capped(on, node, on.put("Mul", scores, on.number(scale, node.input[0])))
     for bias in filter(None, biases):
         scores = on.put("Add", scores, bias)
     return on.put("MatMul", on.put("Softmax", scores, axis=-1), v)
+
+
+def _capped(on: NodeWriter, node: onnx.NodeProto, scores: str) -> str:
+    """Scores within a limit, if the node has one."""
+    if not (cap := attribute(node, "softcap", 0.0)):
+        return scores
+    limit = on.number(cap, node.input[0])
+    return on.put("Mul", on.put("Tanh", on.put("Div", scores, limit)), limit)
+
+
+def _has_window(node: onnx.NodeProto) -> bool:
+    return any(attribute(node, f"{side}_window_size", -1) >= 0 for side in ("left", "right"))
+
+
+def _seen(on: NodeWriter, node: onnx.NodeProto, q: str, k: str, past: str, lengths: str) -> str:
+    """Which keys count for which queries by their places and by how many of each batch there are; "" for all."""
+    keys = on.places(k, _LENGTH)
+    queries = on.put("Unsqueeze", on.places(q, _LENGTH), on.give(np.array([1])))
+    known = on.put("Unsqueeze", lengths, on.give(np.array([1, 2, 3]))) if lengths else ""
+    if past:
+        queries = on.put("Add", queries, on.size(past, _LENGTH))
+    elif lengths:
+        queries = on.put("Add", queries, on.put("Sub", known, on.size(q, _LENGTH)))
+    parts = [on.put("Less", keys, known)] if lengths else []
+    if attribute(node, "is_causal", 0):
+        parts.append(on.put("LessOrEqual", keys, queries))
+    if (left := attribute(node, "left_window_size", -1)) >= 0:
+        parts.append(on.put("GreaterOrEqual", keys, on.put("Sub", queries, on.give(np.array(left)))))
+    if (right := attribute(node, "right_window_size", -1)) >= 0:
+        parts.append(on.put("LessOrEqual", keys, on.put("Add", queries, on.give(np.array(right)))))
+    return functools.reduce(lambda one, other: on.put("And", one, other), parts) if parts else ""
+
+
+def _whole_mask(on: NodeWriter, mask: str, k: str) -> str:
+    """A mask with a column for each key: it may leave the last ones out, which then do not count."""
+    given, keys = (on.shape(mask) or [None])[-1], (on.shape(k) or [0, 0, None])[_LENGTH] if on.shape(k) else None
+    if given is not None and given == keys:
+        return mask
+    lowest = False if on.element(mask) == TensorProto.BOOL else -np.inf
+    missing = on.put("Sub", on.size(k, _LENGTH), on.size(mask, -1))
+    shape = on.put(
+        "Concat", on.put("Shape", mask, end=-1), on.put("Unsqueeze", missing, on.give(np.array([0]))), axis=0
+    )
+    return on.put("Concat", mask, on.put("Expand", on.number(lowest, mask), shape), axis=-1)
 
 
 def _bias(on: NodeWriter, seen: str, like: str, masked: float | None = None) -> str:

@@ -362,6 +362,7 @@ def _of_onnx(on: NodeWriter, node: onnx.NodeProto) -> list[str]:
 
 _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[str] | None]] = {
     ("", "Abs"): _unsigned,
+    ("", "Attention"): attention.standard,
     ("", "AveragePool"): _average_pool,
     ("", "CastLike"): quantized.cast_like,
     ("", "Clip"): _unsigned,
