@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from opsplice.matchers.patterns.nodes import Asked, Graph, Input, Label
-from opsplice.matchers.patterns.walk import only_reduces
+from opsplice.matchers.patterns.walk import has_windows, only_reduces
 from opsplice.matchers.search.labels import ones_first, pair
 from opsplice.matchers.terms.terms import UNIT, Index, Loop
 from opsplice.spec_lang.syntax import tree
@@ -25,14 +25,15 @@ class Axes:
     """The labels of a graph's first result by their positions, and those of them that a tensor has.
 
     own: those that it has, along of them those that it is read along by itself and in full, not in windows: in memory
-    of any strides that may be one place. may_turn: whether they may come in any order; ones_first: whether those of
-    dims of size one may come first.
+    of any strides that may be one place. may_turn: whether they may come in any order, and in_windows: whether also
+    where fewer dims than labels are larger than one; ones_first: whether those of dims of size one may come first.
     """
 
     labels: tuple[Label, ...]
     own: frozenset[Label]
     along: frozenset[Label]
     may_turn: bool
+    in_windows: bool
     ones_first: bool
     is_weight: bool
 
@@ -47,6 +48,7 @@ class Axes:
             frozenset(axis for label, axis in numbered.items() if label in own),
             frozenset(axis for label, axis in numbered.items() if label in along),
             graph.reordered,
+            has_windows(graph),
             only_reduces(graph),
             any(isinstance(c, Asked) and (c.kind, c.name) == ("weight", node.name) for c in graph.conditions),
         )
@@ -57,7 +59,7 @@ class Axes:
         if len(self.along) == len(self.labels):
             return (), tuple(index for index in indices if isinstance(index, Loop))
         singles = sum(not label.pack for label in self.labels)
-        is_turned = self.may_turn and sum(index != UNIT for index in indices) >= singles
+        is_turned = self.may_turn and (self.in_windows or sum(index != UNIT for index in indices) >= singles)
         if is_turned or (self.ones_first and ones_first(indices) != indices):
             return (), ()
         # Dims that the program splits below may be several labels', and move those before a pack.

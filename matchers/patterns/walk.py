@@ -64,6 +64,13 @@ def only_reduces(graph: Graph) -> bool:
 
 
 @_once
+def has_windows(graph: Graph) -> bool:
+    """Whether the pattern reads anything in windows."""
+    nodes = (node for node in nodes_of(graph) if isinstance(node, (Input, Whole)))
+    return any(isinstance(label, Window) for node in nodes for label in node.labels)
+
+
+@_once
 def least_rank(graph: Graph) -> int:
     """How many dims the first result of a graph has at least: those of the image that a convolution reads."""
     inputs = (node for node in nodes_of(graph) if isinstance(node, Input))

@@ -11,7 +11,7 @@ from opsplice.matchers.dims.extents import Extent
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
 from opsplice.matchers.patterns.nodes import Input, Label, Window
 from opsplice.matchers.search.failures import Why
-from opsplice.matchers.search.labels import Sizes, sizes_of
+from opsplice.matchers.search.labels import Sizes, is_in_windows, sizes_of, turns
 from opsplice.matchers.search.matches import Binding, flat
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.state import Branch, Goal, State
@@ -43,6 +43,11 @@ class Inputs:
             yield lambda: self._scalar(node, parameter, term)
             return
         levels = list(self.reader.chain(term))
+        if _has_window(node):
+            self.state.met_windows |= any(is_in_windows(level.indices) for level in levels)
+            if self.state.attempt.by_windows:
+                yield from self._in_any_order(node, parameter, levels)
+                return
         by_address = self.state.attempt.by_address and bool(levels)
         is_strided = node.name in self.graph.strided
         self.may_stride |= is_strided and not self._in_windows and not _has_window(node)
@@ -129,6 +134,43 @@ class Inputs:
         if node.name in self.graph.strided and _has_window(node):
             self.state.set(self._in_windows, node.name)
         return []
+
+    def _in_any_order(self, node: Input, parameter: tree.Parameter, levels: list[Access]) -> Iterator[Branch]:
+        """The ways in which an input that is read in windows may be a value with its dims in another order."""
+        orders = [
+            (at, order)
+            for at, level in enumerate(levels)
+            for order in turns(node.labels, level.indices, self.state.may_become)
+        ]
+        if not orders:
+            yield lambda: self.state.fail(node, Why.INSIDE_FUSED) or None
+        for at, order in orders:
+            yield partial(self._turned, node, parameter, levels[at], levels[:at], order)
+
+    def _turned(
+        self,
+        node: Input,
+        parameter: tree.Parameter,
+        access: Access,
+        above: list[Access],
+        order: tuple[int, ...],
+    ) -> list[Goal] | None:
+        """Bind an input to the value of an access whose dims are in an order, by where its elements lie."""
+        assert isinstance(parameter.type, tree.TensorType)
+        for view in above:
+            self._account(view)
+        self.state.place = defining_op(access.value) or self.state.place
+        own = address.sizes_of(self.views, access.value)
+        sizes = tuple(own[axis] for axis in order)
+        places = address.turned(self.views, access.value, order)
+        binding = self._at_places(node, places, sizes)
+        if binding is None:
+            self.state.fail(node, Why.NO_STRIDES)
+            return None
+        pairs = self.state.turn(node, node.labels, access.indices, order)
+        if pairs is None or not self.state.bind(node, parameter.type.element.name, binding):
+            return None
+        return [] if self.state.bind_dims(node, parameter.type, pairs, access) else None
 
     def _placed(self, node: Input, parameter: tree.Parameter, levels: list[Access]) -> list[Goal] | None:
         """Bind an input to what holds its element: values in whose memory each of its dims has a stride."""

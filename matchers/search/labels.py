@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from opsplice.matchers.ir.tensor_values import shape_of
-from opsplice.matchers.patterns.nodes import Label
+from opsplice.matchers.patterns.nodes import Label, Window
 from opsplice.matchers.search.matches import Size
 from opsplice.matchers.terms.terms import UNIT, Access, Affine, DimSize, Flat, Index, Part, Point, Sum
 
 T = TypeVar("T")
-_MOST_ORDERS = 24
+_MOST_TURNS, _MOST_ORDERS = 5040, 24
+# How far windows in an order of axes are apart that is tried first: their axes are neighbours.
+_NEIGHBOURS = 1
 # The size of a dim, or the sizes of a pack.
 Sizes = Size | tuple[Size, ...]
 
@@ -75,6 +77,48 @@ def aligned(
 def ones_first(indices: tuple[Index, ...]) -> tuple[Index, ...]:
     """Indices with those of dims of size one before all others."""
     return (*(i for i in indices if i == UNIT), *nontrivial(indices))
+
+
+def turns(
+    labels: Sequence[Label | Window], indices: tuple[Index, ...], may_be: Callable[[Label | Window, Index], bool]
+) -> list[tuple[int, ...]]:
+    """The orders in which indices may be those of labels, one each; a pack takes what the others leave.
+
+    First come those in which windows are neighbours, as rows and columns are, then those that change least.
+    """
+    single = [label for label in labels if not label.pack]
+    pack = next((at for at, label in enumerate(labels) if label.pack), None)
+    if len(indices) < len(single) or (pack is None and len(indices) > len(single)):
+        return []
+    fitting = [[axis for axis, index in enumerate(indices) if may_be(label, index)] for label in single]
+    found = []
+    for axes in itertools.islice(_distinct(fitting), _MOST_TURNS):
+        rest = tuple(axis for axis in range(len(indices)) if axis not in axes)
+        windows = [axis for axis, label in zip(axes, single, strict=True) if isinstance(label, Window)]
+        gaps = sum(after - axis != _NEIGHBOURS for axis, after in itertools.pairwise(windows))
+        order = axes if pack is None else (*axes[:pack], *rest, *axes[pack:])
+        found.append((gaps, changes(order), order))
+    return [order for *_, order in sorted(found)][:_MOST_ORDERS]
+
+
+def _distinct(choices: Sequence[Sequence[int]], taken: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
+    """One of each of several choices, no two of them the same."""
+    if len(taken) == len(choices):
+        yield taken
+        return
+    for each in choices[len(taken)]:
+        if each not in taken:
+            yield from _distinct(choices, (*taken, each))
+
+
+def changes(order: Sequence[int]) -> int:
+    """How many pairs of axes are the other way round."""
+    return sum(left > right for left, right in itertools.combinations(order, 2))
+
+
+def is_in_windows(indices: tuple[Index, ...]) -> bool:
+    """Whether any index is a sum of several or steps, as in a convolution and in no product of matrices."""
+    return any(len(parts) > 1 or any(step != 1 for step in parts.values()) for parts in map(factors, indices))
 
 
 def unflattened(indices: tuple[Index, ...]) -> tuple[Index, ...]:

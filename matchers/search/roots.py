@@ -12,7 +12,7 @@ from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op, is_structured, is_tensor, shape_of
 from opsplice.matchers.patterns.nodes import Label
 from opsplice.matchers.search.failures import Why
-from opsplice.matchers.search.labels import ones_first, pair
+from opsplice.matchers.search.labels import changes, ones_first, pair
 from opsplice.matchers.search.matches import Match, Size
 from opsplice.matchers.search.merged_dims import leaves, ungrouped
 from opsplice.matchers.search.state import Attempt, Goal, State
@@ -41,7 +41,9 @@ class Roots:
         form = self.state.attempt if number == 0 else Attempt()
         access = form.root or (self.views.root(value) if number == 0 else self.views.whole(value))
         self.state.set(self.state.roots, number, access)
-        if not self.state.bind_whole(result, access, _arranged(access, form)):
+        if form.by_windows:
+            self.state.leave_open(result, access)
+        elif not self.state.bind_whole(result, access, _arranged(access, form)):
             return None
         return [(result.node, access)]
 
@@ -74,6 +76,7 @@ class Roots:
     def match(self, function: str) -> Match:
         sizes = [(name, size) for name, (size, _) in self.state.dims.items()]
         numbers = (*sizes, *self.state.integers.items(), *self._integers())
+        order = self._order()
         return Match(
             pattern=self.graph.pattern,
             roots=tuple(self.state.roots[i].value for i in range(len(self.graph.results))),
@@ -87,8 +90,8 @@ class Roots:
             function=function,
             location=location_text(self.state.roots[0].value.owner.operation),
             ones_first=self.state.attempt.ones_first,
-            order=self._order(),
-            split=self._split() if self.state.attempt.order is not None else (),
+            order=order,
+            split=() if order is None else self._split(),
         )
 
     def _integers(self) -> Iterator[tuple[str, int]]:
@@ -101,14 +104,16 @@ class Roots:
 
     def _order(self) -> tuple[int, ...] | None:
         """The dims of the first root in the pattern's order, with neighbours where one of the pattern is several."""
-        order = self.state.attempt.order
+        order = self.state.order_read() if self.state.attempt.by_windows else self.state.attempt.order
         dims: list[list[int]] = []
         for at, index in enumerate(leaves(self.state.roots[0].indices)):
             if isinstance(index, Part) and index.position > 0:
                 dims[-1].append(at)
             else:
                 dims.append([at])
-        return None if order is None else tuple(dim for at in order for dim in dims[at])
+        turned = None if order is None else tuple(dim for at in order for dim in dims[at])
+        is_own = self.state.attempt.by_windows and turned == tuple(range(len(turned or ())))
+        return None if is_own else turned
 
     def _split(self) -> tuple[tuple[Size, ...], ...]:
         """The sizes of the dims that each axis of the first root stands for, where it is several."""
@@ -152,12 +157,7 @@ def _orders(axes: tuple[int, ...], singles: int, pack: int | None, rank: int) ->
     for chosen in itertools.islice(itertools.permutations(axes, singles), _MOST_LOOKED_AT):
         rest = tuple(axis for axis in range(rank) if axis not in chosen)
         found.append(chosen if pack is None else (*chosen[:pack], *rest, *chosen[pack:]))
-    return tuple(sorted(found, key=_changes)[:_MOST_ORDERS])
-
-
-def _changes(order: tuple[int, ...]) -> int:
-    """How many pairs of axes are the other way round."""
-    return sum(left > right for left, right in itertools.combinations(order, 2))
+    return tuple(sorted(found, key=changes)[:_MOST_ORDERS])
 
 
 def _shaped_by(root: ir.Value) -> ir.Value:

@@ -115,7 +115,8 @@ class Search:
                 if self.is_view and not any(isinstance(head, Whole) for head in endings(self.graph)):
                     return None  # a view of something: a match, if there is one, is where that something is made
             for attempt in self._attempts(value, at_view, as_it_is):
-                if attempt.by_address and not self.roots.has_written_sizes(value, attempt):
+                is_open = attempt.by_windows or not attempt.by_address
+                if not (is_open or self.roots.has_written_sizes(value, attempt)):
                     continue
                 self.state.undo(0)
                 self.state.attempt, self.steps = attempt, 0
@@ -143,7 +144,10 @@ class Search:
                     yield Attempt(root=access, by_address=True)
         if not self.is_view and self._may_have_ones_first(value):
             yield Attempt(ones_first=True)
-        if self.graph.reordered and not is_plain:
+        if self.state.met_windows and not is_plain and (self.graph.strided or self.graph.reordered):
+            for root in (None, *groupings(self.views, self.graph, value)):
+                yield Attempt(root=root, by_address=True, by_windows=True)
+        elif self.graph.reordered and not is_plain:
             for root in self._split_roots(value):
                 indices = tuple(ungrouped((root or self.views.root(value)).indices))
                 tried = None if root is not None else tuple(range(len(indices)))
@@ -275,7 +279,7 @@ class Search:
         elif isinstance(node, Operand):
             assert isinstance(term, Access), "operands are whole values"
             for access in self.wholes.levels(term):
-                yield partial(self.wholes.operand, node.result, access)
+                yield partial(self.wholes.operand, node.result, access, node.order)
         elif isinstance(node, Place):
             yield lambda: self.operators.place(node, term)
         elif isinstance(node, Anything):

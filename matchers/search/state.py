@@ -26,6 +26,7 @@ from opsplice.matchers.search.labels import (
     window_sizes,
 )
 from opsplice.matchers.search.matches import Binding, Size
+from opsplice.matchers.search.merged_dims import ungrouped
 from opsplice.matchers.search.uses import results_with
 from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Index, Loop, Reduce, Sum, Term
@@ -35,9 +36,13 @@ from opsplice.spec_lang.syntax import tree
 
 @dataclass(frozen=True, eq=False)
 class Operand:
-    """The goal that a whole tensor is `result`, or (with `through reshape`) a reshape of it."""
+    """The goal that a whole tensor is `result`, or (with `through reshape`) a reshape of it.
+
+    order: its dims in the order of the pattern's, None where they are in that order.
+    """
 
     result: Result
+    order: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -59,12 +64,14 @@ class Attempt:
 
     root: an access to the result in which several labels are one dim. ones_first: its dims of size one come before its
     others. order: its axes in the order of the pattern's. by_address: inputs bind by where their elements lie, too.
+    by_windows: its axes are in the order in which what is read in windows has them, whose own dims are in any order.
     """
 
     root: Access | None = None
     ones_first: bool = False
     order: tuple[int, ...] | None = None
     by_address: bool = False
+    by_windows: bool = False
 
 
 class Listener:
@@ -112,6 +119,7 @@ class State:
         self.trail: list[tuple[dict[Any, Any], Any]] = []
         self.furthest: Failure | None = None
         self.held_without_strides = -1  # how many ops held, at most, where an input's dims had no strides
+        self.met_windows = False  # whether what is read in windows was met where the pattern has windows
         # What is looked at: the payload op and the term that were read last, the value and the binding of an input, and
         # the labels and indices that are compared.
         self.place: ir.Operation | None = None
@@ -222,13 +230,58 @@ class State:
         self.note_sizes(access)
         free = [label for label in result.labels if label not in self.labels]
         if len(free) != len(result.labels):
-            return self.unify(result.node, result.labels, access.indices) is not None
+            return self.unify(result.node, result.labels, indices) is not None
         pairs = pair(result.labels, indices, {})
         if pairs is None:
             return self.fail(result.node, Why.RANK, result.labels, len(access.indices))
         for label, indices in pairs:
             self.set(self.labels, label, indices)
         return True
+
+    def leave_open(self, result: Result, access: Access) -> None:
+        """Have the labels of a result be its loops in any order, which is told by what is read in windows."""
+        self.note_sizes(access)
+        scope = Reduce("", result.labels, result.node)
+        self.set(self.reductions, scope, nontrivial(tuple(ungrouped(access.indices))))
+        for label in result.labels:
+            self.set(self.scopes, label, scope)
+
+    def turn(
+        self, node: Node, labels: tuple[Label, ...], indices: tuple[Index, ...], order: tuple[int, ...]
+    ) -> list[tuple[Label, tuple[Index, ...]]] | None:
+        """Bind labels to indices in an order, and those of the result that are left to the loops that are."""
+        pairs = self.unify(node, labels, tuple(indices[axis] for axis in order))
+        scope = self.scopes[self.graph.results[0].labels[0]]
+        if pairs is None or not self.bind_left(scope):
+            return None
+        told = self.order_read()
+        if told is None or not (self.graph.reordered or told == tuple(range(len(told)))):
+            self.fail(node, Why.RANK, labels, len(indices))
+            return None
+        return pairs
+
+    def bind_left(self, scope: Reduce) -> bool:
+        """Bind the labels of a reduction that nothing reads to the loops that nothing reads, if these are as many."""
+        left = [loop for loop in self.reductions[scope] if (scope, loop) not in self.used]
+        free = [label for label in scope.loops if label not in self.labels]
+        singles = sum(not label.pack for label in free)
+        pairs = pair(tuple(free), (*left, *[UNIT] * (singles - len(left))), {})
+        if pairs is None:
+            return self.fail(scope, Why.REDUCED_MORE)
+        for label, indices in pairs:
+            self.set(self.labels, label, indices)
+            for index in nontrivial(indices):
+                self.set(self.used, (scope, index))
+        return True
+
+    def order_read(self) -> tuple[int, ...] | None:
+        """The dims of the first result in the order of its labels, None where these are not its dims."""
+        dims = list(ungrouped(self.roots[0].indices))
+        units = (axis for axis, index in enumerate(dims) if index == UNIT)
+        wanted = [index for label in self.graph.results[0].labels for index in self.labels[label]]
+        order = [next(units, None) if index == UNIT else dims.index(index) for index in wanted]
+        told = tuple(axis for axis in order if axis is not None)
+        return told if len(told) == len(order) == len(dims) else None
 
     def unify(
         self, node: Node, labels: tuple[Label, ...], indices: tuple[Index, ...]
@@ -281,6 +334,8 @@ class State:
 
     def _may_be_single(self, scope: Reduce) -> bool:
         """Whether a label of a reduction may stand for a dim of size one, over which no program needs a loop."""
+        if any(label.pack for label in scope.loops):
+            return True  # how many loops the pack has is known at the end
         singles = sum(self.labels.get(label) == (UNIT,) for label in scope.loops)
         return singles < len(scope.loops) - len(self.reductions[scope])
 
@@ -297,13 +352,41 @@ class State:
                 return False
         if len(left) > len(free):
             return self.fail(node, Why.WINDOW, window)
-        rest = [*left.items(), *[(UNIT, 0)] * (len(free) - len(left))]
-        for (factor, label), (index, times) in zip(free, rest, strict=True):
+        for (factor, label), (index, times) in zip(free, self._shared_out(free, left), strict=True):
             if not self._unify_label(node, label, (index,)):
                 return False
             if index != UNIT and not self._same_factor(node, factor, times):
                 return False
         return True
+
+    def _shared_out(self, free: Sequence[tuple[int | str, Label]], left: dict[Index, int]) -> list[tuple[Index, int]]:
+        """For each label of a window one of the indices that are left, if it can one that the label runs over."""
+        found: list[tuple[Index, int] | None] = []
+        for _, label in free:
+            own = next((index for index in left if self._runs_over(label, index)), None)
+            found.append(None if own is None else (own, left.pop(own)))
+        rest = itertools.chain(left.items(), itertools.repeat((UNIT, 0)))
+        return [next(rest) if each is None else each for each in found]
+
+    def _runs_over(self, label: Label, index: Index) -> bool:
+        scope = self.scopes.get(label)
+        return scope is None or index in self.reductions[scope]
+
+    def may_become(self, label: Label | Window, index: Index) -> bool:
+        """Whether an index may be a label's, as far as its loops tell."""
+        if not isinstance(label, Window):
+            own = self.labels.get(label)
+            return self._may_be(label, (index,)) if own else index == UNIT or self._runs_over(label, index)
+        if isinstance(index, Sum) and index.constant != 0:
+            return False
+        parts = factors(index)
+        known = [self.labels[each][0] for _, each in label.terms if each in self.labels]
+        free = [each for _, each in label.terms if each not in self.labels]
+        rest = [part for part in parts if part not in known]
+        return all(part in (UNIT, *parts) for part in known) and any(
+            all(itertools.starmap(self._runs_over, zip(some, rest, strict=True)))
+            for some in itertools.permutations(free, len(rest))
+        )
 
     def _same_factor(self, node: Node, wanted: int | str, found: int) -> bool:
         if isinstance(wanted, int):

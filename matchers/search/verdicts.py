@@ -15,7 +15,7 @@ from opsplice.matchers.patterns.nodes import Asked, Condition, Form, Node, Numbe
 from opsplice.matchers.patterns.walk import names_in
 from opsplice.matchers.search import uses
 from opsplice.matchers.search.failures import Why
-from opsplice.matchers.search.labels import Sizes, kept, pair
+from opsplice.matchers.search.labels import Sizes, kept
 from opsplice.matchers.search.matches import Size
 from opsplice.matchers.search.state import State
 from opsplice.matchers.terms import constants, contraction_kinds
@@ -155,16 +155,7 @@ class Verdicts:
 
     def _reduces_all(self) -> bool:
         """Whether the labels of each reduction are its loops, all of them: one that nothing reads counts too."""
-        for node, loops in self.state.reductions.items():
-            left = [loop for loop in loops if (node, loop) not in self.state.used]
-            free = [label for label in node.loops if label not in self.state.labels]
-            singles = sum(not label.pack for label in free)
-            pairs = pair(tuple(free), (*left, *[UNIT] * (singles - len(left))), {})
-            if pairs is None:
-                return self.state.fail(node, Why.REDUCED_MORE)
-            for label, indices in pairs:
-                self.state.set(self.state.labels, label, indices)
-        return True
+        return all(map(self.state.bind_left, self.state.reductions))
 
     def _independent(self) -> bool:
         """Whether no input is made from a result: a replacement needs its inputs before it has results."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from iree.compiler import ir
 
 from opsplice.matchers.ir import effects
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
-from opsplice.matchers.patterns.nodes import Result, Whole
+from opsplice.matchers.patterns.nodes import Result, Whole, Window
 from opsplice.matchers.search.failures import Why
+from opsplice.matchers.search.labels import is_in_windows, turns
 from opsplice.matchers.search.merged_dims import ungrouped
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.state import Branch, Goal, Operand, State
@@ -33,6 +34,11 @@ _RESHAPES = frozenset(
 )
 
 
+# Ops whose lists of numbers have one for each dim, by the beginning of their names.
+_WITH_LISTS = frozenset({"tensor.pad", "tensor.insert_slice", "tensor.extract_slice"})
+_BY_DIM = "static_"
+
+
 class WholeOps:
     """Matches ops by name for a search."""
 
@@ -41,11 +47,11 @@ class WholeOps:
         self.reader = reader
         self.views = state.views
         self.graph = state.graph
-        self._goals: dict[int, Operand] = {}
+        self._goals: dict[tuple[int, tuple[int, ...] | None], Operand] = {}
 
-    def goal(self, key: object, result: Result) -> Operand:
+    def goal(self, key: object, result: Result, order: tuple[int, ...] | None = None) -> Operand:
         """The goal for an operand, always the same for a key."""
-        return self._goals.setdefault(id(key), Operand(result))
+        return self._goals.setdefault((id(key), order), Operand(result, order))
 
     def branches(self, node: Whole, term: Term) -> Iterator[Branch]:
         whole = (
@@ -53,9 +59,19 @@ class WholeOps:
         )
         named = [each for each in (*whole, *self._origins(term)) if is_named(each.op.name, node.op)]
         for made in named:
-            yield partial(self._whole, node, made)
+            for order in self._orders(node, made):
+                yield partial(self._whole, node, made, order)
         if not named:
             yield lambda: self.reader.other_op(node, term)
+
+    def _orders(self, node: Whole, made: Origin) -> Sequence[tuple[int, ...] | None]:
+        """The orders of the dims of what an op makes that is read in windows, None for the pattern's."""
+        if not isinstance(made.term, Access) or not any(isinstance(label, Window) for label in node.labels):
+            return [None]
+        self.state.met_windows |= is_in_windows(made.term.indices)
+        if not self.state.attempt.by_windows or not _may_turn(made.op):
+            return [None]
+        return turns(node.labels, made.term.indices, self.state.may_become)
 
     def _origins(self, term: Term) -> Iterator[Origin]:
         """The ops in bodies that make an element, from the last one down through what is looked through."""
@@ -68,7 +84,8 @@ class WholeOps:
                 yield made
             at = self.reader.passed(None, found)
 
-    def _whole(self, node: Whole, made: Origin) -> list[Goal] | None:
+    def _whole(self, node: Whole, made: Origin, order: tuple[int, ...] | None) -> list[Goal] | None:
+        """order: the dims of what the op makes in the order of the pattern's, None where they are in that order."""
         op, number, place = made.op, made.number, made.term if isinstance(made.term, Access) else None
         self.state.place = op
         if place is not None:
@@ -80,7 +97,7 @@ class WholeOps:
         if len(op.operands) != len(node.operands) and not (node.rest and len(op.operands) > len(node.operands)):
             self.state.fail(node, Why.OPERANDS, len(op.operands))
             return None
-        if not all(self._attribute(node, attribute, op) for attribute in node.attributes):
+        if not all(self._attribute(node, attribute, op, order) for attribute in node.attributes):
             return None
         if not node.regions and node.body is None and effects.has_own_region(op):
             self.state.fail(node, Why.REGION)
@@ -93,7 +110,12 @@ class WholeOps:
         if node.element and not self.state.bind_type(node, node.element, self.views.element_type(op.results[number])):
             return None
         # A scalar is the same for all elements.
-        if place is not None and is_tensor(place.value) and self.state.unify(node, node.labels, place.indices) is None:
+        if place is not None and order is not None:
+            if self.state.turn(node, node.labels, place.indices, order) is None:
+                return None
+        elif (
+            place is not None and is_tensor(place.value) and self.state.unify(node, node.labels, place.indices) is None
+        ):
             return None
         self.state.hold(node)
         scalars = [(scalar, Constant(self.state.integers[name], "index")) for name, scalar in node.scalars]
@@ -101,7 +123,7 @@ class WholeOps:
             elements = self._elements(node, made, place)
             return None if elements is None else [*elements, *scalars]
         pairs = zip(node.operands, op.operands, strict=False)
-        return [*((self.goal(r, r), self.views.whole(operand)) for r, operand in pairs), *scalars]
+        return [*((self.goal(r, r, order), self.views.whole(operand)) for r, operand in pairs), *scalars]
 
     def _has_body(self, node: Whole, body: tree.Code, op: ir.Operation) -> bool:
         other = bodies.difference(op, body)
@@ -121,8 +143,11 @@ class WholeOps:
             more.append((result.node, arg))
         return more
 
-    def _attribute(self, node: Whole, wanted: tree.Attribute, op: ir.Operation) -> bool:
+    def _attribute(self, node: Whole, wanted: tree.Attribute, op: ir.Operation, order: tuple[int, ...] | None) -> bool:
         found = op.attributes.get(wanted.name, None)
+        if found is not None and order is not None and wanted.name.startswith(_BY_DIM):
+            numbers = list(ir.DenseI64ArrayAttr(found))
+            found = ir.DenseI64ArrayAttr.get([numbers[axis] for axis in order], context=found.context)
         if wanted.variables:
             return self._integers(node, wanted, found)
         if wanted.absent:
@@ -161,6 +186,15 @@ class WholeOps:
             yield term
             op = defining_op(term.value)
 
-    def operand(self, result: Result, whole: Access) -> list[Goal] | None:
+    def operand(self, result: Result, whole: Access, order: tuple[int, ...] | None = None) -> list[Goal] | None:
+        """order: its dims in the order of the pattern's."""
         indices = tuple(ungrouped(whole.indices))
+        if order is not None and len(indices) == len(order):
+            indices = tuple(indices[axis] for axis in order)
         return [(result.node, whole)] if self.state.bind_whole(result, whole, indices) else None
+
+
+def _may_turn(op: ir.Operation) -> bool:
+    """Whether an op does the same for its dims in any order, but for its lists: it makes nothing of their indices."""
+    arguments = [argument for region in op.regions for block in region for argument in block.arguments]
+    return op.name in _WITH_LISTS and all(next(iter(argument.uses), None) is None for argument in arguments)

@@ -148,6 +148,14 @@ def layouts(views: Views, value: ir.Value, sizes: Sequence[Extent]) -> Iterator[
     return iter(()) if at is None else tensor.places(at)
 
 
+def turned(views: Views, value: ir.Value, order: tuple[int, ...]) -> Sequence[Place]:
+    """The values in whose memory a tensor lies whose dims are those of `value` in an order, nearest first."""
+    own = sizes_of(views, value)
+    tensor = Tensor(views, [own[axis] for axis in order])
+    at = Access(value, tuple(tensor.indices[order.index(axis)] for axis in range(len(own))))
+    return list(tensor.places(at))
+
+
 def results(
     views: Views,
     root: ir.Value,

@@ -353,7 +353,7 @@ class Signature:
         self._bind_type(kind.element, element, "the result")
         if any(dim.symbol is not None and dim.symbol not in self.dims for dim in kind.dims):
             open_rank = any(dim.pack for dim in kind.dims)
-            fits = open_rank or len(kind.dims) == len(sizes)
+            fits = open_rank or len(kind.dims) == len(shape)
             shape = shape if fits else tuple(size for size in shape if size != 1)
             if len(kind.dims) != len(shape) and not open_rank:
                 raise LeaveError(
