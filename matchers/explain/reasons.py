@@ -265,6 +265,7 @@ class _Reasoner:
             self.wanted = f"{given} with {self.wanted}"
         else:
             name = getattr(stop.node, "type", "") or getattr(stop.node, "element", "")
+            name = name or self.wanted.removeprefix("element type ")
         own = _own_names(name)
         choices = self.graph.variables.get(name)
         self.found = f"element type {found}"

@@ -803,3 +803,8 @@ def test_rows_that_come_out_in_another_order(why: Why) -> None:
     miss = why("%x: tensor<2x8x4xf32>", body, spec, "tensor<8x2x4xf32>")
     assert said(miss) == (Kind.DIMS, "x with the dims of ...m as the result has them", "another order of them")
     assert miss.reason.help == "let the pattern end before the program transposes x, or " + LAYOUT
+
+
+def test_the_type_of_alternatives(why: Why) -> None:
+    miss = why(TWO, SUM, "pattern p(x: tensor<m x n x f16>) through cast { addf?(negf(addf(x, x)), x) : f16 }")
+    assert miss.reason.help == "write f32 in place of f16, or for both a type variable, <T in {f16, f32}>"
