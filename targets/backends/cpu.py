@@ -171,14 +171,14 @@ def _linkable(
     target: CpuTarget,
     store: Store,
 ) -> Artifact:
-    """What was built, or bitcode of the same file where only that finds at the link what it calls."""
+    """What was built, or bitcode of the same file where it calls functions that are inlined there."""
     missing = entry.notes.get(_AS_BITCODE)
     if missing is None:
         return artifact_of(entry, form, target.arch)
     try:
         return resolve(replace(request, form="bitcode"), target, store)
     except OpspliceError as error:
-        told = f"{request.path.name} is built as bitcode because it calls {missing}, which objects do not find"
+        told = f"{request.path.name} is built as bitcode because it calls {missing}: `as object` makes an object of it"
         raise error.noting(told) from None
 
 

@@ -228,7 +228,7 @@ def test_mathematics_where_nothing_makes_bitcode(tmp_path, store, monkeypatch):
     monkeypatch.setattr(toolchains, "find_all", lambda: (gcc,))
     with pytest.raises(OpspliceError, match="no compiler here makes bitcode") as caught:
         cpu.resolve(ask(source), CpuTarget(archs.host_arch()), store)
-    assert "k.c is built as bitcode because it calls expf" in caught.value.details
+    assert "k.c is built as bitcode because it calls expf: `as object` makes" in caught.value.details
     assert cpu.resolve(ask(source, form="object"), CpuTarget(archs.host_arch()), store).form == "object"
 
 

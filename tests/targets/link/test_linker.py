@@ -197,6 +197,19 @@ def test_objects_may_call_the_mathematics_of_c(tmp_path):
     np.testing.assert_allclose([*half, *more], [1.25**1.5, 1.25**2.5], rtol=3e-7)
 
 
+def test_members_of_archives_may_call_it_too(tmp_path, store):
+    if toolchains.find("zig") is None:
+        pytest.skip("zig is not here: pip install ziglang")
+    (tmp_path / "k.c").write_text("#include <math.h>\n" + KERNEL.replace("twice(x[i])", "twice(x[i]) + expf(x[i])"))
+    library = archive(
+        tmp_path, built(tmp_path, "twice", "float tanhf(float);\nfloat twice(float x) { return tanhf(x); }\n")
+    )
+    artifact = cpu.resolve(ArtifactRequest(tmp_path / "k.c", ("scale",), links=(library,)), CpuTarget("x86_64"), store)
+    found = elf.read_object(artifact.path.read_bytes(), "k.o")
+    assert (artifact.form, found.undefined) == ("object", set())
+    assert {"tanhf", "expf"} <= found.weak
+
+
 @pytest.mark.parametrize("arch", ARCHS)
 def test_objects_may_convert_halves(tmp_path, store, arch):
     (tmp_path / "k.c").write_text("void k(const _Float16 *x, _Float16 *y) { *y = *x * (_Float16)2; }")
