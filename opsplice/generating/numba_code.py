@@ -28,6 +28,10 @@ _LETTERS = {"float32": "float", "float64": "double", "int32": "i32", "int64": "i
 _COUNTING = re.compile(r"^define [^@]*@(NRT_(?:inc|dec)ref)\(.*?^}$", re.MULTILINE | re.DOTALL)
 _FOR_PYTHON = ("NRT_", "Py", "numba_", "_Py")
 
+# The names of dims, and not of what they are given to.
+_DIM = re.compile(r"[A-Za-z_]\w*\b(?!\s*\()")
+_DIVISIONS = {"ceildiv": lambda x, y: -(-x // y), "floordiv": lambda x, y: x // y}
+
 
 def compiled(function: Callable[..., Any], request: Request, **options: Any) -> Code:
     """A function as the code for a request: what a generator returns.
@@ -60,7 +64,11 @@ def compiled(function: Callable[..., Any], request: Request, **options: Any) -> 
     kernel = numba.njit(getattr(function, "py_func", function), **{"error_model": "numpy", **own, **options})
     names = ", ".join(name for name, _, _ in parts)
     passed = ", ".join(given for _, _, given in parts if given)
-    scope = {"kernel": kernel, "carray": numba.carray}
+    scope = {
+        "kernel": kernel,
+        "carray": numba.carray,
+        **{name: numba.njit(by, error_model="numpy") for name, by in _DIVISIONS.items()},
+    }
     exec(f"def entry({names}):\n    kernel({passed})\n", scope)
     kinds = [_kind(kind) for _, kind, _ in parts]
     around = numba.cfunc(numba.types.void(*kinds), nopython=True)(scope["entry"])
@@ -103,13 +111,13 @@ def _sizes(shape: Sequence[str], request: Request) -> str:
 
 
 def _size(dim: str, request: Request) -> str:
-    """A dim of a buffer in Python: a number where it is known."""
-    if dim.isdigit():
-        return dim
-    if dim not in request.dims:
-        raise OpspliceError(f"a Numba array has dims that are names or numbers, and this is {dim}")
-    known = request.dims[dim]
-    return f"dim_{dim}" if known is None else str(known)
+    """A dim of a buffer, or arithmetic on dims, in Python: numbers where they are known."""
+
+    def named(match: re.Match[str]) -> str:
+        known = request.dims[match[0]]
+        return f"dim_{match[0]}" if known is None else str(known)
+
+    return _DIM.sub(named, dim)
 
 
 def _kind(name: str) -> Any:
@@ -180,7 +188,8 @@ def _for_cuda(function: Callable[..., Any], request: Request, options: Mapping[s
     kinds = [types.CPointer(getattr(types, _BUFFERS[element])) for _, element in request.buffers]
     kinds += [getattr(types, _WORDS[element]) for _, element in request.words]
     device = cuda.jit(getattr(function, "py_func", function), device=True, **options)
-    scope = {"kernel": device, "array_at": _array_at()}
+    divisions = {name: cuda.jit(by, device=True) for name, by in _DIVISIONS.items()}
+    scope = {"kernel": device, "array_at": _array_at(), **divisions}
     exec(f"def entry({', '.join([*buffers, *words])}):\n    kernel({', '.join(passed)})\n", scope)
     major, minor = divmod(int(re.sub(r"\D", "", request.arch)), 10)
     # Numba asks the driver which GPU functions that are called are for, although it is told.

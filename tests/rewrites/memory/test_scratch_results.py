@@ -181,6 +181,39 @@ def test_whole_dispatches(tmp_path, vulkan, m):
     np.testing.assert_allclose(program.run("main", x, device="vulkan"), wanted, rtol=1e-6)
 
 
+NUMBA = """
+from opsplice.generating import Request, numba_code
+
+def shares(x, parts, out, row):
+    parts[row] = 0
+    for i in range(x.shape[1]):
+        parts[row, i // 4] += x[row, i]
+    total = 0.0
+    for p in range(parts.shape[1]):
+        total += parts[row, p]
+    for i in range(x.shape[1]):
+        out[row, i] = x[row, i] / total
+
+def generate(request: Request):
+    assert request.shapes[1] == ("m", "ceildiv(n, 4)")
+    return numba_code.compiled(shares, request)
+"""
+
+
+def test_arrays_of_numba_with_computed_sizes(tmp_path):
+    pytest.importorskip("numba", reason="numba is not installed (pip install 'opsplice[numba]')")
+    (tmp_path / "g.py").write_text(NUMBA)
+    spec = written(tmp_path, "replace share with shares(x)", "as generated")
+    spec.write_text(spec.read_text().replace("k.c", "g.py"))
+    size = "%k = arith.constant 1 : index\n%n = tensor.dim %x, %k : tensor<?x?xf32>\n%m = tensor.dim"
+    text = model("?").replace("x10x", "x?x").replace("%m = tensor.dim", size)
+    program = opsplice.compile(text.replace("%o = tensor.empty(%m)", "%o = tensor.empty(%m, %n)"), [spec])
+    assert [o.kernel for o in program.report.replacements] == ["shares"]
+    x = np.random.default_rng(4).uniform(1, 2, (6, 10)).astype(np.float32)
+    wanted = x / x.astype(np.float64).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(program.run("main", x), wanted, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("signature", "said"),
     [

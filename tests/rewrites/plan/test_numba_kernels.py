@@ -154,7 +154,6 @@ def loops(x, number, out, row):
             "Numba's arrays are dense, and this kernel has strided or optional",
         ),
         (loops, {"elements": ("bf16", "i8", "f32")}, "Numba has no bf16 on a CPU"),
-        (loops, {"shapes": (("m", "n + 1"), None, ("m", "4"))}, r"dims that are names or numbers, and this is n \+ 1"),
     ],
 )
 def test_what_is_refused(function, changes, message):
