@@ -34,6 +34,10 @@ CASES = [
     (3, 16, 96, 33, (16, 16), (16, 16), (1, 1), (0, 0, 0, 0)),
     (2, 18, 150, 9, (16, 16), (3, 4), (1, 8), (2, 3, 5, 4)),
     (2, 4, 144, 9, (1, 128), (1, 3), (1, 1), (1, 1, 1, 1)),
+    (26, 7, 6, 33, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+    (260, 9, 15, 37, (1, 1), (2, 2), (1, 1), (0, 0, 0, 0)),
+    (29, 40, 41, 37, (3, 3), (2, 2), (1, 1), (1, 1, 0, 1)),
+    (43, 2, 230, 9, (2, 3), (1, 1), (1, 2), (1, 2, 0, 1)),
 ]
 
 
@@ -93,6 +97,22 @@ def test_convolution(kernel, guarded, channels_last, c, h, w, o, size, stride, d
                 x, panels, *given, function, *stride, *dilation, 1, 1, top, left, out, *sizes, *views, *place
             )
         np.testing.assert_allclose(out, activation(function, wanted), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kernel", ["baseline", "avx2"], indirect=True)
+@pytest.mark.parametrize("size", [1, 3])
+def test_sums_of_many_channels_are_exact(kernel, size):
+    random = np.random.default_rng(0)
+    c, o, place, pad, step = 2048 // size**2, 32, (9, 5), size // 2, 1 + size // 2
+    x = random.uniform(0.5, 1.5, (1, c, *place)).astype(np.float32)
+    f = random.uniform(0.5, 1.5, (o, c, size, size)).astype(np.float32)
+    padded = np.pad(x.astype(float), ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    wanted = np.einsum("ncyzij,ocij->noyz", windows(padded, (size, size), (step, step), (1, 1)), f.astype(float))
+    out = np.full(wanted.shape, np.nan, np.float32)
+    sizes, views = [1, c, *place, 1, size, size, *wanted.shape[1:]], [*strides(x), *strides(None), *strides(out)]
+    function = kernel("convolution/convolution.c", "opsplice_convolution")
+    function(x, packed(f), None, None, 0, step, step, 1, 1, 1, 1, pad, pad, out, *sizes, *views, 0, 0, 0)
+    assert np.abs(out / wanted - 1).max() < 6e-7  # 1.5e-6 and more where each is added to all before it
 
 
 # Of each group: channels in, channels out. The image, filter, stride, dilation, zeros.

@@ -13,6 +13,9 @@
 //
 // Filters of 3x3 with stride 1 take fewer products where the image is large enough (winograd.h).
 //
+// Where a place has many products those of some channels are added up first, and are kept meanwhile: weights and places of all
+// would come from a large cache for each tile.
+//
 // While a panel of weights is multiplied the next one is fetched, a few lines for each channel, and so are the places that
 // a tile writes.
 //
@@ -23,6 +26,8 @@
 enum { HEIGHT = 16, LENGTH = 448, LINE = 16, DEPTH = 64, AHEAD = 8 * PANEL, STRIP = 112 };
 // Of copies: the longest piece of a row with all taps, and floats in all. A kernel has at most 2 * TAPS taps, so that these do.
 enum { SPAN = 64, TAPS = 128, PIECES = SPAN * TAPS };
+// Of filters of at least 2 * STEPS taps and channels, STEPS are multiplied at a time, for so many places. With AVX-512 this was not measured.
+enum { IS_DEEP = LANES != 16, STEPS = 128, PLACES = 224 };
 // Of products: channels at most, and of large images; places at least, and of large images; and what a tile has: vectors of
 // places, and channels, SOME where it has few registers. HELD: with a filter of one tap.
 enum { FEW = 160, MORE = LANES == 8 ? 256 : 512, MANY = 128, LARGE = 512, WIDE = 3, LOW = 8, SOME = 4 };
@@ -120,7 +125,7 @@ static __attribute__((noinline)) void fetch_ends(const layer *of, size_t high, s
 // taps do not lie behind each other.
 INLINE void tile(layer *of, const int is_point, const int is_spread, const int step, const int high, const int wide, size_t y, size_t z,
                  size_t channel) {
-  fetch_ends(of, high, wide, y, z, channel);
+  if (!of->has_more) fetch_ends(of, high, wide, y, z, channel);
   floats sums[ROWS][VECTORS];
   UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int p = 0; p < high * wide; p++) sums[p][v] = splat(0.0f);
   const size_t reach = (wide - 1) * of->sw + 1, span = reach + (of->kw - 1) * of->dw;
@@ -162,6 +167,13 @@ INLINE void tile(layer *of, const int is_point, const int is_spread, const int s
         add_taps(of, in, is_spread, 0, high, wide, sums, w, channels, from, to, 0);
       }
     }
+  }
+  float *held = IS_DEEP ? of->held + ((y - of->held_y) * of->held_wide + z - of->held_z) * PANEL + channel : 0;
+  if (IS_DEEP && of->has_some)
+    UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int p = 0; p < high * wide; p++) sums[p][v] += load(held + p * PANEL + v * LANES);
+  if (IS_DEEP && of->has_more) {
+    UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int p = 0; p < high * wide; p++) store(held + p * PANEL + v * LANES, sums[p][v]);
+    return;
   }
   float kept[(ROWS + LANES - 1) / LANES * LANES][TILE] __attribute__((aligned(64)));
   UNROLL for (int v = 0; v < VECTORS; v++) {
@@ -337,6 +349,28 @@ static void convolve_winograd(layer *of, size_t ow, size_t y, size_t end) {
   }
 }
 
+// Places `z` to `end_z` of rows `y` to `end`, a piece after the other, some channels at a time: the places and weights of these
+// stay in a small cache, and sums of sums are more exact than long ones.
+static __attribute__((noinline)) void convolve_deep(layer of, int is_point, size_t z, size_t end_z, size_t y, size_t end) {
+  float held[PLACES * PANEL] __attribute__((aligned(64)));
+  const size_t depth = of.c, some = STEPS / (of.kh * of.kw), parts = some > 1 ? (depth + some - 1) / some : depth;
+  const float *x = of.x, *w = of.w;
+  of.held = held;
+  for (size_t at_z = z; at_z < end_z; at_z += of.held_wide) {
+    of.held_z = at_z, of.held_wide = least(PLACES, end_z - at_z);
+    for (size_t at = y, high; at < end; at += high) {
+      high = least(PLACES / of.held_wide, end - at), of.held_y = at;
+      for (size_t part = 0; part < parts; part++) {
+        const size_t from = part * depth / parts, to = (part + 1) * depth / parts;
+        of.x = x + from * of.x_c, of.w = w + from * of.w_c, of.c = to - from;
+        of.has_some = part > 0, of.has_more = part + 1 < parts;
+        for (size_t channel = 0; channel < of.columns; channel += TILE)
+          for (size_t r = at; r < at + high; r++) row(&of, is_point, r, at_z, at_z + of.held_wide, channel);
+      }
+    }
+  }
+}
+
 // Rows `y` to `end` of `oh` rows of `ow` places.
 static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
   const int is_point = of.kh == 1 && of.kw == 1 && of.top == 0 && of.left == 0 && (oh - 1) * of.sh < of.h &&
@@ -359,6 +393,10 @@ static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
   }
   if (pays_winograd(&of, end - y, ow)) {
     convolve_winograd(&of, ow, y, end);
+    return;
+  }
+  if (IS_DEEP && of.c * of.kh * of.kw >= 2 * STEPS) {
+    convolve_deep(of, is_point, is_flat ? y * ow : 0, is_flat ? end * ow : ow, is_flat ? 0 : y, is_flat ? 1 : end);
     return;
   }
   for (size_t channel = 0; channel < of.columns; channel += TILE) {
@@ -462,7 +500,7 @@ void opsplice_convolution(const float *x, const float *w, const float *bias, con
       sh, sw, dh, dw, top, left,
       kh * kw * PANEL, kw * PANEL, PANEL,
       x_c, x_h, x_w, rest_c, rest_h, rest_w, out_c, out_h, out_w,
-      next, workgroup_x + 1 < p ? next + taps * PANEL : next, (kh * kw * PANEL / LINE + tiles - 1) / tiles,
+      next, workgroup_x + 1 < p ? next + taps * PANEL : next, (kh * kw * PANEL / LINE + tiles - 1) / tiles, 0, 0, 0, 0, 0, 0,
   };
   if (uh == 1 && uw == 1) convolve(of, oh, ow, y, end);
   else convolve_spread(&of, uh, uw, oh, ow, y, end);

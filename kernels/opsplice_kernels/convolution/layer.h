@@ -15,6 +15,11 @@ typedef struct {
   // The next panel, as far as it was not fetched, and how many lines of it each channel of a tile fetches.
   const float *next, *last;
   size_t lines;
+  // Where some channels are multiplied at a time: sums of a piece of the output, from its first place on, PANEL for each place
+  // of its rows; whether channels were in front of these, and whether others follow.
+  float *held;
+  size_t held_y, held_z, held_wide;
+  int has_some, has_more;
 } layer;
 
 // Sums of `high` <= 2 rows of `wide` places, TILE channels each, to the output. What is read of `sums` ends at a multiple of
