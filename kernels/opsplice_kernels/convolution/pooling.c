@@ -29,9 +29,13 @@ INLINE void join(const int which, const float *x, depth in, ptrdiff_t rows, size
     const ptrdiff_t from = first + at;
     const lanes there = lanes_between(-from, width - from);
     floats best = nothing(which);
-    for (ptrdiff_t a = 0; a < in.slices; a++)
-      for (ptrdiff_t i = 0; i < rows; i++)
-        best = joined(which, best, load_lanes(x + a * in.apart + i * (ptrdiff_t)step + from, there, nothing(which)[0]));
+    if (from >= 0 && from + LANES <= width)
+      for (ptrdiff_t a = 0; a < in.slices; a++)
+        for (ptrdiff_t i = 0; i < rows; i++) best = joined(which, best, load(x + a * in.apart + i * (ptrdiff_t)step + from));
+    else
+      for (ptrdiff_t a = 0; a < in.slices; a++)
+        for (ptrdiff_t i = 0; i < rows; i++)
+          best = joined(which, best, load_lanes(x + a * in.apart + i * (ptrdiff_t)step + from, there, nothing(which)[0]));
     store(line + at, best);
   }
 }
