@@ -5,8 +5,9 @@
 //
 // A vector is neighbouring places of a row. For filters of 3x3, 5x5 and 7x7 with stride 1 and 2, or dilated, blocks of the
 // image are copied with the zeros around them, and several rows that are as far apart as the filter's are done at once,
-// which share what they read. Where rows or places do not come out even the last ones are done again. With AVX-512 images
-// of at most 16 places a row, with stride 1, are read where they are: reads of small copies wait for what was just stored.
+// which share what they read. Where rows or places do not come out even the last ones are done again. With stride 1
+// images of at most a vector of places a row are read where they are, with AVX2 those for 3x3: reads of small copies wait for
+// what was just stored.
 //
 // Grid: (ceildiv(c, 4), n); a workgroup does 4 channels.
 #include "../tile.h"
@@ -84,10 +85,12 @@ TILE_OF(static __attribute__((noinline)), 5, 2, , 0)
 TILE_OF(static __attribute__((noinline)), 7, 1, , 0)
 TILE_OF(static __attribute__((noinline)), 7, 2, , 0)
 
-#if LANES == 16
+#if LANES >= 8
 TILE_OF(static __attribute__((noinline)), 3, 1, _cut, 1)
+#if LANES == 16
 TILE_OF(static __attribute__((noinline)), 5, 1, _cut, 1)
 TILE_OF(static __attribute__((noinline)), 7, 1, _cut, 1)
+#endif
 
 // A plane of at most a vector of places a row, with stride 1, from the image itself.
 static void narrow(const plane *of) {
@@ -95,7 +98,11 @@ static void narrow(const plane *of) {
   for (ptrdiff_t row = 0; row < of->oh; row += some) {
     const ptrdiff_t y = row + some <= of->oh ? row : of->oh - some;
     const float *x = of->x + (y - of->top) * of->width - of->left;
-    (of->kh == 3 ? tile_3_1_cut : of->kh == 5 ? tile_5_1_cut : tile_7_1_cut)(of, some, x, of->width, y, 0);
+#if LANES == 16
+    if (of->kh > 3) (of->kh == 5 ? tile_5_1_cut : tile_7_1_cut)(of, some, x, of->width, y, 0);
+    else
+#endif
+      tile_3_1_cut(of, some, x, of->width, y, 0);
   }
 }
 #endif
@@ -235,8 +242,8 @@ void opsplice_depthwise(const float *x, const float *w, const float *bias, size_
       of.width = (ptrdiff_t)h, of.ow = (ptrdiff_t)oh, of.kw = (ptrdiff_t)kh, of.sw = (ptrdiff_t)sh, of.dw = (ptrdiff_t)dh;
       of.left = (ptrdiff_t)top;
     }
-#if LANES == 16
-    if (is_known && sh == 1 && dh == 1 && dw == 1 && ow <= LANES) {
+#if LANES >= 8
+    if (is_known && sh == 1 && dh == 1 && dw == 1 && ow <= LANES && (LANES == 16 || kh == 3)) {
       narrow(&of);
       continue;
     }
