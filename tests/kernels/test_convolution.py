@@ -188,12 +188,13 @@ SPREAD = [
 ]
 
 
+@pytest.mark.parametrize("c", [3, 90])
 @pytest.mark.parametrize(("place", "size", "apart", "before", "result"), SPREAD)
-def test_images_with_zeros_between_their_rows_and_places(kernel, guarded, place, size, apart, before, result):
+def test_images_with_zeros_between_their_rows_and_places(kernel, guarded, c, place, size, apart, before, result):
     random = np.random.default_rng(0)
-    f, bias = random.standard_normal((40, 3, *size)).astype(np.float32), random.standard_normal(40).astype(np.float32)
-    x = guarded(random.standard_normal((2, 3, *place)).astype(np.float32))
-    whole = np.zeros((2, 3, *(result[i] + size[i] - 1 for i in range(2))))
+    f, bias = random.standard_normal((40, c, *size)).astype(np.float32), random.standard_normal(40).astype(np.float32)
+    x = guarded(random.standard_normal((2, c, *place)).astype(np.float32))
+    whole = np.zeros((2, c, *(result[i] + size[i] - 1 for i in range(2))))
     there = whole[:, :, before[0] :: apart[0], before[1] :: apart[1]][:, :, : place[0], : place[1]]
     there[...] = x[:, :, : there.shape[2], : there.shape[3]]
     plain = np.einsum("ncyzij,ocij->noyz", windows(whole, size, (1, 1), (1, 1)), f) + bias[:, None, None]
@@ -203,7 +204,7 @@ def test_images_with_zeros_between_their_rows_and_places(kernel, guarded, place,
         views = [stride for value in (x, more, out) for stride in strides(value)]
         for at in np.ndindex(2, -(-result[0] // 16), 2):
             kernel("convolution/convolution.c", "opsplice_convolution")(
-                *(x, panels, bias, more, 1, 1, 1, 1, 1, *apart, *before, out, 2, 3, *place, 2, *size, 40, *result),
+                *(x, panels, bias, more, 1, 1, 1, 1, 1, *apart, *before, out, 2, c, *place, 2, *size, 40, *result),
                 *(*views, *at),
             )
         np.testing.assert_allclose(out, activation(1, wanted), rtol=1e-4, atol=1e-4)
