@@ -59,3 +59,8 @@ def test_imports_run_one_way() -> None:
 def test_what_others_build_on_does_not_know_them(below: str, above: str) -> None:
     modules = [module for module in _modules() if str(module).startswith(f"{below}/")]
     assert [str(each) for each in modules if f"from opsplice.{above}" in (ROOT / each).read_text()] == []
+
+
+@pytest.mark.parametrize("module", ["matchers/terms/terms.py", "matchers/patterns/nodes.py"])
+def test_terms_and_nodes_say_what_they_are_made_of(module: str) -> None:
+    assert re.findall(r".*(?:[:[|,] ?|-> )Any\b.*", (ROOT / module).read_text()) == []

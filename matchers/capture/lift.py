@@ -285,6 +285,7 @@ class _Lifter:
 
     def _open(self, term: Started, frame: tuple[Loop, ...]) -> Part:
         start, total = term.args
+        assert isinstance(start, Access), "an argument, as `_is_open` says"
         own = self._own(total, frame)
         made = self._at(total, own)
         if not isinstance(made, (Reduction, Contraction)):

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from opsplice.errors import counted
 from opsplice.matchers.ir.op_names import location_text, short
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Asked, Form, Label, Number, Whole
+from opsplice.matchers.patterns.nodes import Asked, Form, Label, Node, Number, Whole
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import Sizes
 from opsplice.matchers.terms import bodies, constants
@@ -76,7 +76,7 @@ def _number(node: Number) -> str:
     return f"the constant {low if node.high is None else f'{low}..{node.high.span.written}'}"
 
 
-def op_text(node: Whole | Number | Reduce | Apply) -> str:
+def op_text(node: Whole | Number | Reduce[Node, Label] | Apply[Node]) -> str:
     if isinstance(node, Number):
         return _number(node)
     if isinstance(node, Reduce):
@@ -122,7 +122,7 @@ def _named_attribute(_node: Whole, wanted: tree.Attribute, found: Any) -> tuple[
     return named, given
 
 
-def _start(node: Reduce, start: Constant | None) -> tuple[str, str]:
+def _start(node: Reduce[Node, Label], start: Constant | None) -> tuple[str, str]:
     which = "another value" if start is None else constants.text(start.value, start.type)
     return f"{op_text(node)} alone", f"one that starts at {which}"
 

@@ -106,7 +106,7 @@ def _free_below(node: Node, known: dict[int, dict[Label, None]]) -> dict[Label, 
     return known[id(node)]
 
 
-def type_name(node: Apply | Whole) -> str:
+def type_name(node: Apply[Node] | Whole) -> str:
     return node.type if isinstance(node, Apply) else node.element
 
 

@@ -123,7 +123,7 @@ class _State:
     stands: dict[tuple[str, str], Any] = dataclasses.field(default_factory=dict)
     elements: dict[tuple[str, str], frozenset[str] | None] = dataclasses.field(default_factory=dict)
     same: dict[str, str] = dataclasses.field(default_factory=dict)
-    reductions: tuple[tuple[Reduce, Reduce], ...] = ()
+    reductions: tuple[tuple[Reduce[Node, Label], Reduce[Node, Label]], ...] = ()
     numbers: tuple[tuple[Number, Number], ...] = ()
     done: dict[tuple[int, int], None] = dataclasses.field(default_factory=dict)
 
@@ -213,7 +213,7 @@ class _Comparison:
                 return self._whole(left, right, state)
         return []
 
-    def _apply(self, left: Apply, right: Apply, state: _State) -> list[list[_Goal]]:
+    def _apply(self, left: Apply[Node], right: Apply[Node], state: _State) -> list[list[_Goal]]:
         given = dict(right.attributes)
         known = all(given.get(n, None if not self.right_inner else v) == v for n, v in left.attributes)
         if len(left.args) != len(right.args) or not known:

@@ -15,7 +15,7 @@ from opsplice.spec_lang.syntax import tree
 _PLUS, _MINUS = "arith.addf", "arith.subf"
 
 
-def as_sum(term: Apply) -> Apply:
+def as_sum(term: Apply[Node]) -> Apply[Node]:
     """A sum or a difference of sums without differences in it; any other op as it is."""
     if term.op == _PLUS:
         return dataclasses.replace(term, args=tuple(map(_without_difference, term.args)))
@@ -28,7 +28,7 @@ def _without_difference(arg: Node) -> Node:
     return _difference(arg) if isinstance(arg, Apply) and arg.op == _MINUS else arg
 
 
-def _difference(term: Apply) -> Apply:
+def _difference(term: Apply[Node]) -> Apply[Node]:
     left, right = term.args
     return dataclasses.replace(term, op=_PLUS, args=(_without_difference(left), _negated(right, {})))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from opsplice.matchers.terms.terms import Apply, Constant, LoopIndex, Reduce
 from opsplice.spec_lang.syntax import tree
@@ -75,7 +76,7 @@ class Whole:
 
 
 @dataclass(frozen=True, eq=False)
-class Product(Apply):
+class Product(Apply["Node"]):
     """What a contraction of two values multiplies, where they are read at other labels.
 
     Where these labels are of size one, both may be one element of a program: a sum of squares, as in a norm over an
@@ -136,10 +137,11 @@ class Result:
 class Accumulated:
     """A reduction that may start from anything."""
 
-    node: Reduce
+    node: Reduce[Node, Label]
 
 
-Node = Input | Number | Whole | Place | Anything | Choice | Setting | Named | Accumulated | Apply | Reduce | LoopIndex
+_Own: TypeAlias = Input | Number | Whole | Place | Anything | Choice | Setting | Named | Accumulated
+Node: TypeAlias = _Own | Apply["Node"] | Reduce["Node", Label] | LoopIndex[Label]
 
 
 @dataclass(frozen=True, eq=False)

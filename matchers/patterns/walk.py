@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_origin
 from weakref import WeakKeyDictionary
 
 from opsplice.matchers.patterns.nodes import (
@@ -25,8 +25,9 @@ from opsplice.matchers.terms.terms import Apply, Reduce
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree
 
-_NODES = get_args(Node)
-_NUMBERED: Any = (Label, Result, Tie, Window, *_NODES)
+# The classes of nodes.
+KINDS = tuple(get_origin(kind) or kind for kind in get_args(Node))
+_NUMBERED: Any = (Label, Result, Tie, Window, *KINDS)
 # The nodes that are judged themselves; any other stands for what it is made of.
 _JUDGED = (Apply, Reduce, Whole, Number, Input)
 
@@ -92,7 +93,7 @@ def names_in(graph: Graph) -> frozenset[str]:
 
 def nodes_below(nodes: Iterable[Node]) -> list[Node]:
     """Nodes of a pattern and all that they are made of, each once, outer ones first."""
-    return [part for part in tree.parts(tuple(nodes)) if isinstance(part, _NODES)]
+    return [part for part in tree.parts(tuple(nodes)) if isinstance(part, KINDS)]
 
 
 def parts_of(graph: Graph) -> list[Any]:
@@ -112,7 +113,7 @@ def children_of(node: Node) -> list[Node]:
             pending[:0] = thing
         elif isinstance(thing, Result):
             pending.insert(0, thing.node)
-        elif isinstance(thing, _NODES):
+        elif isinstance(thing, KINDS):
             found.append(thing)
     return found
 

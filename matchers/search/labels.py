@@ -145,8 +145,10 @@ def factors(index: Index) -> dict[Index, int]:
     """An index as a sum of others, each with its factor: what dims are merged, too, where their sizes are known."""
     if isinstance(index, Sum):
         return {part: factor for factor, part in index.terms}
-    if isinstance(index, Flat) and all(isinstance(size, int) for size in index.sizes):
-        return {part: math.prod(index.sizes[at + 1 :]) for at, part in enumerate(index.parts)}
+    if isinstance(index, Flat):
+        sizes = [size for size in index.sizes if isinstance(size, int)]
+        if len(sizes) == len(index.sizes):
+            return {part: math.prod(sizes[at + 1 :]) for at, part in enumerate(index.parts)}
     return {} if index == UNIT else {index: 1}
 
 

@@ -6,10 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from iree.compiler import ir
+
 from opsplice.matchers.dims.size_bounds import bounds_of
 from opsplice.matchers.ir.op_names import location_text
-from opsplice.matchers.patterns.nodes import Wanted
+from opsplice.matchers.patterns.nodes import Graph, Wanted
 from opsplice.matchers.search.failures import Why
+from opsplice.matchers.terms.address import Place
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.spec_lang.dims.judge import Known
 from opsplice.spec_lang.syntax import tree
@@ -44,10 +47,10 @@ class Binding:
     first; `value` is the first of them.
     """
 
-    value: Any = None
+    value: ir.Value | None = None
     constant: int | float | None = None
     element: str = ""
-    places: tuple[tuple[Any, Any], ...] = ()
+    places: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +72,13 @@ class Match:
     """
 
     pattern: tree.Pattern
-    roots: tuple[Any, ...]
+    roots: tuple[ir.Value, ...]
     root_sizes: tuple[tuple[Size, ...], ...]
     inputs: Mapping[str, Binding]
     shapes: Mapping[str, tuple[Size | tuple[Size, ...], ...]]
     dims: Mapping[str, Size | tuple[Size, ...]]
     types: Mapping[str, str]
-    ops: tuple[Any, ...]
+    ops: tuple[ir.Operation, ...]
     held: int
     function: str
     location: str
@@ -118,11 +121,11 @@ class NearMiss:
     why: Why
     span: tree.Span | None
     progress: float
-    value: Any = field(repr=False)
-    op: Any = field(repr=False)
+    value: ir.Value = field(repr=False)
+    op: ir.Operation | None = field(repr=False)
     node: Wanted | None = field(compare=False, repr=False)
     operands: tuple[Any, ...] = field(compare=False, repr=False)
-    graph: Any = field(compare=False, repr=False)
+    graph: Graph = field(compare=False, repr=False)
 
     @property
     def location(self) -> str:

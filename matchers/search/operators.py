@@ -7,7 +7,7 @@ from functools import partial
 
 from iree.compiler import ir
 
-from opsplice.matchers.patterns.nodes import Node, Number, Place, Product
+from opsplice.matchers.patterns.nodes import Label, Node, Number, Place, Product
 from opsplice.matchers.patterns.walk import nodes_below
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import permuted
@@ -32,9 +32,9 @@ class Operators:
         self.reader = reader
         self.views = state.views
         self.graph = state.graph
-        self.reduced: dict[Reduce, Reduce] = {}
+        self.reduced: dict[Reduce[Node, Label], Reduce] = {}
 
-    def apply_branches(self, node: Apply, found: Term) -> Iterator[Branch]:
+    def apply_branches(self, node: Apply[Node], found: Term) -> Iterator[Branch]:
         spellings = self.views.readings(found, node.op)
         if not spellings or len(spellings[0].args) != len(node.args):
             yield lambda: self.reader.other_op(node, found)
@@ -73,7 +73,7 @@ class Operators:
         for goals, seen in pairings or [(straight, ())]:
             yield partial(self._pairing, goals, (*between, *seen))
 
-    def _compared(self, node: Apply, found: Apply) -> tuple[Apply, ...]:
+    def _compared(self, node: Apply[Node], found: Apply) -> tuple[Apply, ...]:
         """A comparison as it is and with its sides swapped: those that have the predicate that is wanted."""
         wanted = dict(node.attributes).get("predicate", "")
         other = turned(found, wanted)
@@ -95,13 +95,13 @@ class Operators:
             for pairs in chains.pairings(wanted, grouping.operands, self.reader.may_hold)
         ]
 
-    def reduce_branches(self, node: Reduce, term: Term) -> Iterator[Branch]:
+    def reduce_branches(self, node: Reduce[Node, Label], term: Term) -> Iterator[Branch]:
         """The ways in which a reduction may match: as it is, or over as many dims as the pattern has, in any order."""
         for each in (None, *self._finer(node, term)):
             for loops in self._loop_orders(node, each or self.reader.peek(node, term)):
                 yield partial(self._reduce, node, term, each, loops)
 
-    def _loop_orders(self, node: Reduce, found: Term) -> Iterator[tuple[Loop, ...]]:
+    def _loop_orders(self, node: Reduce[Node, Label], found: Term) -> Iterator[tuple[Loop, ...]]:
         """The loops of a reduction in the orders that its labels may have them; none where what reads them tells."""
         told = not self.state.attempt.by_address or any(label.windowed for label in node.loops)
         if told or not isinstance(found, Reduce) or len(node.loops) != len(found.loops):
@@ -110,7 +110,7 @@ class Operators:
             yield from permuted(found.loops, len(found.loops))
 
     def _reduce(
-        self, node: Reduce, term: Term, finer: Reduce | None = None, order: tuple[Loop, ...] = ()
+        self, node: Reduce[Node, Label], term: Term, finer: Reduce | None = None, order: tuple[Loop, ...] = ()
     ) -> Sequence[Goal] | None:
         """finer: what the reduction is over as many dims as the pattern has. order: its loops, label by label."""
         found = self.reader.look(node, term)
@@ -152,7 +152,7 @@ class Operators:
             self.state.set(self.state.used, (node, loop))
         return [(node.body, found.body)]
 
-    def _finer(self, node: Reduce, term: Term) -> Iterator[Reduce]:
+    def _finer(self, node: Reduce[Node, Label], term: Term) -> Iterator[Reduce]:
         """A reduction that the program has over fewer dims, or more, over as many as the pattern has."""
         found, count = self.reader.peek(node, term), len(node.loops)
         if not isinstance(found, Reduce) or found.combiner != node.combiner or count == len(found.loops):

@@ -105,9 +105,9 @@ class State:
         self.types: dict[str, str] = {}
         self.ops: dict[ir.Operation, None] = {}
         self.held: dict[int, ir.Operation | None] = {}  # each node that held, by its id, with the op that it held at
-        self.reductions: dict[Reduce, tuple[Loop, ...]] = {}
-        self.scopes: dict[Label, Reduce] = {}
-        self.used: dict[tuple[Reduce, Index], None] = {}
+        self.reductions: dict[Reduce[Node, Label], tuple[Loop, ...]] = {}
+        self.scopes: dict[Label, Reduce[Node, Label]] = {}
+        self.used: dict[tuple[Reduce[Node, Label], Index], None] = {}
         self.numbers: dict[tuple[Number, Any], ir.Operation | None] = {}
         self.roots: dict[int, Access] = {}
         self.shapes: dict[str, tuple[Sizes, ...]] = {}
@@ -332,7 +332,7 @@ class State:
         self.set(self.labels, label, found)
         return True
 
-    def _may_be_single(self, scope: Reduce) -> bool:
+    def _may_be_single(self, scope: Reduce[Node, Label]) -> bool:
         """Whether a label of a reduction may stand for a dim of size one, over which no program needs a loop."""
         if any(label.pack for label in scope.loops):
             return True  # how many loops the pack has is known at the end

@@ -44,7 +44,7 @@ class Rule:
     source: Node
     target: Shape
 
-    def applied(self, term: Apply, resolve: Resolve, make: Make = Apply) -> Iterator[Any]:
+    def applied(self, term: Apply[object], resolve: Resolve, make: Make = Apply) -> Iterator[Any]:
         """What a term is by this rule, once for each way in which it has the form. make: see `readings`."""
         condition = _CONDITIONS.get(self.row.when)
         for bound in _bindings(self.source, term, {}, resolve):
@@ -52,7 +52,7 @@ class Rule:
                 yield _made(self.target, bound, term.type, resolve, make)
 
 
-def canonical(term: Apply, resolve: Resolve) -> Any:
+def canonical(term: Apply[object], resolve: Resolve) -> Any:
     """The one form of a scalar op whose arguments are canonical already: an op, or one of the arguments.
 
     resolve: follows an argument through views to the op or constant that makes it.
@@ -218,16 +218,16 @@ def _named(op: str, predicate: str) -> str:
 # ---- conditions --------------------------------------------------------------------------------------------------
 
 
-def _is_no_number(bound: Bound, _: Apply, resolve: Resolve) -> bool:
+def _is_no_number(bound: Bound, _: Apply[object], resolve: Resolve) -> bool:
     return constant(bound["y"], resolve) is None
 
 
-def _has_normal_reciprocal(bound: Bound, term: Apply, _: Resolve) -> bool:
+def _has_normal_reciprocal(bound: Bound, term: Apply[object], _: Resolve) -> bool:
     value = bound["c"].value
     return all(constants.is_normal(each, term.type) for each in (value, 1 / value if value else 0.0))
 
 
-def _is_sum_of_squares(bound: Bound, _: Apply, resolve: Resolve) -> bool:
+def _is_sum_of_squares(bound: Bound, _: Apply[object], resolve: Resolve) -> bool:
     return _is_not_negative(bound["x"], resolve, 0)
 
 
@@ -251,7 +251,7 @@ def _is_not_negative(term: object, resolve: Resolve, depth: int) -> bool:
     return term.op == "arith.mulf" and all(_is_not_negative(arg, resolve, depth + 1) for arg in term.args)
 
 
-_CONDITIONS: dict[str, Callable[[Bound, Apply, Resolve], bool]] = {
+_CONDITIONS: dict[str, Callable[[Bound, Apply[object], Resolve], bool]] = {
     "y is not a number": _is_no_number,
     "c and 1 / c are normal numbers": _has_normal_reciprocal,
     "x is a sum of squares": _is_sum_of_squares,

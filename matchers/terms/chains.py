@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from iree.compiler import ir
 
@@ -17,6 +17,7 @@ from opsplice.matchers.terms.canonical import ASSOCIATIVE
 from opsplice.matchers.terms.terms import Access, Apply, Reduce, Term
 from opsplice.matchers.terms.views import Views
 
+_Part = TypeVar("_Part")
 MAX_OPERANDS = 6
 # No more ways than this are looked at: of four operands there are 5 groupings and 24 orders.
 _MAX_GROUPINGS = 64
@@ -35,14 +36,14 @@ class Grouping:
     seen: tuple[ir.Operation, ...]
 
 
-def operands(node: Apply) -> tuple[Any, ...]:
+def operands(node: Apply[_Part]) -> tuple[_Part, ...]:
     """The operands of the chain that starts at an op of a pattern; those of the op itself if it starts none.
 
     A chain of more than MAX_OPERANDS is looked for in its own grouping only.
     """
     if node.op not in ASSOCIATIVE:
         return node.args
-    pending, found = list(reversed(node.args)), []
+    pending, found = list(reversed(node.args)), list[_Part]()
     while pending:
         arg = pending.pop()
         if isinstance(arg, Apply) and (arg.op, arg.type, arg.attributes) == (node.op, node.type, node.attributes):

@@ -14,7 +14,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Generic, TypeAlias
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+    from typing_extensions import TypeVar
+
+    from opsplice.matchers.dims.extents import Extent
+
+    # What ops are of, what they run over, and what is used as a number: terms, loops and indices in programs, nodes and
+    # labels in patterns.
+    Arg = TypeVar("Arg", default="Term", covariant=True)
+    Along = TypeVar("Along", default="Loop", covariant=True)
+    At = TypeVar("At", default="Index", covariant=True)
+else:
+    from typing import TypeVar
+
+    Arg, Along, At = (TypeVar(name, covariant=True) for name in ("Arg", "Along", "At"))
 
 # ---- indices ------------------------------------------------------------------------------------------------------
 
@@ -41,7 +57,9 @@ UNIT = Point()
 
 # The size of a dim. One that is known at run time only is None among others that are numbers, and says what it is
 # computed from where there are several such (`extents.Extent`): so equal sizes mean that indices are split alike.
-Sized = Any
+Sized: TypeAlias = "int | Extent | None"
+# Where a slice starts: a number, a value of the program, or what is computed from such.
+Offset: TypeAlias = "int | Extent | ir.Value"
 
 
 @dataclass(frozen=True)
@@ -70,7 +88,7 @@ class Sum:
     """
 
     terms: tuple[tuple[int, Index], ...]
-    constant: Any = 0
+    constant: Offset = 0
 
 
 @dataclass(frozen=True)
@@ -138,7 +156,7 @@ def replaced(index: Index, loop: Loop, other: Index) -> Index:
     return other if index == loop else index
 
 
-def moved(index: Index, step: int, start: Any) -> Sum:
+def moved(index: Index, step: int, start: Offset) -> Sum:
     """Where an element of a slice lies in what it is a slice of. start: a number, or a value of the program."""
     if index == UNIT:
         return Sum((), start)
@@ -163,7 +181,7 @@ def at_start(index: Sum, size: int | None) -> Index:
 class Access:
     """The element of a payload value (a tensor, or a scalar with no indices) at `indices`."""
 
-    value: Any
+    value: ir.Value
     indices: tuple[Index, ...]
 
     def __post_init__(self) -> None:
@@ -190,34 +208,34 @@ class Constant:
 
 
 @dataclass(frozen=True, eq=False)
-class Apply:
+class Apply(Generic[Arg]):
     """A scalar op. `op` is its full name, `type` its result's, `attributes` those that change its meaning, as text."""
 
     op: str
-    args: tuple[Any, ...]
+    args: tuple[Arg, ...]
     attributes: tuple[tuple[str, str], ...] = ()
     type: str = ""
 
 
 @dataclass(frozen=True, eq=False)
-class Started(Apply):
+class Started(Apply[Arg]):
     """What the op of a reduction makes that starts from a value: `op` of that value and of the reduction, in order."""
 
 
 @dataclass(frozen=True, eq=False)
-class Reduce:
+class Reduce(Generic[Arg, Along]):
     """`body` combined by the op `combiner` over all values of `loops` (in a pattern: over labels)."""
 
     combiner: str
-    loops: tuple[Any, ...]
-    body: Any
+    loops: tuple[Along, ...]
+    body: Arg
 
 
 @dataclass(frozen=True)
 class DimSize:
     """The size of a tensor value along an axis, at run time, as an integer."""
 
-    value: Any
+    value: ir.Value
     axis: int
 
 
@@ -230,13 +248,13 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class LoopIndex:
+class LoopIndex(Generic[At]):
     """An index (in a pattern: a label) used as a number."""
 
-    index: Any
+    index: At
 
 
 # What makes a new index for a dim of some size.
 Fresh = Callable[[int | DimSize | None], Index]
 
-Term = Access | Constant | Apply | Reduce | DimSize | LoopIndex
+Term: TypeAlias = Access | Constant | Apply["Term"] | Reduce["Term", Loop] | DimSize | LoopIndex[Index]

@@ -159,20 +159,20 @@ class Views:
         key = (term, loop, parts.sizes)
         if key not in self._finer:
             finer = tuple(map(self.fresh, parts.dims))
-            loops = tuple(each for own in term.loops for each in (finer if own == loop else (own,)))
-            self._finer[key] = self._reduced_anew(term, loops, {loop: flatten(finer, parts.sizes)})
+            runs = (each for own in term.loops for each in (finer if own == loop else (own,)) if isinstance(each, Loop))
+            self._finer[key] = self._reduced_anew(term, tuple(runs), {loop: flatten(finer, parts.sizes)})
         return self._finer[key]
 
     def merge_reduction(self, term: Reduce) -> Reduce | None:
         """A reduction over one loop in place of several of known sizes; None where its body does more than read."""
         sizes = tuple(loop.size or 0 for loop in term.loops)
         if term not in self._merged:
-            whole = self.fresh(math.prod(sizes))
+            whole = UNIT if 0 in sizes else self.fresh(math.prod(sizes))
             places = dict(zip(term.loops, split(whole, sizes), strict=True))
-            self._merged[term] = self._reduced_anew(term, (whole,), places) if 0 not in sizes else None
+            self._merged[term] = self._reduced_anew(term, (whole,), places) if isinstance(whole, Loop) else None
         return self._merged[term]
 
-    def _reduced_anew(self, term: Reduce, loops: tuple[Index, ...], places: dict[Loop, Index]) -> Reduce | None:
+    def _reduced_anew(self, term: Reduce, loops: tuple[Loop, ...], places: dict[Loop, Index]) -> Reduce | None:
         body: Term | None = term.body
         for loop, place in places.items():
             body = None if body is None else self._at_other(body, loop, place)
@@ -184,8 +184,8 @@ class Views:
             indices = tuple(replaced(index, loop, other) for index in term.indices)
             return None if any(mentions(index, loop) for index in indices) else Access(term.value, indices)
         if isinstance(term, Apply):
-            args = tuple(self._at_other(arg, loop, other) for arg in term.args)
-            return None if None in args else self._alike(term, dataclasses.replace(term, args=args))
+            args = tuple(made for arg in term.args if (made := self._at_other(arg, loop, other)) is not None)
+            return None if len(args) < len(term.args) else self._alike(term, dataclasses.replace(term, args=args))
         if isinstance(term, Reduce):
             body = self._at_other(term.body, loop, other)
             return None if body is None else self._alike(term, dataclasses.replace(term, body=body))
@@ -275,9 +275,9 @@ class Views:
                 body = self._at_other(term.body, loop, moved(part, 1, start if start.atoms else start.factor))
                 if body is None:
                     return ()
-                loops = tuple(part if own == loop else own for own in term.loops if own != loop or part != UNIT)
-                each = Reduce(term.combiner, loops, body) if loops else body
-                made = each if made is None else Apply(term.combiner, (made, each), (), self._element_of(body))
+                loops = tuple(each for own in term.loops if isinstance(each := part if own == loop else own, Loop))
+                summed: Term = Reduce(term.combiner, loops, body) if loops else body
+                made = summed if made is None else Apply(term.combiner, (made, summed), (), self._element_of(body))
                 start += Extent(size) if isinstance(size, int) else self.extent(size)
             if isinstance(made, Apply):
                 return (made,)

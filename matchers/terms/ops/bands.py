@@ -22,7 +22,7 @@ from iree.compiler import ir
 from opsplice.matchers.ir.tensor_values import defining_op, element_type
 from opsplice.matchers.terms.ops.index_reads import TAKE
 from opsplice.matchers.terms.scalar_folding import fold
-from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, Index, Loop, LoopIndex, Sum, Term
+from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, Index, Loop, LoopIndex, Reduce, Sum, Term
 from opsplice.spec_lang.syntax import vocabulary
 
 # The op of such a term: from which difference on, up to which, the number there, that elsewhere, what is taken off the
@@ -168,6 +168,7 @@ def _read_one(found: Term, resolve: Callable[[Term], Term], known: dict[int, Any
         return None
     if found.op == TAKE:
         every, place = found.args
+        assert isinstance(every, Reduce), "what is taken is one of all elements along a dim"
         element = _read(every.body, resolve, known, depth + 1)
         return _taken(every.loops[0], element, _read(place, resolve, known, depth + 1))
     args: list[_Known] = []

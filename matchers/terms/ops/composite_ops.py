@@ -104,12 +104,11 @@ def dequantized(op: ir.Operation, indices: tuple[Index, ...]) -> Term | None:
     if zero and bits == vocabulary.bits("i32"):
         return None
     kind = element_type(op.results[0])
+    number: Term = x
     if zero:
         wide = Apply("arith.extui" if is_unsigned else "arith.extsi", (x,), (), "i32")
         number = Apply("arith.subi", (wide, Apply("arith.trunci", (zero[0],), (), "i32")), (), "i32")
-        whole = Apply("arith.sitofp", (number,), (), kind)
-    else:
-        whole = Apply("arith.uitofp" if is_unsigned else "arith.sitofp", (x,), (), kind)
+    whole = Apply("arith.uitofp" if is_unsigned and not zero else "arith.sitofp", (number,), (), kind)
     return Apply("arith.mulf", (whole, scale), (), kind)
 
 

@@ -42,6 +42,7 @@ from opsplice.matchers.terms.terms import (
     Loop,
     LoopIndex,
     Reduce,
+    Sized,
     Sum,
     Term,
     flatten,
@@ -98,21 +99,27 @@ def sliced(
 def cut_from(term: Apply) -> Access | None:
     """The element of the whole that one of a part is, as for parts of other sizes; None where it is no slice."""
     every, at = term.args
+    assert isinstance(every, Reduce), "what is taken is one of all elements along a dim"
     inner = cut_from(every.body) if isinstance(every.body, Apply) and every.body.op == TAKE else every.body
     if not isinstance(at, Constant) or not isinstance(at.value, int) or not isinstance(inner, Access):
         return None
     (part,), number, found = every.loops, at.value, list[Index]()
     for index in inner.indices:
-        if isinstance(index, Flat) and index.parts[0] == part:
-            rest, sizes = index.parts[1:], index.sizes[1:]
-            found.append(moved(flatten(rest, sizes), 1, number * math.prod(sizes)))
-        elif isinstance(index, Flat) and index.parts[-1] == part:
-            found.append(moved(flatten(index.parts[:-1], index.sizes[:-1]), index.sizes[-1], number))
+        if isinstance(index, Flat) and index.parts[0] == part and (count := _count(index.sizes[1:])) is not None:
+            found.append(moved(flatten(index.parts[1:], index.sizes[1:]), 1, number * count))
+        elif isinstance(index, Flat) and index.parts[-1] == part and (count := _count(index.sizes[-1:])) is not None:
+            found.append(moved(flatten(index.parts[:-1], index.sizes[:-1]), count, number))
         elif mentions(index, part):
             return None
         else:
             found.append(index)
     return Access(inner.value, tuple(found))
+
+
+def _count(sizes: Sequence[Sized]) -> int | None:
+    """The product of sizes, None where one is known at run time only."""
+    numbers = [size for size in sizes if isinstance(size, int)]
+    return math.prod(numbers) if len(numbers) == len(sizes) else None
 
 
 def places_in_source(op: ir.Operation, indices: tuple[Index, ...]) -> list[tuple[Index, Any, int]] | None:
