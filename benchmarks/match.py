@@ -3,9 +3,9 @@
     python -m benchmarks.match [--models llama,bert,resnet,flax] [--ops 1000,5000,20000] [--rules 1,100,1000]
 
 The models are those of `benchmarks.programs.exports`; a model whose frontend is not installed is left out. The rules
-are those of `benchmarks.programs.rules`, then a rule for each pattern of `opsplice:nn` (`library`), and those of
-`opsplice_kernels` (`kernels`). `foreach_match` runs a transform spec with the same rules in this process. Times are the
-processor's. Rules are read and made ready beforehand on both sides.
+are those of `benchmarks.programs.made_up_rules`, then a rule for each pattern of `opsplice:nn` (`library`), and those
+of `opsplice_kernels` (`kernels`). `foreach_match` runs a transform spec with the same rules in this process. Times are
+the processor's. Rules are read and made ready beforehand on both sides.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from iree.compiler import ir
 from iree.compiler.dialects.transform import interpreter
 
-from benchmarks.programs import exports, rules
+from benchmarks.programs import exports, made_up_rules
 from opsplice.compiling import outcomes
 from opsplice.compiling.compilation import PHASE
 from opsplice.compiling.splice import graphs_of
@@ -45,7 +45,7 @@ _MOST_WORK = 20_000_000
 def main(
     models: Sequence[str] = tuple(exports.MODELS), sizes: Sequence[int] = OPS, counts: Sequence[int] = RULES
 ) -> None:
-    sides = {str(count): _patterns(load_text(rules.ours(count))) for count in counts}
+    sides = {str(count): _patterns(load_text(made_up_rules.ours(count))) for count in counts}
     sides[LIBRARY] = _patterns(load(OWN.spec("nn")))
     sides[KERNELS] = engine.Patterns(graphs_of(load(_KERNELS)))
     print("\nfinding and compiling: processor time")
@@ -112,7 +112,7 @@ def _found(module: ir.Module, patterns: engine.Patterns) -> int:
 def _foreach(module: ir.Module, count: str, ops: int) -> float | None:
     if count in (LIBRARY, KERNELS) or ops * int(count) > _MOST_WORK:
         return None
-    spec = ir.Module.parse(rules.transform_spec(int(count)), context=module.context)
+    spec = ir.Module.parse(made_up_rules.transform_spec(int(count)), context=module.context)
     entry = spec.body.operations[len(spec.body.operations) - 1].operation
     return _median(lambda: interpreter.apply_named_sequence(module.operation, entry, spec.operation), rounds=1)
 

@@ -34,6 +34,18 @@ def test_no_folder_has_more_modules_than_one_sees() -> None:
     assert {name: count for name, count in counts.items() if count > MOST_MODULES} == {}
 
 
+# Names that stand twice: a command or a benchmark and what it is about, and what several frontends or targets have.
+SAME_NAMES = {
+    *("doctor", "equalities", "export", "keys", "libraries", "lint", "match", "packages", "views"),
+    *("backend", "call", "explaining", "importing", "quantized"),
+}
+
+
+def test_no_two_modules_have_one_name() -> None:
+    counts = Counter(module.stem for module in _modules() if module.parts[0] != "samples")
+    assert {name for name, count in counts.items() if count > 1} - {"__init__", "__main__"} == SAME_NAMES
+
+
 # What each package may import of the others; all may import what is named in `COMMON`.
 IMPORTS = {
     "spec_lang": {"spec_lang"},

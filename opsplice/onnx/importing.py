@@ -27,7 +27,7 @@ from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.onnx import loops, versions
 from opsplice.onnx.expansion import FUNCTIONS, expand, known_of
-from opsplice.onnx.known_sizes import fold, keep_whole_dims
+from opsplice.onnx.folded_sizes import fold, keep_whole_dims
 from opsplice.onnx.model_file import (
     STANDARD,
     STORED,

@@ -10,9 +10,9 @@ from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.axis_labels import expanded, named_contraction, plain, size_of
 from opsplice.rewrites.spelling.dim_bounds import Axis, Extent, is_open, known_size
 from opsplice.rewrites.spelling.not_exportable import Gap, GapError, check_call, written_text
-from opsplice.rewrites.spelling.scopes import Scope, defaults, shared_names
 from opsplice.rewrites.spelling.spelled_template import Choices, Instance, Template
 from opsplice.rewrites.spelling.spellings import Spelling
+from opsplice.rewrites.spelling.template_scopes import Scope, defaults, shared_names
 from opsplice.rewrites.spelling.template_text import Writer, attribute_text, product_body, scalar_attributes
 from opsplice.rewrites.spelling.template_values import Apply, Lazy, Leaf, Number, Size, Tensor, moved
 from opsplice.spec_lang.dims import dim_conditions, judge

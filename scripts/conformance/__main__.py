@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 
 from opsplice.reports.render import Status
-from scripts.conformance import Outcome, table
+from scripts.conformance import Outcome, outcome_table
 from scripts.conformance.results import ROOT, Results
 from scripts.conformance.running import SUITES, VARIANTS, Task, case_names, run_tasks, suite_module
 
@@ -56,14 +56,14 @@ def _run(suite: str, options: argparse.Namespace) -> int:
         run_tasks(suite, left, add, jobs=options.jobs, seconds=options.seconds)
     every_outcome = results.resolved()
     outcomes = {task: every_outcome[task] for task in wanted}
-    print(f"{suite}: {module.TITLE}\n{table.summary(outcomes)}\n", flush=True)
+    print(f"{suite}: {module.TITLE}\n{outcome_table.summary(outcomes)}\n", flush=True)
     if options.only and not options.page:
-        print(table.failures(outcomes).strip())
+        print(outcome_table.failures(outcomes).strip())
     else:
         before = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else ""
-        text = table.section(suite, module, every, every_outcome)
-        PAGE.write_text(table.written_into(before, suite, text, SUITES), encoding="utf-8")
-    worse = table.worse(outcomes)
+        text = outcome_table.section(suite, module, every, every_outcome)
+        PAGE.write_text(outcome_table.written_into(before, suite, text, SUITES), encoding="utf-8")
+    worse = outcome_table.worse(outcomes)
     for name, outcome in worse.items():
         print(f"{suite}: {name} passes without the rules, and with them: {outcome.word}: {outcome.reason}")
     return int(bool(worse))

@@ -13,9 +13,9 @@ from opsplice import cli, frontends
 from opsplice.compiling.job import Job
 from opsplice.compiling.spec_sources import resolve
 from opsplice.measuring.cutting.records import Cut
-from opsplice.measuring.tuning import candidates, records
+from opsplice.measuring.tuning import candidates, measurements
 from opsplice.measuring.tuning.database import Database
-from opsplice.measuring.tuning.records import Candidate, Choice, Record, Task, choice_of
+from opsplice.measuring.tuning.measurements import Candidate, Choice, Record, Task, choice_of
 from opsplice.measuring.tuning.tuned_spec import spec_text
 from opsplice.pipeline.flags import for_this_cpu
 from samples.measured import demo
@@ -222,7 +222,7 @@ def test_differences_within_the_noise_decide_nothing(
 
 
 def test_beside_what_cannot_be_measured_nothing_is_decided() -> None:
-    unknown, slow = record(0.0, 0.0, 0.0, records.NOT_ALONE), record(2.0, 1.9, 2.1)
+    unknown, slow = record(0.0, 0.0, 0.0, measurements.NOT_ALONE), record(2.0, 1.9, 2.1)
     task = Task("", "", CUT, "p", ("a",), (candidate("k0", 8), candidate("k1", 8)))
     assert choice_of(task, (unknown, slow)).kind == "no difference"
     assert choice_of(task, (replace(unknown, failed="it crashes"), slow)).kind == "IREE"

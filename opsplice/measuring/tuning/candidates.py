@@ -22,7 +22,7 @@ from opsplice.matchers.terms.views import Views
 from opsplice.measuring.cutting.cuts import CutError, Cuts, Piece
 from opsplice.measuring.cutting.preparation import told_of, width_of
 from opsplice.measuring.cutting.records import Cut
-from opsplice.measuring.tuning.records import Candidate, Left, Task
+from opsplice.measuring.tuning.measurements import Candidate, Left, Task
 from opsplice.measuring.verifying.verification import Progress
 from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.reports.render import dims_text

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from opsplice import cache
 from opsplice.errors import OpspliceError, counted
-from opsplice.measuring.tuning.records import Record
+from opsplice.measuring.tuning.measurements import Record
 
 _MAX_BYTES = 1 << 30
 

@@ -17,7 +17,7 @@ from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
 from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.timing import benching
 from opsplice.measuring.timing.paired import Paired, in_turn
-from opsplice.measuring.tuning.records import NOT_ALONE, Candidate, Record, Task, record_key
+from opsplice.measuring.tuning.measurements import NOT_ALONE, Candidate, Record, Task, record_key
 from opsplice.measuring.verifying import tolerance
 from opsplice.measuring.verifying.trials import inputs_of
 from opsplice.measuring.verifying.verdict_cache import platform_key

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from opsplice.measuring.tuning.records import COMPILER, KERNEL, UNDECIDED, Candidate, Choice
+from opsplice.measuring.tuning.measurements import COMPILER, KERNEL, UNDECIDED, Candidate, Choice
 from opsplice.reports.render_bench import time_text
 from opsplice.spec_lang.formatting.formatter import format as formatted
 

@@ -22,7 +22,7 @@ from opsplice.errors import OpspliceError
 from opsplice.measuring.tuning import trying
 from opsplice.measuring.tuning.candidates import Found
 from opsplice.measuring.tuning.database import Database
-from opsplice.measuring.tuning.records import Choice, Left, Record, Task, choice_of, record_key
+from opsplice.measuring.tuning.measurements import Choice, Left, Record, Task, choice_of, record_key
 from opsplice.measuring.tuning.tuned_spec import spec_text
 from opsplice.measuring.verifying.verdict_cache import platform_key
 from opsplice.measuring.verifying.verification import Progress

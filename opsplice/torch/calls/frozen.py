@@ -16,7 +16,7 @@ from torch import fx
 from opsplice.errors import OpspliceError
 from opsplice.runtime.weights import Arrays, Parameters
 from opsplice.torch.calls.call import Call
-from opsplice.torch.importing.parameters import array_of, name_of
+from opsplice.torch.importing.tensor_parameters import array_of, name_of
 
 
 def frozen_inputs(module: fx.GraphModule) -> tuple[int, ...]:

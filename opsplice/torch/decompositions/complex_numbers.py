@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from opsplice.torch.decompositions.arithmetic import hypotenuse
+from opsplice.torch.decompositions.elementwise import hypotenuse
 
 Formula = Callable[..., torch.Tensor]
 # What is real, and what is imaginary.

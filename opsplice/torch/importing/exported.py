@@ -38,7 +38,7 @@ from opsplice.runtime.weights import Arrays
 from opsplice.torch.importing.control_flow import NodeImporter
 from opsplice.torch.importing.fx_graph import prepare
 from opsplice.torch.importing.higher_order import write_out
-from opsplice.torch.importing.parameters import array_of, torch_tensor
+from opsplice.torch.importing.tensor_parameters import array_of, torch_tensor
 
 # Buffers and constants of so many bytes stand in the module, where the compiler computes with them. Parameters never
 # do: the model's next checkpoint may have others.

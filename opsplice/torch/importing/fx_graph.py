@@ -21,8 +21,8 @@ from opsplice.torch.importing.graph_edits import (
 )
 from opsplice.torch.importing.higher_order import functions, write_out
 from opsplice.torch.importing.lines import locate
-from opsplice.torch.importing.parameters import freeze
 from opsplice.torch.importing.refusals import unimportable
+from opsplice.torch.importing.tensor_parameters import freeze
 
 
 @dataclass(frozen=True)

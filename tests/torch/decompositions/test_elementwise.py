@@ -10,7 +10,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
 import torch
 
 import opsplice.torch
-from opsplice.torch.decompositions import arithmetic
+from opsplice.torch.decompositions import elementwise
 from opsplice.torch.decompositions.windows import overlapping_sum
 
 
@@ -158,16 +158,16 @@ def test_powers_of_integers_wrap_around_as_in_eager():
     numbers = torch.tensor([0, 1, 2, 3, 5, 31, 62, 63, 64, 65, 2**62 + 1, -1, -2, -3, -(2**63)])
     for kind in (torch.int8, torch.uint8, torch.int32, torch.int64):
         base, exponent = numbers.to(kind).unsqueeze(-1), numbers.to(kind)
-        torch.testing.assert_close(arithmetic.power(base, exponent), base**exponent)
+        torch.testing.assert_close(elementwise.power(base, exponent), base**exponent)
         for number in (0, 1, 2, 7, 65):
-            torch.testing.assert_close(arithmetic.power(base, number), base**number)
-            torch.testing.assert_close(arithmetic.power(number, exponent), number**exponent)
+            torch.testing.assert_close(elementwise.power(base, number), base**number)
+            torch.testing.assert_close(elementwise.power(number, exponent), number**exponent)
 
 
 def test_hypotenuses_of_what_has_no_end():
     ends = torch.tensor([torch.inf, -torch.inf, torch.nan, 0.0, 3.0])
     left, right = ends.repeat(5), ends.repeat_interleave(5)
-    torch.testing.assert_close(arithmetic.hypotenuse(left, right), torch.hypot(left, right), equal_nan=True)
+    torch.testing.assert_close(elementwise.hypotenuse(left, right), torch.hypot(left, right), equal_nan=True)
 
 
 def test_windows_along_a_dim_counted_from_the_last_are_summed():
