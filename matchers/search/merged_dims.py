@@ -136,11 +136,33 @@ def _splits(
         for index in term.indices:
             if not isinstance(index, Part) or (index.whole, index.sizes) in found:
                 continue
+            if isinstance(index.whole, Flat):
+                found.add((index.whole, index.sizes))
+                yield from _cut(index.whole, index.sizes)
+                continue
             dims = _dims_of(index, term)
             if dims is not None:
                 found.add((index.whole, index.sizes))
                 if isinstance(index.whole, Loop):
                     yield index.whole, Parts(index.sizes, dims)
+
+
+def _cut(whole: Flat, sizes: Sequence[Sized]) -> Iterator[tuple[Loop, Parts]]:
+    """What the loops of several dims are split into where all of them together are dims of other sizes.
+
+    C of C x H x W is g x c where the program reads g x (c H W), as group norms do.
+    """
+    own = [size for size in whole.sizes if isinstance(size, int)]
+    wanted = [size for size in sizes if isinstance(size, int)]
+    if len(own) < len(whole.sizes) or len(wanted) < len(sizes) or 0 in own + wanted:
+        return
+    edges = [math.prod(wanted[place:]) for place in range(1, len(wanted))]
+    for place, (loop, size) in enumerate(zip(whole.parts, own, strict=True)):
+        behind = math.prod(own[place + 1 :])
+        inside = [size, *(edge // behind for edge in edges if behind < edge < behind * size and edge % behind == 0), 1]
+        cut = tuple(outer // inner for outer, inner in itertools.pairwise(inside))
+        if isinstance(loop, Loop) and len(cut) > 1 and math.prod(cut) == size:
+            yield loop, Parts(cut, cut)
 
 
 def _below(views: Views, above: Term, most: int, deep: int = _MOST_TERMS) -> Iterator[Term]:

@@ -12,6 +12,7 @@ Nothing here knows of MLIR beyond carrying its values as opaque hashable objects
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeAlias
@@ -132,9 +133,24 @@ def split(whole: Index, sizes: tuple[Sized, ...]) -> tuple[Index, ...]:
     elif isinstance(whole, Flat) and whole.sizes == kept:
         pieces = whole.parts
     else:
-        pieces = tuple(Part(whole, i, kept) for i in range(len(kept)))
+        pieces = _gathered(whole, kept) or tuple(Part(whole, i, kept) for i in range(len(kept)))
     rest = iter(pieces)
     return tuple(UNIT if s == 1 else next(rest) for s in sizes)
+
+
+def _gathered(whole: Index, sizes: tuple[Sized, ...]) -> tuple[Index, ...]:
+    """The parts of an index as fewer dims of known sizes; () where these are not made of whole parts."""
+    known = [size for size in (*sizes, *(whole.sizes if isinstance(whole, Flat) else ())) if isinstance(size, int)]
+    if not isinstance(whole, Flat) or len(known) < len(sizes) + len(whole.sizes):
+        return ()
+    own, start, found = known[len(sizes) :], 0, list[Index]()
+    for size in known[: len(sizes)]:
+        end = next((end for end in range(start + 1, len(own) + 1) if math.prod(own[start:end]) == size), None)
+        if end is None:
+            return ()
+        found.append(flatten(whole.parts[start:end], whole.sizes[start:end]))
+        start = end
+    return tuple(found) if start == len(own) else ()
 
 
 def mentions(index: Index, loop: Loop) -> bool:

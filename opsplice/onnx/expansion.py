@@ -91,6 +91,24 @@ def _rms_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return on.put("Mul", normed if wide == x else on.put("Cast", normed, to=element), scale)
 
 
+def _group_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Of groups of channels, or of each channel, of sizes that are not fixed: in IREE, instances come out wrong."""
+    x, gain, bias = node.input
+    shape, element = on.shape(x), on.element(x)
+    is_fixed = node.op_type == "InstanceNormalization" and None not in (shape or ())
+    if shape is None or not element or shape[1] is None or len(shape) <= _MATRIX or is_fixed:
+        return None
+    groups, stash = attribute(node, "num_groups", shape[1]), attribute(node, "stash_type", TensorProto.FLOAT)
+    wide = on.put("Reshape", on.cast(x, stash), on.give(np.array([0, groups, -1])))
+    centered = on.put("Sub", wide, on.mean(wide))
+    epsilon = on.put("Cast", on.give(np.array(attribute(node, "epsilon", 1e-5), np.float32)), to=stash)
+    deviation = on.put("Sqrt", on.put("Add", on.mean(on.put("Mul", centered, centered)), epsilon))
+    normed = on.put("Cast", on.put("Div", centered, deviation), to=element)
+    channels = on.put("Reshape", normed, on.give(np.array([0, groups, shape[1] // groups, -1])))
+    scale, shift = (on.put("Reshape", each, on.give(np.array([1, groups, -1, 1]))) for each in (gain, bias))
+    return on.put("Reshape", on.put("Add", on.put("Mul", channels, scale), shift), on.put("Shape", x))
+
+
 def _matmul(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Sums of no products, at which IREE's compiler crashes, and vectors times batches, which it does not lower."""
     sides = [on.shape(name) for name in node.input]
@@ -373,6 +391,8 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "Div"): _unsigned,
     ("", "GRU"): recurrent.written_out,
     ("", "GridSample"): _grid_sample,
+    ("", "GroupNormalization"): _group_norm,
+    ("", "InstanceNormalization"): _group_norm,
     ("", "LSTM"): _lstm,
     ("", "LpNormalization"): _lp_norm,
     ("", "MatMul"): _matmul,

@@ -89,6 +89,28 @@ def test_norms_of_images(kernel, guarded, element, place):
     np.testing.assert_allclose(out.astype(float), wanted, rtol=1e-5 + unit, atol=2e-5)
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), (0, 3, 4, 1, 2), (3, 0, 1, 4, 2)], ids=["second", "last", "other"])
+@pytest.mark.parametrize("element", TYPES)
+def test_norms_of_groups(kernel, guarded, element, order):
+    """In any order of the dims in memory, with gains that lie side by side or apart."""
+    kind, unit = TYPES[element]
+    random = np.random.default_rng(0)
+    wide = random.standard_normal((2, 3, 21, 5, 7)) * 3 + 5
+    x = wide.astype(kind)
+    memory = guarded(np.ascontiguousarray(x.transpose(order)))
+    steps = [memory.strides[order.index(dim)] // memory.itemsize for dim in range(5)]
+    centred = x - x.mean((2, 3, 4), keepdims=True, dtype=float)
+    standard = centred / np.sqrt((centred**2).mean((2, 3, 4), keepdims=True) + 1e-3)
+    gains = guarded(random.standard_normal((2, 3, 21)).astype(kind))
+    by = gains.astype(float)[..., None, None]
+    norm = kernel("rows/norm.c", f"opsplice_groupnorm_{element}")
+    for gain, bias, wanted in ((gains[0], gains[1], standard * by[0] + by[1]), (None, None, standard)):
+        out = guarded(np.full(memory.shape, np.nan, kind))
+        for image, group in np.ndindex(2, 3):
+            norm(memory, gain, bias, 1e-3, out, *x.shape, *steps, 21, 1, 21, 1, *steps, group, image)
+        np.testing.assert_allclose(out.astype(float), wanted.transpose(order), rtol=1e-5 + unit, atol=2e-5)
+
+
 def test_reductions(kernel, guarded):
     """Of rows and columns, with NaN in some: sums, sums of squares, largest and smallest elements."""
     combine = (np.sum, lambda x, axis: np.sum(x * x, axis), np.max, np.min)

@@ -227,3 +227,33 @@ def test_weights_that_bytes_stand_for_are_weights():
     with torch.no_grad():
         wanted = layer(x)[1].numpy()
     np.testing.assert_allclose(np.asarray(program.run("main", x.numpy())[1]), wanted, rtol=1e-4, atol=1e-4)
+
+
+class Groups(torch.nn.Module):
+    """Group norms as PyTorch has them, of images and of channels that come last, and before an activation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = torch.nn.ModuleList(
+            [torch.nn.GroupNorm(3, 12), torch.nn.GroupNorm(1, 12), torch.nn.GroupNorm(4, 12)]
+        )
+        for parameter in self.parameters():
+            torch.nn.init.normal_(parameter)
+
+    def forward(self, x, y):
+        first, whole, last = self.norms
+        channels_last = last(y.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+        return torch.nn.functional.silu(first(x)), whole(x), channels_last
+
+
+def test_group_norms_with_gains_and_biases():
+    """Channels are split into groups by a reshape of channels and places together."""
+    torch.manual_seed(0)
+    layer, x, y = Groups().eval(), torch.randn(2, 12, 6, 5), torch.randn(2, 6, 5, 12)
+    program = opsplice.torch.export(layer, (x, y), specs=[KERNELS / "rows.splice"], flags=[CPU])
+    kernels = [each.kernel for each in program.report.replacements if not each.lost]
+    assert sorted(kernels) == ["activation_all"] + ["groupnorm_images"] * 3, program.report
+    with torch.no_grad():
+        wanted = layer.double()(x.double(), y.double())
+    for found, right in zip(program.run("main", x.numpy(), y.numpy()), wanted, strict=True):
+        np.testing.assert_allclose(found, right.numpy(), rtol=1e-5, atol=1e-5)

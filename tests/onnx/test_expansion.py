@@ -470,3 +470,18 @@ def test_a_block_of_a_llama():
     weights = {"gain": np.ones(16, np.float32), **{name: floats(*shape) / 4 for name, shape in shapes.items()}}
     model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
     check(model, {"x": floats(2, 6, 16)}, 1e-4)
+
+
+def test_norms_of_channels_of_any_size():
+    """IREE's numbers for instances of open sizes are wrong, and it does not compile groups of such."""
+    constants = {"gain": floats(12), "bias": floats(12)}
+    nodes = [
+        node("InstanceNormalization", "x gain bias", "instances", epsilon=1e-3),
+        node("GroupNormalization", "x gain bias", "groups", num_groups=3),
+        node("InstanceNormalization", "line gain bias", "rows"),
+    ]
+    sizes, line = ["b", 12, "h", "w"], ["b", 12, "n"]
+    shapes = {"instances": sizes, "groups": sizes, "rows": line}
+    model = make_model(nodes, {"x": sizes, "line": line}, shapes, constants)
+    for b, h, w in ((1, 1, 2), (2, 6, 5), (3, 1, 7)):
+        check(model, {"x": floats(b, 12, h, w) + 2, "line": floats(b, 12, h + w)})
