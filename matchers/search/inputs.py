@@ -10,8 +10,9 @@ from iree.compiler import ir
 from opsplice.matchers.dims.extents import Extent
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
 from opsplice.matchers.patterns.nodes import Input, Label, Window
+from opsplice.matchers.patterns.walk import has_windows
 from opsplice.matchers.search.failures import Why
-from opsplice.matchers.search.labels import Sizes, is_in_windows, sizes_of, turns
+from opsplice.matchers.search.labels import Sizes, sizes_of, turns
 from opsplice.matchers.search.matches import Binding, flat
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.state import Branch, Goal, State
@@ -34,6 +35,7 @@ class Inputs:
         self.graph = state.graph
         self.may_place = self.may_stride = False
         self._in_windows: dict[str, None] = {}
+        self._has_windows = has_windows(state.graph)
 
     def branches(self, node: Input, term: Term) -> Iterator[Branch]:
         """The ways in which an input may be a term."""
@@ -43,15 +45,16 @@ class Inputs:
             yield lambda: self._scalar(node, parameter, term)
             return
         levels = list(self.reader.chain(term))
-        if _has_window(node):
-            self.state.met_windows |= any(is_in_windows(level.indices) for level in levels)
+        in_windows = self._has_windows and _has_window(node)
+        if in_windows:
+            self.reader.meet(levels)
             if self.state.attempt.by_windows:
                 yield from self._in_any_order(node, parameter, levels)
                 return
         by_address = self.state.attempt.by_address and bool(levels)
         is_strided = node.name in self.graph.strided
-        self.may_stride |= is_strided and not self._in_windows and not _has_window(node)
-        if by_address and is_strided and not _has_window(node):
+        self.may_stride |= is_strided and not self._in_windows and not in_windows
+        if by_address and is_strided and not in_windows:
             yield lambda: self._placed(node, parameter, levels)
             return
         if not levels:

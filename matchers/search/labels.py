@@ -118,7 +118,8 @@ def changes(order: Sequence[int]) -> int:
 
 def is_in_windows(indices: tuple[Index, ...]) -> bool:
     """Whether any index is a sum of several or steps, as in a convolution and in no product of matrices."""
-    return any(len(parts) > 1 or any(step != 1 for step in parts.values()) for parts in map(factors, indices))
+    sums = [factors(index) for index in indices if isinstance(index, (Sum, Flat))]
+    return any(len(parts) > 1 or any(step != 1 for step in parts.values()) for parts in sums)
 
 
 def unflattened(indices: tuple[Index, ...]) -> tuple[Index, ...]:

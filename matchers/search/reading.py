@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Accumulated, Choice, Input, Named, Node, Number, Setting
 from opsplice.matchers.search.failures import Why
+from opsplice.matchers.search.labels import is_in_windows
 from opsplice.matchers.search.state import State
 from opsplice.matchers.terms import chains
 from opsplice.matchers.terms.canonical import WIDTHS
@@ -110,6 +111,11 @@ class Reader:
         if isinstance(left, Apply) and isinstance(right, Apply) and left.op == right.op in _WIDENINGS:
             return self.is_one_element(*left.args, *right.args)
         return left == right
+
+    def meet(self, accesses: Iterable[Access]) -> None:
+        """Note whether what the pattern reads in windows is read so, if its dims may be in another order then."""
+        if (self.graph.strided or self.graph.reordered) and not self.state.met_windows:
+            self.state.met_windows = any(is_in_windows(access.indices) for access in accesses)
 
     def single_place(self, node: Node | None, found: Term) -> Term | None:
         """What a sum over a window of one place adds to zero: no loop is left of it, but the sum is there."""

@@ -144,7 +144,7 @@ class Search:
                     yield Attempt(root=access, by_address=True)
         if not self.is_view and self._may_have_ones_first(value):
             yield Attempt(ones_first=True)
-        if self.state.met_windows and not is_plain and (self.graph.strided or self.graph.reordered):
+        if self.state.met_windows and not is_plain:
             for root in (None, *groupings(self.views, self.graph, value)):
                 yield Attempt(root=root, by_address=True, by_windows=True)
         elif self.graph.reordered and not is_plain:

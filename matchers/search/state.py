@@ -255,15 +255,16 @@ class State:
         if pairs is None or not self.bind_left(scope):
             return None
         told = self.order_read()
-        if told is None or not (self.graph.reordered or told == tuple(range(len(told)))):
-            self.fail(node, Why.RANK, labels, len(indices))
-            return None
-        return pairs
+        if told is not None and (self.graph.reordered or told == tuple(range(len(told)))):
+            return pairs
+        return self.fail(node, Why.RANK, labels, len(indices)) or None
 
     def bind_left(self, scope: Reduce) -> bool:
         """Bind the labels of a reduction that nothing reads to the loops that nothing reads, if these are as many."""
         left = [loop for loop in self.reductions[scope] if (scope, loop) not in self.used]
         free = [label for label in scope.loops if label not in self.labels]
+        if not (left or free):
+            return True
         singles = sum(not label.pack for label in free)
         pairs = pair(tuple(free), (*left, *[UNIT] * (singles - len(left))), {})
         if pairs is None:

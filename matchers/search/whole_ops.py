@@ -11,7 +11,7 @@ from opsplice.matchers.ir import effects
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
 from opsplice.matchers.patterns.nodes import Result, Whole, Window
 from opsplice.matchers.search.failures import Why
-from opsplice.matchers.search.labels import is_in_windows, turns
+from opsplice.matchers.search.labels import turns
 from opsplice.matchers.search.merged_dims import ungrouped
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.state import Branch, Goal, Operand, State
@@ -35,7 +35,7 @@ _RESHAPES = frozenset(
 
 
 # Ops whose lists of numbers have one for each dim, by the beginning of their names.
-_WITH_LISTS = frozenset({"tensor.pad", "tensor.insert_slice", "tensor.extract_slice"})
+_WITH_LISTS = frozenset({"tensor.pad", "tensor.insert_slice"})
 _BY_DIM = "static_"
 
 
@@ -68,7 +68,7 @@ class WholeOps:
         """The orders of the dims of what an op makes that is read in windows, None for the pattern's."""
         if not isinstance(made.term, Access) or not any(isinstance(label, Window) for label in node.labels):
             return [None]
-        self.state.met_windows |= is_in_windows(made.term.indices)
+        self.reader.meet([made.term])
         if not self.state.attempt.by_windows or not _may_turn(made.op):
             return [None]
         return turns(node.labels, made.term.indices, self.state.may_become)

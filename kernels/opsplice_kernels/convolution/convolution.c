@@ -147,7 +147,7 @@ INLINE void tile(layer *of, const int is_point, const int is_spread, const int s
     inputs in = {of->x + above * (ptrdiff_t)of->x_h + first * (ptrdiff_t)of->x_w, of->x_c, of->dh * of->x_h,
                  of->dw * of->x_w, of->sh * of->x_h, step ? (size_t)step : of->sw * of->x_w};
     const int are_inside = high == 1 || (above >= 0 && below < rows);
-    if (step && wide > 1 && are_inside && !is_whole && first + one >= 0 && room + one >= 0)
+    if (wide > 1 && are_inside && !is_whole && first + one >= 0 && room + one >= 0)
       add_taps(of, in, is_spread, 1, high, wide, sums, w, channels, from, to, first);
     else {
       float pieces[PIECES] __attribute__((aligned(64)));
@@ -205,6 +205,7 @@ INLINE void row_of(layer *of, const int is_point, const int is_spread, const int
   }
 ROW_BY(row_by_1, 0, 0, 1)
 ROW_BY(row_by_2, 0, 0, 2)
+ROW_BY(row_by_place, 0, 0, 0)
 ROW_BY(row_by_any, 0, 1, 0)
 ROW_BY(spread_by_1, 0, 1, 1)
 ROW_BY(points_by_1, 1, 0, 1)
@@ -215,7 +216,7 @@ static void row(layer *of, int is_point, size_t y, size_t z, size_t end, size_t 
   const int is_spread = is_point ? of->w_c != PANEL : of->w_j != PANEL || of->w_i != of->kw * PANEL;
   if (is_point) (step == 1 && !is_spread ? points_by_1 : points_by_any)(of, y, z, end, channel);
   else if (is_spread) (step == 1 ? spread_by_1 : row_by_any)(of, y, z, end, channel);
-  else (step == 1 ? row_by_1 : step == 2 ? row_by_2 : row_by_any)(of, y, z, end, channel);
+  else (step == 1 ? row_by_1 : step == 2 ? row_by_2 : row_by_place)(of, y, z, end, channel);
 }
 
 #if LANES == 16

@@ -32,7 +32,7 @@ pattern p(
 }
 """
 LETTERS = {"x": "nchw", "k": "ocij", "r": "noyz"}
-NAMES = {"x": "%arg0", "k": "%arg1"}
+ARGUMENTS = {"%arg0": "x", "%arg1": "k"}
 
 
 class Convolution:
@@ -41,10 +41,11 @@ class Convolution:
     def __init__(
         self, orders: dict[str, str], sizes: dict[str, int], step: int, apart: int, pads: tuple[int, int]
     ) -> None:
-        self.orders, self.step, self.apart, self.pads = orders, step, apart, pads
+        self.orders, self.step, self.apart = orders, step, apart
         reach = {"h": ("y", "i"), "w": ("z", "j")}
         padded = {at: step * (sizes[a] - 1) + apart * (sizes[b] - 1) + 1 for at, (a, b) in reach.items()}
-        self.sizes = sizes | {at: size - low for (at, size), low in zip(padded.items(), pads, strict=True)}
+        self.pads = min(pads[0], padded["h"] - 1), min(pads[1], padded["w"] - 1)  # there is an image
+        self.sizes = sizes | {"h": padded["h"] - self.pads[0], "w": padded["w"] - self.pads[1]}
         self.padded = sizes | padded
 
     def shape(self, value: str, sizes: dict[str, int] | None = None) -> str:
@@ -83,6 +84,13 @@ class Convolution:
         shape = [self.sizes[letter] for letter in self.orders[value]]
         return np.random.default_rng(len(value)).integers(-3, 4, shape).astype(np.float64)
 
+    def memory(self, value: str) -> np.ndarray:
+        """What a value of the program is: an argument, or the padded image."""
+        if value in ARGUMENTS:
+            return self.numbers(ARGUMENTS[value])
+        low = {"h": (self.pads[0], 0), "w": (self.pads[1], 0)}
+        return np.pad(self.numbers("x"), [low.get(letter, (0, 0)) for letter in self.orders["x"]])
+
     def result(self) -> np.ndarray:
         x, k = (self.numbers(v).transpose([self.orders[v].index(d) for d in LETTERS[v]]) for v in "xk")
         steps = (self.step, self.step, self.apart, self.apart)
@@ -107,18 +115,14 @@ def found(session: Any, text: str, spec: str = PATTERN, strided: str = "xk", reo
 
 
 def view(program: Convolution, match: Any, name: str) -> np.ndarray:
-    """What an input is, read from the memory of the argument that it is bound to."""
-    binding = match.inputs[name]
-    whole = program.numbers(name)
-    if not binding.places:
-        assert binding.value.get_name() == NAMES[name]
-        return whole.reshape(match.shapes[name])
-    value, layout = binding.places[-1]
-    assert value.get_name() == NAMES[name]
-    sizes = match.shapes[name]
+    """What an input is, read from the memory of the argument that it is bound to. A product may have them swapped."""
+    binding, sizes = match.inputs[name], match.shapes[name]
+    value, layout = binding.places[-1] if binding.places else (binding.value, None)
+    whole = program.memory(value.get_name())
+    if layout is None:
+        return whole.reshape(sizes)
     strides = [runs[0][1].number * whole.itemsize if runs else 0 for runs in layout.dims]
-    start = whole.ravel()[layout.offset.number :]
-    return np.lib.stride_tricks.as_strided(start, sizes, strides)
+    return np.lib.stride_tricks.as_strided(whole.ravel()[layout.offset.number :], sizes, strides)
 
 
 def is_computed(program: Convolution, match: Any) -> None:
