@@ -8,6 +8,7 @@ from functools import partial
 from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import Extent
+from opsplice.matchers.dims.layouts import Layout, row_major
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
 from opsplice.matchers.patterns.nodes import Input, Label, Window
 from opsplice.matchers.patterns.walk import has_windows
@@ -213,7 +214,7 @@ class Inputs:
         if bound is not None and bound.value is not None:
             known = bound.places or address.layouts(self.views, bound.value, extents)
             return bound if any(place in places for place in known) else None
-        dense, is_strided = address.dense(extents), node.name in self.graph.strided
+        dense, is_strided = row_major(extents), node.name in self.graph.strided
         whole = [each for each in places if each[1] == dense]
         value, layout = next(iter(whole or (places if is_strided else ())), (None, None))
         if value is None:
@@ -248,7 +249,7 @@ def _has_window(node: Input) -> bool:
     return any(isinstance(label, Window) for label in node.labels)
 
 
-def _has_strides(layout: address.Layout, labels: tuple[Label, ...], indices: list[tuple[Index, ...]]) -> bool:
+def _has_strides(layout: Layout, labels: tuple[Label, ...], indices: list[tuple[Index, ...]]) -> bool:
     """Whether each label that is no pack has one stride at most."""
     runs = iter(layout.dims)
     each = [[len(next(runs)) for _ in group] for group in indices]

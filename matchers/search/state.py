@@ -259,7 +259,7 @@ class State:
             return pairs
         return self.fail(node, Why.RANK, labels, len(indices)) or None
 
-    def bind_left(self, scope: Reduce) -> bool:
+    def bind_left(self, scope: Reduce[Node, Label]) -> bool:
         """Bind the labels of a reduction that nothing reads to the loops that nothing reads, if these are as many."""
         left = [loop for loop in self.reductions[scope] if (scope, loop) not in self.used]
         free = [label for label in scope.loops if label not in self.labels]

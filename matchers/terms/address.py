@@ -10,14 +10,13 @@ from (`extents`), so offsets and strides are sums of such products.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import ONE, Extent, groups, product
+from opsplice.matchers.dims.layouts import NONE, WHOLE, Amount, Layout, Runs, row_major
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor, shape_of
 from opsplice.matchers.terms.ops.parts_of_dims import places_in_source
 from opsplice.matchers.terms.terms import (
@@ -39,98 +38,11 @@ from opsplice.matchers.terms.views import Views
 # How many views are followed.
 _MOST_VIEWS = 64
 
-
-@dataclass(frozen=True)
-class Amount:
-    """A whole number: a sum of products, each of atoms and with a factor of its own that is not zero."""
-
-    terms: frozenset[Extent]
-
-    @staticmethod
-    def of(value: int | Extent) -> Amount:
-        extent = Extent(value) if isinstance(value, int) else value
-        return Amount(frozenset((extent,) if extent.factor else ()))
-
-    @property
-    def number(self) -> int | None:
-        """The number, None if it is known at run time only."""
-        return sum(term.factor for term in self.terms) if not any(term.atoms for term in self.terms) else None
-
-    @staticmethod
-    def sum(terms: Iterable[Extent]) -> Amount:
-        factors: dict[Any, int] = {}
-        for term in terms:
-            factors[term.atoms] = factors.get(term.atoms, 0) + term.factor
-        return Amount(frozenset(Extent(factor, atoms) for atoms, factor in factors.items() if factor))
-
-    def __add__(self, other: Amount) -> Amount:
-        return Amount.sum((*self.terms, *other.terms)) if self.terms and other.terms else self if self.terms else other
-
-    def __mul__(self, other: Amount) -> Amount:
-        if self is WHOLE:
-            return other
-        products = [left * right for left in self.terms for right in other.terms]
-        return Amount.of(products[0]) if len(products) == 1 else Amount.sum(products)
-
-    def renamed(self, name: Callable[[Any], Any]) -> Amount:
-        """With each atom as `name` calls it."""
-        return Amount.sum(term.renamed(name) for term in self.terms)
-
-
-NONE, WHOLE = Amount.of(0), Amount.of(1)
-# What a dim runs over in memory: its size with its stride, or those of several dims that it flattens.
-Runs = tuple[tuple[Extent, Amount], ...]
 # A sum over indices; None stands for what is added.
 _Form = dict[Index | None, Amount]
 
-
-@dataclass(frozen=True)
-class Layout:
-    """How a tensor's elements lie in the memory of a dense value of `count` elements.
-
-    offset: where the first one is. dims: what each dim runs over, nothing for one of size one.
-    """
-
-    count: Amount
-    offset: Amount
-    dims: tuple[Runs, ...]
-
-    def amounts(self) -> Iterator[Amount]:
-        """All that it is made of."""
-        yield from (self.count, self.offset)
-        for runs in self.dims:
-            for size, stride in runs:
-                yield from (Amount.of(size), stride)
-
-    def renamed(self, name: Callable[[Any], Any]) -> Layout:
-        """With each atom as `name` calls it."""
-        dims = tuple(tuple((s.renamed(name), t.renamed(name)) for s, t in runs) for runs in self.dims)
-        return Layout(self.count.renamed(name), self.offset.renamed(name), dims)
-
-
 # A value, and how a tensor lies in its memory.
 Place = tuple[ir.Value, Layout]
-
-
-def dense(sizes: Sequence[Extent]) -> Layout:
-    """Row-major, without gaps."""
-    numbers = tuple([size.factor for size in sizes if not size.atoms])
-    return _dense(numbers) if len(numbers) == len(sizes) else _row_major(sizes)
-
-
-@functools.lru_cache(maxsize=1024)
-def _dense(sizes: tuple[int, ...]) -> Layout:
-    """The same for numbers, of which programs have few, and each again and again."""
-    return _row_major(tuple(map(Extent, sizes)))
-
-
-def _row_major(sizes: Sequence[Extent]) -> Layout:
-    dims: list[Runs] = []
-    stride = ONE
-    for size in reversed(sizes):
-        dims.insert(0, () if size == ONE else ((size, Amount.of(stride)),))
-        stride *= size
-    return Layout(Amount.of(stride), NONE, tuple(dims))
 
 
 def places(views: Views, access: Access, sizes: tuple[Extent, ...], indices: tuple[Index, ...]) -> Sequence[Place]:
@@ -279,7 +191,7 @@ class Tensor:
         pairs = zip(access.indices, sizes, strict=True)
         if any(isinstance(index, Loop) and size != ONE and index not in self.indices for index, size in pairs):
             return None  # it lies elsewhere for each value of that index
-        base = dense(sizes)
+        base = row_major(sizes)
         total: _Form | None = {}
         for index, size, runs in zip(access.indices, sizes, base.dims, strict=True):
             form = self._form(index, size)
@@ -320,7 +232,7 @@ class Tensor:
         if sizes is None:
             return None
         total: _Form = {}
-        for part, own, runs in zip(index.parts, sizes, dense(sizes).dims, strict=True):
+        for part, own, runs in zip(index.parts, sizes, row_major(sizes).dims, strict=True):
             form = self._form(part, own)
             if form is None:
                 return None
@@ -352,7 +264,7 @@ class Tensor:
             if not isinstance(part, Part):
                 continue
             sizes = self._part_sizes(part)
-            runs = () if sizes is None else dense(sizes).dims
+            runs = () if sizes is None else row_major(sizes).dims
             parts = {Part(part.whole, i, part.sizes): run[0][1] for i, run in enumerate(runs) if run}
             if sizes is None or not parts or any(each not in form for each in parts):
                 continue

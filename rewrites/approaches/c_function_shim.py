@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from iree.compiler import ir
 
-from opsplice.matchers.terms.address import Amount
+from opsplice.matchers.dims.layouts import Amount
 from opsplice.rewrites.approaches import dynamic_function
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import Placer, builtin_type

@@ -9,11 +9,11 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import Total
+from opsplice.matchers.dims.layouts import Amount
 from opsplice.matchers.ir.effects import has_effects
 from opsplice.matchers.ir.tensor_values import defining_op, element_type, is_builtin, shape_of
 from opsplice.matchers.search.matches import Match, Size, flat
 from opsplice.matchers.search.uses import read_by
-from opsplice.matchers.terms.address import Amount
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.symbols import symbols

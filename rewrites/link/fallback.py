@@ -23,10 +23,10 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.dims.layouts import Layout
 from opsplice.matchers.ir.op_names import around
 from opsplice.matchers.search.matches import Binding, Match
 from opsplice.matchers.search.uses import read_by
-from opsplice.matchers.terms.address import Layout
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.approaches import insertion
 from opsplice.rewrites.ir import emit

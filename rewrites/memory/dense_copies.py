@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import ONE, Extent
-from opsplice.matchers.terms.address import NONE, Amount, Layout
+from opsplice.matchers.dims.layouts import NONE, Amount, Layout
 from opsplice.rewrites.ir import emit
 from opsplice.spec_lang.syntax import vocabulary
 

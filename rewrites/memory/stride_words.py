@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from opsplice.matchers.terms.address import NONE, Amount
+from opsplice.matchers.dims.layouts import NONE, Amount
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import Placer
 from opsplice.rewrites.memory import strides

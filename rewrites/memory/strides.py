@@ -19,11 +19,11 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import ONE, Extent, product
+from opsplice.matchers.dims.layouts import NONE, Amount, Layout, Runs, row_major
 from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.search.matches import Size, flat, paired
 from opsplice.matchers.terms import address
-from opsplice.matchers.terms.address import NONE, Amount, Layout, Runs
 from opsplice.matchers.terms.views import Views
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import needs
@@ -35,7 +35,7 @@ from opsplice.spec_lang.syntax import tree, vocabulary
 def dense(views: Views, sizes: Sequence[Size | tuple[Size, ...]]) -> Layout:
     """The layout of a dense buffer. sizes: of its dims, a pack's in a tuple."""
     extents = [_extents(views, size) for size in sizes]
-    return _grouped(address.dense(list(chain(*extents))), extents, extents)
+    return _grouped(row_major(list(chain(*extents))), extents, extents)
 
 
 def nearest(views: Views, call: KernelCall) -> KernelCall | None:
@@ -74,7 +74,7 @@ def _at(buffer: Buffer, value: ir.Value, layout: Layout, passed: Sequence[ir.Ope
 def ordered(views: Views, split: Sequence[tuple[Size, ...]], order: tuple[int, ...]) -> Layout:
     """How the axes of a result lie in a dense buffer that has their dims in another order. split: the dims of each."""
     own = [address.extent_of(views, size) for size in flat(split)]
-    written = address.dense([own[dim] for dim in order])
+    written = row_major([own[dim] for dim in order])
     dims = iter([written.dims[order.index(dim)] for dim in range(len(order))])
     return dataclasses.replace(written, dims=tuple(tuple(chain(*(next(dims) for _ in axis))) for axis in split))
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from opsplice.matchers.dims.layouts import Layout
 from opsplice.matchers.search.matches import Binding, Match, Size
-from opsplice.matchers.terms.address import Layout
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, object_key
 from opsplice.spec_lang.syntax import tree

@@ -11,10 +11,10 @@ from functools import partial
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
+from opsplice.matchers.dims.layouts import NONE, Layout
 from opsplice.matchers.ir.tensor_values import defining_op, element_type
 from opsplice.matchers.search import uses
 from opsplice.matchers.search.matches import Match, Size, flat, paired
-from opsplice.matchers.terms.address import NONE, Layout
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
 from opsplice.rewrites.memory import strides

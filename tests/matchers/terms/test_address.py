@@ -10,8 +10,8 @@ import pytest
 from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import Extent
+from opsplice.matchers.dims.layouts import NONE, Amount, Layout, Runs, row_major
 from opsplice.matchers.terms import address
-from opsplice.matchers.terms.address import NONE, Amount, Layout, Runs
 from opsplice.matchers.terms.views import Views
 from tests.effort import examples
 from tests.matchers.soundness.programs import Program, run, told
@@ -199,9 +199,9 @@ def test_amounts_are_sums():
 
 def test_dense_layouts_of_known_sizes_are_made_once():
     sizes = [Extent(4), Extent(1), Extent(6)]
-    found = address.dense(sizes)
-    assert address.dense(list(sizes)) is found
+    found = row_major(sizes)
+    assert row_major(list(sizes)) is found
     assert found == Layout(Amount.of(24), NONE, (((Extent(4), Amount.of(6)),), (), ((Extent(6), Amount.of(1)),)))
     unknown = Extent.of("n")  # an atom, which holds on to what it is
-    assert address.dense([Extent(4), unknown]) is not address.dense([Extent(4), unknown])
-    assert address.dense([Extent(4), unknown]).dims[0] == ((Extent(4), Amount.of(unknown)),)
+    assert row_major([Extent(4), unknown]) is not row_major([Extent(4), unknown])
+    assert row_major([Extent(4), unknown]).dims[0] == ((Extent(4), Amount.of(unknown)),)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from opsplice.matchers.dims.extents import Extent
-from opsplice.matchers.terms.address import Amount, Layout
+from opsplice.matchers.dims.layouts import Amount, Layout
 from opsplice.rewrites.memory.dense_copies import nested
 
 

@@ -1,0 +1,97 @@
+"""Amounts that may be known at run time only, and layouts of tensors in memory, made of these."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from opsplice.matchers.dims.extents import ONE, Extent
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A whole number: a sum of products, each of atoms and with a factor of its own that is not zero."""
+
+    terms: frozenset[Extent]
+
+    @staticmethod
+    def of(value: int | Extent) -> Amount:
+        extent = Extent(value) if isinstance(value, int) else value
+        return Amount(frozenset((extent,) if extent.factor else ()))
+
+    @property
+    def number(self) -> int | None:
+        """The number, None if it is known at run time only."""
+        return sum(term.factor for term in self.terms) if not any(term.atoms for term in self.terms) else None
+
+    @staticmethod
+    def sum(terms: Iterable[Extent]) -> Amount:
+        factors: dict[Any, int] = {}
+        for term in terms:
+            factors[term.atoms] = factors.get(term.atoms, 0) + term.factor
+        return Amount(frozenset(Extent(factor, atoms) for atoms, factor in factors.items() if factor))
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount.sum((*self.terms, *other.terms)) if self.terms and other.terms else self if self.terms else other
+
+    def __mul__(self, other: Amount) -> Amount:
+        if self is WHOLE:
+            return other
+        products = [left * right for left in self.terms for right in other.terms]
+        return Amount.of(products[0]) if len(products) == 1 else Amount.sum(products)
+
+    def renamed(self, name: Callable[[Any], Any]) -> Amount:
+        """With each atom as `name` calls it."""
+        return Amount.sum(term.renamed(name) for term in self.terms)
+
+
+NONE, WHOLE = Amount.of(0), Amount.of(1)
+# What a dim runs over in memory: its size with its stride, or those of several dims that it flattens.
+Runs = tuple[tuple[Extent, Amount], ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a tensor's elements lie in the memory of a dense value of `count` elements.
+
+    offset: where the first one is. dims: what each dim runs over, nothing for one of size one.
+    """
+
+    count: Amount
+    offset: Amount
+    dims: tuple[Runs, ...]
+
+    def amounts(self) -> Iterator[Amount]:
+        """All that it is made of."""
+        yield from (self.count, self.offset)
+        for runs in self.dims:
+            for size, stride in runs:
+                yield from (Amount.of(size), stride)
+
+    def renamed(self, name: Callable[[Any], Any]) -> Layout:
+        """With each atom as `name` calls it."""
+        dims = tuple(tuple((s.renamed(name), t.renamed(name)) for s, t in runs) for runs in self.dims)
+        return Layout(self.count.renamed(name), self.offset.renamed(name), dims)
+
+
+def row_major(sizes: Sequence[Extent]) -> Layout:
+    """The layout of a dense tensor."""
+    numbers = tuple([size.factor for size in sizes if not size.atoms])
+    return _of_numbers(numbers) if len(numbers) == len(sizes) else _strided(sizes)
+
+
+@functools.lru_cache(maxsize=1024)
+def _of_numbers(sizes: tuple[int, ...]) -> Layout:
+    """The same for numbers, of which programs have few, and each again and again."""
+    return _strided(tuple(map(Extent, sizes)))
+
+
+def _strided(sizes: Sequence[Extent]) -> Layout:
+    dims: list[Runs] = []
+    stride = ONE
+    for size in reversed(sizes):
+        dims.insert(0, () if size == ONE else ((size, Amount.of(stride)),))
+        stride *= size
+    return Layout(Amount.of(stride), NONE, tuple(dims))
