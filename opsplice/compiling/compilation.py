@@ -46,6 +46,7 @@ from opsplice.rewrites.memory import (
     crossed_reads,
     in_bounds,
     kept_values,
+    loop_types,
     scalar_forms,
     sliced_gathers,
     split_sums,
@@ -105,6 +106,7 @@ def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: 
     bounding = Step(PHASE, "keep indices in bounds", in_bounds.keep_in_bounds)
     whole = Step(PHASE, "read slices where they lie", sliced_gathers.read_through)
     putting_off, *linking = [Step(*edit) for edit in mathematics.edits()]
+    looping = Step(loop_types.PHASE, "begin loops with what they end with", loop_types.align)
     keeping = Step(kept_values.PHASE, "keep what is overwritten too early", kept_values.keep)
     globals_ = Step(carried_values.GLOBALS_PHASE, "keep globals apart", carried_values.part_globals)
     parting = Step(kept_values.PHASE, "part what blocks are given", carried_values.part)
@@ -115,7 +117,7 @@ def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: 
     stored = Step(stored_types.PHASE, "check what devices store", stored_types.check)
     forms = Step(PHASE, "write scalar ops otherwise", scalar_forms.mend)
     mending = [globals_, forms, bounding, whole, putting_off, apart, split]
-    edits = [*steps.all(), *extra, *patterns, *mending, *noting, *linking, keeping, parting, *steps.late()]
+    edits = [*steps.all(), *extra, *patterns, *mending, *noting, *linking, looping, keeping, parting, *steps.late()]
     edits += [counted, stored, widths]
 
     def report(progress: compiler.Progress) -> None:
