@@ -122,9 +122,9 @@ static __attribute__((noinline)) void fetch_ends(const layer *of, size_t high, s
 }
 
 // step: how far inputs of neighbouring places lie apart where that is known, else 0. is_point: of one tap, all inside. is_spread: the
-// taps do not lie behind each other.
+// taps do not lie behind each other. pieces: room for PIECES.
 INLINE void tile(layer *of, const int is_point, const int is_spread, const int step, const int high, const int wide, size_t y, size_t z,
-                 size_t channel) {
+                 size_t channel, float *pieces) {
   if (!of->has_more) fetch_ends(of, high, wide, y, z, channel);
   floats sums[ROWS][VECTORS];
   UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int p = 0; p < high * wide; p++) sums[p][v] = splat(0.0f);
@@ -150,7 +150,6 @@ INLINE void tile(layer *of, const int is_point, const int is_spread, const int s
     if (wide > 1 && are_inside && !is_whole && first + one >= 0 && room + one >= 0)
       add_taps(of, in, is_spread, 1, high, wide, sums, w, channels, from, to, first);
     else {
-      float pieces[PIECES] __attribute__((aligned(64)));
       const size_t taps = span <= SPAN ? 1 : of->kw, count = taps == 1 ? span : reach;
       const size_t pitch = (count + LANES - 1) / LANES * LANES, lines = of->kh + (high - 1) * of->sh;
       const int is_copy = !is_whole || !are_inside;
@@ -190,9 +189,10 @@ INLINE void row_of(layer *of, const int is_point, const int is_spread, const int
   const size_t span = of->kh * of->kw > TAPS ? SPAN / 2 : SPAN;
   const int is_whole = z * of->sw >= of->left && (end - 1) * of->sw + (of->kw - 1) * of->dw < of->width + of->left;
   const size_t most = is_point || is_whole ? ROWS : least(ROWS, (span - 1) / of->sw + 1);
+  float pieces[PIECES] __attribute__((aligned(64)));  // of all tiles: those of each would not fit the stack
   for (size_t left = end - z; left > 0;) {
     size_t places = left / ((left + most - 1) / most);
-#define ROW_TILE(p) tile(of, is_point, is_spread, step, 1, p, y, z, channel)
+#define ROW_TILE(p) tile(of, is_point, is_spread, step, 1, p, y, z, channel, pieces)
     FOR_ROWS(places, ROW_TILE)
     z += places, left -= places;
   }
@@ -221,8 +221,9 @@ static void row(layer *of, int is_point, size_t y, size_t z, size_t end, size_t 
 
 #if LANES == 16
 static __attribute__((noinline)) void two_rows_of_7(layer *of, size_t y, size_t channel) {
-  if (of->x_w == 1 && of->sw == 1 && of->w_i == of->kw * PANEL) tile(of, 0, 0, 1, 2, 7, y, 0, channel);
-  else tile(of, 0, 1, 0, 2, 7, y, 0, channel);
+  float pieces[PIECES] __attribute__((aligned(64)));
+  if (of->x_w == 1 && of->sw == 1 && of->w_i == of->kw * PANEL) tile(of, 0, 0, 1, 2, 7, y, 0, channel, pieces);
+  else tile(of, 0, 1, 0, 2, 7, y, 0, channel, pieces);
 }
 #endif
 
