@@ -54,7 +54,8 @@ def apply(
         for action in actions:
             if isinstance(action, KernelCall):
                 make = partial(results, action)
-                views = [view for buffer in (*action.strided, *action.copied) for view in buffer.views]
+                buffers = [buffer for call in action.launches for buffer in (*call.strided, *call.copied)]
+                views = [view for buffer in buffers for view in buffer.views]
                 placer.place(action.match, make, whole=action.rule.branches, outputs=action.made, views=views)
             else:
                 placer.place(action.match, partial(insertion.results, placer, action, spec), whole=action.rule.keep)

@@ -134,7 +134,7 @@ def _prepared(spec: LoadedSpec, patterns: bool) -> Iterator[_Rule]:
         if patterns and pattern.name not in graphs:
             graphs[pattern.name] = _graphs(pattern, spec)
         demands = tuple(lint.demands(rule, spec))
-        any_layout = layouts(rule, spec.kernels.get(rule.kernel))
+        any_layout = layouts(rule, spec.kernels)
         yield _Rule(rule, pattern, graphs.get(pattern.name, ()), demands, *any_layout)
 
 

@@ -264,7 +264,7 @@ def graphs_of(spec: LoadedSpec) -> tuple[Graph, ...]:
 
 def graphs_named(spec: LoadedSpec, name: str) -> Sequence[Graph]:
     """The compiled pattern of a name, with what the kernels of a spec can take of it."""
-    taken = [layouts(rule, spec.kernels.get(rule.kernel)) for rule in spec.rules if rule.pattern == name]
+    taken = [layouts(rule, spec.kernels) for rule in spec.rules if rule.pattern == name]
     strided = frozenset[str]().union(*(inputs for inputs, _ in taken))
     return compile_pattern(spec, name, strided, any(result for _, result in taken))
 

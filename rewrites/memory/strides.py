@@ -52,7 +52,7 @@ def nearest(views: Views, call: KernelCall) -> KernelCall | None:
         return _at(buffer, *(fitting or candidates)[0]) if candidates else buffer
 
     outputs = call.outputs
-    if call.match.order is not None and call.made[0].copy is None:
+    if call.match.order is not None and call.made[0].root is not None and call.made[0].copy is None:
         written = next(_results(views, call), None)
         if written is None:
             return None
@@ -102,7 +102,8 @@ def _args(call: KernelCall) -> dict[str, Any]:
 
 def laid_out(views: Views, calls: Sequence[Action], covered: Mapping[Any, Action]) -> list[Action]:
     """The same calls, with what their strided buffers are bound to. covered: the actions that ops belong to."""
-    if not any(isinstance(call, KernelCall) and (call.strided or call.copied) for call in calls):
+    launches = chain(*(call.launches for call in calls if isinstance(call, KernelCall)))
+    if not any(launch.strided or launch.copied for launch in launches):
         return list(calls)
     roots = {root for call in calls for root in call.match.roots}
     needed = {call: frozenset(needs(call.match)) for call in calls}
@@ -142,7 +143,8 @@ def _writing(views: Views, call: KernelCall, others: Collection[ir.Value], hidde
 
 
 def _reading(views: Views, call: KernelCall, is_there: Callable[[ir.Value], bool]) -> KernelCall:
-    """The call, reading the furthest values that are there and that it can take."""
+    """The call and those for its arguments, reading the furthest values that are there and that they can take."""
+    call = call.mapped(lambda inner: _reading(views, inner, is_there))
 
     def furthest(buffer: Buffer | Scalar) -> Buffer | Scalar:
         found = buffer
@@ -235,8 +237,9 @@ def name_of(call: KernelCall, buffer: Buffer | Output) -> str:
 
 def told(call: KernelCall) -> tuple[str, ...]:
     """In words: what is read, written and copied through views, and how it lies in memory."""
-    strided = [_in_words(b, b.layout) for b in call.strided if b.layout is not None and _is_view(call, b)]
-    return (*strided, *(_copy_in_words(b, b.copy) for b in call.copied if b.copy is not None))
+    calls = call.launches
+    strided = [_in_words(b, b.layout) for c in calls for b in c.strided if b.layout is not None and _is_view(c, b)]
+    return (*strided, *(_copy_in_words(b, b.copy) for c in calls for b in c.copied if b.copy is not None))
 
 
 def _is_view(call: KernelCall, buffer: Buffer | Output) -> bool:

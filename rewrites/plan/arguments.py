@@ -95,7 +95,7 @@ class Signature:
             dims=self._in_order(),
             types=self.types,
         )
-        laid_out = call if inner else strides.nearest(self.views, call)
+        laid_out = strides.nearest(self.views, call)
         if laid_out is None:
             raise LeaveError(
                 "a pack's dims lie apart in one input and together in another, with sizes only known later"
@@ -296,7 +296,8 @@ class Signature:
         assert isinstance(kind, tree.TensorType), "the checker lets only buffers be made"
         dims = self._sized(kind.dims)
         sizes = flat(self._size_of(dim) for dim in dims)
-        return Output(None, sizes, self.types.get(kind.element.name, kind.element.name), dims, result.alias)
+        element = self.types.get(kind.element.name, kind.element.name)
+        return Output(None, sizes, element, dims, result.alias, self._dense(dataclasses.replace(kind, dims=dims)))
 
     def _scratch(self, result: tree.KernelResult) -> Output:
         """The kernel's own memory."""

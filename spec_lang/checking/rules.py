@@ -156,12 +156,8 @@ class _Calls:
     def _launched(self, rule: tree.Rule, arg: tree.Launch) -> Type | None:
         """The type of what a kernel makes for another one; None where it cannot, which is reported."""
         kernel, inner = self.kernels[arg.kernel], computed_arguments.launched(rule, arg)
-        kinds = [*(p.type for p in kernel.parameters), *(r.type for r in kernel.results if r.type is not None)]
         if kernel.is_scalar or len(kernel.made) != 1:
             self.report(error(arg.span, "a kernel makes one buffer for another kernel", f"{arg.kernel} makes others"))
-            return None
-        if any(kind.strided or kind.copied or kind.optional for kind in kinds):
-            self.report(error(arg.span, f"arguments are computed from plain buffers, and {arg.kernel} has others"))
             return None
         binding = self.bound(inner, kernel)
         if binding is None:

@@ -165,15 +165,21 @@ def test_what_is_infinite_or_nan_stays_where_it_is_in_blocks_of_3x3(kernel, guar
     np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("o", "c", "size"), [(70, 7, (3, 3)), (32, 70, (1, 1)), (5, 3, (7, 5)), (40, 2, (1, 9))])
-def test_filters_are_packed_and_scaled(kernel, guarded, o, c, size):
+# OIHW, HWIO, OHWI and IWHO.
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 3, 1, 0), (0, 2, 3, 1), (1, 3, 2, 0)])
+@pytest.mark.parametrize(
+    ("o", "c", "size"), [(70, 7, (3, 3)), (32, 70, (1, 1)), (5, 3, (7, 5)), (40, 2, (1, 9)), (33, 1, (4, 1))]
+)
+def test_filters_are_packed_and_scaled(kernel, guarded, o, c, size, order):
     random = np.random.default_rng(0)
     f, factor = (guarded(random.standard_normal(shape).astype(np.float32)) for shape in ((o, c, *size), (o,)))
     wanted, scaled = packed(f), packed(f * factor[:, None, None, None])
-    for name, given, panels in (("pack", (f,), wanted), ("scale", (f, factor), scaled)):
+    lying = guarded(np.ascontiguousarray(f.transpose(order)))
+    views = strides(lying.transpose(np.argsort(order)))
+    for name, given, panels in (("pack", (lying,), wanted), ("scale", (lying, factor), scaled)):
         out = guarded(np.full(panels.shape, np.nan, np.float32))
         for at in range(len(panels)):
-            kernel("convolution/convolution.c", f"opsplice_{name}_filter")(*given, out, o, c, *size, at)
+            kernel("convolution/convolution.c", f"opsplice_{name}_filter")(*given, out, o, c, *size, *views, at)
         np.testing.assert_array_equal(out, panels)
 
 

@@ -101,3 +101,68 @@ def test_an_open_batch():
         windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (3, 3), (1, 2))
         wanted = np.einsum("nyzcij,ijco->nyzo", windows, k)
         assert np.abs(np.asarray(program.run("f", x)) - wanted).max() < 3e-6 * np.abs(wanted).max()
+
+
+# Layers whose filter is an input, too, and whether a kernel takes them.
+GIVEN: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any], bool]] = [
+    ((1, 9, 14, 32), (3, 3, 32, 40), {"after": "relu"}, True),
+    ((2, 15, 15, 24), (3, 2, 24, 33), {"window_strides": 2}, True),
+    ((1, 8, 8, 64), (1, 1, 64, 72), {"window_strides": 2}, True),
+    ((1, 9, 14, 24), (40, 3, 1, 24), {"dimension_numbers": ("NHWC", "OHWI", "NHWC")}, True),
+    ((2, 24, 9, 14), (40, 24, 3, 3), {"dimension_numbers": FIRST, "after": "relu"}, True),
+    ((1, 5, 5, 32), (3, 3, 32, 40), {}, False),  # a small image, for which packing takes longer
+]
+
+
+def test_filters_that_are_inputs():
+    """Packed in each call, as they lie in memory."""
+    random = np.random.default_rng(2)
+    given: list[np.ndarray] = []
+    for x, f, *_ in GIVEN:
+        given += [random.standard_normal(shape).astype(np.float32) for shape in (x, f)]
+
+    def all_layers(*values: Any) -> list[Any]:
+        made = []
+        for (_, f, options, _), x, k in zip(GIVEN, values[::2], values[1::2], strict=True):
+            features = f[options.get("dimension_numbers", LAST[2])[1].index("O")]
+            made.append(layer(k, np.linspace(-1, 1, features, dtype=np.float32), options)(x))
+        return made
+
+    program = opsplice.compile(jax.export.export(jax.jit(all_layers))(*given), ["opsplice_kernels:convolution"])
+    kernels = [each.kernel for each in program.report.replacements if not each.lost]
+    assert kernels == ["convolution_packed"] * sum(taken for *_, taken in GIVEN), str(program.report)
+    with jax.enable_x64(True):
+        exact = all_layers(*(jax.numpy.asarray(value, "float64") for value in given))
+    for number, (found, wanted) in enumerate(zip(program.run("main", *given), exact, strict=True)):
+        wanted = np.asarray(wanted)
+        assert np.abs(np.asarray(found) - wanted).max() < 3e-6 * np.abs(wanted).max(), GIVEN[number]
+
+
+def test_a_flax_model_with_its_parameters_as_arguments():
+    """Its batch norms scale the filters, which are packed in each call."""
+    nn = pytest.importorskip("flax.linen", reason="flax is not installed (make frontends)")
+
+    class Net(nn.Module):
+        @nn.compact
+        def __call__(self, x: Any) -> Any:
+            for features, stride in ((24, 1), (40, 2)):
+                x = nn.Conv(features, (3, 3), strides=stride, use_bias=False)(x)
+                x = nn.relu(nn.BatchNorm(use_running_average=True)(x))
+            return nn.Conv(33, (3, 3), strides=2)(x)
+
+    random = np.random.default_rng(3)
+    net, x = Net(), random.standard_normal((2, 16, 16, 24)).astype(np.float32)
+    kinds = jax.eval_shape(net.init, jax.random.key(0), x)
+    leaves, tree = jax.tree.flatten(
+        jax.tree.map(lambda kind: random.uniform(0.1, 1, kind.shape).astype(np.float32), kinds)
+    )
+
+    def run(x: Any, *leaves: Any) -> Any:
+        return net.apply(jax.tree.unflatten(tree, leaves), x)
+
+    program = opsplice.compile(jax.export.export(jax.jit(run))(x, *leaves), ["opsplice_kernels:convolution"])
+    made = [(each.pattern, each.kernel) for each in program.report.replacements if not each.lost]
+    assert made == [*[("normed", "convolution_packed")] * 2, ("filtered", "convolution_packed")], str(program.report)
+    with jax.enable_x64(True):
+        exact = np.asarray(run(*(jax.numpy.asarray(value, "float64") for value in (x, *leaves))))
+    assert np.abs(np.asarray(program.run("main", x, *leaves)) - exact).max() < 3e-6 * np.abs(exact).max()

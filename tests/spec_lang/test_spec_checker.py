@@ -648,7 +648,6 @@ def test_errors_in_builds(text, expected):
 
 MORE = """
 kernel two(x: f32[m, n]) -> (f32[m, n], f32[m]) { cpu "k.c" }
-kernel lying(x: f32[m, n] strided) -> f32[m, n] { cpu "k.c" }
 kernel half(x: f32[m, n]) -> f32[floordiv(m, 2), n] { cpu "k.c" }
 kernel open(x: f32[m, n]) -> f32[m, o] { cpu "k.c" }
 """
@@ -692,10 +691,6 @@ kernel open(x: f32[m, n]) -> f32[m, o] { cpu "k.c" }
         ("replace p with k(x, k(x, 1, 1), 1)", "only tensors are computed for a kernel, into buffers"),
         ("replace p with k(k(x, 1, 1.5), 1, 1)", "1.5 is not an integer, and c: i32 is"),
         (f"{MORE} replace p with k(two(x), 1, 1)", "a kernel makes one buffer for another kernel; two makes others"),
-        (
-            f"{MORE} replace p with k(lying(x), 1, 1)",
-            "arguments are computed from plain buffers, and lying has others",
-        ),
         (f"{MORE} replace p with k(half(x), 1, 1)", "k makes tensor<floordiv(m, 2) x n x f32> here, and p is"),
         (f"{MORE} replace p with k(open(x), 1, 1)", "no argument of open says how large o is"),
         ('kernel g(x: f32[m * 2]) -> f32[m] { cpu "k.c" }', "only the sizes of results are computed"),

@@ -508,23 +508,37 @@ void opsplice_convolution(const float *x, const float *w, const float *bias, con
   else convolve_spread(&of, uh, uw, oh, ow, y, end);
 }
 
-// Packs a panel of a filter [o, c, kh, kw], times factor[o]. Grid: (ceildiv(o, 32)).
-void opsplice_scale_filter(const float *f, const float *factor, float *out, size_t o, size_t c, size_t kh, size_t kw,
-                          size_t workgroup_x) {
-  const size_t first = workgroup_x * PANEL, columns = least(PANEL, o - first), depth = c * kh * kw;
-  f += first * depth, out += first * depth;
-  for (size_t at = 0, count; at < depth; at += count, f += count, out += count * PANEL) {
+// `depth` rows of a panel, times the factors of its columns.
+static void scale_rows(const float *f, size_t column, size_t step, const float *factor, size_t columns, size_t depth,
+                       float *out) {
+  for (size_t at = 0, count; at < depth; at += count, f += count * step, out += count * PANEL) {
     count = least(DEPTH, depth - at);
-    pack_panel(f, depth, 1, columns, count, out);
+    pack_panel(f, column, step, columns, count, out);
     for (size_t v = 0; factor && v < columns; v += LANES) {
-      const floats by = load_up_to(factor + first + v, columns - v, 0.0f);
+      const floats by = load_up_to(factor + v, columns - v, 0.0f);
       for (size_t i = v; i < count * PANEL; i += PANEL) store(out + i, load(out + i) * by);
     }
   }
 }
 
-void opsplice_pack_filter(const float *f, float *out, size_t o, size_t c, size_t kh, size_t kw, size_t workgroup_x) {
-  opsplice_scale_filter(f, 0, out, o, c, kh, kw, workgroup_x);
+// Packs a panel of a filter [o, c, kh, kw], times factor[o]. Where its channels and taps do not lie one behind the other, as
+// in HWIO, each row of taps is packed by itself. Grid: (ceildiv(o, 32)).
+void opsplice_scale_filter(const float *f, const float *factor, float *out, size_t o, size_t c, size_t kh, size_t kw,
+                          size_t f_o, size_t f_c, size_t f_h, size_t f_w, size_t workgroup_x) {
+  const size_t first = workgroup_x * PANEL, columns = least(PANEL, o - first), taps = kh * kw;
+  const size_t step = kw > 1 ? f_w : kh > 1 ? f_h : f_c;
+  f += first * f_o, out += first * c * taps, factor = factor ? factor + first : 0;
+  if (f_c == taps * step && (kh == 1 || f_h == kw * step)) {
+    scale_rows(f, f_o, step, factor, columns, c * taps, out);
+    return;
+  }
+  for (size_t at = 0; at < c * kh; at++, out += kw * PANEL)
+    scale_rows(f + at / kh * f_c + at % kh * f_h, f_o, step, factor, columns, kw, out);
+}
+
+void opsplice_pack_filter(const float *f, float *out, size_t o, size_t c, size_t kh, size_t kw, size_t f_o, size_t f_c,
+                         size_t f_h, size_t f_w, size_t workgroup_x) {
+  opsplice_scale_filter(f, 0, out, o, c, kh, kw, f_o, f_c, f_h, f_w, workgroup_x);
 }
 
 // In groups of channels, each with a filter of its own. Grid: (p, ceildiv(oh, 16), n * g).
