@@ -281,9 +281,11 @@ def varied_convs(batch: int | str = 2) -> Model:
 
 
 def volumes_and_transposed_convs() -> Model:
-    """A convolution in three dims, and transposed ones in two and in one."""
+    """Convolutions in three dims, in two and in one; all but the first are transposed."""
     graph = Graph()
-    y = graph.op("Conv", graph.input(1, 3, 4, 6, 7), graph.weight(4, 3, 2, 3, 3), pads=[1, 1, 1, 0, 1, 1])
+    y = graph.op("Conv", graph.input(1, 3, 2, 6, 3), graph.weight(4, 3, 2, 3, 3), pads=[1, 1, 1, 0, 1, 1])
+    f, bias = graph.weight(4, 4, 3, 3, 3), graph.weight(4)
+    y = graph.op("ConvTranspose", y, f, bias, pads=[1] * 6, strides=[2, 1, 3], output_padding=[1, 0, 0])
     y = graph.op("Reshape", graph.op("Relu", y), graph.constant(np.array([1, 16, 6, 7])))
     y = graph.op("ConvTranspose", y, graph.weight(16, 5, 4, 3), graph.weight(5), pads=[1] * 4, strides=[2, 2])
     y = graph.op("Reshape", graph.op("Relu", y), graph.constant(np.array([1, 5, 156])))

@@ -231,17 +231,23 @@ def test_long_rows_with_zeros_between_their_places(kernel, guarded):
     np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
 
 
-# Depth, height and width, filter, strides, dilations, zeros in front and behind, above and below, left and right.
+# Depth, height and width, filter, strides, dilations, how far places lie apart, zeros in front and behind, above and
+# below, left and right.
 VOLUMES = [
-    ((5, 6, 17), (3, 3, 3), (1, 1, 1), (1, 1, 1), ((1, 1), (1, 1), (1, 1))),
-    ((7, 4, 9), (2, 1, 3), (2, 1, 2), (3, 1, 1), ((0, 2), (0, 0), (2, 0))),
-    ((2, 18, 3), (1, 3, 2), (1, 2, 1), (1, 1, 2), ((2, 1), (1, 0), (0, 2))),
+    ((5, 6, 17), (3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), ((1, 1), (1, 1), (1, 1))),
+    ((7, 4, 9), (2, 1, 3), (2, 1, 2), (3, 1, 1), (1, 1, 1), ((0, 2), (0, 0), (2, 0))),
+    ((2, 18, 3), (1, 3, 2), (1, 2, 1), (1, 1, 2), (1, 1, 1), ((2, 1), (1, 0), (0, 2))),
+    ((3, 4, 9), (2, 2, 2), (1, 1, 1), (1, 1, 1), (2, 2, 2), ((1, 1), (1, 1), (1, 1))),
+    ((3, 10, 9), (4, 4, 4), (1, 1, 1), (1, 1, 1), (2, 2, 2), ((2, 3), (2, 2), (2, 3))),
+    ((2, 3, 6), (3, 2, 2), (1, 1, 1), (1, 1, 1), (3, 3, 3), ((2, 4), (1, 3), (1, 1))),
+    ((4, 3, 20), (3, 3, 2), (1, 1, 1), (1, 1, 1), (1, 2, 1), ((5, 1), (2, 0), (1, 1))),
+    ((3, 5, 4), (1, 3, 5), (1, 1, 1), (1, 1, 1), (2, 1, 3), ((0, 0), (1, 1), (4, 6))),
 ]
 
 
 @pytest.mark.parametrize("channels_last", [False, True])
-@pytest.mark.parametrize(("place", "size", "stride", "dilation", "zeros"), VOLUMES)
-def test_volumes(kernel, guarded, channels_last, place, size, stride, dilation, zeros):
+@pytest.mark.parametrize(("place", "size", "stride", "dilation", "apart", "zeros"), VOLUMES)
+def test_volumes(kernel, guarded, channels_last, place, size, stride, dilation, apart, zeros):
     random = np.random.default_rng(0)
 
     def volume(*shape: int) -> np.ndarray:
@@ -251,9 +257,9 @@ def test_volumes(kernel, guarded, channels_last, place, size, stride, dilation, 
     x, f = volume(2, 3, *place), random.standard_normal((40, 3, *size)).astype(np.float32)
     bias = random.standard_normal(40).astype(np.float32)
     reach = [dilation[i] * (size[i] - 1) + 1 for i in range(3)]
-    every = np.lib.stride_tricks.sliding_window_view(
-        np.pad(x.astype(float), ((0, 0), (0, 0), *zeros)), reach, (2, 3, 4)
-    )
+    spread = np.zeros((2, 3, *(step * (count - 1) + 1 for step, count in zip(apart, place, strict=True))))
+    spread[:, :, :: apart[0], :: apart[1], :: apart[2]] = x
+    every = np.lib.stride_tricks.sliding_window_view(np.pad(spread, ((0, 0), (0, 0), *zeros)), reach, (2, 3, 4))
     every = every[:, :, :: stride[0], :: stride[1], :: stride[2], :: dilation[0], :: dilation[1], :: dilation[2]]
     plain = np.einsum("nctyzaij,ocaij->notyz", every, f)
     rest, out = volume(*plain.shape), volume(*plain.shape)
@@ -271,7 +277,7 @@ def test_volumes(kernel, guarded, channels_last, place, size, stride, dilation, 
         ]
         for at in np.ndindex(2, -(-plain.shape[3] // 16), 2 * plain.shape[2]):
             kernel("convolution/convolution.c", "opsplice_convolution_volume")(
-                *(x, panels, *given, function, *stride, *dilation, *(low for low, _ in zeros), out),
+                *(x, panels, *given, function, *stride, *dilation, *apart, *(low for low, _ in zeros), out),
                 *(2, 3, *place, 2, *size, 40, *plain.shape[2:], *views, *at),
             )
         np.testing.assert_allclose(out, activation(function, wanted), rtol=1e-4, atol=1e-4)

@@ -238,7 +238,7 @@ MODELS = {
     "convolutions of a dynamic batch": (lambda: onnx_models.varied_convs("batch"), CONVOLUTIONS),
     "volumes and transposed convolutions": (
         onnx_models.volumes_and_transposed_convs,
-        {"convolution_volume": 1, "convolution_packed": 1, "convolution_row": 1},
+        {"convolution_volume": 2, "convolution_packed": 1, "convolution_row": 1},
     ),
     "pooled volumes": (pooled_volumes, {"pooling_volume": 2, "instancenorm_images": 1}),
     "groups of channels": (grouped_convs, {"convolution_groups": 2}),
@@ -292,6 +292,17 @@ def test_what_follows_groups_is_done_by_their_kernel(tmp_path):
     (tmp_path / "model.onnx").write_bytes(grouped_convs().proto.SerializeToString())
     found = [each for each in opsplice.match(tmp_path / "model.onnx", [SPEC]).replacements if not each.lost]
     assert [each.dims.get("activation") for each in found] == [1, 6]
+
+
+def test_transposed_convolutions_read_images_without_the_zeros_between(tmp_path):
+    (tmp_path / "model.onnx").write_bytes(onnx_models.volumes_and_transposed_convs().proto.SerializeToString())
+    found = [each for each in opsplice.match(tmp_path / "model.onnx", [SPEC]).replacements if not each.lost]
+    apart = {each.kernel: [each.dims.get(dim) for dim in ("ud", "uh", "uw")] for each in found}
+    assert apart == {
+        "convolution_volume": [2, 1, 3],
+        "convolution_packed": [None, 2, 2],
+        "convolution_row": [None, None, 3],
+    }
 
 
 def compared(make, wanted, spec, flags, folder, device):

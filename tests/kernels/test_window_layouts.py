@@ -33,9 +33,10 @@ LAYERS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((2, 51, 24), (4, 24, 40), {"window_strides": 2}),
     ((1, 5, 6, 9, 16), (3, 3, 3, 16, 40), {"after": "silu"}),
     ((2, 5, 6, 9, 16), (3, 1, 3, 16, 8), {"window_strides": 2}),
+    ((1, 3, 4, 5, 16), (4, 3, 2, 16, 40), {"lhs_dilation": 2, "padding": [(2, 3), (1, 1), (1, 0)], "after": "relu"}),
     ((1, 16, 16, 3), (3, 3, 3, 8), {"window_strides": 2}),  # so few products stay with the compiler
 ]
-KERNELS = {"convolution_packed": 10, "convolution_groups": 2, "convolution_row": 2, "convolution_volume": 2}
+KERNELS = {"convolution_packed": 10, "convolution_groups": 2, "convolution_row": 2, "convolution_volume": 3}
 
 
 def layer(f: np.ndarray, bias: np.ndarray, options: dict[str, Any]) -> Callable[[Any], Any]:

@@ -570,29 +570,29 @@ void opsplice_convolution_row(const float *x, const float *w, const float *bias,
                        rest_c, 0, rest_w, out_n, out_c, 0, out_w, workgroup_x, 0, workgroup_z);
 }
 
-// Of three dims, a slice of the filter after the other: w is [o / 32][kd][c][kh][kw][32], and the output holds the sums
-// between slices. Grid: (p, ceildiv(oh, 16), n * od).
+// Of three dims, a slice of the filter after the other, those that meet the image: w is [o / 32][kd][c][kh][kw][32], and the
+// output holds the sums between slices. Grid: (p, ceildiv(oh, 16), n * od).
 void opsplice_convolution_volume(const float *x, const float *w, const float *bias, const float *rest,
                                  size_t activation, size_t sd, size_t sh, size_t sw, size_t dd, size_t dh, size_t dw,
-                                 size_t front, size_t top, size_t left, float *out, size_t n, size_t c, size_t d,
-                                 size_t h, size_t width, size_t p, size_t kd, size_t kh, size_t kw, size_t o, size_t od,
-                                 size_t oh, size_t ow, size_t x_n, size_t x_c, size_t x_d, size_t x_h, size_t x_w,
-                                 size_t rest_n, size_t rest_c, size_t rest_d, size_t rest_h, size_t rest_w,
-                                 size_t out_n, size_t out_c, size_t out_d, size_t out_h, size_t out_w,
-                                 size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) {
+                                 size_t ud, size_t uh, size_t uw, size_t front, size_t top, size_t left, float *out,
+                                 size_t n, size_t c, size_t d, size_t h, size_t width, size_t p, size_t kd, size_t kh,
+                                 size_t kw, size_t o, size_t od, size_t oh, size_t ow, size_t x_n, size_t x_c,
+                                 size_t x_d, size_t x_h, size_t x_w, size_t rest_n, size_t rest_c, size_t rest_d,
+                                 size_t rest_h, size_t rest_w, size_t out_n, size_t out_c, size_t out_d, size_t out_h,
+                                 size_t out_w, size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) {
   const size_t image = workgroup_z / od, slice = workgroup_z % od, taps = c * kh * kw * PANEL;
-  const ptrdiff_t first = (ptrdiff_t)(slice * sd - front);
-  size_t from = 0, to = kd;
-  while (from < to && first + (ptrdiff_t)(from * dd) < 0) from++;
-  while (from < to && first + (ptrdiff_t)((to - 1) * dd) >= (ptrdiff_t)d) to--;
-  if (from == to) c = 0, from = 0, to = 1;  // no slice of the filter reaches the image
+  size_t tap = first_tap(ud, slice * sd, &front), count = 0;
+  ptrdiff_t at = -(ptrdiff_t)front;
+  for (; tap < kd && at < 0; tap += ud) at += dd;
+  if (tap < kd && at < (ptrdiff_t)d) count = least((kd - tap + ud - 1) / ud, (d - (size_t)at + dd - 1) / dd);
+  else c = 0, tap = 0, at = 0, count = 1;  // no slice of the filter meets the image
   x += image * x_n, out += image * out_n + slice * out_d;
   if (rest) rest += image * rest_n + slice * rest_d;
-  for (size_t a = from; a < to; a++) {
-    const float *plane = x + (first + (ptrdiff_t)(a * dd)) * (ptrdiff_t)x_d;
-    opsplice_convolution(plane, w + (workgroup_x * (kd - 1) + a) * taps, bias, rest, a + 1 == to ? activation : NOTHING,
-                         sh, sw, dh, dw, 1, 1, top, left, out, n, c, h, width, p, kh, kw, o, oh, ow, 0, x_c, x_h, x_w, 0,
-                         rest_c, rest_h, rest_w, 0, out_c, out_h, out_w, workgroup_x, workgroup_y, 0);
+  for (; count > 0; count--, tap += ud, at += dd) {
+    opsplice_convolution(x + (size_t)at * x_d, w + (workgroup_x * (kd - 1) + tap) * taps, bias, rest,
+                         count == 1 ? activation : NOTHING, sh, sw, dh, dw, uh, uw, top, left, out, n, c, h, width, p,
+                         kh, kw, o, oh, ow, 0, x_c, x_h, x_w, 0, rest_c, rest_h, rest_w, 0, out_c, out_h, out_w,
+                         workgroup_x, workgroup_y, 0);
     bias = 0, rest = out, rest_c = out_c, rest_h = out_h, rest_w = out_w;
   }
 }
