@@ -205,7 +205,7 @@ def _check_object(
         if mathematics := called - linker.SUPPORT:
             with _named(name, mathematics):
                 objects.append(libm.object_file(target, mathematics))
-        linker.join(objects, [], request.symbols, output, target)
+        linker.join(objects, [], (), output, target)  # the same file for each kernel of a source
         code = elf.read_object(output.read_bytes(), name)
     left = code.undefined - elf.LINKED_INTO_BITCODE - libm.NAMES if may_choose else code.undefined
     found = replace(code, undefined=left)

@@ -116,6 +116,22 @@ fn fdim(comptime T: type) *const fn (T, T) callconv(.c) T {
     }.call;
 }
 
+// The nearest of bf16's numbers, which are the upper halves of f32's. It is handed over as f16 is, which Zig knows.
+fn truncsfbf2(x: f32) callconv(.c) f16 {
+    const bits: u32 = @bitCast(x);
+    const nan = @as(u16, @truncate(bits >> 16)) | 0x40;
+    const nearest: u16 = @truncate((bits +% 0x7fff +% ((bits >> 16) & 1)) >> 16);
+    return @bitCast(if (math.isNan(x)) nan else nearest);
+}
+
+// By way of f32, where what is cut off is kept as the last bit: the number is not rounded twice.
+fn truncdfbf2(x: f64) callconv(.c) f16 {
+    const near: f32 = @floatCast(x);
+    const bits: u32 = @bitCast(near);
+    const is_exact = math.isNan(x) or near == x or bits & 1 == 1;
+    return truncsfbf2(if (is_exact) near else @bitCast(if (@abs(near) > @abs(x)) bits - 1 else bits + 1));
+}
+
 extern fn llround(f64) callconv(.c) i64;
 extern fn llroundf(f32) callconv(.c) i64;
 extern fn exp(f64) callconv(.c) f64;
@@ -124,6 +140,8 @@ extern fn __lgamma_r(f64, *c_int) callconv(.c) f64;
 extern fn __lgammaf_r(f32, *c_int) callconv(.c) f32;
 
 comptime {
+    @export(&truncsfbf2, .{ .name = "__truncsfbf2" });
+    @export(&truncdfbf2, .{ .name = "__truncdfbf2" });
     for (.{
         .{ "acos", math.acos },   .{ "asin", math.asin }, .{ "asinh", math.asinh },
         .{ "atan", math.atan },   .{ "atanh", math.atanh }, .{ "cbrt", math.cbrt }, .{ "cosh", math.cosh },

@@ -64,6 +64,12 @@ def kernel(
     yield load
 
 
+def need_products_of_bytes() -> None:
+    """Skip where programs for this CPU keep the compiler's code for these."""
+    if not _features() & {feature for _, feature in VNNI.values()}:
+        pytest.skip("this CPU lacks VNNI, which kernels of bytes need")
+
+
 def build(source: str, level: str) -> Path:
     """A shared library of a source file, built once; skips what this machine cannot build or run."""
     compiler = toolchains.find("clang") or toolchains.find("gcc")

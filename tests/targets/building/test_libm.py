@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Callable
 
+import ml_dtypes
 import mpmath
 import numpy as np
 import pytest
@@ -43,6 +44,7 @@ TRUE: dict[str, Callable[..., mpmath.mpf]] = {
 # What is worse than 2 ulp.
 LIMITS = {("erfc", np.float64): 2.5, ("tgamma", np.float64): 8}
 KINDS = [(np.float32, ctypes.c_float, "f"), (np.float64, ctypes.c_double, "")]
+NARROWED = [(np.float32, ctypes.c_float, "sf"), (np.float64, ctypes.c_double, "df")]
 COUNT = 60
 
 
@@ -100,6 +102,27 @@ def test_functions_of_one_number(call, name, dtype, kind, suffix):
                 continue  # a pole
             wanted = true(mpmath.mpf(float(x)))
             assert ulps(function(x), wanted, dtype) <= limit, (x, function(x), wanted)
+
+
+@pytest.mark.skipif(archs.host_arch() != "x86_64", reason="what 16 bits are returned in is known of x86_64")
+@pytest.mark.parametrize(("dtype", "kind", "name"), [(*each[:2], f"__trunc{each[2]}bf2") for each in NARROWED])
+def test_numbers_are_rounded_once_to_bf16(call, dtype, kind, name):
+    function = call(name, kind, 1, result=ctypes.c_float)
+    random = np.random.default_rng(0)
+    ties = np.array([1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-40, 1 + 2**-8 - 2**-40, 3.4e38, 1e-40, 0.0, -0.0])
+    given = np.concatenate([ties, random.standard_normal(2000), [np.inf, -np.inf, np.nan]]).astype(dtype)
+    found = np.array([function(x) for x in given], np.float32).view(np.uint32).astype(np.uint16)
+    below = given.astype(np.float64)
+    wanted = below.astype(np.float32).astype(ml_dtypes.bfloat16)
+    # f64 goes by way of f32 in numpy, too: one that lies beside the middle of two is told from that.
+    middle = (below.astype(np.float32).view(np.uint32) & 0xFFFF) == 0x8000
+    assert np.array_equal(found[~middle & ~np.isnan(below)], wanted.view(np.uint16)[~middle & ~np.isnan(below)])
+    assert np.isnan(found[np.isnan(below)].view(ml_dtypes.bfloat16)).all()
+    assert middle.sum() >= (4 if dtype is np.float64 else 2)
+    for x, bits in zip(below[middle], found[middle], strict=True):
+        low = np.float32(x).view(np.uint32) >> 16
+        above = abs(x) > abs(float(np.float32(x))) or (x == float(np.float32(x)) and low & 1)
+        assert bits == low + above, x
 
 
 @pytest.mark.parametrize("name", ["atan2", "hypot", "pow", "remainder", "fmod"])

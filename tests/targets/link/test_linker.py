@@ -197,6 +197,18 @@ def test_objects_may_call_the_mathematics_of_c(tmp_path):
     np.testing.assert_allclose([*half, *more], [1.25**1.5, 1.25**2.5], rtol=3e-7)
 
 
+def test_kernels_of_one_source_are_one_object(tmp_path, store):
+    """Or their functions would be defined twice in a program that has both."""
+    if toolchains.find("zig") is None:
+        pytest.skip("zig is not here: pip install ziglang")
+    both = "".join(KERNEL.replace("scale(", f"{name}(").replace("twice(x[i])", "expf(x[i])") for name in ("one", "two"))
+    (tmp_path / "k.c").write_text("#include <math.h>\n" + both.replace("float twice(float);", ""))
+    requests = [ArtifactRequest(tmp_path / "k.c", (name,), "object") for name in ("one", "two")]
+    one, two = (cpu.resolve(request, CpuTarget("x86_64"), store) for request in requests)
+    assert one.digest == two.digest
+    assert {"one", "two", "expf"} <= elf.read_object(one.path.read_bytes(), "k.o").functions
+
+
 def test_members_of_archives_may_call_it_too(tmp_path, store):
     if toolchains.find("zig") is None:
         pytest.skip("zig is not here: pip install ziglang")
