@@ -37,6 +37,20 @@ def check(model, feed, tolerance=1e-5, steps=0):
             assert abs(one.astype(np.int64) - other.astype(np.int64)).max() <= steps
 
 
+def has_exact_sums_of_bytes():
+    """On x86 without VNNI onnxruntime adds pairs of products in 16 bits, which are too few."""
+    kinds = {"a": (U8, [1, 4]), "b": (I8, [4, 1])}
+    model = make_model([node("MatMulInteger", "a b", "y")], kinds, {"y": (TensorProto.INT32, [1, 1])})
+    given = {"a": np.full((1, 4), 255, np.uint8), "b": np.full((4, 1), 127, np.int8)}
+    (found,) = ort.InferenceSession(model.SerializeToString()).run(None, given)
+    return int(found[0, 0]) == 4 * 255 * 127
+
+
+exact_sums_of_bytes = pytest.mark.skipif(
+    not has_exact_sums_of_bytes(), reason="onnxruntime's own sums of bytes are wrong on this CPU, which lacks VNNI"
+)
+
+
 def floats(*shape):
     return RANDOM.normal(size=shape).astype(np.float32)
 
@@ -70,6 +84,7 @@ def test_models_with_quantize_and_dequantize():
     check(model, {"x": floats(2, 3, 8, 8)}, 1e-3)
 
 
+@exact_sums_of_bytes
 def test_operators_on_quantised_numbers():
     """QLinearMatMul of matrices and of batches, QLinearConv, MatMulInteger, ConvInteger, DynamicQuantizeLinear."""
     constants = {
@@ -101,6 +116,7 @@ def test_operators_on_quantised_numbers():
     check(model, {**feed, "x": floats(3, 6)}, steps=1)
 
 
+@exact_sums_of_bytes
 def test_operators_of_onnxruntime_on_quantised_numbers():
     """With biases that are integers, scales for each channel, and scales with one element, as its quantiser writes."""
     constants = {
@@ -172,6 +188,7 @@ def test_weights_of_a_few_bits(bits, columns):
     check(model, {"x": floats(3, columns)}, 1e-3)
 
 
+@exact_sums_of_bytes
 def test_products_and_tables_of_onnxruntime():
     """Of integers with floats for results, of floats that are quantised there, and of rows that are picked."""
     constants = {
