@@ -39,6 +39,11 @@ def around(op: ir.Operation) -> Iterator[ir.Operation]:
         yield op
 
 
+def last_op(block: ir.Block) -> ir.Operation:
+    """The op that ends a block."""
+    return block.operations[len(block.operations) - 1].operation
+
+
 def ops_in(root: ir.Operation, *names: str) -> list[ir.Operation]:
     """An op and all that its regions hold, each after what it holds; only those of these names, if any are given."""
     found: list[ir.Operation] = []

@@ -67,6 +67,12 @@ def defining_op(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
+def maker_name(value: ir.Value) -> str:
+    """The name of the op that makes the value, "" for a block argument."""
+    op = defining_op(value)
+    return "" if op is None else op.name
+
+
 # What a value is made of: nothing for one of a kind that is asked for, None for one of another.
 Sources = Callable[[ir.Value], Sequence[ir.Value] | None]
 

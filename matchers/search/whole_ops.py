@@ -34,7 +34,7 @@ _RESHAPES = frozenset(
 )
 
 
-# Ops whose lists of numbers have one for each dim, by the beginning of their names.
+# Ops whose lists of numbers have one for each dim, and how the names of these lists begin.
 _WITH_LISTS = frozenset({"tensor.pad", "tensor.insert_slice"})
 _BY_DIM = "static_"
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.ir.op_names import last_op, ops_in
 from opsplice.rewrites.ir import emit
 
 # When no more blocks are made.
@@ -30,7 +30,7 @@ def widen(module: ir.Module) -> None:
     with module.context, ir.Location.unknown():
         for function in ops_in(module.operation, "vm.func"):
             for block in list(function.regions[0].blocks)[1:]:
-                branches = [_last(before) for before in dict.fromkeys(block.predecessors)]
+                branches = [last_op(before) for before in dict.fromkeys(block.predecessors)]
                 if _is_mixed(block) and all(branch.name in _BRANCHES for branch in branches):
                     _widen(block, branches)
 
@@ -38,10 +38,6 @@ def widen(module: ir.Module) -> None:
 def _is_mixed(block: ir.Block) -> bool:
     kinds = {str(argument.type) for argument in block.arguments}
     return bool(kinds.intersection(_NARROW) and kinds.intersection(_WIDE))
-
-
-def _last(block: ir.Block) -> ir.Operation:
-    return block.operations[len(block.operations) - 1].operation
 
 
 def _widen(block: ir.Block, branches: Sequence[ir.Operation]) -> None:

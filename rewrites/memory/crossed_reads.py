@@ -34,7 +34,7 @@ from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.matchers.ir.op_names import ops_in
-from opsplice.matchers.ir.tensor_values import defining_op
+from opsplice.matchers.ir.tensor_values import defining_op, maker_name
 from opsplice.rewrites.ir import emit
 
 # When transposes are parts of the ops that read them, and no dispatch is formed yet.
@@ -110,7 +110,7 @@ def _part_from_inputs(op: ir.Operation) -> None:
     read, written = list(op.operands)[:first], list(op.operands)[first:]
     for number, value in enumerate(written, first):
         whole = _seen_through(value)
-        if _name(whole) not in _NEW and any(_is_computed_from(each, whole) for each in read):
+        if maker_name(whole) not in _NEW and any(_is_computed_from(each, whole) for each in read):
             _put_into_memory(op, [number])
 
 
@@ -133,11 +133,6 @@ def _seen_through(value: ir.Value) -> ir.Value:
     while (op := defining_op(value)) is not None and op.name in _VIEWS:
         value = op.operands[0]
     return value
-
-
-def _name(value: ir.Value) -> str:
-    op = defining_op(value)
-    return "" if op is None else op.name
 
 
 def _put_into_memory(op: ir.Operation, numbers: Sequence[int]) -> None:

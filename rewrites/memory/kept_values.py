@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import around, ops_in
-from opsplice.matchers.ir.tensor_values import defining_op
+from opsplice.matchers.ir.tensor_values import maker_name
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.memory.aligned_buffers import SAME_BYTES, Dispatch, segments
 
@@ -79,26 +79,22 @@ def _is_made_of(value: ir.Value, memory: ir.Value) -> bool:
     seen, pending = set[ir.Value](), [memory_of(value)]
     while pending:
         made = pending.pop()
-        if made in seen or _maker(made) not in _MAKERS:
+        if made in seen or maker_name(made) not in _MAKERS:
             continue
         seen.add(made)
         maker = made.owner.operation
         read = _memories(maker)
         if memory in read:
             return True
-        pending += read if maker.name == "flow.tensor.update" else [e for e in read if _maker(e) == "flow.tensor.slice"]
+        pending += (
+            read if maker.name == "flow.tensor.update" else [e for e in read if maker_name(e) == "flow.tensor.slice"]
+        )
     return False
 
 
 def _memories(op: ir.Operation) -> list[ir.Value]:
     """What holds each of the tensors that an op is given."""
     return [memory_of(each) for each in op.operands if isinstance(each.type, ir.RankedTensorType)]
-
-
-def _maker(value: ir.Value) -> str:
-    """The name of the op that makes a value, "" for none."""
-    op = defining_op(value)
-    return "" if op is None else op.name
 
 
 def _read_before(end: ir.Operation, value: ir.Value) -> None:
@@ -133,7 +129,7 @@ def _writes(op: ir.Operation) -> Iterator[_Write]:
         found = [_in_block(user, op.block) for user in users(memory) if user.name not in _SIZES]
         readers = tuple({user for user in found if user is not None and user != op})
         itself = _memories(op).count(memory) > 1
-        if readers or itself or _maker(memory) == _IMPORT:
+        if readers or itself or maker_name(memory) == _IMPORT:
             yield _Write(op, value, readers, itself)
 
 
@@ -147,7 +143,7 @@ def overwritten(op: ir.Operation) -> list[ir.Value]:
 
 def _in_danger(block: ir.Block, writes: list[_Write]) -> list[ir.Value]:
     """Inputs that are overwritten, and values that an op reads of which what overwrites them does not depend."""
-    late = {each.value: None for each in writes if each.itself or _maker(memory_of(each.value)) == _IMPORT}
+    late = {each.value: None for each in writes if each.itself or maker_name(memory_of(each.value)) == _IMPORT}
     numbers = {op: 1 << n for n, op in enumerate({reader for write in writes for reader in write.readers})}
     if not numbers:
         return list(late)

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.ir.op_names import last_op, ops_in
 from opsplice.rewrites.ir import emit
 
 # When loops are as they stay.
@@ -59,10 +59,10 @@ def _align(loop: ir.Operation) -> None:
                 old[number].replace_all_uses_with(argument)
         for _ in old:
             before.erase_argument(0)
-        _end(before, [*_last(before).operands, *list(before.arguments)[len(order) :]])
+        _end(before, [*last_op(before).operands, *list(before.arguments)[len(order) :]])
         for number in left:
             _read(after.add_argument(inits[number].type, loop.location), after)
-        ends, handed = list(_last(after).operands), list(after.arguments)
+        ends, handed = list(last_op(after).operands), list(after.arguments)
         _end(after, [handed[at] if n is None else ends[n] for at, n in enumerate((*order, *left))])
     for result, made in zip(loop.results, new.results, strict=False):
         result.replace_all_uses_with(made)
@@ -94,12 +94,8 @@ def _read(argument: ir.Value, block: ir.Block) -> None:
     emit.op("util.optimization_barrier", [argument], [argument.type], at=ir.InsertionPoint.at_block_begin(block))
 
 
-def _last(block: ir.Block) -> ir.Operation:
-    return block.operations[len(block.operations) - 1].operation
-
-
 def _end(block: ir.Block, operands: Sequence[ir.Value]) -> None:
     """Have the last op of a block take these operands."""
-    last = _last(block)
+    last = last_op(block)
     emit.op(last.name, operands, at=ir.InsertionPoint(last))
     last.erase()

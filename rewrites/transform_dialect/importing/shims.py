@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import ops_in, symbol_of
-from opsplice.matchers.ir.tensor_values import defining_op
+from opsplice.matchers.ir.op_names import last_op, ops_in, symbol_of
+from opsplice.matchers.ir.tensor_values import defining_op, maker_name
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 
 _OBJECT = re.compile(
@@ -68,7 +68,7 @@ class _Reader:
         if len(dispatches) != 1:
             raise UnreadableError(function, "a function that does other than one dispatch")
         self.dispatch = dispatches[0]
-        self.returned = list(_last(function.regions[0].blocks[0]).operands)
+        self.returned = list(last_op(function.regions[0].blocks[0]).operands)
         if self.returned != list(self.dispatch.results):
             raise UnreadableError(function, "a function that returns other than what its dispatch makes")
         names = ir.SymbolRefAttr(ir.ArrayAttr(self.dispatch.attributes["entry_points"])[0]).value
@@ -101,7 +101,7 @@ class _Reader:
                 scalars.append(str(value.type) != "!llvm.ptr")
             elif binding is not None:
                 results += 1
-            elif str(value.type) == "index" and _maker(value) == "stream.dispatch.workgroup.id":
+            elif str(value.type) == "index" and maker_name(value) == "stream.dispatch.workgroup.id":
                 dimensions.append(ir.IntegerAttr(value.owner.operation.attributes["dimension"]).value)
             elif str(value.type) == "index":
                 sizes.append(self._shim_size(value))
@@ -185,7 +185,7 @@ class _Reader:
         blocks = list(self.export.regions[0].blocks) if len(self.export.regions) else []
         if not blocks:
             return (), ()
-        counts = list(_last(blocks[0]).operands)
+        counts = list(last_op(blocks[0]).operands)
         if any(_integer(value) != 1 for value in counts[count:]):
             raise UnreadableError(self.export, "workgroups in a dim whose number the function is not told")
         made = (_behind(value, "arith.maxsi", 0) for value in counts[:count])  # below nothing is nothing
@@ -254,17 +254,8 @@ def _remainder(op: ir.Operation) -> tuple[ir.Value, ir.Value] | None:
     return (left, right) if (left, right) == (op.operands[0], whole.operands[1]) else None
 
 
-def _last(block: ir.Block) -> ir.Operation:
-    return block.operations[len(block.operations) - 1].operation
-
-
-def _maker(value: ir.Value) -> str:
-    op = defining_op(value)
-    return "" if op is None else op.name
-
-
 def _integer(value: ir.Value) -> int | None:
-    if _maker(value) != "arith.constant":
+    if maker_name(value) != "arith.constant":
         return None
     attribute = value.owner.operation.attributes["value"]
     return ir.IntegerAttr(attribute).value if isinstance(attribute, ir.IntegerAttr) else None
