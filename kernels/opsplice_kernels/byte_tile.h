@@ -1,41 +1,85 @@
-// The tile of tile.h for bytes: each step multiplies four bytes of k at once, which needs VNNI. And sums as bytes again.
+// The tile of tile.h for bytes: each step multiplies four bytes of k at once. And sums as bytes again.
 #ifndef OPSPLICE_KERNELS_BYTE_TILE_H
 #define OPSPLICE_KERNELS_BYTE_TILE_H
 
 #include "tile.h"
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
 
 typedef uint8_t bytes_anywhere __attribute__((vector_size(LANES), aligned(1), may_alias));
 
-// sum + the products of four unsigned bytes with four signed ones, in each lane.
+INLINE ints load_whole(const void *from) { return *(const ints_anywhere *)from; }
+
+// Four bytes of each lane as dot() multiplies them: those of weights have signs, others where SIGNED_DOT says so. dot() is
+// sum + the products of four bytes with four weights, in each lane.
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__) || defined(__ARM_FEATURE_DOTPROD)
+typedef ints factors;
+INLINE factors of_weights(ints four) { return four; }
+INLINE factors of_bytes(ints four) { return four; }
+#ifdef __ARM_FEATURE_DOTPROD
+#include <arm_neon.h>
+enum { SIGNED_DOT = 1, BYTE_ROWS = ROWS };
+#else
+enum { SIGNED_DOT = 0, BYTE_ROWS = ROWS };
+#endif
+INLINE ints dot(ints sum, factors bytes, factors weights) {
 #if LANES == 16
-INLINE ints dot(ints sum, ints bytes, ints weights) {
   return (ints)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)bytes, (__m512i)weights);
-}
 #elif LANES == 8
-INLINE ints dot(ints sum, ints bytes, ints weights) {
   return (ints)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)bytes, (__m256i)weights);
+#else
+  return (ints)vdotq_s32((int32x4_t)sum, (int8x16_t)bytes, (int8x16_t)weights);
+#endif
+}
+#else
+// Numbers of 16 bits, two in a lane, whose products cannot overflow: the even bytes and the odd ones.
+enum { SIGNED_DOT = 0, BYTE_ROWS = LANES == 16 ? 12 : 4 };
+typedef int16_t shorts __attribute__((vector_size(4 * LANES)));
+typedef uint16_t naturals __attribute__((vector_size(4 * LANES)));
+typedef struct {
+  shorts even, odd;
+} factors;
+INLINE factors of_weights(ints four) { return (factors){((shorts)four << 8) >> 8, (shorts)four >> 8}; }
+INLINE factors of_bytes(ints four) { return (factors){(shorts)four & 255, (shorts)((naturals)four >> 8)}; }
+INLINE ints pairs(shorts a, shorts b) {
+#if LANES == 16
+  return (ints)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+#elif LANES == 8
+  return (ints)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+#elif defined(__SSE2__)
+  return (ints)_mm_madd_epi16((__m128i)a, (__m128i)b);
+#else
+  ints x = (ints)a, y = (ints)b;
+  return ((x << 16) >> 16) * ((y << 16) >> 16) + (x >> 16) * (y >> 16);
+#endif
+}
+INLINE ints dot(ints sum, factors bytes, factors weights) {
+  return sum + pairs(bytes.even, weights.even) + pairs(bytes.odd, weights.odd);
 }
 #endif
 
-INLINE ints load_whole(const void *from) { return *(const ints_anywhere *)from; }
+// By how much the bytes that dot() takes are greater than those of x.
+INLINE int32_t moved(int is_signed) { return is_signed == SIGNED_DOT ? 0 : SIGNED_DOT ? -128 : 128; }
 
-// sums[p] += the products of `k` bytes of row p of x, `row` bytes apart, with w, as [k / 4][PANEL][4]. is_signed: x is.
-// Each step fetches `step` bytes of what is needed `later`; that may be null.
-INLINE void multiply_bytes(const int rows, const int is_signed, ints sums[][VECTORS], const uint8_t *x, size_t row,
+// sums[p] += the products of `k` bytes of row p of x, `row` bytes apart, with w, as [k / 4][PANEL][4]. is_moved: dot()
+// takes the bytes of x with their highest bit turned. Each step fetches `step` bytes of what is needed `later`; that may be null.
+INLINE void multiply_bytes(const int rows, const int is_moved, ints sums[][VECTORS], const uint8_t *x, size_t row,
                            const int8_t *w, size_t k, const int8_t *later, size_t step) {
   for (size_t i = 0; i < k; i += 4, w += 4 * PANEL) {
-    ints weights[VECTORS];
+    factors weights[VECTORS];
     if (later) {
       __builtin_prefetch(later, 0, 2);
       later += step;
     }
-    UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load_whole(w + 4 * v * LANES);
+    UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = of_weights(load_whole(w + 4 * v * LANES));
     UNROLL for (int p = 0; p < rows; p++) {
       int32_t word;
       __builtin_memcpy(&word, x + (size_t)p * row + i, 4);
       ints bytes = word - (ints){0};
-      if (is_signed) bytes ^= (int32_t)0x80808080;  // signed + 128
-      UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] = dot(sums[p][v], bytes, weights[v]);
+      if (is_moved) bytes ^= (int32_t)0x80808080;
+      const factors each = of_bytes(bytes);
+      UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] = dot(sums[p][v], each, weights[v]);
     }
   }
 }

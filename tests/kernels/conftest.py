@@ -18,30 +18,32 @@ from tests.kernels import emulated
 
 SOURCES = emulated.SOURCES
 BARE = ["-std=c17", "-O3", "-fPIC", "-ffreestanding", "-fno-stack-protector", "-fno-math-errno"]
+_AVX512 = ["-mavx512f", "-mfma", "-ffp-contract=fast"]
 LEVELS = {
     "baseline": ([], ()),
     "avx2": (["-mavx2", "-mfma", "-mf16c", "-ffp-contract=fast"], ("avx2", "fma", "f16c")),
-    "avx512": (["-mavx512f", "-mfma", "-ffp-contract=fast"], ("avx512f", "fma")),
+    "avx2-vnni": (["-mavx2", "-mfma", "-mavxvnni", "-ffp-contract=fast"], ("avx2", "fma", "avx_vnni")),
+    "avx512": (_AVX512, ("avx512f", "fma")),
+    "avx512-bw": ([*_AVX512, "-mavx512bw"], ("avx512f", "avx512bw", "fma")),
+    "avx512-vnni": ([*_AVX512, "-mavx512vnni"], ("avx512f", "avx512_vnni", "fma")),
     "amx": (
-        ["-mavx512f", "-mfma", "-ffp-contract=fast", "-mamx-tile", "-mamx-int8", "-mamx-bf16"],
-        ("avx512f", "fma", "amx_tile", "amx_int8", "amx_bf16"),
+        [*_AVX512, "-mavx512vnni", "-mamx-tile", "-mamx-int8", "-mamx-bf16"],
+        ("avx512f", "avx512_vnni", "fma", "amx_tile", "amx_int8", "amx_bf16"),
     ),
 }
-OF_BYTES = ("quantised/linear.c", "quantised/convolution.c", "quantised/activation.c")
-# What these need besides, as the compiler and as Linux calls it.
-VNNI = {
-    "avx2": ("-mavxvnni", "avx_vnni"),
-    "avx512": ("-mavx512vnni", "avx512_vnni"),
-    "amx": ("-mavx512vnni", "avx512_vnni"),
-}
+# These, and those that write bytes.
+UNKNOWN_TO_QEMU = ("quantised/activation.c", "quantised/quantise.c", "recurrent/lstm.c")
+FLOATS = ("baseline", "avx2", "avx512", "aarch64", "riscv64")
 
 Function = Callable[..., None]
 
-with_amx = pytest.mark.parametrize("kernel", [*LEVELS, *emulated.TARGETS], indirect=True)
-of_bytes = pytest.mark.parametrize("kernel", [*VNNI], indirect=True)
+with_amx = pytest.mark.parametrize("kernel", [*FLOATS, "amx"], indirect=True)
+of_bytes = pytest.mark.parametrize(
+    "kernel", [each for each in (*LEVELS, *emulated.TARGETS) if each != "avx512"], indirect=True
+)
 
 
-@pytest.fixture(scope="package", params=["baseline", "avx2", "avx512", *emulated.TARGETS])
+@pytest.fixture(scope="package", params=FLOATS)
 def kernel(
     request: pytest.FixtureRequest,
 ) -> Iterator[Callable[[str, str], Function]]:
@@ -64,21 +66,12 @@ def kernel(
     yield load
 
 
-def need_products_of_bytes() -> None:
-    """Skip where programs for this CPU keep the compiler's code for these."""
-    if not _features() & {feature for _, feature in VNNI.values()}:
-        pytest.skip("this CPU lacks VNNI, which kernels of bytes need")
-
-
 def build(source: str, level: str) -> Path:
     """A shared library of a source file, built once; skips what this machine cannot build or run."""
     compiler = toolchains.find("clang") or toolchains.find("gcc")
     if compiler is None:
         pytest.skip("there is no C compiler")
     flags, needed = LEVELS[level]
-    if source in OF_BYTES:
-        flag, feature = VNNI[level]
-        flags, needed = [*flags, flag], (*needed, feature)
     if missing := set(needed) - _features():
         pytest.skip(f"this CPU lacks {', '.join(sorted(missing))}")
     words = [*BARE, *flags, "-Wall", "-Wextra", "-Werror", "-shared", "-nostdlib", str(SOURCES / source), "-o"]
@@ -89,17 +82,18 @@ def build(source: str, level: str) -> Path:
     return emulated.built(compile_, compiler.identity, *words, (SOURCES / source).read_text())
 
 
-def _elsewhere(arch: str, stack: contextlib.ExitStack) -> Callable[[str, str], Function]:
+def _elsewhere(name: str, stack: contextlib.ExitStack) -> Callable[[str, str], Function]:
+    arch = emulated.TARGETS[name].arch
     emulated.emulator(arch)
     running: dict[str, emulated.Emulated] = {}
 
-    def load(source: str, name: str) -> Function:
-        if arch == "riscv64" and source in ("quantised/quantise.c", "recurrent/lstm.c"):
+    def load(source: str, function: str) -> Function:
+        if arch == "riscv64" and (source in UNKNOWN_TO_QEMU or function.endswith("_i8")):
             pytest.skip("QEMU 7.2 ends at one of its instructions: decode_save_opc")
         if source not in running:
-            running[source] = emulated.Emulated(SOURCES / source, arch)
+            running[source] = emulated.Emulated(SOURCES / source, emulated.TARGETS[name])
             stack.callback(running[source].close)
-        return getattr(running[source], name)
+        return getattr(running[source], function)
 
     return load
 

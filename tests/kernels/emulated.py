@@ -22,6 +22,7 @@ SOURCES = Path(__file__).parents[2] / "kernels" / "opsplice_kernels"
 DRIVER = Path(__file__).with_name("emulated.c")
 TARGETS = {
     "aarch64": CpuTarget("aarch64", frozenset({"neon"})),
+    "aarch64-dotprod": CpuTarget("aarch64", frozenset({"neon", "dotprod"})),
     "riscv64": CpuTarget("riscv64", frozenset({"m", "a", "f", "d", "c", "v"})),
 }
 # As QEMU calls them; its `max` for RISC-V is younger than Debian's.
@@ -32,13 +33,14 @@ _NUMBER, _FLOAT, _ARRAY = 0, 1, 2
 class Emulated:
     """The functions of one source file, in a process of an emulator, which goes with this object."""
 
-    def __init__(self, source: Path, arch: str) -> None:
-        self._names = re.findall(r"^void (opsplice_\w+)\(", source.read_text(), re.MULTILINE)
+    def __init__(self, source: Path, target: CpuTarget) -> None:
+        arch = target.arch
+        self._names = re.findall(r"^(?:void |[A-Z_]+\()(opsplice_\w+)[(,]", source.read_text(), re.MULTILINE)
         entries = "".join(f"void {name}(void);\n" for name in self._names)
         listed = ", ".join(f"{{{name}}}" for name in self._names)
         table = f"{entries}const struct {{ void (*f)(void); }} functions[] = {{{listed}}};\n"
-        identity = compiler(arch).identity
-        kept = built(lambda output: _link(source, table, arch, output), source.read_text(), table, arch, identity)
+        by = (source.read_text(), table, *sorted(target.features), compiler(arch).identity)
+        kept = built(lambda output: _link(source, table, target, output), *by)
         self._folder = tempfile.TemporaryDirectory()
         program = Path(shutil.copy(kept, self._folder.name))
         program.chmod(0o700)  # nothing in the store may be run
@@ -75,14 +77,13 @@ def built(build: Callable[[Path], None], *by: str) -> Path:
     return store.Store().get_or_build(key, ".so", build).path
 
 
-def _link(source: Path, table: str, arch: str, output: Path) -> None:
-    target = TARGETS[arch]
+def _link(source: Path, table: str, target: CpuTarget, output: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "table.c").write_text(table)
         objects = [folder / f"{number}.o" for number in range(3)]
         for file, compiled in zip((source, DRIVER, folder / "table.c"), objects, strict=True):
-            compiler(arch).compile(file, compiled, target, "object", "c")
+            compiler(target.arch).compile(file, compiled, target, "object", "c")
         linker.join(objects, [], ("_start",), folder / "all.o", target)
         command = [linker.embedded(), "-flavor", "gnu", "-static", "--no-relax", folder / "all.o", "-o", output]
         subprocess.run(command, check=True)

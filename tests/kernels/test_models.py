@@ -17,7 +17,6 @@ import opsplice
 from benchmarks.calling import CPU
 from benchmarks.programs import onnx_models
 from tests.kernels import emulated_cuda
-from tests.kernels.conftest import need_products_of_bytes
 
 LONG = 130  # steps, more than are written out
 SPEC = Path(__file__).parents[2] / "kernels" / "opsplice_kernels" / "opsplice_kernels.splice"
@@ -190,7 +189,6 @@ def halves(m: int, past: int) -> onnx_models.Model:
     return onnx_models.as_type(onnx_models.llama_layer(m, past, 64, 2, 96), np.float16)
 
 
-OF_BYTES = ("byte_linear", "byte_convolution", "byte_activation")
 LLAMA = {"attention_rows": 1, "rmsnorm_rows": 2, "linear_packed": 7}
 HALF_LLAMA = {"half_linear_packed": 7, "attention_rows": 1, "rmsnorm_rows": 2}
 CONVOLUTIONS = {"convolution_packed": 2, "depthwise_rows": 2, "convolution_groups": 1, "convolution_row": 1}
@@ -264,8 +262,6 @@ class MatMulNBits(OpRun):
 @pytest.mark.parametrize("name", MODELS)
 def test_numbers(name, tmp_path):
     """On workers as programs have them by default, whose stacks are small."""
-    if any(kernel.startswith(OF_BYTES) for kernel in MODELS[name][1]):
-        need_products_of_bytes()
     compared(*MODELS[name], SPEC, [CPU], tmp_path, "local-task")
 
 

@@ -14,7 +14,6 @@ from torch.ao.quantization.fx import _decomposed  # noqa: F401, declares ops
 
 import opsplice.torch
 from benchmarks.calling import CPU
-from tests.kernels.conftest import need_products_of_bytes
 
 KERNELS = Path(__file__).parents[2] / "kernels" / "opsplice_kernels"
 ops = torch.ops.quantized_decomposed
@@ -143,7 +142,6 @@ class Dynamic(torch.nn.Module):
 
 
 def test_scales_that_are_found_when_the_program_runs():
-    need_products_of_bytes()
     torch.manual_seed(0)
     layer, x = Dynamic().eval(), torch.randn(5, 48)
     program = opsplice.torch.export(layer, (x,), specs=[KERNELS / "quantised.splice"], flags=[CPU])
@@ -205,7 +203,6 @@ class Static(torch.nn.Module):
 
 
 def test_relu_behind_bytes():
-    need_products_of_bytes()
     torch.manual_seed(0)
     layer, x = Static().eval(), torch.randn(2, 6, 9, 24)
     program = opsplice.torch.export(layer, (x,), specs=[KERNELS / "quantised.splice"], flags=[CPU])

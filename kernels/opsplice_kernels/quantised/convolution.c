@@ -6,8 +6,8 @@
 // below 0 is 0. Or the same as bytes again.
 //
 // A workgroup does 8 rows by 8 panels of 32 channels, strip by strip: it copies the piece of the image that a strip needs,
-// with its zeros around, channels last, so that four of them are a word and a stride is only an address. Signed bytes
-// become unsigned ones, greater by 128. Sums are transposed at the end, as the image has its channels first. AMX multiplies
+// with its zeros around, channels last, so that four of them are a word and a stride is only an address. Bytes
+// become such as dot() takes, greater or less by 128. Sums are transposed at the end, as the image has its channels first. AMX multiplies
 // 16 places and more, where 64 divides the bytes of a row of the filter and the system gives its registers.
 //
 // Grid: (ceildiv(p, 8), ceildiv(oh, 8), n).
@@ -28,7 +28,7 @@ typedef struct {
   uint8_t *bytes;  // instead of `out`
   rounding by;
   float scale;
-  int32_t zero, flip, positive;  // flip: what makes bytes unsigned
+  int32_t zero, moved, flip, positive;  // flip: what bytes are moved by, as bits
   int has_matrices;
   size_t c, h, width, kh, kw, c4, o, oh, ow, sh, sw, dh, dw, top, left;
 } layer;
@@ -178,9 +178,10 @@ static void sum_up(const layer *of, const uint8_t *x, size_t pitch, const int8_t
 #endif
   for (size_t p = 0, tile; p < count; p += tile) {
     size_t left = count - p;
-    tile = left / ((left + ROWS - 1) / ROWS);
+    tile = left / ((left + BYTE_ROWS - 1) / BYTE_ROWS);
     for (size_t c = 0; c < PANEL; c += TILE) {
-#define PLACE_TILE(n) place_tile(n, of, x + p * of->sw * 4 * of->c4, pitch, w + 4 * c, start + c, sums[p] + c)
+#define PLACE_TILE(n) \
+  if (n <= BYTE_ROWS) place_tile(n, of, x + p * of->sw * 4 * of->c4, pitch, w + 4 * c, start + c, sums[p] + c)
       FOR_ROWS(tile, PLACE_TILE)
     }
   }
@@ -192,7 +193,7 @@ static void panel_of(const layer *of, const piece *at, size_t panel, size_t y, s
   const int8_t *w = of->w + channel * of->kh * of->kw * pixel;
   int32_t start[PANEL];
   for (size_t c = 0; c < PANEL; c++)
-    start[c] = channel + c < of->o ? -(of->zero + (of->flip ? 128 : 0)) * of->sums[channel + c] : 0;
+    start[c] = channel + c < of->o ? -(of->zero + of->moved) * of->sums[channel + c] : 0;
   float sums[PLACES + LANES][PANEL] __attribute__((aligned(64)));
   // With a stride of one all rows are one line, in which some places lie between two rows and are left out.
   const size_t lines = of->sh == 1 && of->sw == 1 ? 1 : rows, each = rows / lines;
@@ -242,7 +243,7 @@ static void byte_convolution(layer of, float x_scale, float w_scale, int32_t is_
   of.end = of.x + n * image, of.x += workgroup_z * image;
   if (of.out) of.out += workgroup_z * result;
   else of.bytes += workgroup_z * result;
-  of.scale = x_scale * w_scale, of.flip = is_signed ? 0x80 : 0;
+  of.scale = x_scale * w_scale, of.moved = moved(is_signed), of.flip = of.moved ? 0x80 : 0;
 #ifdef HAS_MATRICES_OF_BYTES
   of.has_matrices = of.dw == 1 && of.kw * of.c4 * 4 % MATRIX_BYTES == 0 && begin_matrices();
 #endif

@@ -41,12 +41,12 @@ INLINE void scale_back(const int rows, const product *of, const ints *sums, size
   }
 }
 
-INLINE void byte_tile(const int rows, const int is_signed, const product *of, const uint8_t *x, const int8_t *w, const int32_t *start,
+INLINE void byte_tile(const int rows, const int is_moved, const product *of, const uint8_t *x, const int8_t *w, const int32_t *start,
                       const int8_t *later, size_t step, size_t row, size_t column) {
   ints sums[ROWS][VECTORS];
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++)
     sums[p][v] = load_whole(start + v * LANES);
-  multiply_bytes(rows, is_signed, sums, x, of->k, w, of->k, later, step);
+  multiply_bytes(rows, is_moved, sums, x, of->k, w, of->k, later, step);
   UNROLL for (int v = 0; v < VECTORS; v++) scale_back(rows, of, &sums[0][v], VECTORS, row, column + v * LANES);
 }
 
@@ -81,16 +81,17 @@ static void byte_linear(const product *of, const uint8_t *x, const int8_t *w, co
     return;
   }
 #endif
-  for (size_t c = 0; is_signed && c < PANEL; c++) start[c] -= column + c < of->n ? 128 * sums[column + c] : 0;
+  const int32_t by = moved(is_signed);
+  for (size_t c = 0; by && c < PANEL; c++) start[c] -= column + c < of->n ? by * sums[column + c] : 0;
   // Each tile fetches its part of the next panel.
-  size_t tiles = (left + ROWS - 1) / ROWS, part = of->k * PANEL / tiles, step = 4 * PANEL / tiles;
+  size_t tiles = (left + BYTE_ROWS - 1) / BYTE_ROWS, part = of->k * PANEL / tiles, step = 4 * PANEL / tiles;
   const int8_t *later = w + of->k * PANEL;
   while (left > 0) {
-    size_t count = left / ((left + ROWS - 1) / ROWS);
+    size_t count = left / ((left + BYTE_ROWS - 1) / BYTE_ROWS);
     for (size_t c = 0; c < PANEL && column + c < of->n; c += TILE) {
-#define BYTE_TILE(p) byte_tile(p, 0, of, x + row * of->k, w + 4 * c, start + c, later, step, row, column + c)
-#define SIGNED_TILE(p) byte_tile(p, 1, of, x + row * of->k, w + 4 * c, start + c, later, step, row, column + c)
-      if (is_signed) FOR_ROWS(count, SIGNED_TILE)
+#define BYTE_TILE(p) if (p <= BYTE_ROWS) byte_tile(p, 0, of, x + row * of->k, w + 4 * c, start + c, later, step, row, column + c)
+#define MOVED_TILE(p) if (p <= BYTE_ROWS) byte_tile(p, 1, of, x + row * of->k, w + 4 * c, start + c, later, step, row, column + c)
+      if (by) FOR_ROWS(count, MOVED_TILE)
       else FOR_ROWS(count, BYTE_TILE)
     }
     row += count, left -= count, later += part;
