@@ -30,7 +30,7 @@ from opsplice.matchers.search.matches import Match, flat
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring.cutting.records import Cut, Part, SymbolicSize
-from opsplice.measuring.cutting.work import Work, elements
+from opsplice.measuring.cutting.work import Work, elements, has_root, normal
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.plan.actions import Action, Buffer, Insertion, KernelCall, Scalar
 from opsplice.runtime.value_text import ELEMENT_TYPES
@@ -135,7 +135,7 @@ def _is_form(part: Any) -> bool:
     return isinstance(part, tree.Is)
 
 
-def _weight(kind: ir.Type) -> ir.Value:
+def _weight(kind: ir.Type, is_positive: bool = False) -> ir.Value:
     """A constant of a type, with the same numbers each time. Raises CutError where it cannot be written."""
     dtype = ELEMENT_TYPES.get(str(kind.element_type))
     if not kind.has_static_shape or dtype is None or vocabulary.bits(str(kind.element_type)) != 8 * dtype.itemsize:
@@ -144,7 +144,7 @@ def _weight(kind: ir.Type) -> ir.Value:
         raise CutError("its weights are too large to be tried alone")
     generator = np.random.default_rng(elements(kind))
     whole = np.issubdtype(dtype, np.integer)
-    made = generator.integers(*_WHOLE, kind.shape) if whole else generator.normal(size=kind.shape)
+    made = generator.integers(*_WHOLE, kind.shape) if whole else normal(generator, kind.shape, is_positive)
     bits = np.ascontiguousarray(made.astype(dtype)).view(f"u{dtype.itemsize}")
     numbers = ir.DenseElementsAttr.get(bits, type=kind)
     return emit.value("arith.constant", [], kind, value=numbers)
@@ -207,7 +207,7 @@ class _Cutter:
                 if weight in self.piece.looked_into:
                     self._make(weight)
                 else:
-                    self.copies[weight] = _weight(weight.type)
+                    self.copies[weight] = _weight(weight.type, has_root(weight))
             for root in roots:
                 self._copy(root, members)
             emit.op("func.return", [self.copies[root] for root in roots])
@@ -235,7 +235,7 @@ class _Cutter:
             return
         op = defining_op(weight)
         if op is None or not op.name.startswith(_MAKING) or (op.name == "arith.constant" and _is_large(weight.type)):
-            self.copies[weight] = _weight(weight.type)
+            self.copies[weight] = _weight(weight.type, has_root(weight))
             return
         for operand in uses.taken_by(op):
             self._make(operand)
@@ -403,7 +403,7 @@ class Cuts:
         inputs, results = cutter.parts(), cutter.results()
         work = Work.of(function, inputs)
         names = cutter.name[1:], inputs, results, work.longest_sum, digest
-        made = Cut(*names, work.operations, width, sparse=work.sparse, given=cutter.given)
+        made = Cut(*names, work.operations, width, sparse=work.sparse, positive=work.positive, given=cutter.given)
         self.known[digest] = made
         return made, [*cutter.piece.inputs]
 

@@ -51,8 +51,8 @@ class Cut:
     work: operations on numbers, a sum. width: of the widest range that the pattern takes a constant
     from, as a part of it: results may differ by as much. tried: sizes at which another kernel may be called.
     weights: the numbers of the inputs that are constants of the program. finite: of those that the kernel wants to be
-    finite. sparse: of those that are read at computed indices, as a table is. given: the symbols that are sizes of the
-    program's inputs, each with input and axis.
+    finite. sparse: of those that are read at computed indices, as a table is. positive: of those whose root or
+    logarithm is taken, as a variance's. given: the symbols that are sizes of the program's inputs, with input and axis.
     """
 
     function: str
@@ -66,6 +66,7 @@ class Cut:
     weights: frozenset[int] = frozenset()
     finite: frozenset[int] = frozenset()
     sparse: frozenset[int] = frozenset()
+    positive: frozenset[int] = frozenset()
     given: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def sizes(self, inputs: Sequence[Any] = ()) -> dict[str, int]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from iree.compiler import ir
 
 # The public module `dialects.linalg` takes longer to load than a small compile.
@@ -21,11 +22,12 @@ from opsplice.measuring.cutting.records import Part, SymbolicSize
 @dataclass(frozen=True)
 class Work:
     """What ops do: the longest sum, of sizes that are known; operations on floats and integers, a sum.
-    sparse: the arguments that are read at computed indices."""
+    sparse: the arguments that are read at computed indices. positive: those whose root or logarithm is taken."""
 
     longest_sum: int
     operations: tuple[SymbolicSize, ...]
     sparse: frozenset[int]
+    positive: frozenset[int]
 
     @classmethod
     def of(cls, function: ir.Operation, inputs: Sequence[Part] = (), open_size: int = 1) -> Work:
@@ -51,11 +53,41 @@ class Work:
                 made += [_elements(value, views) for value in op.results if _is_tensor(value)]
         read = {op.operands[0] for op in ops_in(function, "tensor.extract")}
         blocks = [body.blocks[0] for body in function.regions]
-        taken = (n for block in blocks for n, each in enumerate(block.arguments) if each in read)
+        arguments = [(n, each) for block in blocks for n, each in enumerate(block.arguments)]
+        taken = frozenset(n for n, each in arguments if each in read)
+        positive = frozenset(n for n, each in arguments if has_root(each))
         given = [pair for block in blocks for pair in zip(block.arguments, inputs, strict=False)]
         sizes = {DimSize(value, axis): size for value, part in given for axis, size in enumerate(part.sizes or ())}
         named = total(made).renamed(lambda atom: _extent_of(sizes.get(atom, open_size)))
-        return cls(longest, tuple(_terms(named)), frozenset(taken))
+        return cls(longest, tuple(_terms(named)), taken, positive)
+
+
+# The functions that numbers below 0 have none of, and what may be done before one is taken.
+_ROOTS = ("math.sqrt", "math.rsqrt", "math.log", "math.log2", "math.log10")
+_BEFORE = ("arith.addf", "arith.extf", "arith.truncf", "tensor.expand_shape", "tensor.collapse_shape")
+
+
+def has_root(value: ir.Value) -> bool:
+    """Whether a root or a logarithm of a value is taken, maybe after something was added, as of a variance."""
+    for use in value.uses:
+        op, made = use.owner.operation, list[ir.Value]()
+        if op.name in _ROOTS:
+            return True
+        if op.name == "linalg.generic" and "reduction" not in str(op.attributes["iterator_types"]):
+            made.append(op.regions[0].blocks[0].arguments[use.operand_number])
+        elif op.name == "linalg.yield":
+            made += [*op.parent.results][use.operand_number : use.operand_number + 1]
+        elif op.name in _BEFORE:
+            made += op.results
+        if any(map(has_root, made)):
+            return True
+    return False
+
+
+def normal(generator: np.random.Generator, shape: Sequence[int], is_positive: bool) -> np.ndarray:
+    """Normal numbers, or as many well above 0, of f64."""
+    made = np.asarray(generator.normal(size=shape))
+    return np.abs(made) + 0.25 if is_positive else made
 
 
 def _extent_of(size: int | SymbolicSize) -> Extent:

@@ -12,6 +12,7 @@ import numpy as np
 
 from opsplice.errors import OpspliceError
 from opsplice.measuring.cutting.records import OPEN_SIZE, Cut, Part
+from opsplice.measuring.cutting.work import normal
 from opsplice.measuring.verifying import tolerance
 from opsplice.runtime.declared_functions import Function, ValueType
 from opsplice.runtime.value_text import ELEMENT_TYPES
@@ -68,7 +69,7 @@ def inputs_of(cut: Cut, recorded: Sequence[Any] | None, kinds: Sequence[str] = K
         if number and not _is_small_enough(cut, sizes, is_large=pair[0] > _LARGE and pair[0] not in cut.tried):
             continue
         told = f"random, {', '.join(map(str, sizes.values()))}" if symbols else "random"
-        plain = tuple(random(generator, part, sizes) for part in cut.inputs)
+        plain = _values(generator, cut, sizes)
         if "random" in kinds or number:
             yield Inputs(told, plain, sizes, number == 0)
         if number == 0:
@@ -89,7 +90,11 @@ def _is_small_enough(cut: Cut, sizes: dict[str, int], *, is_large: bool) -> bool
 def random_inputs(cut: Cut, sizes: dict[str, int]) -> Inputs:
     """Random numbers for a match, the same each time. sizes: of its symbols."""
     generator = np.random.default_rng(int(cut.digest[:8], 16))
-    return Inputs("random", tuple(random(generator, part, sizes) for part in cut.inputs), sizes)
+    return Inputs("random", _values(generator, cut, sizes), sizes)
+
+
+def _values(generator: np.random.Generator, cut: Cut, sizes: dict[str, int]) -> tuple[Any, ...]:
+    return tuple(random(generator, part, sizes, number in cut.positive) for number, part in enumerate(cut.inputs))
 
 
 def _flushed(array: np.ndarray) -> np.ndarray:
@@ -129,8 +134,8 @@ def _special(
             )
 
 
-def random(generator: np.random.Generator, part: Part, sizes: dict[str, int]) -> Any:
-    """Random numbers: floats around 0, small integers, all that 8 bits hold."""
+def random(generator: np.random.Generator, part: Part, sizes: dict[str, int], is_positive: bool = False) -> Any:
+    """Random numbers: floats around 0 or above it, small integers, all that 8 bits hold."""
     dtype = ELEMENT_TYPES.get("i64" if part.element == "index" else part.element)
     if dtype is None:
         raise OpspliceError(f"nothing can be generated of type {part.element}")
@@ -143,7 +148,7 @@ def random(generator: np.random.Generator, part: Part, sizes: dict[str, int]) ->
     elif np.issubdtype(dtype, np.integer):
         made = np.asarray(generator.integers(0, _SMALL_INTEGERS, shape))
     else:
-        made = np.asarray(generator.normal(size=shape))
+        made = normal(generator, shape, is_positive)
     return made.astype(dtype) if part.sizes is not None else made.astype(dtype).item()
 
 
