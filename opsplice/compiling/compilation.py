@@ -53,6 +53,7 @@ from opsplice.rewrites.memory import (
     stored_types,
     workgroup_sizes,
 )
+from opsplice.rewrites.numbers import orders
 from opsplice.rewrites.plan.known_sizes import MOST_GROWTH
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
@@ -116,7 +117,8 @@ def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: 
     counted = Step(workgroup_sizes.PHASE, "count workgroups from their sizes", workgroup_sizes.mend)
     stored = Step(stored_types.PHASE, "check what devices store", stored_types.check)
     forms = Step(PHASE, "write scalar ops otherwise", scalar_forms.mend)
-    mending = [globals_, forms, bounding, whole, putting_off, apart, split]
+    ordering = Step(PHASE, "keep equal elements in order", orders.mend)
+    mending = [globals_, forms, ordering, bounding, whole, putting_off, apart, split]
     edits = [*steps.all(), *extra, *patterns, *mending, *noting, *linking, looping, keeping, parting, *steps.late()]
     edits += [counted, stored, widths]
 

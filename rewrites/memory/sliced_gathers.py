@@ -63,12 +63,14 @@ def _in_slice(op: ir.Operation, at: Sequence[ir.Value]) -> list[ir.Value]:
 
 def _in_collapsed(op: ir.Operation, at: Sequence[ir.Value]) -> list[ir.Value] | None:
     """Indices into a tensor whose dims of one element are joined with others; None where others are joined."""
-    shape, inside = ir.RankedTensorType(op.operands[0].type).shape, []
+    shape = ir.RankedTensorType(op.operands[0].type).shape
+    inside = [emit.index(0) for _ in shape]
     for index, group in zip(at, _groups(op), strict=True):
         wide = [dim for dim in group if shape[dim] != 1]
         if len(wide) > 1:
             return None
-        inside += [index if dim in wide or not wide else emit.index(0) for dim in group]
+        for dim in wide:
+            inside[dim] = index
     return inside
 
 

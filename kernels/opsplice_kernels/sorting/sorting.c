@@ -1,8 +1,8 @@
 // The first k elements of each row in order, and where they were: all of them for a sort.
 //
 // A row's results are first a heap of those that are the first so far, with the last of them on top: an element comes in
-// if it goes before that one. Vectors of elements of which none does are passed over. Equal elements stay in their order,
-// and NaN counts as the largest, as in PyTorch.
+// if it goes before that one. Vectors of elements of which none does are passed over. Equal elements stay in their order.
+// NaN counts as the largest, as in PyTorch; in `opsplice_top` it does if it has no sign, and -0 comes after 0, as in JAX.
 //
 // Grid: (m); a workgroup does one row.
 #include "../vector.h"
@@ -34,18 +34,21 @@ INLINE void put(const heap *of, size_t i, uint64_t value) {
   if (of->wide) of->wide[i] = (int64_t)(uint32_t)~value;
 }
 
-// Where an element comes among all floats: -0 with 0, NaN above infinity; in the opposite order for the smallest first.
-INLINE uint32_t rank(float value, uint32_t is_smallest) {
+// Which elements come first. By their bits: in the order of all floats, which tells zeros and NaN apart by their signs.
+typedef enum { LARGEST, SMALLEST, LARGEST_BY_BITS } order;
+
+// Where an element comes among all floats.
+INLINE uint32_t rank(float value, order by) {
   uint32_t bits;
-  value += 0.0f;
+  if (by != LARGEST_BY_BITS) value += 0.0f;
   __builtin_memcpy(&bits, &value, sizeof bits);
-  bits = value != value ? 0xffffffff : bits >> 31 ? ~bits : bits | 0x80000000;
-  return is_smallest ? ~bits : bits;
+  bits = by != LARGEST_BY_BITS && value != value ? 0xffffffff : bits >> 31 ? ~bits : bits | 0x80000000;
+  return by == SMALLEST ? ~bits : bits;
 }
 
-INLINE float of_rank(uint32_t bits, uint32_t is_smallest) {
+INLINE float of_rank(uint32_t bits, order by) {
   float value;
-  if (is_smallest) bits = ~bits;
+  if (by == SMALLEST) bits = ~bits;
   bits = bits >> 31 ? bits & 0x7fffffff : ~bits;
   __builtin_memcpy(&value, &bits, sizeof value);
   return value;
@@ -75,24 +78,31 @@ static void raise(const heap *of, size_t i, uint64_t value) {
   put(of, i, value);
 }
 
-// start: how many places of the heap hold something. If any, NaN does not come in.
-INLINE void first_of(const float *x, size_t n, heap of, size_t start, uint32_t is_smallest) {
+// Numbers whose order is that of the floats' bits.
+INLINE ints by_bits(floats x) { return (ints)x ^ ((ints)x >> 31 & 0x7fffffff); }
+
+INLINE void first_of(const float *x, size_t n, heap of, order by) {
   size_t count = of.count, i = 0;
-  for (; start + i < count; i++) raise(&of, start + i, (uint64_t)rank(x[i], is_smallest) << 32 | (uint32_t)~i);
+  for (; i < count; i++) raise(&of, i, (uint64_t)rank(x[i], by) << 32 | (uint32_t)~i);
   uint64_t top = entry(&of, 0);
   while (i < n) {
     size_t some = least(LANES, n - i);
     if (some == LANES) {
-      floats bound = splat(of_rank((uint32_t)(top >> 32), is_smallest)), values = load(x + i);
-      ints passes = is_smallest ? values >= bound : values <= bound;
+      float last = of_rank((uint32_t)(top >> 32), by);
+      ints last_bits;
+      UNROLL for (int lane = 0; lane < LANES; lane++) __builtin_memcpy((char *)&last_bits + 4 * lane, &last, 4);
+      floats bound = (floats)last_bits, values = load(x + i);
+      ints passes = by == SMALLEST  ? values >= bound
+                    : by == LARGEST ? values <= bound
+                                    : by_bits(values) <= by_bits(bound);
       if (!any_lane(~passes)) {
         i += LANES;
         continue;
       }
     }
     for (size_t end = i + some; i < end; i++) {
-      uint64_t value = (uint64_t)rank(x[i], is_smallest) << 32 | (uint32_t)~i;
-      if (value <= top || (start && x[i] != x[i])) continue;
+      uint64_t value = (uint64_t)rank(x[i], by) << 32 | (uint32_t)~i;
+      if (value <= top) continue;
       sink(&of, value);
       top = entry(&of, 0);
     }
@@ -108,7 +118,7 @@ INLINE void first_of(const float *x, size_t n, heap of, size_t start, uint32_t i
       of.wide[j] = index;
       continue;
     }
-    float value = (of.narrow || of.wide) && index < n ? x[index] : of_rank(of.ranks[j], is_smallest);
+    float value = of.narrow || of.wide ? x[index] : of_rank(of.ranks[j], by);
     __builtin_memcpy(&of.ranks[j], &value, sizeof value);
   }
 }
@@ -117,29 +127,26 @@ void opsplice_first(const float *x, int32_t is_smallest, float *values, int64_t 
                     size_t row) {
   (void)m;
   heap of = {(word *)(values + row * k), 0, at + row * k, k};
-  if (is_smallest) first_of(x + row * n, n, of, 0, 1);
-  else first_of(x + row * n, n, of, 0, 0);
+  if (is_smallest) first_of(x + row * n, n, of, SMALLEST);
+  else first_of(x + row * n, n, of, LARGEST);
 }
 
 void opsplice_first_values(const float *x, int32_t is_smallest, float *values, size_t m, size_t n, size_t k, size_t row) {
   (void)m;
   heap of = {(word *)(values + row * k), 0, 0, k};
-  if (is_smallest) first_of(x + row * n, n, of, 0, 1);
-  else first_of(x + row * n, n, of, 0, 0);
+  if (is_smallest) first_of(x + row * n, n, of, SMALLEST);
+  else first_of(x + row * n, n, of, LARGEST);
 }
 
 void opsplice_first_places(const float *x, int32_t is_smallest, int64_t *at, size_t m, size_t n, size_t k, size_t row) {
   (void)m;
   heap of = {0, 0, at + row * k, k};
-  if (is_smallest) first_of(x + row * n, n, of, 0, 1);
-  else first_of(x + row * n, n, of, 0, 0);
+  if (is_smallest) first_of(x + row * n, n, of, SMALLEST);
+  else first_of(x + row * n, n, of, LARGEST);
 }
 
-// As `iree_linalg_ext.topk` has it, NaN does not come in: places that are left have minus infinity and the largest index.
 void opsplice_top(const float *x, float *values, int32_t *at, size_t m, size_t n, size_t k, size_t row) {
   (void)m;
   heap of = {(word *)(values + row * k), at + row * k, 0, k};
-  uint64_t none = (uint64_t)rank(-__builtin_inff(), 0) << 32 | (uint32_t)~INT32_MAX;
-  for (size_t j = 0; j < k; j++) put(&of, j, none);
-  first_of(x + row * n, n, of, k, 0);
+  first_of(x + row * n, n, of, LARGEST_BY_BITS);
 }

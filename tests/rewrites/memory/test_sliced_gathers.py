@@ -37,6 +37,14 @@ func.func @reshaped(%x: tensor<5x4x6xf32>, %at: tensor<8xi64>) -> tensor<8xf32> 
   } -> tensor<8xf32>
   return %read : tensor<8xf32>
 }
+func.func @single(%x: tensor<5x4xf32>) -> tensor<3xf32> {
+  %s = tensor.extract_slice %x[2, 1] [1, 1] [1, 1] : tensor<5x4xf32> to tensor<1x1xf32>
+  %scalar = tensor.collapse_shape %s [] : tensor<1x1xf32> into tensor<f32>
+  %v = tensor.extract %scalar[] : tensor<f32>
+  %empty = tensor.empty() : tensor<3xf32>
+  %three = linalg.fill ins(%v : f32) outs(%empty : tensor<3xf32>) -> tensor<3xf32>
+  return %three : tensor<3xf32>
+}
 """
 
 
@@ -55,3 +63,8 @@ def test_a_column_with_dims_of_one_element(program):
     x = np.arange(120, dtype=np.float32).reshape(5, 4, 6)
     found = program.run("reshaped", x, np.array([3, 0, 1, 2, 4, -1, 0, 3]))
     np.testing.assert_array_equal(found, x[3, [3, 0, 1, 2, 3, 0, 0, 3], 5])
+
+
+def test_the_only_element_of_a_slice(program):
+    x = np.arange(20, dtype=np.float32).reshape(5, 4)
+    np.testing.assert_array_equal(program.run("single", x), [9, 9, 9])

@@ -1,0 +1,1 @@
+"""What IREE computes wrongly: ops that get another form."""

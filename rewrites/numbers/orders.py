@@ -1,0 +1,93 @@
+"""Sorts leave equal elements in their order, and know where NaN goes.
+
+    iree_linalg_ext.sort { (%a, %b): yield less(%a, %b) }    =>    yield less(%a, %b) or not less(%b, %a)
+
+IREE 3.13 exchanges neighbours unless the first is less than the second, so also if they are equal: `jnp.argsort` gives
+the indices of equal elements in any order. If a sort only compares two floats, NaN is the largest one, as in PyTorch.
+
+    iree_linalg_ext.topk { (%a, %b): yield %a > %b : f32 }    =>    yield ordered(%a) > ordered(%b) : i32
+
+`ordered` makes integers of the floats' bits, in JAX's order: -0 before 0, and NaN at the ends. IREE takes NaN for equal
+to all, and gives elements the indices of others. The values that the op begins with go behind all elements.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from opsplice.matchers.ir.op_names import last_op, ops_in
+from opsplice.matchers.ir.tensor_values import defining_op
+from opsplice.rewrites.ir import emit
+
+# Predicates of `arith.cmpf`: those that hold of a smaller and a larger number, and of these the other way round.
+_RISING, _FALLING = (4, 5, 11, 12), (2, 3, 9, 10)
+
+
+def mend(module: ir.Module) -> None:
+    """Change the sorts of a module whose inputs are converted."""
+    with module.context:
+        emit.load_dialects(module.context)
+        for op in list(ops_in(module.operation, "iree_linalg_ext.sort", "iree_linalg_ext.topk")):
+            body = op.regions[0].blocks[0]
+            last = last_op(body)
+            with op.location, ir.InsertionPoint(last):
+                pair = _compared(last.operands[0], body)
+                if op.name == "iree_linalg_ext.sort":
+                    last.operands[0] = _with_equal(body) if pair is None else _with_nan(*pair)
+                elif pair is not None:
+                    last.operands[0] = emit.compared("<", *map(_ordered, pair))
+                    _begin_with_least(op, is_falling=pair[1] == body.arguments[0])
+
+
+def _compared(holds: ir.Value, body: ir.Block) -> tuple[ir.Value, ir.Value] | None:
+    """The two arguments of a body that are in order if the first is the smaller one, where that is all it asks."""
+    op = defining_op(holds)
+    if op is None or op.name != "arith.cmpf" or any(each not in list(body.arguments) for each in op.operands):
+        return None
+    left, right = op.operands
+    asked = ir.IntegerAttr(op.attributes["predicate"]).value
+    return (left, right) if asked in _RISING else (right, left) if asked in _FALLING else None
+
+
+def _with_nan(small: ir.Value, large: ir.Value) -> ir.Value:
+    """Whether two floats need not be exchanged, of which the second should be the larger one."""
+    is_nan = emit.compared("!=", large, large)
+    return emit.value("arith.ori", [emit.compared("<=", small, large), is_nan], is_nan.type)
+
+
+def _with_equal(body: ir.Block) -> ir.Value:
+    """What a body yields, or else whether it would not yield it if its arguments were exchanged."""
+    ops, arguments = list(body.operations)[:-1], list(body.arguments)
+    (precedes,) = last_op(body).operands
+    firsts, seconds = arguments[::2], arguments[1::2]
+    values: dict[ir.Value, ir.Value] = dict(zip([*firsts, *seconds], [*seconds, *firsts], strict=True))
+    for op in ops:
+        emit.copy(op.operation, values)
+    follows = values.get(precedes, precedes)
+    not_ = emit.value("arith.xori", [follows, emit.constant(1, follows.type)], follows.type)
+    return emit.value("arith.ori", [precedes, not_], follows.type)
+
+
+def _ordered(x: ir.Value) -> ir.Value:
+    """An integer for a float: they are in the same order."""
+    word = ir.IntegerType.get_signless(x.type.width)
+    bits = emit.value("arith.bitcast", [x], word)
+    is_negative = emit.compared("<", bits, emit.constant(0, word))
+    other = emit.value("arith.xori", [bits, emit.constant((1 << word.width - 1) - 1, word)], word)
+    return emit.value("arith.select", [is_negative, other, bits], word)
+
+
+def _begin_with_least(op: ir.Operation, *, is_falling: bool) -> None:
+    """Have the values that an op begins with, all infinite, be those NaN that come behind all elements."""
+    at = len(op.operands) - 2  # in front of their indices
+    filled = defining_op(op.operands[at])
+    if filled is None or filled.name != "linalg.fill":
+        return
+    kind = filled.operands[0].type
+    with ir.InsertionPoint(filled):
+        word = ir.IntegerType.get_signless(kind.width)
+        bits = emit.constant(-1 if is_falling else (1 << word.width - 1) - 1, word)
+        least = emit.value("arith.bitcast", [bits], kind)
+        made = filled.clone().operation
+        made.operands[0] = least
+    op.operands[at] = made.results[0]
