@@ -14,7 +14,7 @@ by 6e-5, nothing of that of -1e-8 is right, and next to nothing of large tangent
 
 IREE has the first two by the logarithm of a sum, and the third by a difference of exponentials, of which nothing is
 left near 0: all three are 0 at 1e-8. Those of f64 stay. Its `math.atan2` makes NaN of two zeros and of two infinities,
-and does not look at the sign of a zero.
+and does not look at the sign of a zero. Its `math.cbrt` makes NaN of infinities.
 
     math.tanh (0.797724 * u)    =>    math.tanh (0.797885 * u)
 
@@ -187,6 +187,12 @@ def _angle(op: ir.Operation) -> ir.Value:
     return _of("math.copysign", angle, y)
 
 
+def _cube_root(op: ir.Operation) -> ir.Value:
+    (x,) = op.operands
+    is_end = emit.compared("==", _of("math.absf", x), _constant(math.inf, op))
+    return _of("arith.select", is_end, x, _of("math.cbrt", x))
+
+
 def _converted(op: ir.Operation) -> ir.Value | None:
     """An integer as a bf16: the nearest, of two the even one."""
     if not isinstance(op.results[0].type, ir.BF16Type):
@@ -206,6 +212,7 @@ _FORMS: dict[str, Callable[[ir.Operation], ir.Value | None]] = {
     "math.asinh": _odd(_inverse_hyperbolic_sine),
     "math.atan2": _angle,
     "math.atanh": _odd(_inverse_hyperbolic_tangent),
+    "math.cbrt": _cube_root,
     "math.cos": _cosine,
     "math.powf": _power,
     "math.sin": _sine,

@@ -1,4 +1,4 @@
-"""Sorts leave equal elements in their order, and know where NaN goes.
+"""Sorts and the first elements of rows leave equal elements in their order, and know where NaN goes.
 
     iree_linalg_ext.sort { (%a, %b): yield less(%a, %b) }    =>    yield less(%a, %b) or not less(%b, %a)
 
@@ -9,6 +9,10 @@ the indices of equal elements in any order. If a sort only compares two floats, 
 
 `ordered` makes integers of the floats' bits, in JAX's order: -0 before 0, and NaN at the ends. IREE takes NaN for equal
 to all, and gives elements the indices of others. The values that the op begins with go behind all elements.
+
+    iree_linalg_ext.topk { (%a, %b): yield before(%a, %b) }    =>    yield before(%a, %b) and not before(%b, %a)
+
+IREE asks of integers whether they are greater or equal, and then takes the last of equal elements for the first.
 """
 
 from __future__ import annotations
@@ -32,9 +36,12 @@ def mend(module: ir.Module) -> None:
             last = last_op(body)
             with op.location, ir.InsertionPoint(last):
                 pair = _compared(last.operands[0], body)
-                if op.name == "iree_linalg_ext.sort":
-                    last.operands[0] = _with_equal(body) if pair is None else _with_nan(*pair)
-                elif pair is not None:
+                is_sort = op.name == "iree_linalg_ext.sort"
+                if pair is None:
+                    last.operands[0] = _unless_exchanged("arith.ori" if is_sort else "arith.andi", body)
+                elif is_sort:
+                    last.operands[0] = _with_nan(*pair)
+                else:
                     last.operands[0] = emit.compared("<", *map(_ordered, pair))
                     _begin_with_least(op, is_falling=pair[1] == body.arguments[0])
 
@@ -55,8 +62,8 @@ def _with_nan(small: ir.Value, large: ir.Value) -> ir.Value:
     return emit.value("arith.ori", [emit.compared("<=", small, large), is_nan], is_nan.type)
 
 
-def _with_equal(body: ir.Block) -> ir.Value:
-    """What a body yields, or else whether it would not yield it if its arguments were exchanged."""
+def _unless_exchanged(joined_by: str, body: ir.Block) -> ir.Value:
+    """Whether a body's arguments are in order, joined with whether they would not be if they were exchanged."""
     ops, arguments = list(body.operations)[:-1], list(body.arguments)
     (precedes,) = last_op(body).operands
     firsts, seconds = arguments[::2], arguments[1::2]
@@ -65,7 +72,7 @@ def _with_equal(body: ir.Block) -> ir.Value:
         emit.copy(op.operation, values)
     follows = values.get(precedes, precedes)
     not_ = emit.value("arith.xori", [follows, emit.constant(1, follows.type)], follows.type)
-    return emit.value("arith.ori", [precedes, not_], follows.type)
+    return emit.value(joined_by, [precedes, not_], follows.type)
 
 
 def _ordered(x: ir.Value) -> ir.Value:

@@ -57,6 +57,7 @@ def program():
     texts += [function(name, "f32", f"%r = math.{name} %a : f32") for name in ANGLES]
     texts += [function(f"{name}_{k}", k, f"%r = math.{name} %a : {k}") for name in HYPERBOLIC for k in ("f16", "f32")]
     texts += [function(f"atan2_{k}", k, f"%r = math.atan2 %a, %b : {k}") for k in KINDS]
+    texts += [function(f"cbrt_{k}", k, f"%r = math.cbrt %a : {k}") for k in KINDS]
     texts.append(function("gelu", "f32", GELU))
     model = "#one = affine_map<(a) -> (a)>\n" + "".join(texts)
     return opsplice.compile(model, flags=["--iree-input-demote-f64-to-f32=false"])
@@ -117,3 +118,10 @@ def test_gelu_has_the_root_of_two_by_pi(program):
     wide = x.astype(np.float64)
     wanted = wide / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)))
     np.testing.assert_allclose(program.run("gelu", x, x), wanted, 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cube_roots(program, kind):
+    number, tolerance = KINDS[kind]
+    x = np.array([*NUMBERS, 27, -1000, 6e-8, -3e4, np.finfo(number).max, np.finfo(number).tiny], number)
+    np.testing.assert_allclose(program.run(f"cbrt_{kind}", x, x), np.cbrt(x.astype(np.float64)), tolerance)

@@ -63,6 +63,19 @@ func.func @{name}(%x: tensor<3x8xf32>) -> (tensor<3x{k}xf32>, tensor<3x{k}xi32>)
   return %r#0, %r#1 : tensor<3x{k}xf32>, tensor<3x{k}xi32>
 }}
 """
+TOP_INTEGERS = """
+func.func @integers(%x: tensor<3x8xi32>) -> (tensor<3x8xi32>, tensor<3x8xi32>) {
+  %begin = arith.constant dense<-2147483648> : tensor<3x8xi32>
+  %none = arith.constant dense<2147483647> : tensor<3x8xi32>
+  %r:2 = iree_linalg_ext.topk dimension(1) ins(%x : tensor<3x8xi32>)
+      outs(%begin, %none : tensor<3x8xi32>, tensor<3x8xi32>) {
+  ^bb0(%a: i32, %b: i32):
+    %go = arith.cmpi sge, %a, %b : i32
+    iree_linalg_ext.yield %go : i1
+  } -> tensor<3x8xi32>, tensor<3x8xi32>
+  return %r#0, %r#1 : tensor<3x8xi32>, tensor<3x8xi32>
+}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +85,8 @@ def program():
         for asked, begin in (("ogt", "0xFF800000"), ("olt", "0x7F800000"))
         for k in (3, 8)
     ]
-    return opsplice.compile("".join([*(SORT.format(name=name, body=body) for name, body in BODIES.items()), *tops]))
+    sorts = [SORT.format(name=name, body=body) for name, body in BODIES.items()]
+    return opsplice.compile("".join([*sorts, *tops, TOP_INTEGERS]))
 
 
 @pytest.mark.parametrize("name", ["rising", "falling", "rising_or_equal", "falling_or_equal"])
@@ -102,3 +116,12 @@ def test_first_elements_in_the_order_of_all_floats(program, asked, k):
     wanted = np.argsort(-ordered if asked == "ogt" else ordered, axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(places, wanted)
     np.testing.assert_array_equal(values.view(np.int32), np.take_along_axis(ROWS, wanted, 1).view(np.int32))
+
+
+def test_first_integers_of_equal_ones(program):
+    least = -(2**31)
+    rows = np.array([[1, 0, 1, 2, 0, 2, 2, 1], [least] * 8, [3, least, 5, 3, least, 5, -1, 3]], np.int32)
+    values, places = program.run("integers", rows)
+    wanted = np.argsort(-rows.astype(np.int64), axis=1, kind="stable")
+    np.testing.assert_array_equal(places, wanted)
+    np.testing.assert_array_equal(values, np.take_along_axis(rows, wanted, 1))
