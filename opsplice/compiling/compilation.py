@@ -41,7 +41,7 @@ from opsplice.rewrites.ir.symbols import Brought
 from opsplice.rewrites.link import late_binding, mathematics
 from opsplice.rewrites.memory import (
     aligned_buffers,
-    branch_widths,
+    branch_operands,
     carried_values,
     crossed_reads,
     in_bounds,
@@ -113,14 +113,15 @@ def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: 
     parting = Step(kept_values.PHASE, "part what blocks are given", carried_values.part)
     apart = Step(crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate)
     split = Step(split_sums.PHASE, "split sums of products", split_sums.split)
-    widths = Step(branch_widths.PHASE, "hand over numbers of one width", branch_widths.widen)
+    widths = Step(branch_operands.PHASE, "hand over numbers of one width", branch_operands.widen)
+    twice = Step(branch_operands.PHASE, "hand over no reference twice", branch_operands.part)
     counted = Step(workgroup_sizes.PHASE, "count workgroups from their sizes", workgroup_sizes.mend)
     stored = Step(stored_types.PHASE, "check what devices store", stored_types.check)
     forms = Step(PHASE, "write scalar ops otherwise", scalar_forms.mend)
     ordering = Step(PHASE, "keep equal elements in order", orders.mend)
     mending = [globals_, forms, ordering, bounding, whole, putting_off, apart, split]
     edits = [*steps.all(), *extra, *patterns, *mending, *noting, *linking, looping, keeping, parting, *steps.late()]
-    edits += [counted, stored, widths]
+    edits += [counted, stored, widths, twice]
 
     def report(progress: compiler.Progress) -> None:
         on_progress(dataclasses.replace(progress, notes=tuple(unmatched_lines(steps.report))))

@@ -1,4 +1,4 @@
-"""Numbers that branches hand over: of 32 and 64 bits side by side, which IREE mixes up."""
+"""What branches hand over: numbers of 32 and 64 bits, which IREE mixes up, and one reference for several values."""
 
 from __future__ import annotations
 
@@ -41,6 +41,33 @@ func.func @floats(%s: f32, %n: i32, %a: f64, %b: f64) -> (f64, f32, i32) {
   return %z, %more, %next : f64, f32, i32
 }
 """
+# Three values that a turn makes in one buffer.
+LOOP = """
+func.func @main(%a: tensor<7xf32>, %b: tensor<7xf32>, %h: tensor<7xf16>, %i: tensor<7xi32>)
+    -> (tensor<7xf32>, tensor<7xf16>, tensor<7xi32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %r:4 = stablehlo.while(%n = %zero, %x = %a, %y = %h, %z = %i)
+      : tensor<i32>, tensor<7xf32>, tensor<7xf16>, tensor<7xi32>
+  cond {
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %limit = stablehlo.constant dense<50.0> : tensor<f32>
+    %largest = stablehlo.reduce(%b init: %low) applies stablehlo.maximum across dimensions = [0]
+      : (tensor<7xf32>, tensor<f32>) -> tensor<f32>
+    %is_large = stablehlo.compare GT, %largest, %limit : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %is_first = stablehlo.compare LT, %n, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %go = stablehlo.or %is_first, %is_large : tensor<i1>
+    stablehlo.return %go : tensor<i1>
+  } do {
+    %m = stablehlo.add %n, %one : tensor<i32>
+    %p = stablehlo.add %b, %b : tensor<7xf32>
+    %q = stablehlo.add %y, %y : tensor<7xf16>
+    %s = stablehlo.add %z, %z : tensor<7xi32>
+    stablehlo.return %m, %p, %q, %s : tensor<i32>, tensor<7xf32>, tensor<7xf16>, tensor<7xi32>
+  }
+  return %r#1, %r#2, %r#3 : tensor<7xf32>, tensor<7xf16>, tensor<7xi32>
+}
+"""
 FLAGS = ["--iree-input-demote-f64-to-f32=false"]
 
 
@@ -61,6 +88,13 @@ def test_floats(program, n):
 
 
 def test_without_the_mend_iree_gets_them_wrong():
-    """If this fails, IREE's registers are right, and `branch_widths` can go."""
+    """If this fails, IREE's registers are right, and `branch_operands` can go."""
     stock = load_program(compile_module(ModuleSource(content=PROGRAMS), [], FLAGS).vmfb)
     assert stock.call("either", -5, 1000, 2000) == [625, 25]
+
+
+def test_a_reference_that_is_handed_over_for_several_values():
+    a, b = np.arange(14, dtype=np.float32).reshape(2, 7)
+    h, i = np.arange(7, dtype=np.float16), np.arange(7, dtype=np.int32)
+    for made, wanted in zip(opsplice.compile(LOOP).run("main", a, b, h, i), (2 * b, 2 * h, 2 * i), strict=True):
+        np.testing.assert_array_equal(made, wanted)

@@ -1,4 +1,4 @@
-"""What branches of the virtual machine hand over has one width.
+"""What branches of the virtual machine hand over has one width, and no reference is handed over twice.
 
     vm.br ^bb1(%a, %n : i64, i32)      =>      %w = vm.ext.i32.i64.u %n
     ^bb1(%x: i64, %y: i32):                    vm.br ^bb1(%a, %w : i64, i64)
@@ -7,6 +7,12 @@
 
 A number of 64 bits is in two registers. IREE 3.13 orders the moves of a branch as if each had one: a number of 32 bits
 that lies in the second register of another is overwritten before it is read, or overwrites that one.
+
+    vm.br ^bb1(%a, %a)      =>      %b = vm.assign.ref %a
+                                    vm.br ^bb1(%a, %b)
+
+Where a branch is the last that reads a reference, it takes it away from its register. IREE 3.13 may do so before it
+reads it a second time, as when a loop has made several values in one buffer: one of them is then null.
 """
 
 from __future__ import annotations
@@ -33,6 +39,17 @@ def widen(module: ir.Module) -> None:
                 branches = [last_op(before) for before in dict.fromkeys(block.predecessors)]
                 if _is_mixed(block) and all(branch.name in _BRANCHES for branch in branches):
                     _widen(block, branches)
+
+
+def part(module: ir.Module) -> None:
+    """Change a module at `PHASE` such that no branch hands over a reference twice."""
+    with module.context:
+        for branch in ops_in(module.operation, *_BRANCHES):
+            handed = list(branch.operands)
+            for at, value in enumerate(handed):
+                if str(value.type).startswith("!vm.ref") and value in handed[:at]:
+                    with branch.location, ir.InsertionPoint(branch):
+                        branch.operands[at] = emit.value("vm.assign.ref", [value], value.type)
 
 
 def _is_mixed(block: ir.Block) -> bool:
