@@ -22,6 +22,7 @@ from opsplice.frontends.declarations import declare_functions
 from opsplice.frontends.numbering import number_ops
 from opsplice.frontends.shardings import drop_shardings
 from opsplice.frontends.source import UNNAMED, ModuleSource
+from opsplice.frontends.unsigned_numbers import give_signs
 from opsplice.isolation.noise import captured
 from opsplice.pipeline import diagnostics as diag
 from opsplice.pipeline.bytecode import parse_bytecode
@@ -160,6 +161,7 @@ class Compilation:
             drop_shardings(module)
             number_ops(module)
             declare_functions(module)
+            give_signs(module)
         self.adopt(module)
 
     def adopt(self, module: ir.Module) -> None:

@@ -8,7 +8,8 @@ the indices of equal elements in any order. If a sort only compares two floats, 
     iree_linalg_ext.topk { (%a, %b): yield %a > %b : f32 }    =>    yield ordered(%a) > ordered(%b) : i32
 
 `ordered` makes integers of the floats' bits, in JAX's order: -0 before 0, and NaN at the ends. IREE takes NaN for equal
-to all, and gives elements the indices of others. The values that the op begins with go behind all elements.
+to all, and gives elements the indices of others. The values that the op begins with go behind all elements. NaN of
+16 bits is at the beginning, whatever its sign.
 
     iree_linalg_ext.topk { (%a, %b): yield before(%a, %b) }    =>    yield before(%a, %b) and not before(%b, %a)
 
@@ -23,6 +24,8 @@ from opsplice.matchers.ir.op_names import last_op, ops_in
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.rewrites.ir import emit
 
+# IREE computes with narrow floats as wider ones: the sign of NaN is lost.
+_HALF = 16
 # Predicates of `arith.cmpf`: those that hold of a smaller and a larger number, and of these the other way round.
 _RISING, _FALLING = (4, 5, 11, 12), (2, 3, 9, 10)
 
@@ -80,8 +83,12 @@ def _ordered(x: ir.Value) -> ir.Value:
     word = ir.IntegerType.get_signless(x.type.width)
     bits = emit.value("arith.bitcast", [x], word)
     is_negative = emit.compared("<", bits, emit.constant(0, word))
-    other = emit.value("arith.xori", [bits, emit.constant((1 << word.width - 1) - 1, word)], word)
-    return emit.value("arith.select", [is_negative, other, bits], word)
+    most = emit.constant((1 << word.width - 1) - 1, word)
+    other = emit.value("arith.xori", [bits, most], word)
+    ordered = emit.value("arith.select", [is_negative, other, bits], word)
+    if word.width > _HALF:
+        return ordered
+    return emit.value("arith.select", [emit.compared("!=", x, x), most, ordered], word)
 
 
 def _begin_with_least(op: ir.Operation, *, is_falling: bool) -> None:
@@ -91,6 +98,8 @@ def _begin_with_least(op: ir.Operation, *, is_falling: bool) -> None:
     if filled is None or filled.name != "linalg.fill":
         return
     kind = filled.operands[0].type
+    if kind.width <= _HALF:
+        return
     with ir.InsertionPoint(filled):
         word = ir.IntegerType.get_signless(kind.width)
         bits = emit.constant(-1 if is_falling else (1 << word.width - 1) - 1, word)

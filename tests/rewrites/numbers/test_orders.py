@@ -1,5 +1,6 @@
 """Sorts and largest elements, with elements that are equal and NaN."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -63,6 +64,7 @@ func.func @{name}(%x: tensor<3x8xf32>) -> (tensor<3x{k}xf32>, tensor<3x{k}xi32>)
   return %r#0, %r#1 : tensor<3x{k}xf32>, tensor<3x{k}xi32>
 }}
 """
+NARROW = (("f16", "0xFC00"), ("bf16", "0xFF80"))
 TOP_INTEGERS = """
 func.func @integers(%x: tensor<3x8xi32>) -> (tensor<3x8xi32>, tensor<3x8xi32>) {
   %begin = arith.constant dense<-2147483648> : tensor<3x8xi32>
@@ -86,7 +88,9 @@ def program():
         for k in (3, 8)
     ]
     sorts = [SORT.format(name=name, body=body) for name, body in BODIES.items()]
-    return opsplice.compile("".join([*sorts, *tops, TOP_INTEGERS]))
+    wide = [(kind, TOP.format(name=f"ogt_{kind}", k=8, asked="ogt", begin=begin)) for kind, begin in NARROW]
+    narrow = [text.replace("f32", kind) for kind, text in wide]
+    return opsplice.compile("".join([*sorts, *tops, *narrow, TOP_INTEGERS]))
 
 
 @pytest.mark.parametrize("name", ["rising", "falling", "rising_or_equal", "falling_or_equal"])
@@ -125,3 +129,12 @@ def test_first_integers_of_equal_ones(program):
     wanted = np.argsort(-rows.astype(np.int64), axis=1, kind="stable")
     np.testing.assert_array_equal(places, wanted)
     np.testing.assert_array_equal(values, np.take_along_axis(rows, wanted, 1))
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_first_elements_of_half_the_width(program, kind):
+    number = np.dtype(np.float16 if kind == "f16" else ml_dtypes.bfloat16)
+    values, places = program.run(f"ogt_{kind}", ROWS.astype(number))
+    wanted = np.array([[6, 0, 2, 5, 7, 1, 3, 4], [4, 2, 5, 0, 7, 1, 6, 3], [0, 2, 7, 1, 5, 6, 3, 4]])
+    np.testing.assert_array_equal(places, wanted)
+    np.testing.assert_array_equal(values.astype(np.float32), np.take_along_axis(ROWS, wanted, 1))

@@ -1,0 +1,84 @@
+"""Integers without a sign, where IREE 3.13 does not compile StableHLO's ops on them or takes large ones for negative.
+
+    %r = stablehlo.reverse %x : tensor<4xui8>
+
+        =>
+
+    %i = stablehlo.bitcast_convert %x : (tensor<4xui8>) -> tensor<4xi8>
+    %q = stablehlo.reverse %i : tensor<4xi8>
+    %r = stablehlo.bitcast_convert %q : (tensor<4xi8>) -> tensor<4xui8>
+
+So too what the regions of an op are given and return: those of loops, branches and windows. What `chlo.top_k` compares
+also gets another highest bit, which makes the order of the numbers with a sign that of those without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from opsplice.matchers.ir.op_names import last_op, ops_in
+from opsplice.rewrites.ir import emit
+
+_MOVED = ("stablehlo.reverse", "stablehlo.case", "stablehlo.if", "stablehlo.while", "stablehlo.reduce_window")
+_COMPARED = "chlo.top_k"
+
+
+def give_signs(module: ir.Module) -> None:
+    """Change a module of StableHLO that has numbers without a sign in such ops."""
+    with module.context:
+        for op in list(ops_in(module.operation, *_MOVED, _COMPARED)):
+            module.context.get_dialect_descriptor("stablehlo")  # before ops of it are built
+            with op.location:
+                _mend(op)
+
+
+def _mend(op: ir.Operation) -> None:
+    is_compared = op.name == _COMPARED
+    with ir.InsertionPoint(op):
+        _give_signs(op, is_compared)
+    for block in (block for region in op.regions for block in region.blocks):
+        with ir.InsertionPoint(last_op(block)):
+            _give_signs(last_op(block))
+        with ir.InsertionPoint.at_block_begin(block):
+            _take_signs(block.arguments)
+    with ir.InsertionPoint.after(op):
+        _take_signs(op.results, is_compared)
+
+
+def _give_signs(op: ir.Operation, is_compared: bool = False) -> None:
+    for number, value in enumerate(op.operands):
+        kind = _signed(value.type)
+        if kind is not None:
+            bits = emit.value("stablehlo.bitcast_convert", [value], kind)
+            op.operands[number] = _with_other_sign(bits) if is_compared else bits
+
+
+def _take_signs(values: Sequence[ir.Value], is_compared: bool = False) -> None:
+    """Change the types of values, and have what reads them read them as before."""
+    for value in values:
+        before, kind = value.type, _signed(value.type)
+        if kind is not None:
+            uses = list(value.uses)
+            value.set_type(kind)
+            bits = _with_other_sign(value) if is_compared else value
+            made = emit.value("stablehlo.bitcast_convert", [bits], before)
+            for use in uses:
+                use.owner.operands[use.operand_number] = made
+
+
+def _with_other_sign(value: ir.Value) -> ir.Value:
+    kind = ir.RankedTensorType(value.type)
+    sign = ir.IntegerAttr.get(kind.element_type, -(1 << kind.element_type.width - 1))
+    constant = emit.value("stablehlo.constant", [], kind, value=ir.DenseElementsAttr.get_splat(kind, sign))
+    return emit.value("stablehlo.xor", [value, constant], kind)
+
+
+def _signed(kind: ir.Type) -> ir.Type | None:
+    """The type of tensors of as wide numbers with a sign, if it is of those without one."""
+    if not isinstance(kind, ir.RankedTensorType) or not isinstance(kind.element_type, ir.IntegerType):
+        return None
+    if not kind.element_type.is_unsigned:
+        return None
+    return ir.RankedTensorType.get(kind.shape, ir.IntegerType.get_signless(kind.element_type.width))

@@ -1,0 +1,85 @@
+"""StableHLO's ops on integers without a sign, which IREE does not compile, or takes for integers with one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opsplice
+
+PROGRAMS = """
+func.func @moved_{w}(%x: tensor<2x5xui{w}>, %n: tensor<i32>) -> (tensor<2x5xui{w}>, tensor<2x5xui{w}>) {{
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %r = stablehlo.reverse %x, dims = [1] : tensor<2x5xui{w}>
+  %is_none = stablehlo.compare EQ, %n, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  %one_of = "stablehlo.if"(%is_none) ({{
+    stablehlo.return %x : tensor<2x5xui{w}>
+  }}, {{
+    %more = stablehlo.divide %r, %x : tensor<2x5xui{w}>
+    stablehlo.return %more : tensor<2x5xui{w}>
+  }}) : (tensor<i1>) -> tensor<2x5xui{w}>
+  %s:2 = stablehlo.while(%i = %n, %y = %r) : tensor<i32>, tensor<2x5xui{w}>
+  cond {{
+    %go = stablehlo.compare GT, %i, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %go : tensor<i1>
+  }} do {{
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %j = stablehlo.subtract %i, %one : tensor<i32>
+    %z = stablehlo.maximum %x, %y : tensor<2x5xui{w}>
+    stablehlo.return %j, %z : tensor<i32>, tensor<2x5xui{w}>
+  }}
+  return %one_of, %s#1 : tensor<2x5xui{w}>, tensor<2x5xui{w}>
+}}
+func.func @largest_so_far_{w}(%x: tensor<2x5xui{w}>) -> tensor<2x5xui{w}> {{
+  %low = stablehlo.constant dense<0> : tensor<ui{w}>
+  %r = "stablehlo.reduce_window"(%x, %low) ({{
+  ^bb0(%a: tensor<ui{w}>, %b: tensor<ui{w}>):
+    %c = stablehlo.maximum %a, %b : tensor<ui{w}>
+    stablehlo.return %c : tensor<ui{w}>
+  }}) {{padding = dense<[[0, 0], [4, 0]]> : tensor<2x2xi64>, window_dimensions = array<i64: 1, 5>}}
+      : (tensor<2x5xui{w}>, tensor<ui{w}>) -> tensor<2x5xui{w}>
+  return %r : tensor<2x5xui{w}>
+}}
+"""
+TOP = """
+func.func @top_{w}(%x: tensor<2x5xui{w}>) -> (tensor<2x4xui{w}>, tensor<2x4xi32>) {{
+  %v, %i = chlo.top_k(%x, k = 4) : tensor<2x5xui{w}> -> (tensor<2x4xui{w}>, tensor<2x4xi32>)
+  return %v, %i : tensor<2x4xui{w}>, tensor<2x4xi32>
+}}
+"""
+WIDTHS = (8, 16, 32, 64)
+
+
+@pytest.fixture(scope="module")
+def programs():
+    return [opsplice.compile("".join(text.format(w=w) for w in WIDTHS)) for text in (PROGRAMS, TOP)]
+
+
+def numbers(width: int) -> np.ndarray:
+    most = 2**width - 1
+    return np.array([[3, most, 1, most // 2 + 1, 7], [most, 1, most // 2, 1, most]], f"u{width // 8}")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_moves_branches_and_loops(programs, width):
+    x = numbers(width)
+    for n, one_of, largest in ((0, x, x[:, ::-1]), (1, x[:, ::-1] // x, np.maximum(x, x[:, ::-1]))):
+        chosen, looped = programs[0].run(f"moved_{width}", x, np.array(n, np.int32))
+        np.testing.assert_array_equal(chosen.view(x.dtype), one_of)
+        np.testing.assert_array_equal(looped.view(x.dtype), largest)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_windows(programs, width):
+    x = numbers(width)
+    largest = programs[0].run(f"largest_so_far_{width}", x)
+    np.testing.assert_array_equal(largest.view(x.dtype), np.maximum.accumulate(x, 1))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_largest_are_those_without_a_sign(programs, width):
+    x = numbers(width)
+    values, places = programs[1].run(f"top_{width}", x)
+    wanted = np.array([[1, 3, 4, 0], [0, 4, 2, 1]])
+    np.testing.assert_array_equal(places, wanted)
+    np.testing.assert_array_equal(values.view(x.dtype), np.take_along_axis(x, wanted, 1))
