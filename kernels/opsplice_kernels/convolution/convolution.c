@@ -11,7 +11,8 @@
 // transpose. So is one of any filter with a stride of 1 or 2 and few channels of the output, such as a group's, which would
 // leave half of a tile's channels empty.
 //
-// Filters of 3x3 with stride 1 take fewer products where the image is large enough (winograd.h).
+// Filters of 3x3 with stride 1 take fewer products where the image is large enough (winograd.h). With AVX2 others of large images
+// are products of places that are copied side by side (packed.h).
 //
 // Where a place has many products those of some channels are added up first, and are kept meanwhile: weights and places of all
 // would come from a large cache for each tile.
@@ -21,6 +22,7 @@
 //
 // Grid: (p, ceildiv(oh, 16), n); a workgroup does a panel of 32 channels by 16 rows.
 #include "layer.h"
+#include "packed.h"
 #include "winograd.h"
 
 enum { HEIGHT = 16, LENGTH = 448, LINE = 16, DEPTH = 64, AHEAD = 8 * PANEL, STRIP = 112 };
@@ -381,6 +383,11 @@ static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
   int is_flat = is_point && ow * of.sw == of.width &&
                 of.sh * of.x_h == ow * of.sw * of.x_w && of.out_y == ow * of.out_z &&
                 (!of.rest || of.rest_y == ow * of.rest_z);
+  const int is_winograd = pays_winograd(&of, end - y, ow);
+  if (!is_winograd && of.group > NARROW && pays_packed(&of, is_flat, end - y, oh, ow)) {
+    convolve_group(of, is_flat && of.sh == 1 && of.sw == 1, ow, y * ow, end * ow);
+    return;
+  }
   if (is_flat) {
     of.width *= of.h;
     if ((oh * ow >= LARGE ? of.c <= MORE : of.c <= FEW && oh * ow >= MANY) && of.sw == 1 && of.x_w == 1 && of.out_z == 1 && (!of.rest || of.rest_z == 1)) {
@@ -393,7 +400,7 @@ static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
     for (; y < end; y++) row_products(&of, y, 0, ow);
     return;
   }
-  if (pays_winograd(&of, end - y, ow)) {
+  if (is_winograd && of.columns == PANEL) {
     convolve_winograd(&of, ow, y, end);
     return;
   }
@@ -489,7 +496,7 @@ void opsplice_convolution(const float *x, const float *w, const float *bias, con
                           size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) {
   (void)n;
   const size_t first = workgroup_x * PANEL, y = workgroup_y * HEIGHT, end = least(oh, y + HEIGHT), taps = c * kh * kw;
-  const size_t tiles = ((end - y) * ow + ROWS - 1) / ROWS * (PANEL / TILE);
+  const size_t tiles = ((end - y) * ow + ROWS - 1) / ROWS * (PANEL / TILE), group = workgroup_x / GROUP * GROUP;
   const float *panel = w + workgroup_x * taps * PANEL, *next = panel + taps * PANEL;
   if (rest && !bias && rest_c == 1 && rest_h == 0 && rest_w == 0) bias = rest + workgroup_z * rest_n, rest = 0;
   layer of = {
@@ -503,6 +510,7 @@ void opsplice_convolution(const float *x, const float *w, const float *bias, con
       kh * kw * PANEL, kw * PANEL, PANEL,
       x_c, x_h, x_w, rest_c, rest_h, rest_w, out_c, out_h, out_w,
       next, workgroup_x + 1 < p ? next + taps * PANEL : next, (kh * kw * PANEL / LINE + tiles - 1) / tiles, 0, 0, 0, 0, 0, 0,
+      workgroup_x - group, least(GROUP, p - group), taps * PANEL, least(GROUP * PANEL, o - group * PANEL),
   };
   if (uh == 1 && uw == 1) convolve(of, oh, ow, y, end);
   else convolve_spread(&of, uh, uw, oh, ow, y, end);
@@ -580,19 +588,23 @@ void opsplice_convolution_volume(const float *x, const float *w, const float *bi
                                  size_t x_d, size_t x_h, size_t x_w, size_t rest_n, size_t rest_c, size_t rest_d,
                                  size_t rest_h, size_t rest_w, size_t out_n, size_t out_c, size_t out_d, size_t out_h,
                                  size_t out_w, size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) {
+  (void)p;
   const size_t image = workgroup_z / od, slice = workgroup_z % od, taps = c * kh * kw * PANEL;
   size_t tap = first_tap(ud, slice * sd, &front), count = 0;
   ptrdiff_t at = -(ptrdiff_t)front;
   for (; tap < kd && at < 0; tap += ud) at += dd;
   if (tap < kd && at < (ptrdiff_t)d) count = least((kd - tap + ud - 1) / ud, (d - (size_t)at + dd - 1) / dd);
   else c = 0, tap = 0, at = 0, count = 1;  // no slice of the filter meets the image
-  x += image * x_n, out += image * out_n + slice * out_d;
-  if (rest) rest += image * rest_n + slice * rest_d;
+  // Weights of other panels do not lie behind those of this one: it is a group of its own.
+  const size_t first = workgroup_x * PANEL;
+  x += image * x_n, w += workgroup_x * kd * taps, out += image * out_n + slice * out_d + first * out_c;
+  if (rest) rest += image * rest_n + slice * rest_d + first * rest_c;
+  if (bias) bias += first;
   for (; count > 0; count--, tap += ud, at += dd) {
-    opsplice_convolution(x + (size_t)at * x_d, w + (workgroup_x * (kd - 1) + tap) * taps, bias, rest,
-                         count == 1 ? activation : NOTHING, sh, sw, dh, dw, uh, uw, top, left, out, n, c, h, width, p,
-                         kh, kw, o, oh, ow, 0, x_c, x_h, x_w, 0, rest_c, rest_h, rest_w, 0, out_c, out_h, out_w,
-                         workgroup_x, workgroup_y, 0);
+    opsplice_convolution(x + (size_t)at * x_d, w + tap * taps, bias, rest,
+                         count == 1 ? activation : NOTHING, sh, sw, dh, dw, uh, uw, top, left, out, n, c, h, width, 1,
+                         kh, kw, o - first, oh, ow, 0, x_c, x_h, x_w, 0, rest_c, rest_h, rest_w, 0, out_c, out_h, out_w,
+                         0, workgroup_y, 0);
     bias = 0, rest = out, rest_c = out_c, rest_h = out_h, rest_w = out_w;
   }
 }

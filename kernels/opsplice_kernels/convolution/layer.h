@@ -20,6 +20,8 @@ typedef struct {
   float *held;
   size_t held_y, held_z, held_wide;
   int has_some, has_more;
+  // The group of panels whose places workgroups share (packed.h): which one this is, how many, from one to the next, and their channels.
+  size_t number, panels, panel, group;
 } layer;
 
 // Sums of `high` <= 2 rows of `wide` places, TILE channels each, to the output. What is read of `sums` ends at a multiple of
