@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import repeat
 
 from iree.compiler import ir
 
@@ -84,20 +82,27 @@ def rests_on(value: ir.Value, sources: Sources, known: dict[ir.Value, bool], fur
     """
     if value in known:
         return known[value]
-    seen, pending = set[ir.Value](), deque([(sources, value)])
-    while pending:
-        ask, each = pending.pop()
-        if ask is sources:
-            if each in seen or known.get(each):
-                continue
-            seen.add(each)
-            pending.extendleft(() if further is None else [(further, each)])
-        made_of = None if each in known else ask(each)
+    below: dict[ir.Value, ir.Value | None] = {value: None}  # each value with the one that is made of it
+    pending, later = [value], list[ir.Value]()
+    while pending or later:
+        ask, each = (sources, pending.pop()) if pending else (further, later.pop())
+        made_of = () if ask is None else ask(each)
+        for source in made_of or ():
+            is_one = known.get(source)
+            if is_one is False:
+                made_of = None
+                break
+            if is_one is None and source not in below:
+                below[source] = each
+                pending.append(source)
         if made_of is None:
-            known[value] = known[each] = False
+            at: ir.Value | None = each
+            while at is not None:  # nor is any that is made of it
+                known[at], at = False, below[at]
             return False
-        pending.extend(zip(repeat(sources), made_of))
-    known.update(dict.fromkeys(seen, True))
+        if ask is sources and further is not None:
+            later.append(each)
+    known.update(dict.fromkeys(below, True))
     return True
 
 
