@@ -17,10 +17,10 @@ from iree.compiler import ir
 
 from opsplice.matchers.find.index import SPLIT, Index, ends_of
 from opsplice.matchers.find.lookalikes import Recall, Traits
-from opsplice.matchers.find.prefilter import Sieve
+from opsplice.matchers.find.prefilter import Groups, Sieve
 from opsplice.matchers.find.relocation import Template
 from opsplice.matchers.find.size_variants import LEAST_MEMBERS, family_key, sort
-from opsplice.matchers.ir.op_names import function_around
+from opsplice.matchers.ir.op_names import function_around, location_text
 from opsplice.matchers.patterns.nodes import Asked, Form, Graph
 from opsplice.matchers.search.matches import Found, Match, NearMiss
 from opsplice.matchers.search.search import MAX_STEPS, Search
@@ -105,6 +105,11 @@ class _Place:
     def function(self) -> str:
         return function_around(self.value.owner.operation)
 
+    @functools.cached_property
+    def location(self) -> str:
+        """As text, which takes long to ask for."""
+        return location_text(self.value.owner.operation)
+
     @property
     def is_split(self) -> bool:
         """Whether the value only splits dims of another: a pattern may still be for the rank that it has."""
@@ -175,12 +180,14 @@ class Finder:
     @garbage.kept()
     def near_misses(self, names: Collection[str]) -> tuple[NearMiss, ...]:
         """The nearest misses of patterns with some names, once all matches are found and before the module changes."""
-        nearest = _Nearest(self.most_misses)
+        nearest, groups = _Nearest(self.most_misses), dict[Sieve, Groups]()
         for known in self.known if names else ():
             first = known.places[0]
-            untold = [graph for graph in known.graphs if graph.pattern.name in names and graph not in known.told]
-            begun = self.patterns.sieve(known.graphs).begun(self.views, first.value, untold) if untold else ()
-            judged = (self._missed(first, graph) for graph in begun)
+            sieve = self.patterns.sieve(known.graphs)
+            if sieve not in groups:
+                groups[sieve] = sieve.grouped(names)
+            begun = sieve.begun(self.views, first.value, groups[sieve])
+            judged = (self._missed(first, graph) for graph in begun if graph not in known.told)
             missed = [miss for miss in (*known.missed, *judged) if miss is not None and miss.pattern in names]
             for miss, place in itertools.product(missed, known.places):
                 nearest.add(self.patterns.position[miss.graph], place, miss)
@@ -210,7 +217,7 @@ class Finder:
             known.places.append(place)
         self._hush(known)
         values = self.recall.values() if known.matches else ()
-        return [(at, template.match(values, place.function)) for at, template in known.matches]
+        return [(at, template.match(values, place.function, place.location)) for at, template in known.matches]
 
     def _hush(self, known: _Known) -> None:
         """Places that look as these need no more than this where nothing else is to be found, nor to be noted."""

@@ -9,8 +9,9 @@ what is stopped could not have held.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -108,17 +109,20 @@ class _Able(dict[str, tuple[_Outline, ...]]):
         return found
 
 
+# Graphs by their outermost op and those right below it.
+Groups = Mapping[_Outline, Sequence[Graph]]
+
+
 class Sieve:
     """Graphs by their outlines, for places whose outermost op is that of the graphs."""
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
         known: dict[Any, _Outline] = {}
         self._order = {graph: position for position, graph in enumerate(graphs)}
-        self._first: dict[Graph, _Outline] = {}
         self._by_first: dict[_Outline, list[tuple[_Outline, tuple[int, float], Graph]]] = {}
         for graph in graphs:
             outlines = _Outlines(graph, known)
-            first = self._first[graph] = outlines.first()
+            first = outlines.first()
             self._by_first.setdefault(first, []).append((outlines.whole(), _ranks(graph), graph))
 
     def fitting(self, views: Views, value: ir.Value) -> list[Graph]:
@@ -134,13 +138,19 @@ class Sieve:
         ]
         return sorted(found, key=self._order.__getitem__)
 
-    def begun(self, views: Views, value: ir.Value, graphs: Collection[Graph]) -> list[Graph]:
-        """Those of some of the graphs of which an op right below the outermost fits, in order."""
+    def grouped(self, names: Container[str]) -> Groups:
+        """The graphs of patterns with some names, by their outermost ops."""
+        return {
+            first: kept
+            for first, graphs in self._by_first.items()
+            if (kept := [graph for *_, graph in graphs if graph.pattern.name in names])
+        }
+
+    def begun(self, views: Views, value: ir.Value, groups: Groups) -> list[Graph]:
+        """Those of some graphs of which an op right below the outermost fits, in order."""
         fits, term = _Fits(views, value), views.root(value)
-        firsts = {self._first[graph] for graph in graphs}
-        begun = {first for first in firsts if fits.at_root(first, term) or fits.begins(first, term)}
-        found = [graph for graph in graphs if self._first[graph] in begun]
-        return sorted(found, key=self._order.__getitem__)
+        begun = (each for first, each in groups.items() if fits.at_root(first, term) or fits.begins(first, term))
+        return sorted(itertools.chain.from_iterable(begun), key=self._order.__getitem__)
 
 
 def _ranks(graph: Graph) -> tuple[int, float]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.search.matches import Binding, Match
 from opsplice.matchers.terms.terms import DimSize
@@ -50,8 +49,8 @@ class Template:
         except KeyError:
             return None
 
-    def match(self, values: Sequence[ir.Value], function: str) -> Match:
-        """The match at a place with these values around it, by number."""
+    def match(self, values: Sequence[ir.Value], function: str, location: str) -> Match:
+        """The match at a place in a function, at a location, with these values around it, by number."""
         first, value = self.first, values.__getitem__
         inputs = {
             name: first.inputs[name] if bound is None else _moved(bound, value, lambda number: value(number.number))
@@ -60,10 +59,9 @@ class Template:
         sizes = (first.root_sizes, first.shapes, first.dims, first.split)
         root_sizes, shapes, dims, split = sizes if self.sizes is None else _replaced(self.sizes, value)
         ops = tuple(defining_op(value(number)) for number in self.ops)
-        root = value(self.root)
         return dataclasses.replace(
             first,
-            roots=(root,),
+            roots=(value(self.root),),
             root_sizes=root_sizes,
             inputs=inputs,
             shapes=shapes,
@@ -71,7 +69,7 @@ class Template:
             split=split,
             ops=ops,
             function=function,
-            location=location_text(root.owner.operation),
+            location=location,
         )
 
 

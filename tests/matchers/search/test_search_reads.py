@@ -14,6 +14,7 @@ from opsplice.matchers.search import uses
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.search import Search
 from opsplice.matchers.search.state import QUIET, State
+from opsplice.matchers.terms.ops import constant_ops
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.loading.loader import load_text
 
@@ -130,7 +131,7 @@ def test_no_dims_of_convolutions_are_one(session):
     )
     sieve = Sieve((row, product))
     assert sieve.fitting(Views(), made) == [product]
-    assert sieve.begun(Views(), made, {row, product}) == [row, product]
+    assert sieve.begun(Views(), made, sieve.grouped({"p"})) == [row, product]
 
 
 def test_sums_over_more_dims_and_inputs_inside_of_bodies_are_not_searched_for(session):
@@ -161,7 +162,9 @@ def test_sums_over_more_dims_and_inputs_inside_of_bodies_are_not_searched_for(se
     )
     merged, two_dims, three_dims, inside, value = graphs = [graph_of(f"pattern p({text}") for text in texts]
     assert Sieve(graphs).fitting(Views(), made) == [merged, three_dims, value]
-    assert Sieve(graphs).begun(Views(), made, {two_dims, inside}) == [two_dims, inside]
+    failed = Sieve((two_dims, inside))
+    assert failed.begun(Views(), made, failed.grouped({"p"})) == [two_dims, inside]
+    assert failed.begun(Views(), made, failed.grouped({"q"})) == []
 
 
 PRODUCT = """func.func @f(%x: tensor<4x3x5xf32>, %y: tensor<4x5x8xf32>) -> tensor<4x3x8xf32> {
@@ -285,6 +288,15 @@ def test_ops_are_asked_for_effects_only_where_all_else_is_a_weight(session, monk
     assert asked == []
     assert not uses.is_weight(Views(), second.results[0])
     assert "math.exp" in asked
+
+
+def test_what_a_value_that_is_no_number_is_made_of_is_asked_once(session, monkeypatch):
+    _module, values = chain(session, "tensor<8xf32>")
+    asked, deciding = [], constant_ops._deciding
+    monkeypatch.setattr(constant_ops, "_deciding", lambda value: asked.append(value) or deciding(value))
+    known = {}
+    assert [constant_ops.may_be_number(value, known) for value in reversed(values)] == [False] * len(values)
+    assert len(asked) == len(set(asked))
 
 
 def test_where_no_mask_goes_by_distance_bands_need_no_search(session):
