@@ -156,6 +156,7 @@ class Recall:
         self._state_of: dict[Any, _State] = {}
         self._words: dict[Any, int] = {}
         self._looks: dict[ir.Value | Users, tuple[int, tuple[ir.Value, ...]] | None] = {}
+        self._sights: dict[ir.Value, int] = {}
         self._uses: dict[ir.Value, int] = {}
         self._numbers: dict[ir.Value, int] = {}
 
@@ -239,7 +240,8 @@ class Recall:
         """Whether the op whose result a body yields first is wanted."""
         if not len(op.regions) or not len(op.regions[0].blocks):
             return False
-        yielded = list(op.regions[0].blocks[0].operations)[-1].operands
+        body = op.regions[0].blocks[0].operations
+        yielded = body[len(body) - 1].operands
         made = defining_op(yielded[0]) if len(yielded) else None
         return made is not None and bool(self._traits(made.name) & WANTED)
 
@@ -271,7 +273,7 @@ class Recall:
     def _look(self, value: ir.Value) -> tuple[int, tuple[ir.Value, ...]] | None:
         op = defining_op(value)
         if op is None:
-            return self._word((value.type, *self._asked(value))), ()
+            return self._seen(value), ()
         traits = self._traits(op.name)
         words: list[Any] = [op.name, value.result_number, *(result.type for result in op.results)]
         if self._asks.users:
@@ -283,16 +285,14 @@ class Recall:
             return None
         used: dict[ir.Value, int] = {}
         for operand in op.operands:
-            words.append(operand.type)
+            words.append(self._seen(operand))
             words.append(used.setdefault(operand, len(used)))
         if traits & MAPS:
             words.append(op.attributes["indexing_maps"])
         elif not traits & BARE:
-            words.extend(_attributes(op))
+            words.extend(op.attributes.items())
         if has_body and not self._read_body(op, words, used):
             return None
-        for operand in used:
-            words.extend(self._asked(operand))
         return None if len(used) > _MOST_USES else (self._word(tuple(words)), tuple(used))
 
     def _look_of_users(self, value: ir.Value) -> tuple[int, tuple[ir.Value, ...]] | None:
@@ -301,12 +301,15 @@ class Recall:
         words = tuple((op.name, len(op.results), has_effects(op)) for op in users)
         return None if len(made) > _MOST_USES else (self._word((words, *map(self._users, made))), made)
 
-    def _asked(self, value: ir.Value) -> tuple[int, ...]:
-        """Whether a value may be a number or is put together from others, and what conditions ask: whether it is a
-        weight, and how many ops use it."""
-        weight = self._asks.weights and uses.is_weight(self._views, value)
-        users = self._users(value) if self._asks.users else 0
-        return may_be_number(value, self._views.numbers), is_apart(value, self._views.apart), weight, users
+    def _seen(self, value: ir.Value) -> int:
+        """A word for what an op sees of a value that it uses: its type, whether it may be a number or is put together
+        from others, and what conditions ask: whether it is a weight, and how many ops use it."""
+        if value not in self._sights:
+            number, apart = may_be_number(value, self._views.numbers), is_apart(value, self._views.apart)
+            weight = self._asks.weights and uses.is_weight(self._views, value)
+            users = self._users(value) if self._asks.users else 0
+            self._sights[value] = self._word((value.type, number, apart, weight, users))
+        return self._sights[value]
 
     def _users(self, value: ir.Value) -> int:
         """How often a value is used. Where two matches look the same, as many of these uses are their own."""
@@ -325,12 +328,12 @@ class Recall:
             words.append(inner.name)
             for operand in inner.operands:
                 if operand not in inside and operand not in used:
-                    words.append(operand.type)
+                    words.append(self._seen(operand))
                 words.append(inside[operand] if operand in inside else used.setdefault(operand, len(used)))
             if not self._traits(inner.name) & BARE:
                 if len(inner.regions):
                     return False
-                words.extend(_attributes(inner))
+                words.extend(inner.attributes.items())
             for number, result in enumerate(inner.results):
                 words.append(result.type)
                 inside[result] = (at, number)
@@ -339,11 +342,6 @@ class Recall:
     def _word(self, words: Any) -> int:
         """A number for what is equal."""
         return self._words.setdefault(words, len(self._words))
-
-
-def _attributes(op: ir.Operation) -> list[Any]:
-    attributes = op.attributes
-    return [part for name in attributes for part in (name, attributes[name])]
 
 
 def _name_traits(traits: Traits, wanted: frozenset[str] | None, name: str) -> int:
