@@ -344,22 +344,38 @@ DEPTHWISE = [
 ]
 
 
-@pytest.mark.parametrize(("place", "size", "stride", "dilation", "zeros"), DEPTHWISE)
-def test_depthwise(kernel, guarded, place, size, stride, dilation, zeros):
+def lying(guarded, value: np.ndarray, is_last: bool, channels: int = 1) -> np.ndarray:
+    """In memory with its channels last, or as it is."""
+    if not is_last:
+        return guarded(value)
+    return np.moveaxis(guarded(np.moveaxis(value, channels, -1).copy()), -1, channels)
+
+
+# With which of image, filter and result have channels last.
+@pytest.mark.parametrize(
+    ("place", "size", "stride", "dilation", "zeros", "last"),
+    [
+        *((*case, last) for case in DEPTHWISE for last in ("", "xfr")),
+        *((*case, last) for case in DEPTHWISE[:6] + DEPTHWISE[-7:-3] for last in ("xr", "fr", "xf")),
+    ],
+)
+def test_depthwise(kernel, guarded, place, size, stride, dilation, zeros, last):
     random = np.random.default_rng(0)
-    x, f, bias = (
-        guarded(random.standard_normal(shape).astype(np.float32)) for shape in ((2, 6, *place), (6, *size), (6,))
-    )
+    c = (77 if np.prod(place) < 100 else 21) if "x" in last else 6
+    x = lying(guarded, random.standard_normal((2, c, *place)).astype(np.float32), "x" in last)
+    f = lying(guarded, random.standard_normal((c, *size)).astype(np.float32), "f" in last, 0)
+    bias = guarded(random.standard_normal(c).astype(np.float32))
     top, left, bottom, right = zeros
     padded = np.pad(x.astype(float), ((0, 0), (0, 0), (top, bottom), (left, right)))
     wanted = np.einsum("ncyzij,cij->ncyz", windows(padded, size, stride, dilation), f)
-    out = guarded(np.full(wanted.shape, np.nan, np.float32))
+    out = lying(guarded, np.full(wanted.shape, np.nan, np.float32), "r" in last)
+    views = [step // 4 for value in (x, f, out) for step in value.strides]
     for given, function in ((None, 0), (bias, 1), (bias, 5), (None, 4), (None, 6)):
         out[...] = np.nan
-        for at in np.ndindex(2, 2):
+        for at in np.ndindex(-(-c // 4), 2):
             kernel("convolution/depthwise.c", "opsplice_depthwise")(
                 *(x, f, given, function, *stride, *dilation, top, left, out),
-                *(2, 6, *place, *size, *wanted.shape[2:], *at),
+                *(2, c, *place, *size, *wanted.shape[2:], *views, *at),
             )
         plain = wanted if given is None else wanted + given[:, None, None]
         np.testing.assert_allclose(out, activation(function, plain), rtol=1e-4, atol=2e-5)
@@ -388,7 +404,8 @@ def test_zeros_outside_are_multiplied_in_depthwise_convolutions(kernel, dilation
     x, f = np.ones((1, 1, 9, width), np.float32), np.ones((1, 3, 3), np.float32)
     f[0, 0, 1], f[0, 2, 2] = np.inf, np.nan
     out = np.zeros_like(x)
-    sizes = (1, 1, 9, width, 3, 3, 9, width)
+    views = (0, 0, width, 1, 0, 3, 1, 0, 0, width, 1)
+    sizes = (1, 1, 9, width, 3, 3, 9, width, *views)
     kernel("convolution/depthwise.c", "opsplice_depthwise")(
         *(x, f, None, 0, 1, 1, dilation, dilation, dilation, dilation, out, *sizes, 0, 0)
     )
@@ -413,9 +430,12 @@ def test_zeros_outside_are_multiplied_in_depthwise_convolutions(kernel, dilation
         ((1, 7), (1, 7), (1, 1), (1, 1), (0, 0, 0, 0)),
     ],
 )
-def test_pooling(kernel, guarded, place, size, stride, dilation, zeros):
+@pytest.mark.parametrize("last", ["", "xr", "x", "r"])
+def test_pooling(kernel, guarded, place, size, stride, dilation, zeros, last):
     """The largest elements, which is 2, and means, also with a factor for each place."""
-    x = guarded(np.random.default_rng(0).standard_normal((2, 6, *place)).astype(np.float32) - 3)
+    c = 77 if "x" in last else 6
+    x = np.random.default_rng(0).standard_normal((2, c, *place)).astype(np.float32) - 3
+    x = lying(guarded, x, "x" in last)
     x[0, 1, 0, 3], x[1, 2] = np.nan, -np.inf
     top, left, bottom, right = zeros
     around = ((0, 0), (0, 0), (top, bottom), (left, right))
@@ -423,11 +443,12 @@ def test_pooling(kernel, guarded, place, size, stride, dilation, zeros):
     means = windows(np.pad(x.astype(float), around), size, stride, dilation).sum((-2, -1)) / 7
     shares = guarded(np.random.default_rng(1).uniform(1, 4, means.shape[2:]).astype(np.float32))
     for which, factor, wanted in ((2, None, largest), (0, None, means), (0, shares, means * shares)):
-        out = guarded(np.full(wanted.shape, 7, np.float32))
-        for at in np.ndindex(2, 2):
+        out = lying(guarded, np.full(wanted.shape, 7, np.float32), "r" in last)
+        views = [step // 4 for value in (x, out) for step in value.strides]
+        for at in np.ndindex(-(-c // 4), 2):
             kernel("convolution/pooling.c", "opsplice_pooling")(
                 *(x, factor, ctypes.c_int32(which), 7.0, *size, *stride, *dilation, top, left, out),
-                *(2, 6, *place, *wanted.shape[2:], *at),
+                *(2, c, *place, *wanted.shape[2:], *views, *at),
             )
         np.testing.assert_allclose(out, wanted, rtol=0 if which else 3e-6, atol=0 if which else 1e-6)
 
@@ -440,8 +461,11 @@ def test_pooling(kernel, guarded, place, size, stride, dilation, zeros):
         ((2, 3, 5), (3, 3, 1), (1, 1, 1), (2, 1, 1), ((2, 3), (1, 1), (0, 0))),
     ],
 )
-def test_pooling_of_volumes(kernel, guarded, place, size, stride, dilation, zeros):
-    x = guarded(np.random.default_rng(0).standard_normal((2, 6, *place)).astype(np.float32) - 3)
+@pytest.mark.parametrize("last", ["", "xr", "x", "r"])
+def test_pooling_of_volumes(kernel, guarded, place, size, stride, dilation, zeros, last):
+    c = 77 if "x" in last else 6
+    x = np.random.default_rng(0).standard_normal((2, c, *place)).astype(np.float32) - 3
+    x = lying(guarded, x, "x" in last)
     x[0, 1, 0, 2, 3], x[1, 2] = np.nan, -np.inf
     reach = [dilation[i] * (size[i] - 1) + 1 for i in range(3)]
     steps = (slice(None), slice(None), *(slice(None, None, step) for step in (*stride, *dilation)))
@@ -453,10 +477,11 @@ def test_pooling_of_volumes(kernel, guarded, place, size, stride, dilation, zero
     largest, means = windows_in(-np.inf).max((-3, -2, -1)), windows_in(0).sum((-3, -2, -1)) / 7
     shares = guarded(np.random.default_rng(1).uniform(1, 4, means.shape[2:]).astype(np.float32))
     for which, factor, wanted in ((2, None, largest), (0, None, means), (0, shares, means * shares)):
-        out = guarded(np.full(wanted.shape, 7, np.float32))
-        for at in np.ndindex(2, 2):
+        out = lying(guarded, np.full(wanted.shape, 7, np.float32), "r" in last)
+        views = [step // 4 for value in (x, out) for step in value.strides]
+        for at in np.ndindex(-(-c // 4), 2):
             kernel("convolution/pooling.c", "opsplice_pooling_volume")(
                 *(x, factor, ctypes.c_int32(which), 7.0, *size, *stride, *dilation, *(low for low, _ in zeros), out),
-                *(2, 6, *place, *wanted.shape[2:], *at),
+                *(2, c, *place, *wanted.shape[2:], *views, *at),
             )
         np.testing.assert_allclose(out, wanted, rtol=0 if which else 3e-6, atol=0 if which else 1e-6)

@@ -34,9 +34,21 @@ LAYERS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((1, 5, 6, 9, 16), (3, 3, 3, 16, 40), {"after": "silu"}),
     ((2, 5, 6, 9, 16), (3, 1, 3, 16, 8), {"window_strides": 2}),
     ((1, 3, 4, 5, 16), (4, 3, 2, 16, 40), {"lhs_dilation": 2, "padding": [(2, 3), (1, 1), (1, 0)], "after": "relu"}),
+    ((1, 9, 14, 40), (3, 3, 1, 40), {"feature_group_count": 40, "after": "relu"}),
+    ((2, 9, 14, 7), (5, 4, 1, 7), {"feature_group_count": 7, "window_strides": 2}),
+    ((2, 9, 14, 130), (3, 3, 1, 130), {"feature_group_count": 130, "rhs_dilation": 2}),
+    ((1, 9, 14, 40), (3, 3, 1, 40), {"feature_group_count": 40, "dimension_numbers": ("NHWC", "HWIO", "NCHW")}),
+    ((2, 40, 9, 14), (40, 1, 3, 3), {"feature_group_count": 40, "dimension_numbers": FIRST}),
+    ((2, 9, 14, 40), (40, 1, 3, 3), {"feature_group_count": 40, "dimension_numbers": ("NHWC", "OIHW", "NHWC")}),
     ((1, 16, 16, 3), (3, 3, 3, 8), {"window_strides": 2}),  # so few products stay with the compiler
 ]
-KERNELS = {"convolution_packed": 10, "convolution_groups": 2, "convolution_row": 2, "convolution_volume": 3}
+KERNELS = {
+    "convolution_packed": 10,
+    "convolution_groups": 2,
+    "convolution_row": 2,
+    "convolution_volume": 3,
+    "depthwise_rows": 6,
+}
 
 
 def layer(f: np.ndarray, bias: np.ndarray, options: dict[str, Any]) -> Callable[[Any], Any]:
@@ -60,7 +72,7 @@ def test_channels_last_and_first():
     images, layers = [], []
     for x, f, options in LAYERS:
         made = random.standard_normal(f).astype(np.float32)
-        features = f[0] if options.get("dimension_numbers") == FIRST else f[-1]
+        features = f[options.get("dimension_numbers", LAST[len(f) - 2])[1].index("O")]
         layers.append(layer(made, random.standard_normal(features).astype(np.float32), options))
         images.append(random.standard_normal(x).astype(np.float32))
 
@@ -75,6 +87,33 @@ def test_channels_last_and_first():
     for number, (found, wanted) in enumerate(zip(program.run("main", *images), exact, strict=True)):
         wanted = np.asarray(wanted)
         assert np.abs(np.asarray(found) - wanted).max() < 3e-6 * np.abs(wanted).max(), LAYERS[number]
+
+
+def pool(kind: str, x: Any, window: tuple[int, ...], steps: tuple[int, ...], padding: str) -> Any:
+    start, join = (-np.inf, jax.lax.max) if kind == "largest" else (0.0, jax.lax.add)
+    made = jax.lax.reduce_window(x, start, join, window, steps, padding)
+    return made / np.prod(window) if kind == "mean" else made
+
+
+def test_pools_with_channels_last():
+    shapes = [
+        ((2, 9, 14, 40), (1, 3, 3, 1), (1, 2, 2, 1), "SAME"),
+        ((1, 8, 6, 7), (1, 2, 2, 1), (1, 2, 2, 1), "VALID"),
+        ((1, 5, 6, 8, 70), (1, 2, 3, 2, 1), (1, 2, 1, 2, 1), "VALID"),
+    ]
+    given = [np.random.default_rng(4).standard_normal(x).astype(np.float32) for x, *_ in shapes]
+
+    def pools(*values: Any) -> list[Any]:
+        each = zip(values, shapes, strict=True)
+        return [pool(kind, x, *how) for x, (_, *how) in each for kind in ("largest", "mean")]
+
+    program = opsplice.compile(jax.export.export(jax.jit(pools))(*given), ["opsplice_kernels:convolution"])
+    kernels = Counter(each.kernel for each in program.report.replacements if not each.lost)
+    assert kernels == {"pooling": 4, "pooling_volume": 2}, str(program.report)
+    with jax.enable_x64(True):
+        exact = pools(*(x.astype(np.float64) for x in given))
+    for found, wanted in zip(program.run("main", *given), exact, strict=True):
+        np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=2e-6, atol=2e-6)
 
 
 OPEN = """

@@ -1,17 +1,17 @@
-// Depthwise convolutions in NCHW of any filter, stride, dilation and padding:
+// Depthwise convolutions of any filter, stride, dilation and padding, with channels second or last:
 //   out[n, c, y, z] = f(bias[c] + sum of x[n, c, sh y + dh i - top, sw z + dw j - left] * w[c, i, j]),
-// where x is zero outside of the image: zeros are multiplied, too, so that a filter with infinities or NaN gives what it
-// should. f is one of the activations of vector.h. bias may be null.
+// where x is zero outside of the image. f is one of the activations of vector.h. bias may be null.
 //
-// A vector is neighbouring places of a row. For filters of 3x3, 5x5 and 7x7 with stride 1 and 2, or dilated, blocks of the
+// Where channels lie side by side a vector is neighbouring channels (channels_last.h). Else it is neighbouring places of a row;
+// zeros are multiplied, too, so that a filter with infinities or NaN gives what it should. For filters of 3x3, 5x5 and 7x7 with stride 1 and 2, or dilated, blocks of the
 // image are copied with the zeros around them, and several rows that are as far apart as the filter's are done at once,
 // which share what they read. Where rows or places do not come out even the last ones are done again. With stride 1
 // images of at most a vector of places a row are read where they are, with AVX2 those for 3x3: reads of small copies wait for
 // what was just stored.
 //
-// Grid: (ceildiv(c, 4), n); a workgroup does 4 channels.
+// Grid: (ceildiv(c, 4), n); a workgroup does 4 channels, or so large a part of the rows of all.
 #include "../tile.h"
-#include "../vector_math.h"
+#include "channels_last.h"
 
 enum { CHANNELS = 4, HIGH = 4, WIDEST = 256, BLOCK = 4096, MOST_SIZE = 7 };
 // Of images of seven rows, as last stages have them, all are done at once where there are registers for that.
@@ -26,11 +26,17 @@ typedef struct {
   float *out, bias;
   size_t activation;
   ptrdiff_t h, width, oh, ow, kh, kw, sh, sw, dh, dw, top, left;
+  // How far rows and places of x, the filter and the result lie apart.
+  ptrdiff_t x_h, x_w, w_i, w_j, out_h, out_w;
 } plane;
 
 // The sums of places z ... of row y.
 INLINE void put(const plane *of, floats sums, ptrdiff_t y, ptrdiff_t z) {
-  store_up_to(of->out + y * of->ow + z, activated(of->activation, sums), (size_t)(of->ow - z));
+  float *out = of->out + y * of->out_h + z * of->out_w;
+  sums = activated(of->activation, sums);
+  if (of->out_w == 1) store_up_to(out, sums, (size_t)(of->ow - z));
+  else
+    for (ptrdiff_t l = 0; l < LANES && z + l < of->ow; l++) out[l * of->out_w] = sums[l];
 }
 
 // A vector of places of each of some rows, which are dh apart. x: what the first tap of the first one reads. A column of
@@ -65,9 +71,9 @@ INLINE void places(const plane *of, const int rows, const int size, const int st
   }
   UNROLL for (int r = 0; r < rows; r++) sums[r] += of->bias;
   if (of->activation != NOTHING) UNROLL for (int r = 0; r < rows; r++) sums[r] = activated(of->activation, sums[r]);
-  float *out = of->out + y * of->ow + z;
-  if (of->ow - z >= LANES) UNROLL for (int r = 0; r < rows; r++) store(out + r * of->dh * of->ow, sums[r]);
-  else UNROLL for (int r = 0; r < rows; r++) store_some(out + r * of->dh * of->ow, sums[r], (size_t)(of->ow - z));
+  float *out = of->out + y * of->out_h + z;
+  if (of->ow - z >= LANES) UNROLL for (int r = 0; r < rows; r++) store(out + r * of->dh * of->out_h, sums[r]);
+  else UNROLL for (int r = 0; r < rows; r++) store_some(out + r * of->dh * of->out_h, sums[r], (size_t)(of->ow - z));
 }
 
 // A function of its own for each filter and stride: with the loops around it the compiler would keep all of a large one.
@@ -97,12 +103,12 @@ static void narrow(const plane *of) {
   const ptrdiff_t some = of->oh % MOST_ROWS == 0 ? MOST_ROWS : of->oh >= HIGH ? HIGH : 1;
   for (ptrdiff_t row = 0; row < of->oh; row += some) {
     const ptrdiff_t y = row + some <= of->oh ? row : of->oh - some;
-    const float *x = of->x + (y - of->top) * of->width - of->left;
+    const float *x = of->x + (y - of->top) * of->x_h - of->left;
 #if LANES == 16
-    if (of->kh > 3) (of->kh == 5 ? tile_5_1_cut : tile_7_1_cut)(of, some, x, of->width, y, 0);
+    if (of->kh > 3) (of->kh == 5 ? tile_5_1_cut : tile_7_1_cut)(of, some, x, of->x_h, y, 0);
     else
 #endif
-      tile_3_1_cut(of, some, x, of->width, y, 0);
+      tile_3_1_cut(of, some, x, of->x_h, y, 0);
   }
 }
 #endif
@@ -113,14 +119,14 @@ static void copy_block(const plane *of, ptrdiff_t line, ptrdiff_t column, ptrdif
   const ptrdiff_t end = of->h - line < lines ? of->h - line : lines;
   for (ptrdiff_t c = 0; c < pitch; c += LANES) {
     const ptrdiff_t from = column + c;
-    const float *x = of->x + line * of->width + from;
+    const float *x = of->x + line * of->x_h + from;
     const lanes there = lanes_between(-from, of->width - from);
     ptrdiff_t l = 0;
     for (; l < above; l++) store(to + l * pitch + c, splat(0.0f));
     if (from >= 0 && from + LANES <= of->width)
-      for (; l < end; l++) store(to + l * pitch + c, load(x + l * of->width));
+      for (; l < end; l++) store(to + l * pitch + c, load(x + l * of->x_h));
     else
-      for (; l < end; l++) store(to + l * pitch + c, load_lanes(x + l * of->width, there, 0.0f));
+      for (; l < end; l++) store(to + l * pitch + c, load_lanes(x + l * of->x_h, there, 0.0f));
     for (; l < lines; l++) store(to + l * pitch + c, splat(0.0f));
   }
 }
@@ -189,18 +195,18 @@ INLINE void any_places(const plane *of, const int vectors, const int is_inside, 
     for (ptrdiff_t i = 0; i < of->kh; i++) {
       const ptrdiff_t line = y * of->sh - of->top + i * of->dh;
       const int is_row = line >= 0 && line < of->h;
-      const float *row = of->x + line * of->width;
-      const float weight = of->w[i * of->kw + j];
+      const float *row = of->x + line * of->x_h;
+      const float weight = of->w[i * of->w_i + j * of->w_j];
       UNROLL for (int v = 0; v < vectors; v++) {
         const float *from = row + first + v * LANES;
         floats value = splat(0.0f);
         if (!is_row) value = splat(0.0f);
         else if (is_inside) value = load(from);
-        else if (of->sw == 1) value = load_lanes(from, there[v], 0.0f);
+        else if (of->sw * of->x_w == 1) value = load_lanes(from, there[v], 0.0f);
         else
           for (ptrdiff_t l = 0; l < LANES; l++) {
             const ptrdiff_t at = first + l * of->sw;
-            if (at >= 0 && at < of->width) value[l] = row[at];
+            if (at >= 0 && at < of->width) value[l] = row[at * of->x_w];
           }
         sums[v] += value * weight;
       }
@@ -213,9 +219,9 @@ static void any(const plane *given) {
   const plane own = *given, *of = &own;  // what is stored cannot be a part of it, so all of it stays in registers
   for (ptrdiff_t y = 0; y < of->oh; y++)
     for (ptrdiff_t z = 0, vectors; z < of->ow; z += vectors * LANES) {
-      vectors = of->sw > 1 ? 1 : (ptrdiff_t)least(HIGH, (size_t)(of->ow - z + LANES - 1) / LANES);
+      vectors = of->sw * of->x_w != 1 ? 1 : (ptrdiff_t)least(HIGH, (size_t)(of->ow - z + LANES - 1) / LANES);
       const ptrdiff_t end = z - of->left + (of->kw - 1) * of->dw + vectors * LANES;
-      const int is_inside = of->sw == 1 && z >= of->left && end <= of->width;
+      const int is_inside = of->sw * of->x_w == 1 && z >= of->left && end <= of->width;
 #define ANY(vectors) is_inside ? any_places(of, vectors, 1, y, z) : any_places(of, vectors, 0, y, z)
       if (vectors == 1) ANY(1);
       else if (vectors == 2) ANY(2);
@@ -226,29 +232,45 @@ static void any(const plane *given) {
 
 void opsplice_depthwise(const float *x, const float *w, const float *bias, size_t activation, size_t sh, size_t sw,
                         size_t dh, size_t dw, size_t top, size_t left, float *out, size_t n, size_t c, size_t h,
-                        size_t width, size_t kh, size_t kw, size_t oh, size_t ow, size_t workgroup_x,
-                        size_t workgroup_y) {
+                        size_t width, size_t kh, size_t kw, size_t oh, size_t ow, size_t x_n, size_t x_c, size_t x_h,
+                        size_t x_w, size_t w_c, size_t w_i, size_t w_j, size_t out_n, size_t out_c, size_t out_h,
+                        size_t out_w, size_t workgroup_x, size_t workgroup_y) {
   (void)n;
-  const size_t end = least(c, (workgroup_x + 1) * CHANNELS);
+  plane of = {x + workgroup_y * x_n, w, out + workgroup_y * out_n, 0.0f, activation,
+              (ptrdiff_t)h, (ptrdiff_t)width, (ptrdiff_t)oh, (ptrdiff_t)ow, (ptrdiff_t)kh, (ptrdiff_t)kw,
+              (ptrdiff_t)sh, (ptrdiff_t)sw, (ptrdiff_t)dh, (ptrdiff_t)dw, (ptrdiff_t)top, (ptrdiff_t)left,
+              (ptrdiff_t)x_h, (ptrdiff_t)x_w, (ptrdiff_t)w_i, (ptrdiff_t)w_j, (ptrdiff_t)out_h, (ptrdiff_t)out_w};
+  if (c > 1 && x_c == 1 && (w_c == 1 || kh * kw <= MOST_TAPS)) {
+    const image_last image = {of.x, w, bias, 0, of.out, 1.0f, activation, (ptrdiff_t)w_c, (ptrdiff_t)out_c,
+                              {{1, 1, 1, 1, 0, 1, 0, 0, 0},
+                               {of.h, of.kh, of.sh, of.dh, of.top, of.oh, of.x_h, of.w_i, of.out_h},
+                               {of.width, of.kw, of.sw, of.dw, of.left, of.ow, of.x_w, of.w_j, of.out_w}}};
+    image_with_channels_last(PRODUCTS, &image, (ptrdiff_t)c, (ptrdiff_t)workgroup_x, (ptrdiff_t)(c + CHANNELS - 1) / CHANNELS);
+    return;
+  }
+  if (width == 1 && ow == 1 && kw == 1 && left == 0) {  // a column, which is a row
+    of.h = of.oh = of.kh = of.sh = of.dh = 1, of.top = 0;
+    of.width = (ptrdiff_t)h, of.ow = (ptrdiff_t)oh, of.kw = (ptrdiff_t)kh, of.sw = (ptrdiff_t)sh, of.dw = (ptrdiff_t)dh;
+    of.left = (ptrdiff_t)top, of.x_w = of.x_h, of.w_j = of.w_i, of.out_w = of.out_h;
+  }
   const int is_known = kh == kw && (kh == 3 || kh == 5 || kh == 7) && sh == sw && (sh == 1 || (sh == 2 && dh == 1 && dw == 1));
-  shape by = {0, 0, 0};
+  const int is_dense = (of.x_w == 1 || of.width == 1) && (of.out_w == 1 || of.ow == 1);
+  const shape by = is_known && is_dense ? block_shape(&of) : (shape){0, 0, 0};
+  const size_t end = least(c, (workgroup_x + 1) * CHANNELS);
   for (size_t at = workgroup_x * CHANNELS; at < end; at++) {
-    const size_t image = workgroup_y * c + at;
-    plane of = {x + image * h * width, w + at * kh * kw, out + image * oh * ow, bias ? bias[at] : 0.0f, activation,
-                (ptrdiff_t)h, (ptrdiff_t)width, (ptrdiff_t)oh, (ptrdiff_t)ow, (ptrdiff_t)kh, (ptrdiff_t)kw,
-                (ptrdiff_t)sh, (ptrdiff_t)sw, (ptrdiff_t)dh, (ptrdiff_t)dw, (ptrdiff_t)top, (ptrdiff_t)left};
-    if (width == 1 && ow == 1 && kw == 1 && left == 0) {  // a column, which is a row
-      of.h = of.oh = of.kh = of.sh = of.dh = 1, of.top = 0;
-      of.width = (ptrdiff_t)h, of.ow = (ptrdiff_t)oh, of.kw = (ptrdiff_t)kh, of.sw = (ptrdiff_t)sh, of.dw = (ptrdiff_t)dh;
-      of.left = (ptrdiff_t)top;
+    of.x = x + workgroup_y * x_n + at * x_c, of.w = w + at * w_c, of.out = out + workgroup_y * out_n + at * out_c;
+    of.bias = bias ? bias[at] : 0.0f;
+    float taps_in_order[MOST_SIZE * MOST_SIZE];
+    if (is_known && (w_j != 1 || w_i != kw)) {
+      for (size_t i = 0; i < kh * kw; i++) taps_in_order[i] = of.w[i / kw * w_i + i % kw * w_j];
+      of.w = taps_in_order, of.w_i = (ptrdiff_t)kw, of.w_j = 1;
     }
 #if LANES >= 8
-    if (is_known && sh == 1 && dh == 1 && dw == 1 && ow <= LANES && (LANES == 16 || kh == 3)) {
+    if (is_known && is_dense && sh == 1 && dh == 1 && dw == 1 && ow <= LANES && (LANES == 16 || kh == 3)) {
       narrow(&of);
       continue;
     }
 #endif
-    if (is_known && !by.pitch) by = block_shape(&of);
     if (by.high) all(&of, by);
     else any(&of);
   }

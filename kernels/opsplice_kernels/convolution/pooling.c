@@ -1,21 +1,17 @@
-// Pooling of images and volumes, channels second, of any window, stride, dilation and padding: out[n, c, y, z] is the largest
+// Pooling of images and volumes, with channels second or last, of any window, stride, dilation and padding: out[n, c, y, z] is the largest
 // of, or the sum divided by `divisor` of, those x[n, c, sh y + dh i - top, sw z + dw j - left] that are in the image; NaN where
 // one is. With `shares` each result is multiplied by the one of its place, such as more where a part of the window lies
 // outside and does not count. A volume is likewise, an image has one slice.
 //
-// Rows are taken together first, then places of what came out, a few rows at a time: what was just stored is read later.
+// Where channels lie side by side a vector is neighbouring channels (channels_last.h). Else rows are taken together first, then
+// places of what came out, a few rows at a time: what was just stored is read later.
 //
-// Grid: (ceildiv(c, 4), n); a workgroup does 4 channels.
+// Grid: (ceildiv(c, 4), n); a workgroup does 4 channels, or so large a part of the rows of all.
 #include "../tile.h"
+#include "channels_last.h"
 
 enum { CHANNELS = 4, SPAN = 512, LINES = 8, LENGTH = SPAN + 2 * LANES };
-enum { SUM, LARGEST = 2 };
-
 INLINE floats nothing(const int which) { return splat(which == SUM ? 0.0f : -__builtin_inff()); }
-
-INLINE floats joined(const int which, floats a, floats b) {
-  return which == SUM ? a + b : choose(b != b, b, larger(b, a));
-}
 
 // What of the windows lies in an image: so many slices, `apart` from each other.
 typedef struct {
@@ -41,7 +37,7 @@ INLINE void join(const int which, const float *x, depth in, ptrdiff_t rows, size
 }
 
 INLINE void windows(const int which, const float *line, size_t kw, size_t sw, size_t dw, float divisor,
-                    const float *shares, float *out, size_t places) {
+                    const float *shares, float *out, size_t apart, size_t places) {
   for (size_t p = 0; p < places; p += LANES) {
     floats best = nothing(which);
     for (size_t j = 0; j < kw; j++) {
@@ -55,12 +51,14 @@ INLINE void windows(const int which, const float *line, size_t kw, size_t sw, si
     }
     if (which == SUM) best /= divisor;
     if (shares) best *= load_up_to(shares + p, places - p, 0.0f);
-    store_up_to(out + p, best, places - p);
+    if (apart == 1) store_up_to(out + p, best, places - p);
+    else
+      for (size_t l = 0; l < LANES && p + l < places; l++) out[(p + l) * apart] = best[l];
   }
 }
 
 typedef struct {
-  size_t kh, kw, sh, sw, dh, dw, top, left, h, width, oh, ow;
+  size_t kh, kw, sh, sw, dh, dw, top, left, h, width, oh, ow, x_h, out_h, out_w;
 } shape;
 
 INLINE void pool(const int which, const float *x, depth in, const shape *of, float divisor, const float *shares,
@@ -75,42 +73,53 @@ INLINE void pool(const int which, const float *x, depth in, const shape *of, flo
         ptrdiff_t from = 0, to = (ptrdiff_t)of->kh, above = (ptrdiff_t)(y * of->sh - of->top), step = (ptrdiff_t)of->dh;
         while (from < to && above + from * step < 0) from++;
         while (from < to && above + (to - 1) * step >= (ptrdiff_t)of->h) to--;
-        join(which, x + (above + from * step) * (ptrdiff_t)of->width, in, to - from, of->dh * of->width,
+        join(which, x + (above + from * step) * (ptrdiff_t)of->x_h, in, to - from, of->dh * of->x_h,
              (ptrdiff_t)(z * of->sw - of->left), (ptrdiff_t)of->width, (ptrdiff_t)((places - 1) * of->sw + window),
              lines + (y - start) * LENGTH);
       }
       for (size_t y = start; y < end; y++)
         windows(which, lines + (y - start) * LENGTH, of->kw, of->sw, of->dw, divisor,
-                shares ? shares + y * of->ow + z : 0, out + y * of->ow + z, places);
+                shares ? shares + y * of->ow + z : 0, out + y * of->out_h + z * of->out_w, of->out_w, places);
     }
 }
 
 void opsplice_pooling_volume(const float *x, const float *shares, int32_t which, float divisor, size_t kd, size_t kh,
                              size_t kw, size_t sd, size_t sh, size_t sw, size_t dd, size_t dh, size_t dw, size_t front,
                              size_t top, size_t left, float *out, size_t n, size_t c, size_t d, size_t h, size_t width, size_t od,
-                             size_t oh, size_t ow, size_t workgroup_x, size_t workgroup_y) {
+                             size_t oh, size_t ow, size_t x_n, size_t x_c, size_t x_d, size_t x_h, size_t x_w, size_t out_n,
+                             size_t out_c, size_t out_d, size_t out_h, size_t out_w, size_t workgroup_x, size_t workgroup_y) {
   (void)n;
-  const size_t start = workgroup_y * c + workgroup_x * CHANNELS, end = workgroup_y * c + least(c, (workgroup_x + 1) * CHANNELS);
-  const shape of = {kh, kw, sh, sw, dh, dw, top, left, h, width, oh, ow};
-  const ptrdiff_t slice = (ptrdiff_t)(h * width), step = (ptrdiff_t)dd;
-  for (size_t at = start; at < end; at++)
+  x += workgroup_y * x_n, out += workgroup_y * out_n;
+  const along dims[3] = {
+    {(ptrdiff_t)d, (ptrdiff_t)kd, (ptrdiff_t)sd, (ptrdiff_t)dd, (ptrdiff_t)front, (ptrdiff_t)od, (ptrdiff_t)x_d, 0, (ptrdiff_t)out_d},
+    {(ptrdiff_t)h, (ptrdiff_t)kh, (ptrdiff_t)sh, (ptrdiff_t)dh, (ptrdiff_t)top, (ptrdiff_t)oh, (ptrdiff_t)x_h, 0, (ptrdiff_t)out_h},
+    {(ptrdiff_t)width, (ptrdiff_t)kw, (ptrdiff_t)sw, (ptrdiff_t)dw, (ptrdiff_t)left, (ptrdiff_t)ow, (ptrdiff_t)x_w, 0, (ptrdiff_t)out_w},
+  };
+  if (c > 1 && x_c == 1) {
+    const image_last image = {x, 0, 0, shares, out, divisor, 0, 0, (ptrdiff_t)out_c, {dims[0], dims[1], dims[2]}};
+    const ptrdiff_t share = (ptrdiff_t)workgroup_x, all = (ptrdiff_t)(c + CHANNELS - 1) / CHANNELS;
+    if (which == SUM) image_with_channels_last(SUM, &image, (ptrdiff_t)c, share, all);
+    else image_with_channels_last(LARGEST, &image, (ptrdiff_t)c, share, all);
+    return;
+  }
+  const shape of = {kh, kw, sh, sw, dh, dw, top, left, h, width, oh, ow, x_h, out_h, out_w};
+  const size_t end = least(c, (workgroup_x + 1) * CHANNELS);
+  for (size_t at = workgroup_x * CHANNELS; at < end; at++)
     for (size_t t = 0; t < od; t++) {
-      const ptrdiff_t first = (ptrdiff_t)(t * sd - front);
-      ptrdiff_t from = 0, to = (ptrdiff_t)kd;
-      while (from < to && first + from * step < 0) from++;
-      while (from < to && first + (to - 1) * step >= (ptrdiff_t)d) to--;
-      const depth in = {to - from, step * slice};
-      const float *image = x + ((ptrdiff_t)(at * d) + first + from * step) * slice;
-      const float *slices = shares ? shares + t * oh * ow : 0;
-      float *made = out + (at * od + t) * oh * ow;
-      if (which == SUM) pool(SUM, image, in, &of, divisor, slices, made);
+      const taps slices = taps_of(&dims[0], (ptrdiff_t)t);
+      const depth in = {slices.to - slices.from, (ptrdiff_t)(dd * x_d)};
+      const float *image = x + at * x_c + (slices.first + slices.from * (ptrdiff_t)dd) * (ptrdiff_t)x_d;
+      const float *of_slice = shares ? shares + t * oh * ow : 0;
+      float *made = out + at * out_c + t * out_d;
+      if (which == SUM) pool(SUM, image, in, &of, divisor, of_slice, made);
       else pool(LARGEST, image, in, &of, divisor, 0, made);
     }
 }
 
 void opsplice_pooling(const float *x, const float *shares, int32_t which, float divisor, size_t kh, size_t kw, size_t sh,
                       size_t sw, size_t dh, size_t dw, size_t top, size_t left, float *out, size_t n, size_t c, size_t h,
-                      size_t width, size_t oh, size_t ow, size_t workgroup_x, size_t workgroup_y) {
+                      size_t width, size_t oh, size_t ow, size_t x_n, size_t x_c, size_t x_h, size_t x_w, size_t out_n,
+                      size_t out_c, size_t out_h, size_t out_w, size_t workgroup_x, size_t workgroup_y) {
   opsplice_pooling_volume(x, shares, which, divisor, 1, kh, kw, 1, sh, sw, 1, dh, dw, 0, top, left, out, n, c, 1, h, width, 1, oh,
-                          ow, workgroup_x, workgroup_y);
+                          ow, x_n, x_c, 0, x_h, x_w, out_n, out_c, 0, out_h, out_w, workgroup_x, workgroup_y);
 }
