@@ -72,6 +72,13 @@ def has_windows(graph: Graph) -> bool:
 
 
 @_once
+def sums_windows(graph: Graph) -> bool:
+    """Whether the pattern reduces over the places of windows alone: what has none of these is another op."""
+    loops = [label for node in nodes_of(graph) if isinstance(node, Reduce) for label in node.loops]
+    return bool(loops) and all(label.windowed for label in loops)
+
+
+@_once
 def least_rank(graph: Graph) -> int:
     """How many dims the first result of a graph has at least: those of the image that a convolution reads."""
     inputs = (node for node in nodes_of(graph) if isinstance(node, Input))

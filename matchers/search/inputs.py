@@ -13,7 +13,7 @@ from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
 from opsplice.matchers.patterns.nodes import Input, Label, Window
 from opsplice.matchers.patterns.walk import has_windows
 from opsplice.matchers.search.failures import Why
-from opsplice.matchers.search.labels import Sizes, sizes_of, turns
+from opsplice.matchers.search.labels import Sizes, is_in_windows, sizes_of, turns
 from opsplice.matchers.search.matches import Binding, flat
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.state import Branch, Goal, State
@@ -144,6 +144,7 @@ class Inputs:
         orders = [
             (at, order)
             for at, level in enumerate(levels)
+            if is_in_windows(level.indices)
             for order in turns(node.labels, level.indices, self.state.may_become)
         ]
         if not orders:
@@ -164,15 +165,16 @@ class Inputs:
         for view in above:
             self._account(view)
         self.state.place = defining_op(access.value) or self.state.place
+        pairs = self.state.turn(node, node.labels, access.indices, order)
+        if pairs is None:
+            return None
         own = address.sizes_of(self.views, access.value)
         sizes = tuple(own[axis] for axis in order)
-        places = address.turned(self.views, access.value, order)
-        binding = self._at_places(node, places, sizes)
+        binding = self._at_places(node, address.turned(self.views, access.value, order), sizes)
         if binding is None:
             self.state.fail(node, Why.NO_STRIDES)
             return None
-        pairs = self.state.turn(node, node.labels, access.indices, order)
-        if pairs is None or not self.state.bind(node, parameter.type.element.name, binding):
+        if not self.state.bind(node, parameter.type.element.name, binding):
             return None
         return [] if self.state.bind_dims(node, parameter.type, pairs, access) else None
 

@@ -116,10 +116,10 @@ def changes(order: Sequence[int]) -> int:
     return sum(left > right for left, right in itertools.combinations(order, 2))
 
 
-def is_in_windows(indices: tuple[Index, ...]) -> bool:
+def is_in_windows(indices: tuple[Index, ...], may_step: bool = True) -> bool:
     """Whether any index is a sum of several or steps, as in a convolution and in no product of matrices."""
     sums = [factors(index) for index in indices if isinstance(index, (Sum, Flat))]
-    return any(len(parts) > 1 or any(step != 1 for step in parts.values()) for parts in sums)
+    return any(len(parts) > 1 or (may_step and any(step != 1 for step in parts.values())) for parts in sums)
 
 
 def unflattened(indices: tuple[Index, ...]) -> tuple[Index, ...]:

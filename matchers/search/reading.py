@@ -8,6 +8,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Accumulated, Choice, Input, Named, Node, Number, Setting
+from opsplice.matchers.patterns.walk import sums_windows
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import is_in_windows
 from opsplice.matchers.search.state import State
@@ -115,7 +116,8 @@ class Reader:
     def meet(self, accesses: Iterable[Access]) -> None:
         """Note whether what the pattern reads in windows is read so, if its dims may be in another order then."""
         if (self.graph.strided or self.graph.reordered) and not self.state.met_windows:
-            self.state.met_windows = any(is_in_windows(access.indices) for access in accesses)
+            may_step = not sums_windows(self.graph)
+            self.state.met_windows = any(is_in_windows(access.indices, may_step) for access in accesses)
 
     def single_place(self, node: Node | None, found: Term) -> Term | None:
         """What a sum over a window of one place adds to zero: no loop is left of it, but the sum is there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from iree.compiler import ir
 
@@ -19,8 +19,8 @@ from opsplice.matchers.search.state import Attempt, Goal, State
 from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Loop, Part
 from opsplice.spec_lang.syntax import tree, vocabulary
 
-# How many orders of axes there may be, of which so many are tried.
-_MOST_LOOKED_AT, _MOST_ORDERS = 5040, 24
+# How many orders of axes there may be, of which so many are tried: all of up to so many axes.
+_MOST_LOOKED_AT, _MOST_ORDERS, _FEW = 5040, 24, 4
 
 
 class Roots:
@@ -140,8 +140,8 @@ def _arranged(access: Access, form: Attempt) -> tuple[Index, ...]:
 
 
 def orders(labels: tuple[Label, ...], indices: tuple[Index, ...]) -> tuple[tuple[int, ...], ...]:
-    """The orders of a result's axes, those that change least first: a pack takes what other labels leave, with all axes
-    of size one."""
+    """The orders of a result's axes, those first that change least: a pack takes what other labels leave, with all axes
+    of size one. Of many axes those go before that keep neighbours together."""
     axes = tuple(axis for axis, index in enumerate(indices) if index != UNIT)
     singles = sum(not label.pack for label in labels)
     pack = next((at for at, label in enumerate(labels) if label.pack), None)
@@ -157,7 +157,13 @@ def _orders(axes: tuple[int, ...], singles: int, pack: int | None, rank: int) ->
     for chosen in itertools.islice(itertools.permutations(axes, singles), _MOST_LOOKED_AT):
         rest = tuple(axis for axis in range(rank) if axis not in chosen)
         found.append(chosen if pack is None else (*chosen[:pack], *rest, *chosen[pack:]))
-    return tuple(sorted(found, key=changes)[:_MOST_ORDERS])
+    return tuple(sorted(found, key=_distance)[:_MOST_ORDERS])
+
+
+def _distance(order: Sequence[int]) -> tuple[int, int]:
+    """How far an order is from the program's: of many axes, in how many runs they stay together as a rule."""
+    runs = sum(after - axis != 1 for axis, after in itertools.pairwise(order))
+    return runs if len(order) > _FEW else 0, changes(order)
 
 
 def _shaped_by(root: ir.Value) -> ir.Value:

@@ -162,9 +162,10 @@ class Search:
                         yield Attempt(root=root, by_address=True, order=order)
 
     def _split_roots(self, value: ir.Value) -> Iterator[Access | None]:
-        """A result as it is (None) and with the dims that the program splits below, where a pack may have these."""
+        """A result as it is (None), and with the dims that the program splits below if labels take these."""
         yield None
         has_pack = any(label.pack for label in self.graph.results[0].labels)
+        yield from groupings(self.views, self.graph, value)  # of a pack there are none
         is_worth_it = has_pack and (self._failed_at_dims() or self._failed_at_strides())
         if is_worth_it and (split := finest(self.views, value)) is not None:
             yield split
