@@ -62,6 +62,9 @@ def _attention_weights(query: Tensor, key: Tensor, is_causal: bool, mask: Tensor
         scores = torch.where(seen, scores, -torch.inf)
     if mask is not None:
         scores = torch.where(mask, scores, -torch.inf) if mask.dtype == torch.bool else scores + mask
+        # PyTorch makes zeros of rows without any key.
+        none = (scores == -torch.inf).all(-1, keepdim=True)
+        return torch.where(none, 0.0, torch.softmax(scores, -1))
     return torch.softmax(scores, -1)
 
 

@@ -257,6 +257,21 @@ def test_grouped_products_are_those_of_eager():
     torch.testing.assert_close(formulas.grouped_product(by_group, matrices), by_group @ matrices)
 
 
+@pytest.mark.parametrize("absent", [False, -torch.inf])
+def test_rows_without_any_key_are_zeros(absent):
+    """As in a sliding window that holds padding alone; so are they in the backward pass."""
+    query, key, value, upstream = torch.randn(4, 2, 3, 6, 8).unbind()
+    mask = torch.ones(6, 6).tril().bool() if absent is False else torch.zeros(6, 6)
+    mask[[1, 4]] = absent
+    expected = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    assert (expected[..., [1, 4], :] == 0).all()
+    result, sums = formulas.attention(query, key, value, attn_mask=mask)
+    torch.testing.assert_close(result, expected)
+    gradients = formulas.attention_backward(upstream, query, key, value, result, sums, 0.0, False, attn_mask=mask)
+    assert all(each.isfinite().all() for each in gradients)
+    assert (gradients[0][..., [1, 4], :] == 0).all()
+
+
 def test_histograms_are_those_of_eager():
     x = torch.tensor([0.0, 1, 2, 2.5, 4, -1, 5, torch.nan])
     torch.testing.assert_close(formulas.histogram(x, 4, 0, 4), torch.histc(x, 4, 0, 4))
