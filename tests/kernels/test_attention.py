@@ -209,13 +209,27 @@ def test_halves(kernel, guarded, m, n, d, e, kind, type_of, unit):
 
 
 def banded(
-    function, q, k, v, out, low, high, bias=None, keep=None, fill=-np.inf, zeros=0, added=0, sink=None, start=0
+    function,
+    q,
+    k,
+    v,
+    out,
+    low,
+    high,
+    bias=None,
+    keep=None,
+    fill=-np.inf,
+    zeros=0,
+    added=0,
+    sink=None,
+    start=0,
+    mask_as=0,
 ) -> None:
     sizes = [1, *q.shape, len(k), v.shape[1]]
     views = [stride for value in (q, k, v, bias, keep) for stride in strides(value)]
     views += [sink_stride(sink), *strides(out)]
     for group in range(-(-len(q) // 84)):
-        band = (low, high, start, added)
+        band = (low, high, start, added, mask_as)
         function(q, k, v, bias, keep, sink, 0.3, 0.0, fill, zeros, *band, out, *sizes, *views, 0, group)
 
 
@@ -257,6 +271,23 @@ def test_bands(kernel, guarded, m, n, low, high):
                 expected = wanted(q, k, v, change)
             expected = np.nan_to_num(expected, nan=0.0) if zeros else expected
             np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5, err_msg=f"{fill} {added} {with_keep}")
+
+
+@pytest.mark.parametrize("mask_as", [1, 2, 3, 4])
+def test_biases_and_bands_in_other_places(kernel, guarded, mask_as):
+    """Subtracted, or added before the scale; the score of what is left out, too, or without the bias."""
+    function = kernel("attention/attention.c", "opsplice_banded_attention_f32_i64")
+    q, k, v = (guarded(values(size, D, seed=seed)) for seed, size in enumerate((170, 200, 200)))
+    out, bias = guarded(np.zeros((170, D), np.float32)), guarded(values(170, 200, seed=4))
+    inside, factor = in_band(170, 200, -70, 5), {1: -1.0, 2: 0.3, 3: 0.3, 4: 1.0}[mask_as]
+    for fill, added in ((-3.0, 0), (-3.0, 1), (-np.inf, 1))[mask_as > 2 :]:
+
+        def change(scores, fill=fill, added=added):
+            biased, own = scores + factor * bias, fill * 0.3 if mask_as == 3 else fill
+            return np.where(inside, biased, own + (added and (scores if mask_as == 4 else biased)))
+
+        banded(function, q, k, v, out, -70, 5, bias, fill=fill, added=added, mask_as=mask_as)
+        np.testing.assert_allclose(out, wanted(q, k, v, change), rtol=1e-5, atol=1e-5, err_msg=f"{fill} {added}")
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])

@@ -72,7 +72,7 @@ def test_bands_of_pytorch():
 
 
 def test_masks_in_other_places():
-    """As ALiBi, Falcon, CodeGen and GPT-Neo have them: one match each with its place; none of the last three."""
+    """As ALiBi, Falcon, CodeGen and GPT-Neo have them: one match each with its place; none of the last four."""
     torch = pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
     opsplice_torch = pytest.importorskip("opsplice.torch")
     lowest = float(np.finfo(np.float32).min)
@@ -82,16 +82,23 @@ def test_masks_in_other_places():
             row, column = torch.arange(M)[:, None], torch.arange(N)[None, :]
             causal, scores = column <= row + (N - M), q @ k.transpose(-1, -2)
             apart = slopes[:, None, None] * (column - row).abs()
+            sloped = slopes[:, None, None] * column
             causal_mask, behind = torch.where(causal, 0.0, lowest), torch.where(padding, 0.0, lowest)[:, None, None]
             attended = [
                 scores * 0.3 - apart,
                 torch.where(causal, scores * 0.3 - apart, -1e4),
-                (scores + slopes[:, None, None] * column) * 0.3 + causal_mask,
+                scores * 0.3 - apart + causal_mask,
+                (scores + sloped) * 0.3 + causal_mask,
+                torch.where(causal, (scores + sloped) / 0.3, lowest),
                 (scores + causal_mask) / 0.3,
+                (scores + sloped + causal_mask) / 0.3,
+                scores * 0.3 + torch.where(causal, sloped, -1.5),
+                scores * 0.3 + torch.where(causal & padding[:, None, None], sloped, lowest),
                 torch.where(causal, scores, lowest) + behind,
                 apart - scores,  # a mask is added to scores whose scale is -1
                 (scores + apart) * slopes[:, None, None],  # a factor for each head is no scale
                 torch.where(causal, scores + behind, lowest) + behind,  # added twice
+                (scores - apart + causal_mask) * 0.3,
                 torch.where(causal, scores, apart) + behind,  # keys that are left out have scores of their own
             ]
             return tuple(torch.softmax(each, -1) @ v for each in attended)
@@ -103,8 +110,9 @@ def test_masks_in_other_places():
     example = tuple(torch.tensor(each) for each in inputs)
     program = opsplice_torch.export(Masked().eval(), example, specs=["opsplice_kernels:attention"])
     found = sorted(program.report.replacements, key=lambda each: each.location)
+    banded = [("banded_attention", place) for place in (1, 1, 2, 2, 3, 3, 4, 4)]
     assert [(each.pattern, each.dims.get("mask_as", 0)) for each in found] == [
-        ("any_attention", place) for place in (1, 1, 2, 2, 3, 0)
+        *(("any_attention", 1), *banded, ("any_attention", 3), ("any_attention", 0))
     ], str(program.report)
     exact = Masked()(*(each.double() if each.is_floating_point() else each for each in example))
     for number, (result, wanted) in enumerate(zip(program.run("main", *inputs), exact, strict=True)):

@@ -13,7 +13,8 @@
 // `zeros` 2 any row that were NaN is zero.
 //
 // The mask is added to the scores, with `mask_as` 1 subtracted from them, with 2 added before the scale, and with 3 added
-// after `keep` and `drop`.
+// after `keep` and `drop`. With a band, it is the bias that `mask_as` 1 subtracts and 2 adds before the scale; with 3 `fill` is
+// added there, too, and with 4 to scores without their bias.
 //
 // A sink is one more score of each row, whose value is zero.
 //
@@ -36,8 +37,8 @@ typedef uint8_t flag_bytes __attribute__((vector_size(LANES)));
 typedef struct {
   const void *mask, *bias, *sink;
   const uint8_t *keep, *drop;
-  float scale, cap, fill, mask_by;
-  int32_t kind, zeros, is_banded, added, mask_is_last;
+  float scale, cap, fill, mask_by, bias_by;
+  int32_t kind, zeros, is_banded, added, mask_is_last, fill_is_alone;
   int64_t low, high;
   size_t mask_m, mask_n, bias_m, bias_n, keep_m, keep_n, drop_m, drop_n, sink_m;
 } scoring;
@@ -75,7 +76,8 @@ INLINE int32_t among_lanes(int64_t lane) { return (int32_t)(lane < 0 ? -1 : lane
 
 INLINE floats left_out(floats s, const scoring *with) { return with->added ? s + with->fill : splat(with->fill); }
 
-INLINE floats banded(floats s, const scoring *with, size_t i, size_t j, size_t count) {
+// `bare` is the score that `fill` is added to.
+INLINE floats banded(floats s, floats bare, const scoring *with, size_t i, size_t j, size_t count) {
   ints counts = {0}, lane = {0};
   UNROLL for (int l = 0; l < LANES; l++) lane[l] = l;
   int64_t apart = (int64_t)j - (int64_t)i, from = with->low - apart, to = with->high - apart;
@@ -85,7 +87,7 @@ INLINE floats banded(floats s, const scoring *with, size_t i, size_t j, size_t c
     const uint8_t *flags = with->keep + i * with->keep_m + j * with->keep_n;
     counts &= only(splat(1.0f), flags, with->keep_n, 1, 0.0f, count) != 0.0f;
   }
-  return choose(counts, s, left_out(s, with));
+  return choose(counts, s, left_out(bare, with));
 }
 
 INLINE floats with_mask(floats s, const scoring *with, size_t i, size_t j, size_t count) {
@@ -95,8 +97,9 @@ INLINE floats with_mask(floats s, const scoring *with, size_t i, size_t j, size_
 // What the masks make of the scores of LANES keys from key j on, of which `count` there are, in row i.
 INLINE floats masked(floats s, const scoring *with, size_t i, size_t j, size_t count) {
   if (with->mask && !with->mask_is_last) s = with_mask(s, with, i, j, count);
-  if (with->bias) s += load_at(with->kind, with->bias, i * with->bias_m + j * with->bias_n, with->bias_n, count);
-  if (with->is_banded) s = banded(s, with, i, j, count);
+  floats bare = s;
+  if (with->bias) s += with->bias_by * load_at(with->kind, with->bias, i * with->bias_m + j * with->bias_n, with->bias_n, count);
+  if (with->is_banded) s = banded(s, with->fill_is_alone ? bare : s, with, i, j, count);
   if (with->keep && !with->added) s = only(s, with->keep + i * with->keep_m + j * with->keep_n, with->keep_n, 1, with->fill, count);
   if (with->drop) s = only(s, with->drop + i * with->drop_m + j * with->drop_n, with->drop_n, 0, with->fill, count);
   if (with->mask && with->mask_is_last) s = with_mask(s, with, i, j, count);
@@ -361,19 +364,22 @@ INLINE void rows_of(const operands *of, const scoring *with, size_t m, size_t wo
       size_t sink_m, BEHIND
 #define BAND(number) \
   const void *q, const void *k, const void *v, const void *bias, const uint8_t *keep, const void *sink, float scale, \
-      float cap, float fill, int32_t zeros, int32_t low, int32_t high, number start, int32_t added, BETWEEN, size_t bias_m, \
-      size_t bias_n, size_t keep_m, size_t keep_n, size_t sink_m, BEHIND
+      float cap, float fill, int32_t zeros, int32_t low, int32_t high, number start, int32_t added, int32_t mask_as, BETWEEN, \
+      size_t bias_m, size_t bias_n, size_t keep_m, size_t keep_n, size_t sink_m, BEHIND
 #define ROWS_WITH(...) \
   (void)b, (void)workgroup_x; \
   operands of = {q, k, v, out, d, n, e, q_m, q_d, k_n, k_d, v_n, v_e, out_m, out_e}; \
-  scoring with = {.bias = bias, .keep = keep, .sink = sink, .scale = scale, .cap = cap, .fill = fill, .zeros = zeros, \
+  scoring with = {.bias = bias, .keep = keep, .sink = sink, .scale = scale, .cap = cap, .zeros = zeros, \
                   .bias_m = bias_m, .bias_n = bias_n, .keep_m = keep_m, .keep_n = keep_n, .sink_m = sink_m, __VA_ARGS__}; \
   rows_of(&of, &with, m, workgroup_y);
 #define ROWS_OF(number) \
-  ROWS_WITH(.kind = number, .mask = mask, .mask_m = mask_m, .mask_n = mask_n, .drop = drop, .drop_m = drop_m, .drop_n = drop_n, \
+  ROWS_WITH(.kind = number, .fill = fill, .bias_by = 1.0f, .mask = mask, .mask_m = mask_m, .mask_n = mask_n, \
+            .drop = drop, .drop_m = drop_m, .drop_n = drop_n, \
             .mask_by = mask_as == 1 ? -1.0f : mask_as == 2 ? scale : 1.0f, .mask_is_last = mask_as == 3)
 #define ROWS_IN_BAND(number) \
-  ROWS_WITH(.kind = number, .is_banded = 1, .low = low + (int64_t)start, .high = high + (int64_t)start, .added = added)
+  ROWS_WITH(.kind = number, .fill = mask_as == 3 ? fill * scale : fill, \
+            .bias_by = mask_as == 1 ? -1.0f : mask_as == 2 || mask_as == 3 ? scale : 1.0f, .is_banded = 1, \
+            .low = low + (int64_t)start, .high = high + (int64_t)start, .added = added, .fill_is_alone = mask_as == 4)
 
 void opsplice_attention_f32(PARAMETERS) { ROWS_OF(F32) }
 void opsplice_attention_f16(PARAMETERS) { ROWS_OF(F16) }
