@@ -21,6 +21,11 @@ An op that also reads what it adds to, or writes rows into, gets that twice.
     %m = util.optimization_barrier %x
     %r = iree_linalg_ext.scatter ins(%u, %i) outs(%m)
 
+What is written into a part of a value, and is made of the same value, is computed before.
+
+    %s = tensor.extract_slice %x                   %m = util.optimization_barrier %s
+    %r = tensor.insert_slice %s into %x     =>     %r = tensor.insert_slice %m into %x
+
 In one dispatch IREE would have one buffer for both, and read rows of `%x` that it has overwritten already.
 With two, `kept_values` sees to it that they are not the same memory.
 """
@@ -43,9 +48,13 @@ PHASE = "global-optimization"
 _RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 _ELEMENTWISE = ("linalg.broadcast", "linalg.transpose")
 _NO_REDUCTIONS = ("linalg.fill", "linalg.yield", "linalg.index")
+_INSERTION = "tensor.insert_slice"
 _VIEWS = (*_RESHAPES, "tensor.cast", "tensor.extract_slice")
 # What they give is read by nobody else.
 _NEW = ("tensor.empty", "linalg.fill", "arith.constant")
+
+# A mark on the barriers that stand between dispatches until these are formed.
+_APART = "opsplice.apart"
 
 # For each dim of a reduction's result, the dims (of a value, or loops of an op) that say where it is read.
 _Place = tuple[frozenset[int], ...]
@@ -59,11 +68,22 @@ def separate(module: ir.Module) -> None:
     for op in _tensor_ops(module.operation):
         if op.name in _RESHAPES:
             found[op.results[0]] = _moved(found.get(op.operands[0], {}), _regrouped(op))
+        elif op.name == _INSERTION:
+            if _is_computed_from(op.operands[0], _seen_through(op.operands[1])):
+                _put_into_memory(op, [0])
         elif _is_elementwise(op):
             found |= _read(op, found)
         else:
             _part_from_inputs(op)
             found |= {value: {value: _whole(value)} for value in op.results if isinstance(value.type, ir.ShapedType)}
+
+
+def join(module: ir.Module) -> None:
+    """Take the barriers out where dispatches are formed: what overwrites a value is to be seen to do so."""
+    with module.context:
+        for op in list(ops_in(module.operation, "util.optimization_barrier")):
+            if _APART in op.attributes:
+                emit.replace(op, op.operands[0])
 
 
 def _tensor_ops(op: ir.Operation) -> Iterator[ir.Operation]:
@@ -72,7 +92,7 @@ def _tensor_ops(op: ir.Operation) -> Iterator[ir.Operation]:
         for block in region.blocks:
             for each in list(block.operations):
                 inner = each.operation
-                if inner.name in _RESHAPES or _computes(inner):
+                if inner.name in (*_RESHAPES, _INSERTION) or _computes(inner):
                     yield inner
                 else:
                     yield from _tensor_ops(inner)
@@ -141,7 +161,8 @@ def _put_into_memory(op: ir.Operation, numbers: Sequence[int]) -> None:
         for number in numbers:
             value = op.operands[number]
             if value not in held:
-                held[value] = emit.value("util.optimization_barrier", [value], value.type)
+                mark = {_APART: ir.UnitAttr.get()}
+                held[value] = emit.value("util.optimization_barrier", [value], value.type, **mark)
             op.operands[number] = held[value]
 
 

@@ -14,7 +14,7 @@ by 6e-5, nothing of that of -1e-8 is right, and next to nothing of large tangent
 
 IREE has the first two by the logarithm of a sum, and the third by a difference of exponentials, of which nothing is
 left near 0: all three are 0 at 1e-8. Those of f64 stay. Its `math.atan2` makes NaN of two zeros and of two infinities,
-and does not look at the sign of a zero. Its `math.cbrt` makes NaN of infinities.
+and does not look at the sign of a zero; some of f16 have no code. Its `math.cbrt` makes NaN of infinities.
 
     math.tanh (0.797724 * u)    =>    math.tanh (0.797885 * u)
 
@@ -177,8 +177,15 @@ def _hyperbolic_sine(size: ir.Value, one: ir.Value) -> ir.Value:
 
 
 def _angle(op: ir.Operation) -> ir.Value:
-    y, x = op.operands
-    one, width, height = _constant(1, op), _of("math.absf", x), _of("math.absf", y)
+    kind, wide = op.results[0].type, ir.F32Type.get()
+    if kind.width < wide.width:
+        y, x = (emit.value("arith.extf", [each], wide) for each in op.operands)
+        return emit.value("arith.truncf", [_angle_of(y, x)], kind)
+    return _angle_of(*op.operands)
+
+
+def _angle_of(y: ir.Value, x: ir.Value) -> ir.Value:
+    one, width, height = emit.constant(1, x.type), _of("math.absf", x), _of("math.absf", y)
     # Two zeros, or two infinities, have the angle of 0 or 1 and 1 or -1.
     is_end = emit.compared("==", _of("arith.addf", width, width), width)
     is_end = _of("arith.andi", is_end, emit.compared("==", height, width))

@@ -119,6 +119,13 @@ OVERWRITTEN = (
     + ADDED.format(name="product", factor="x")
     + ADDED.format(name="turned", factor="t")
 )
+INSERTED = """
+func.func @inserted(%x: tensor<8x16xf32>, %row: index) -> tensor<8x16xf32> {
+  %s = tensor.extract_slice %x[0, 0] [2, 9] [1, 1] : tensor<8x16xf32> to tensor<2x9xf32>
+  %r = tensor.insert_slice %s into %x[%row, 2] [2, 9] [1, 1] : tensor<2x9xf32> into tensor<8x16xf32>
+  return %r : tensor<8x16xf32>
+}
+"""
 ELSEWHERE = SCATTER.format(name="apart", rows=256, source="y", value="new") + ADDED.format(name="other", factor="y")
 STRAIGHT = (
     function("softmax", SOFTMAX + joined("r", "i, j", "i, j", T))
@@ -160,7 +167,18 @@ def test_ops_read_what_they_write_into() -> None:
         np.testing.assert_allclose(program.run(name, square), 2 * exact + 2 * factor @ exact, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("model", "count"), [(CROSSED, 5), (STRAIGHT, 0), (OVERWRITTEN, 4), (ELSEWHERE, 0)])
+@pytest.mark.parametrize("row", [0, 1, 2, 6])
+def test_a_part_of_a_value_is_written_over_another_part(row: int) -> None:
+    x = np.arange(128, dtype=np.float32).reshape(8, 16)
+    moved = x.copy()
+    moved[row : row + 2, 2:11] = x[:2, :9]
+    np.testing.assert_array_equal(opsplice.compile(INSERTED).run("inserted", x, row), moved)
+
+
+MODELS = [(CROSSED, 5), (STRAIGHT, 0), (OVERWRITTEN, 4), (INSERTED, 1), (ELSEWHERE, 0)]
+
+
+@pytest.mark.parametrize(("model", "count"), MODELS)
 def test_only_crossed_reads_go_through_memory(model: str, count: int) -> None:
     with Compilation(("--iree-hal-target-backends=llvm-cpu",)) as compilation:
         compilation.load(ModuleSource(content=model))
