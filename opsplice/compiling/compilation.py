@@ -110,7 +110,6 @@ def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: 
     looping = Step(loop_types.PHASE, "begin loops with what they end with", loop_types.align)
     joining = Step(kept_values.PHASE, "join what was kept apart", crossed_reads.join)
     keeping = Step(kept_values.PHASE, "keep what is overwritten too early", kept_values.keep)
-    letting_go = Step(kept_values.LAST_PHASE, "let go what was kept", kept_values.let_go)
     globals_ = Step(carried_values.GLOBALS_PHASE, "keep globals apart", carried_values.part_globals)
     parting = Step(kept_values.PHASE, "part what blocks are given", carried_values.part)
     apart = Step(crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate)
@@ -124,7 +123,7 @@ def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: 
     mending = [globals_, forms, ordering, bounding, whole, putting_off, apart, split]
     overwriting = [looping, joining, keeping, parting]
     edits = [*steps.all(), *extra, *patterns, *mending, *noting, *linking, *overwriting, *steps.late()]
-    edits += [letting_go, counted, stored, widths, twice]
+    edits += [counted, stored, widths, twice]
 
     def report(progress: compiler.Progress) -> None:
         on_progress(dataclasses.replace(progress, notes=tuple(unmatched_lines(steps.report))))

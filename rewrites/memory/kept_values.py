@@ -34,8 +34,6 @@ from opsplice.rewrites.memory.aligned_buffers import SAME_BYTES, Dispatch, segme
 
 # When it is known what is written in place.
 PHASE = "flow"
-# When all values have memory, and the order of the ops is fixed.
-LAST_PHASE = "stream"
 
 _READING = ("flow.tensor.slice", "hal.tensor.export", "tensor.dim")
 _SIZES = ("tensor.dim", "flow.tensor.dim")  # they read no memory
@@ -66,17 +64,6 @@ def keep(module: ir.Module) -> None:
         for op in writing:
             if op.name == "flow.tensor.update":
                 _part(op)
-
-
-def let_go(module: ir.Module) -> None:
-    """Take out what kept tensors from being taken for others. The module must be at `LAST_PHASE`.
-
-    IREE would have the host look for a part of a buffer that a device is still about to allocate, and may fail.
-    """
-    with module.context:
-        for op in list(ops_in(module.operation, _BARRIER)):
-            if str(op.operands[0].type).startswith("!stream.resource"):
-                emit.replace(op, op.operands[0])
 
 
 def _part(update: ir.Operation) -> None:

@@ -152,7 +152,7 @@ def test_loops_and_branches(spec):
 
 
 def test_loops_that_update_rows_in_place():
-    """On several threads, a loop may not look at parts of buffers before there are any: see `kept_values.let_go`."""
+    """The caller's array stays as it is, call by call, on several threads."""
 
     def loop(x, count):
         def turn(_, state):
