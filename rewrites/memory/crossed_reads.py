@@ -41,6 +41,7 @@ from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import defining_op, maker_name
 from opsplice.rewrites.ir import emit
+from opsplice.rewrites.memory.kept_values import memory_of
 
 # When transposes are parts of the ops that read them, and no dispatch is formed yet.
 PHASE = "global-optimization"
@@ -79,11 +80,20 @@ def separate(module: ir.Module) -> None:
 
 
 def join(module: ir.Module) -> None:
-    """Take the barriers out where dispatches are formed: what overwrites a value is to be seen to do so."""
+    """Take the barriers out where dispatches are formed: what overwrites a value is to be seen to do so.
+
+    One stays where a dispatch is given both sides of it: IREE would make one of them.
+    """
     with module.context:
         for op in list(ops_in(module.operation, "util.optimization_barrier")):
-            if _APART in op.attributes:
+            if _APART in op.attributes and not any(_takes_both(use.owner, op.results[0]) for use in op.results[0].uses):
                 emit.replace(op, op.operands[0])
+
+
+def _takes_both(user: ir.Operation, apart: ir.Value) -> bool:
+    """Whether an op is given a value and another one in the same memory."""
+    others = (each for each in user.operands if each != apart and isinstance(each.type, ir.ShapedType))
+    return any(memory_of(each) == memory_of(apart) for each in others)
 
 
 def _tensor_ops(op: ir.Operation) -> Iterator[ir.Operation]:
