@@ -95,6 +95,10 @@ def test_of_what_a_root_is_taken_all_numbers_are_positive() -> None:
         (function,) = module.body.operations
         assert work.Work.of(function.operation).positive == {1}
         assert [work.has_root(argument) for argument in function.arguments] == [False, True]
+        lines = [f"%a{n + 1} = arith.addf %a{n}, %a{n} : f32" for n in range(2000)]
+        doubled = "func.func @main(%a0: f32) { " + "\n".join(lines) + "\n return }"
+        chain = ir.Module.parse(doubled)
+        assert not work.has_root(chain.body.operations[0].arguments[0])
     with Session().context, ir.Location.unknown():
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):

@@ -69,18 +69,20 @@ _BEFORE = ("arith.addf", "arith.extf", "arith.truncf", "tensor.expand_shape", "t
 
 def has_root(value: ir.Value) -> bool:
     """Whether a root or a logarithm of a value is taken, maybe after something was added, as of a variance."""
-    for use in value.uses:
-        op, made = use.owner.operation, list[ir.Value]()
-        if op.name in _ROOTS:
-            return True
-        if op.name == "linalg.generic" and "reduction" not in str(op.attributes["iterator_types"]):
-            made.append(op.regions[0].blocks[0].arguments[use.operand_number])
-        elif op.name == "linalg.yield":
-            made += [*op.parent.results][use.operand_number : use.operand_number + 1]
-        elif op.name in _BEFORE:
-            made += op.results
-        if any(map(has_root, made)):
-            return True
+    seen, pending = set[ir.Value](), [value]
+    while pending:
+        each = pending.pop()
+        for use in () if each in seen else each.uses:
+            op = use.owner.operation
+            if op.name in _ROOTS:
+                return True
+            if op.name == "linalg.generic" and "reduction" not in str(op.attributes["iterator_types"]):
+                pending.append(op.regions[0].blocks[0].arguments[use.operand_number])
+            elif op.name == "linalg.yield":
+                pending += [*op.parent.results][use.operand_number : use.operand_number + 1]
+            elif op.name in _BEFORE:
+                pending += op.results
+        seen.add(each)
     return False
 
 
