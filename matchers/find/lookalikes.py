@@ -22,6 +22,7 @@ from iree.compiler import ir
 from opsplice.matchers.dims.size_bounds import ASSUMING_OP, SIZED_OPS
 from opsplice.matchers.find.index import OPAQUE_REGIONS
 from opsplice.matchers.ir.effects import has_effects
+from opsplice.matchers.ir.op_names import last_op
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns import walk
 from opsplice.matchers.patterns.nodes import (
@@ -240,8 +241,7 @@ class Recall:
         """Whether the op whose result a body yields first is wanted."""
         if not len(op.regions) or not len(op.regions[0].blocks):
             return False
-        body = op.regions[0].blocks[0].operations
-        yielded = body[len(body) - 1].operands
+        yielded = last_op(op.regions[0].blocks[0]).operands
         made = defining_op(yielded[0]) if len(yielded) else None
         return made is not None and bool(self._traits(made.name) & WANTED)
 

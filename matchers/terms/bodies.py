@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.ir.op_names import short
+from opsplice.matchers.ir.op_names import last_op, short
 from opsplice.matchers.terms.attributes import IGNORED, rounds_to_nearest
 from opsplice.spec_lang.syntax import tree, vocabulary
 
@@ -147,7 +147,7 @@ def _read(op: ir.Operation) -> _Body:
         blocks.extend(region.blocks)
         for block in region.blocks:
             numbers.update({value: (len(found), number, "argument") for number, value in enumerate(block.arguments)})
-            read(block.operations[len(block.operations) - 1].operation)
+            read(last_op(block))
 
     read_region(op.regions[0])
     return tuple(found)

@@ -28,7 +28,7 @@ _COMPARED = "chlo.top_k"
 def give_signs(module: ir.Module) -> None:
     """Change a module of StableHLO that has numbers without a sign in such ops."""
     with module.context:
-        for op in list(ops_in(module.operation, *_MOVED, _COMPARED)):
+        for op in ops_in(module.operation, *_MOVED, _COMPARED):
             module.context.get_dialect_descriptor("stablehlo")  # before ops of it are built
             with op.location:
                 _mend(op)

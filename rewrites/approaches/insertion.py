@@ -24,7 +24,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.ir.op_names import FUNCTIONS, around
+from opsplice.matchers.ir.op_names import FUNCTIONS, around, last_op
 from opsplice.matchers.ir.tensor_values import defining_op, element_type, shape_of
 from opsplice.matchers.search.matches import Binding, Match, Size, flat
 from opsplice.matchers.search.uses import taken_by, weights_of
@@ -72,7 +72,7 @@ def results(placer: Placer, insertion: Insertion, spec: Helpers) -> list[ir.Valu
     text = f"{head}{_filled(body, known.types)}\nutil.return {yielded} : {kinds}\n}}"
     parsed = raw_symbols.parse(text, head.count("\n") + 1, code)
     raw_symbols.convert(parsed, insertion.rule.phase)
-    spec.rename(list(parsed.body.operations)[-1].operation, code)
+    spec.rename(last_op(parsed.body), code)
     made = _copied(parsed, list(given.values()), writers)
     for value, root in zip(made, insertion.match.roots, strict=True):
         _check_yielded(value, root, code)
@@ -324,7 +324,7 @@ def _filled(text: str, types: Mapping[str, str]) -> str:
 
 def _copied(module: ir.Module, values: Sequence[ir.Value], writers: ir.Attribute | None) -> list[ir.Value]:
     """A copy of the ops of a module's last function at the current point, on these values. Returns what it returns."""
-    block = list(module.body.operations)[-1].operation.regions[0].blocks[0]
+    block = last_op(module.body).regions[0].blocks[0]
     copies: dict[Any, ir.Value] = dict(zip(block.arguments, values, strict=True))
     *inner, end = block.operations
     location = ir.Location.current

@@ -85,7 +85,7 @@ def join(module: ir.Module) -> None:
     One stays where a dispatch is given both sides of it: IREE would make one of them.
     """
     with module.context:
-        for op in list(ops_in(module.operation, "util.optimization_barrier")):
+        for op in ops_in(module.operation, "util.optimization_barrier"):
             if _APART in op.attributes and not any(_takes_both(use.owner, op.results[0]) for use in op.results[0].uses):
                 emit.replace(op, op.operands[0])
 

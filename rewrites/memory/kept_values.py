@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import around, ops_in
+from opsplice.matchers.ir.op_names import around, last_op, ops_in
 from opsplice.matchers.ir.tensor_values import maker_name
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.memory.aligned_buffers import SAME_BYTES, Dispatch, segments
@@ -58,7 +58,7 @@ def keep(module: ir.Module) -> None:
         for op in writing:
             written.setdefault(op.block, []).extend(_writes(op))
         for block, writes in written.items():
-            end = list(block.operations)[-1].operation
+            end = last_op(block)
             for value in dict.fromkeys(same for each in _in_danger(block, writes) for same in _same_memory(each)):
                 _read_before(end, value)
         for op in writing:

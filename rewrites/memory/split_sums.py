@@ -19,7 +19,7 @@ from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 from iree.compiler.dialects import linalg
 
-from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.ir.op_names import last_op, ops_in
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.rewrites.ir import emit
 
@@ -104,7 +104,7 @@ def _elementwise(value: ir.Value) -> ir.Operation | None:
 
 def _yielded(op: ir.Operation) -> ir.Operation | None:
     """What computes the first value that the body of an op yields, None for what goes through as it is."""
-    return defining_op(list(op.regions[0].blocks[0].operations)[-1].operands[0])
+    return defining_op(last_op(op.regions[0].blocks[0]).operands[0])
 
 
 def _maps(op: ir.Operation) -> list[list[_Loops]]:

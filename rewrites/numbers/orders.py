@@ -34,7 +34,7 @@ def mend(module: ir.Module) -> None:
     """Change the sorts of a module whose inputs are converted."""
     with module.context:
         emit.load_dialects(module.context)
-        for op in list(ops_in(module.operation, "iree_linalg_ext.sort", "iree_linalg_ext.topk")):
+        for op in ops_in(module.operation, "iree_linalg_ext.sort", "iree_linalg_ext.topk"):
             body = op.regions[0].blocks[0]
             last = last_op(body)
             with op.location, ir.InsertionPoint(last):

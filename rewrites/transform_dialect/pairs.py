@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import FUNCTIONS, function_around, location_text, ops_in, symbol_of
+from opsplice.matchers.ir.op_names import FUNCTIONS, function_around, last_op, location_text, ops_in, symbol_of
 from opsplice.rewrites.ir.symbols import defined
 from opsplice.rewrites.transform_dialect.export.sequences import RULE
 
@@ -167,7 +167,7 @@ def _matcher(matcher: ir.Operation, number: int) -> str:
     """A copy of a matcher that also gives the op that is matched."""
     copy, name = _copy(matcher, number)
     block = copy.regions[0].blocks[0]
-    last = block.operations[len(block.operations) - 1].operation
+    last = last_op(block)
     root = block.arguments[0]
     given = list(last.operands)
     last.erase()

@@ -58,6 +58,30 @@ static void linear_row(const float *x, size_t k, const float *w, const float *bi
   }
 }
 
+// A panel of `columns` of a packed weight, by parts of k; `bias` is added to the first of them.
+static void multiply_packed(const float *x, size_t k, const float *w, const float *bias, float *out, size_t n, size_t rows,
+                            size_t columns) {
+  const size_t part = LANES == 16 ? PANEL / ((rows + ROWS - 1) / ROWS) : 0;
+  size_t i = 0;
+  do {
+    const size_t depth = least(BLOCK, k - i), next = i ? n : 0;
+    const float *start = i ? out : bias;
+    for (size_t c = 0; c < columns; c += TILE) {
+      // Each tile fetches its part of the next panel.
+      const float *later = part ? w + k * PANEL : 0;
+      for (size_t r = 0, count; r < rows; r += count) {
+        const size_t below = rows - r;
+        count = below / ((below + ROWS - 1) / ROWS);
+#define LINEAR_TILE(p) \
+  panel_tile(p, x + r * k + i, k, 1, depth, w + i * PANEL + c, FETCH, later, part, start ? start + r * next + c : 0, \
+             next, out + r * n + c, n, least(TILE, columns - c))
+        FOR_ROWS(count, LINEAR_TILE)
+        if (later) later += k * part;
+      }
+    }
+  } while ((i += BLOCK) < k);
+}
+
 void opsplice_linear(const float *x, const float *w, const float *bias, const float *factor, const float *rest,
                      int32_t which, float *out, size_t m, size_t k, size_t p, size_t n, size_t workgroup_x,
                      size_t workgroup_y) {
@@ -67,26 +91,11 @@ void opsplice_linear(const float *x, const float *w, const float *bias, const fl
   if (bias) bias += column;
   w += workgroup_x * k * PANEL;
   // What is large beside the products is added last.
-  const int is_row = left == 1, is_whole = is_row || k <= BLOCK;
+  const size_t at = row * n + column;
+  const int is_whole = left == 1 || k <= BLOCK;
   epilogue by = {is_whole ? 0 : bias, factor, rest, which, n, columns};
-  const size_t end = row + left, part = LANES == 16 ? PANEL / ((left + ROWS - 1) / ROWS) : 0, at = row * n + column;
-  if (is_row) linear_row(x + row * k, k, w, bias, out + at, columns);
-  for (size_t i = 0; !is_row && (i < k || i == 0); i += BLOCK) {
-    const size_t depth = least(BLOCK, k - i), next = i ? n : 0;
-    for (size_t c = 0; c < columns; c += TILE) {
-      // Each tile fetches its part of the next panel.
-      const float *start = i ? out + column : is_whole ? bias : 0, *later = part ? w + k * PANEL : 0;
-      for (size_t r = row, rows; r < end; r += rows) {
-        const size_t below = end - r;
-        rows = below / ((below + ROWS - 1) / ROWS);
-#define LINEAR_TILE(p) \
-  panel_tile(p, x + r * k + i, k, 1, depth, w + i * PANEL + c, FETCH, later, part, start ? start + r * next + c : 0, \
-             next, out + r * n + column + c, n, least(TILE, columns - c))
-        FOR_ROWS(rows, LINEAR_TILE)
-        if (later) later += k * part;
-      }
-    }
-  }
+  if (left == 1) linear_row(x + row * k, k, w, bias, out + at, columns);
+  else multiply_packed(x + row * k, k, w, is_whole ? bias : 0, out + at, n, left, columns);
   if (by.bias || which != NOTHING || factor || rest) finish(&by, at, out + at, left, columns);
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
+from opsplice.matchers.ir.op_names import last_op
 from opsplice.rewrites.transform_dialect.importing.by_name import (
     CONTRACTION,
     NAME,
@@ -55,7 +56,7 @@ class Matcher:
 
     def yielded(self) -> list[Handle | None]:
         """What the results of the matcher stand for."""
-        return [self.handles.get(v) for v in self.block.operations[len(self.block.operations) - 1].operands]
+        return [self.handles.get(v) for v in last_op(self.block).operands]
 
     def shape(self) -> Shape:
         """Where it may hold. Call it after `read`."""

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from iree.compiler import ir
 
+from opsplice.matchers.ir.op_names import last_op
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 from opsplice.spec_lang.syntax import vocabulary
 
@@ -40,7 +41,7 @@ class Structured:
 
     @property
     def roots(self) -> tuple[ir.Value, ...]:
-        returned = tuple(self.block.operations[len(self.block.operations) - 1].operation.operands)
+        returned = tuple(last_op(self.block).operands)
         return returned[:1] if self.by_name else returned
 
 
