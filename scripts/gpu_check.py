@@ -252,7 +252,7 @@ def _nothing(why: str) -> int:
 
 
 def _enter_venv() -> None:
-    """Goes on in a venv beside this file that has the wheels. It sees what the system has, for PyTorch."""
+    """Goes on in a venv beside this file that has the wheels. It sees what this Python sees, a venv's too, for PyTorch."""
     folder = HERE / "venv"
     if Path(sys.prefix) == folder:
         return
@@ -261,8 +261,10 @@ def _enter_venv() -> None:
         sys.exit(_nothing(f"the wheels are for Python {wanted}; run this with python{wanted}"))
     ready = folder / "ready"
     if not ready.exists():
-        venv.EnvBuilder(system_site_packages=True, clear=True, symlinks=True).create(folder)
+        venv.EnvBuilder(clear=True, symlinks=True).create(folder)
         packages = folder / "lib" / f"python{'.'.join(map(str, WHEELS_ARE_FOR))}" / "site-packages"
+        seen = [path for path in sys.path if path.rstrip("/").endswith("-packages")]
+        (packages / "outer.pth").write_text("".join(f"{path}\n" for path in seen))
         for wheel in sorted((HERE / "wheels").glob("*.whl")):
             with zipfile.ZipFile(wheel) as file:  # these wheels are plain trees, so that no pip is needed
                 file.extractall(packages)
