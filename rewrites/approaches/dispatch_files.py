@@ -49,7 +49,7 @@ def of(call: KernelCall, choice: Choice) -> External:
     backend = named(target.backend)
     if backend is None:
         raise OpspliceError(f"a kernel for {target.backend} cannot be a whole dispatch")
-    threads, shared = call.kernel.workgroup, choice.clause.shared or code.shared
+    threads, shared = choice.clause.workgroup(call.kernel), choice.clause.shared or code.shared
     x, y, z = (*threads, *(1,) * (3 - len(threads)))
     written, words = tuple(w for *_, w in interface.bindings(call)), tuple(interface.words(call))
     launch = Launch(call.kernel.name, written, words, (x, y, z) if threads else None, shared)

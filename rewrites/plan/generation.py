@@ -133,10 +133,11 @@ def _shape(value: Buffer | Scalar | Output) -> tuple[str, ...] | None:
     return None if isinstance(value, Scalar) else tuple(str(dim).removeprefix("...") for dim in value.shape)
 
 
-def for_target(request: Request, target: ProgramTarget) -> Request:
-    """The request with what the code is to run on."""
+def for_target(request: Request, target: ProgramTarget, workgroup: tuple[int, ...]) -> Request:
+    """The request with what the code is to run on. workgroup: that of the clause."""
     arch = str(archs.normalize(target.arch)) if target.is_cpu else target.arch
-    return dataclasses.replace(request, target=name_of(target.backend), arch=arch, features=target.feature_names)
+    named = {"target": name_of(target.backend), "arch": arch, "features": target.feature_names}
+    return dataclasses.replace(request, workgroup=workgroup, **named)
 
 
 @dataclass(frozen=True)

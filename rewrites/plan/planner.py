@@ -270,7 +270,7 @@ class Planner:
                 return choice
             key = (choice.clause, request.name, choice.target)
             if key not in self.resolved:
-                told = generation.for_target(request, choice.target)
+                told = generation.for_target(request, choice.target, choice.clause.workgroup(call.kernel))
                 self.resolved[key] = self.generate(choice.clause, told, choice.target)
             return dataclasses.replace(choice, artifact=self.resolved[key])
 

@@ -96,6 +96,10 @@ def check_kernel(kernel: tree.Kernel, builds: Collection[str], report: Report) -
         if clause.shared and clause.backend not in _SHARING:
             message = f"the code says how much memory a workgroup shares on {clause.backend}"
             report(error(clause.span, message, f"`shared` is for {' and '.join(_SHARING)}"))
+        if clause.threads and clause.backend == "cpu":
+            report(error(clause.span, "a workgroup has threads on GPUs", "leave out `threads`"))
+        elif clause.threads:
+            _check_workgroup((clause.threads,), clause.span, report)
         if clause.takes and clause.backend != "cuda":
             message = f"parameters in an order of their own are for cuda, and this clause is for {clause.backend}"
             report(error(clause.span, message, "let the code take what a dispatch is passed"))

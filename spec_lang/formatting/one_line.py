@@ -95,6 +95,7 @@ def clause_text(clause: tree.ArtifactClause, file: str = "") -> str:
         "flags": None if clause.flags is None else quote(clause.flags),
         "links": quote(shlex.join(clause.links)) if clause.links else None,
         "shared": clause.shared,
+        "threads": clause.threads,
         "takes": quote(", ".join(clause.takes)) if clause.takes else None,
     }
     written = (f"{word} {value}".lstrip() for word, value in modifiers.items() if value)

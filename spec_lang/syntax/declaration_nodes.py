@@ -151,6 +151,7 @@ class Nodes(ExpressionNodes):
             flags=found.get("flags"),
             links=tuple(shlex.split(found.get("links", ""))),
             shared=int(found.get("shared", 0)),
+            threads=int(found.get("threads", 0)),
             takes=tuple(" ".join(each.split()) for each in _TAKEN.findall(found.get("takes", ""))),
         )
 

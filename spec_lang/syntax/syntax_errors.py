@@ -18,7 +18,8 @@ _KEYWORDS = (
     "with", "otherwise",
     "keep", "grid", "workgroup", "symbol", "when", "as", "flags", "and", "or", "not", "in", "is", "const", "inf",
     "contract", "take", "stack", "reduce", "broadcast", "transpose", "pack", "tensor", "strided", "copied", "zeroed",
-    "scratch", "optional", "finite", "through", "op", "links", "shared", "takes", "x",
+    "scratch", "optional", "finite", "through", "op", "links", "shared", "takes",
+    "threads", "x",
 )  # fmt: skip
 _SIGNS = {
     "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "LESSTHAN": "<", "MORETHAN": ">",

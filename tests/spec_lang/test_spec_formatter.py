@@ -382,5 +382,5 @@ def test_the_checker_judges_any_spec(text):
 
 def test_what_stands_behind_files():
     text = 'kernel k(x: f32[n]) -> f32[n] {\n  cpu "k.c" links "a.a b.a"\n'
-    text += '  cuda "k.cu" flags "-O1" shared 4096 takes "stride(x, n), 0, n"\n}\n'
+    text += '  cuda "k.cu" flags "-O1" shared 4096 threads 256 takes "stride(x, n), 0, n"\n}\n'
     assert formatter.format(text) == text

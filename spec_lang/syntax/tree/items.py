@@ -49,7 +49,8 @@ class ArtifactClause:
 
     arch None means every architecture that the file can be built or used for. Paths are relative to the spec's folder;
     path is "" where a plugin has the code and no file is named. links: the archives that its code is linked with.
-    shared: the bytes that a launch gives each workgroup to share. takes: what the parameters of the code get, in order:
+    shared: the bytes that a launch gives each workgroup to share. threads: how many a workgroup has where that is not
+    what the kernel says, else 0. takes: what the parameters of the code get, in order:
     names of what a dispatch is passed, and numbers; nothing where that is in the dispatch's own order.
     """
 
@@ -64,6 +65,7 @@ class ArtifactClause:
     flags: str | None = None
     links: tuple[str, ...] = ()
     shared: int = 0
+    threads: int = 0
     takes: tuple[str, ...] = ()
 
     @property
@@ -87,6 +89,10 @@ class ArtifactClause:
     def files(self) -> tuple[Path, ...]:
         """All files that are named."""
         return (*([self.file] if self.path else []), *self.linked)
+
+    def workgroup(self, kernel: Kernel) -> tuple[int, ...]:
+        """How many threads a workgroup of its code has in each dim; empty where the file says it."""
+        return (self.threads,) if self.threads else kernel.workgroup
 
     @property
     def is_plugin(self) -> bool:
@@ -138,6 +144,7 @@ class Builds:
                 flags=" ".join(filter(None, (each.flags, clause.flags))) or None,
                 links=(*each.links, *clause.links),
                 shared=clause.shared or each.shared,
+                threads=clause.threads or each.threads,
                 takes=clause.takes or each.takes,
             )
             for each in self.clauses
