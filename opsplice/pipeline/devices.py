@@ -183,7 +183,9 @@ def _gpu(text: str, flags: Sequence[str]) -> str:
     if colon and chip_flag is None:
         raise OpspliceError(f"'{text}' names a chip, but {name} has no chips to choose from")
     built = ""
-    if colon:
+    if not colon and not any(_name(flag) == chip_flag for flag in kept):
+        chip = _GPUS[name].chip_here()
+    if colon or chip:
         chip = chips.normalized(name, chip)
         built = chips.built_for(chip) if name == "cuda" else chip
         kept = [*(flag for flag in kept if _name(flag) != chip_flag), f"{chip_flag}={built}"]

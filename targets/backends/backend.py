@@ -44,6 +44,10 @@ class Backend(Protocol):
     chips: str = ""
     usual_chip: str = ""
 
+    def chip_here(self) -> str:
+        """The chip that is meant where none is named, "" for IREE's own choice."""
+        return ""
+
     def build(self, request: ArtifactRequest, arch: str, features: str, store: Store) -> Artifact:
         """The checked artifact of a file. arch, features: of the target, as IREE writes them. Raises OpspliceError."""
         ...

@@ -148,6 +148,10 @@ class Cuda(Backend):
     limits = Limits(threads=(1024, 1024, 64))
     chip_flag, chips, usual_chip = "--iree-cuda-target", r"sm_\d{2,3}[af]?", "sm_80"
 
+    def chip_here(self) -> str:
+        """That of this machine's first GPU, else the oldest that CUDA 13 still knows: IREE's choice is older."""
+        return cuda_compilers.chip_here() or "sm_75"
+
     def build(self, request: ArtifactRequest, arch: str, features: str, store: Store) -> Artifact:
         return resolve(request, CudaTarget.of(arch), store)
 

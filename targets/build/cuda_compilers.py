@@ -303,6 +303,19 @@ def gpus() -> tuple[str, tuple[str, ...]]:
 
 
 @functools.cache
+def chip_here() -> str | None:
+    """The architecture of this machine's first GPU, such as `sm_90`. None if there is none, or nothing to ask with."""
+    if not has_bindings():
+        return None
+    try:
+        _, found = gpus()
+    except OpspliceError:
+        return None
+    named = re.search(r"\((sm_\d+)\)$", found[0]) if found else None
+    return named and named[1]
+
+
+@functools.cache
 def _about_nvrtc() -> dict[str, Any]:
     return _ask({"do": "about"})
 

@@ -45,7 +45,8 @@ def _gpu(driver: Any, number: int) -> str:
     attributes = driver.CUdevice_attribute
     (major,) = _must(driver.cuDeviceGetAttribute(attributes.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device))
     (minor,) = _must(driver.cuDeviceGetAttribute(attributes.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device))
-    return f"{name.rstrip(bytes(1)).decode('utf-8', 'replace')} (sm_{major}{minor})"
+    # The bindings' 256 bytes are not all zeros behind it.
+    return f"{name.partition(bytes(1))[0].decode('utf-8', 'replace')} (sm_{major}{minor})"
 
 
 def compile_source(job: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from opsplice.pipeline.compiler import Compilation, run
 from opsplice.pipeline.devices import CpuArch, flags_for, parse_archs, target_step
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, targets_of
 from opsplice.targets.artifacts import arch as arch_names
-from opsplice.targets.build import toolchains
+from opsplice.targets.build import cuda_compilers, toolchains
 
 ARCHS = arch_names.ARCHS
 HOST = arch_names.host_arch()
@@ -123,6 +123,17 @@ def test_the_same_architecture_once_more_is_no_harm() -> None:
 def test_wrong_names(targets: list[str], message: str) -> None:
     with pytest.raises(OpspliceError, match=re.escape(message)):
         target_step(targets, [])
+
+
+@pytest.mark.parametrize(("here", "built"), [("sm_90", "sm_89"), ("sm_86", "sm_86"), (None, "sm_75")])
+def test_cuda_is_for_this_machines_gpu(monkeypatch: pytest.MonkeyPatch, here: str | None, built: str) -> None:
+    """Without one it is for the oldest that CUDA still knows: what IREE takes is older."""
+    monkeypatch.setattr(cuda_compilers, "chip_here", lambda: here)
+    for text, chip, own in (("cuda", here or "sm_75", built), ("cuda:sm_80", "sm_80", "sm_80")):
+        (target,) = targets_for(text).values()
+        assert (target.arch, f'"{own}"' in target.text) == (chip, True)
+    (target,) = targets_for("cuda", flags=["--iree-cuda-target=sm_70"]).values()
+    assert target.arch == "sm_70"
 
 
 # ---- targets ----------------------------------------------------------------------------------------------------

@@ -465,3 +465,40 @@ def test_targets_by_irees_names(name, sm):
     assert CudaTarget.of(name) == CudaTarget(sm)
     with pytest.raises(OpspliceError, match="does not say a compute capability"):
         CudaTarget.of("rtx4090")
+
+
+def test_this_machines_gpu(monkeypatch):
+    answers = {"version": "13.0", "gpus": ["NVIDIA H200 (sm_90)", "NVIDIA T4 (sm_75)"]}
+    monkeypatch.setattr(cuda_compilers, "has_bindings", lambda: True)
+    monkeypatch.setattr(cuda_compilers, "_ask", lambda job, **words: answers)
+    chip = cuda_compilers.chip_here.__wrapped__
+    assert chip() == "sm_90"
+    answers["gpus"] = []
+    assert chip() is None
+    monkeypatch.setattr(cuda_compilers, "has_bindings", lambda: False)
+    answers["gpus"] = ["NVIDIA T4 (sm_75)"]
+    assert chip() is None
+
+
+def test_the_name_that_a_driver_tells():
+    """It ends at the first zero of 256 bytes, whatever stands behind."""
+    pytest.importorskip("cuda.pathfinder", reason="NVIDIA's bindings are not installed (pip install 'opsplice[cuda]')")
+    from opsplice.targets.build import cuda_worker
+
+    class Driver:
+        class CUdevice_attribute:  # noqa: N801
+            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 9, 0
+
+        @staticmethod
+        def cuDeviceGet(number):  # noqa: N802
+            return 0, number
+
+        @staticmethod
+        def cuDeviceGetName(size, device):  # noqa: N802
+            return 0, b"NVIDIA H200".ljust(size - 3, bytes(1)) + b"   "
+
+        @staticmethod
+        def cuDeviceGetAttribute(attribute, device):  # noqa: N802
+            return 0, attribute
+
+    assert cuda_worker._gpu(Driver, 0) == "NVIDIA H200 (sm_90)"
