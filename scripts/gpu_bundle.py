@@ -126,20 +126,19 @@ def cases(large: int, target: str) -> list[Case]:
             own=_gelu(_gelu_tanh),
         ),
     ]
-    for m, k, n in ((70, 300, 33), (large // 2,) * 3):
-        call = Call(((m, k), (k, n))) if k == 300 else rows((m, k), (k, n))
-        name, spec = f"matmul_{m}x{k}x{n}", kernels.HERE / "matmul.splice"
-        found.append(Case(name, kernels.matmul(m, k, n), spec, (call,), np.matmul, "matmul", tolerance=1e-4))
-    for m, n in ((33, 1000), (large, large)):
-        call = Call(((m, n),)) if m == 33 else rows((m, n))
-        name, spec = f"softmax_{m}x{n}", kernels.HERE / "softmax.splice"
-        found.append(Case(name, kernels.softmax(m, n), spec, (call,), _softmax, "softmax"))
     return [*found, *_of_the_library(large, LIBRARY / ("opsplice_kernels.splice" if target == "cpu" else "gpu.splice"))]
 
 
 def _of_the_library(large: int, spec: Path) -> list[Case]:
     """Layers with the kernels that come with opsplice."""
     found = []
+    for m, k, n in ((70, 300, 33), (3, 300, 33), (large // 2,) * 3, (1, large, large)):
+        call = Call(((m, k), (k, n)), timed=k != 300, step=max(1, m // 64))
+        name, model = f"matmul_{m}x{k}x{n}", kernels.matmul(m, k, n)
+        found.append(Case(name, model, spec, (call,), np.matmul, "matmul", tolerance=1e-4))
+    for m, n in ((33, 1000), (large, large)):
+        call = Call(((m, n),), timed=m != 33, step=max(1, m // 64))
+        found.append(Case(f"softmax_{m}x{n}", kernels.softmax(m, n), spec, (call,), _softmax, "softmax"))
     for m, n in ((33, 1000), (large, large)):
         call = Call(((m, n), (n,), (n,)), timed=m != 33, step=max(1, m // 64))
         model = layers.layernorm(m, n)

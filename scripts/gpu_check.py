@@ -252,7 +252,7 @@ def _nothing(why: str) -> int:
 
 
 def _enter_venv() -> None:
-    """Goes on in a venv beside this file that has the wheels. It sees what this Python sees, a venv's too, for PyTorch."""
+    """Goes on in a venv beside this file that has the wheels. It sees what this Python sees, for PyTorch."""
     folder = HERE / "venv"
     if Path(sys.prefix) == folder:
         return

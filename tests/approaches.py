@@ -1,7 +1,8 @@
 """The table of approaches and backends in the README, as the tests that ran show it.
 
 A test says with `@pytest.mark.cell("static dispatch", "CUDA", "builds")` what its passing shows. Where a cell has tests
-of several kinds, all must pass, and the strongest word counts. A cell without a test is empty.
+of several kinds, all must pass, and the strongest word counts. A cell without a test is empty. Where a test was
+skipped, because its device is not here, the README keeps what it says if that is the test's word.
 """
 
 from __future__ import annotations
@@ -25,39 +26,53 @@ _TABLE = re.compile(r"(<!-- approaches -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 @dataclass
 class Cells:
-    """What tests have shown: for each approach and backend the words of those that passed, and whether one failed."""
+    """What tests have shown: for each approach and backend the words of those that passed, and whether one failed.
+
+    skipped: the words of tests that could not run here.
+    """
 
     shown: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    skipped: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     failed: set[tuple[str, str]] = field(default_factory=set)
 
-    def add(self, approach: str, backend: str, word: str, *, passed: bool) -> None:
+    def add(self, approach: str, backend: str, word: str, *, outcome: str) -> None:
+        """outcome: "passed", "failed" or "skipped", as pytest says."""
         assert approach in APPROACHES, approach
         assert backend in BACKENDS, backend
         assert word in WORDS, word
-        if passed:
-            self.shown.setdefault((approach, backend), set()).add(word)
-        else:
+        if outcome == "failed":
             self.failed.add((approach, backend))
+        else:
+            words = self.shown if outcome == "passed" else self.skipped
+            words.setdefault((approach, backend), set()).add(word)
 
-    def word(self, approach: str, backend: str) -> str:
+    def word(self, approach: str, backend: str, said: str = "") -> str:
+        """said: what the README says there."""
         cell = (approach, backend)
-        return "" if cell in self.failed else max(self.shown.get(cell, {""}), key=("", *WORDS).index)
+        if cell in self.failed:
+            return ""
+        kept = {said} & self.skipped.get(cell, set())
+        return max({"", *self.shown.get(cell, ()), *kept}, key=("", *WORDS).index)
 
-    def text(self) -> str:
+    def text(self, said: dict[tuple[str, str], str]) -> str:
         rows = [("", *BACKENDS), ("---",) * (len(BACKENDS) + 1)]
-        rows += [(approach, *(self.word(approach, backend) for backend in BACKENDS)) for approach in APPROACHES]
+        for approach in APPROACHES:
+            words = (self.word(approach, backend, said.get((approach, backend), "")) for backend in BACKENDS)
+            rows.append((approach, *words))
         return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
     def written_into(self, readme: str) -> str:
         """The README with the table that these cells make."""
-        return _TABLE.sub(lambda found: f"{found[1]}{self.text()}{found[3]}", readme)
+        text = self.text(_read(readme))
+        return _TABLE.sub(lambda found: f"{found[1]}{text}{found[3]}", readme)
 
     def contradictions(self, readme: str) -> list[str]:
         """What the README says of cells that were tested, and the tests do not show."""
         said = _read(readme)
         lines = []
         for approach, backend in sorted({*self.shown, *self.failed}):
-            word, there = self.word(approach, backend), said.get((approach, backend), "")
+            there = said.get((approach, backend), "")
+            word = self.word(approach, backend, there)
             if word != there:
                 lines.append(f"{approach} on {backend} is '{there}', and the tests show '{word}' (make table)")
         return lines

@@ -150,6 +150,17 @@ def vulkan() -> None:
         pytest.skip(f"there is no Vulkan device (apt-get install mesa-vulkan-drivers): {error}")
 
 
+@pytest.fixture(scope="session")
+def cuda() -> None:
+    """Tests that run on a CUDA GPU."""
+    import iree.runtime
+
+    try:
+        iree.runtime.get_device("cuda", cache=False)
+    except (ValueError, RuntimeError):
+        pytest.skip("there is no CUDA GPU with its driver (docs/gpu.md)")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
     """On a busy machine, Mesa refuses a `vkSignalSemaphore` of IREE's about once in 4,000 calls of loops.
@@ -235,8 +246,8 @@ class _Gathered:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for name, value in report.user_properties:
-            if name == "cell" and report.when == "call":
-                self.cells.add(*value, passed=report.passed)
+            if name == "cell" and (report.when == "call" or report.skipped):
+                self.cells.add(*value, outcome=report.outcome)
             if name == "compiles" and report.when == "teardown":
                 self.compiles += value
 

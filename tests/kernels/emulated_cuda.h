@@ -10,11 +10,13 @@
 
 #define __global__
 #define __device__
+#define __noinline__ __attribute__((noinline))
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __shared__ static __attribute__((section("opsplice_shared")))
 
 namespace emulated {
 
-constexpr unsigned MOST = 128, WARP = 32, STACK = 16384;
+constexpr unsigned MOST = 1024, WARP = 32, STACK = 16384;
 enum State { READY, AT_SHUFFLE, AT_BARRIER, DONE };
 struct Index {
   unsigned x, y, z;
@@ -142,6 +144,8 @@ struct Call<function> {
 #define blockDim emulated::size
 #define __syncthreads() emulated::wait(emulated::AT_BARRIER, __LINE__)
 #define __syncthreads_or(own) emulated::any(own, __LINE__)
+#define __shfl_sync(mask, own, lane) \
+  emulated::exchanged(own, emulated::running / emulated::WARP * emulated::WARP + (lane), __LINE__)
 #define __shfl_xor_sync(mask, own, step) emulated::exchanged(own, emulated::running ^ (step), __LINE__)
 
 static inline float __int_as_float(int bits) { return __builtin_bit_cast(float, bits); }

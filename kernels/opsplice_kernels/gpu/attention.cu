@@ -1,67 +1,100 @@
 // Attention with the softmax on the way: scores stay in the workgroup.
 #include "attention.cuh"
 
-// One query by a workgroup, 64 keys at a time: for few queries, such as one token behind a cache.
-__device__ void Attention::row() const {
-  constexpr unsigned WIDEST = 256, EACH = WIDEST / THREADS, LANES = 8;
-  __shared__ float query[WIDEST], weights[THREADS];
-  unsigned row = blockIdx.y, thread = threadIdx.x;
-  for (unsigned i = thread; i < d; i += THREADS) query[i] = q[row * q_m + i * q_d];
-  float sums[EACH] = {}, total = 0, peak = -infinity();
-  for (unsigned from = 0; from < n; from += THREADS) {
-    __syncthreads();
-    // Eight threads to a key, so that they read neighbours in memory.
-    for (unsigned own = thread / LANES; own < THREADS; own += THREADS / LANES) {
-      float product = 0;
-      if (from + own < n)
-        for (unsigned i = thread % LANES; i < d; i += LANES) product += query[i] * k[(from + own) * k_n + i * k_d];
-      for (unsigned step = LANES / 2; step; step /= 2) product += __shfl_xor_sync(ALL, product, step);
-      if (thread % LANES == 0) weights[own] = product;
+// One query by a workgroup of 16 warps, for few queries, such as one token behind a cache. Each warp goes through keys of
+// its own, 32 at a time, with a peak and sums of its own. COLUMNS: how many of the result a thread has.
+template <unsigned COLUMNS>
+__device__ void Attention::row(RowMemory &held) const {
+  constexpr unsigned LANES = 8;
+  auto &[query, peaks, totals, parts] = held;
+  unsigned row = blockIdx.y, lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  for (unsigned i = threadIdx.x; i < d; i += ROW_THREADS) query[i] = q[row * q_m + i * q_d];
+  __syncthreads();
+  float sums[COLUMNS] = {}, total = 0, peak = -infinity();
+  for (unsigned from = warp * WARP; from < n; from += ROW_THREADS) {
+    unsigned key = from + lane, count = min(WARP, n - from);
+    float product = 0;
+    if (k_d <= k_n) {  // a key's elements are neighbours: eight threads to each of four keys
+      for (unsigned turn = 0; turn < LANES; ++turn) {
+        unsigned shared = turn * (WARP / LANES) + lane / LANES;
+        float part = 0;
+        if (shared < count)
+#pragma unroll 8
+          for (unsigned i = lane % LANES; i < d; i += LANES) part += query[i] * k[(from + shared) * k_n + i * k_d];
+        part = __shfl_sync(ALL, in_warp<LANES>(part, Sum()), lane % (WARP / LANES) * LANES);
+        if (lane / (WARP / LANES) == turn) product = part;
+      }
+    } else if (key < n) {
+#pragma unroll 16
+      for (unsigned i = 0; i < d; ++i) product += query[i] * k[key * k_n + i * k_d];
     }
-    __syncthreads();
-    unsigned key = from + thread;
-    float score = key < n ? scores.of(weights[thread], row, key) : -infinity();
-    float higher = Greatest()(peak, combined(score, Greatest()));
+    float score = key < n ? scores.of(product, row, key) : -infinity();
+    float higher = Greatest()(peak, in_warp(score, Greatest()));
     float under = higher == -infinity() ? 0 : higher, shrink = expf(peak - under);
     float weight = key < n ? expf(score - under) : 0;
-    weights[thread] = weight;
-    total = total * shrink + combined(weight, Sum());
-    unsigned keys = min(THREADS, n - from);
-    for (unsigned i = 0; i < EACH; ++i) {
-      unsigned column = i * THREADS + thread;
-      if (column < e) {
-        float sum = sums[i] * shrink;
-        for (unsigned j = 0; j < keys; ++j) sum += weights[j] * v[(from + j) * v_n + column * v_e];
-        sums[i] = sum;
+    total = total * shrink + weight;
+    peak = higher;
+#pragma unroll
+    for (unsigned c = 0; c < COLUMNS; ++c) sums[c] *= shrink;
+#pragma unroll 8
+    for (unsigned j = 0; j < count; ++j) {
+      float each = __shfl_sync(ALL, weight, j);
+#pragma unroll
+      for (unsigned c = 0; c < COLUMNS; ++c) {
+        unsigned column = c * WARP + lane;
+        if (column < e) sums[c] += each * v[(from + j) * v_n + column * v_e];
       }
     }
-    peak = higher;
   }
-  bool none = is_zero(zeros, peak, total);
-  for (unsigned i = 0; i < EACH; ++i) {
-    unsigned column = i * THREADS + thread;
-    if (column < e) out[row * out_m + column * out_e] = none ? 0 : sums[i] / total;
+#pragma unroll
+  for (unsigned c = 0; c < COLUMNS; ++c) parts[warp][c * WARP + lane] = sums[c];
+  total = in_warp(total, Sum());
+  if (lane == 0) peaks[warp] = peak, totals[warp] = total;
+  __syncthreads();
+  unsigned column = threadIdx.x;
+  if (column >= e) return;
+  float highest = peaks[0];
+  for (unsigned w = 1; w < RowMemory::WARPS; ++w) highest = Greatest()(highest, peaks[w]);
+  float under = highest == -infinity() ? 0 : highest, sum = 0, whole = 0;
+  for (unsigned w = 0; w < RowMemory::WARPS; ++w) {
+    float shrink = expf(peaks[w] - under);
+    sum += parts[w][column] * shrink, whole += totals[w] * shrink;
+  }
+  out[row * out_m + column * out_e] = is_zero(zeros, highest, whole) ? 0 : sum / whole;
+}
+
+// Copies a block of 64 rows of a matrix, DEEP of their elements, with zeros beyond its ends. Neighbours of threads read
+// neighbours in memory.
+__device__ void load(float to[DEEP][TILE + PAD], const float *matrix, unsigned top, unsigned from, unsigned rows,
+                     unsigned depth, unsigned row_step, unsigned depth_step) {
+#pragma unroll
+  for (unsigned turn = 0; turn < DEEP * TILE / TILE_THREADS; ++turn) {
+    unsigned each = turn * TILE_THREADS + threadIdx.x;
+    unsigned row = row_step < depth_step ? each % TILE : each / DEEP;
+    unsigned at = row_step < depth_step ? each / TILE : each % DEEP;
+    bool is_in = top + row < rows && from + at < depth;
+    to[at][row] = is_in ? matrix[(top + row) * row_step + (from + at) * depth_step] : 0;
   }
 }
 
-// 32 queries by a workgroup of 128 threads, 32 keys at a time. 16 threads share 4 queries: each has the scores of
-// 2 keys and up to 8 columns of the result. Blocks of keys
-// that a mask leaves out for all these queries are not computed, unless a number there is infinite or NaN.
-__device__ void Attention::tile() const {
-  constexpr unsigned TILE = 32, WIDEST = 128, WORKERS = 128, LANES = 16, ROWS = 4, KEYS = 2, COLUMNS = WIDEST / LANES;
-  __shared__ float queries[TILE][WIDEST + 1], keys[TILE][WIDEST + 1], weights[TILE][TILE + 1];
+// 64 queries by a workgroup of 128 threads, 64 keys at a time. 16 threads share 8 queries: each has the scores of 4 keys
+// and COLUMNS of the result. Blocks of keys that a mask leaves out for all these queries are not computed, unless a
+// number there is infinite or NaN.
+template <unsigned COLUMNS>
+__device__ void Attention::tile(TileMemory &held) const {
+  constexpr unsigned LANES = 16, ROWS = 8, KEYS = 4, WIDE = LANES * COLUMNS;
+  auto &[queries, keys, values, weights, peaks, totals, shrinks] = held;
   unsigned top = blockIdx.y * TILE, lane = threadIdx.x % LANES, own = threadIdx.x / LANES * ROWS;
   bool is_strange = false;
-  for (unsigned i = threadIdx.x; i < TILE * d; i += WORKERS) {
-    unsigned row = q_d <= q_m ? i / d : i % TILE, at = q_d <= q_m ? i % d : i / TILE;
-    queries[row][at] = top + row < m ? q[(top + row) * q_m + at * q_d] : 0;
-    is_strange = is_strange || !is_finite(queries[row][at]);
-  }
-  float sums[ROWS][COLUMNS] = {}, total[ROWS] = {}, peak[ROWS];
-  for (unsigned r = 0; r < ROWS; ++r) peak[r] = -infinity();
+  for (unsigned i = threadIdx.x; i < TILE * d; i += TILE_THREADS)
+    is_strange = is_strange || top + i / d < m && !is_finite(q[(top + i / d) * q_m + i % d * q_d]);
+  float sums[ROWS][COLUMNS] = {};
+  if (threadIdx.x < TILE) peaks[threadIdx.x] = -infinity(), totals[threadIdx.x] = 0;
   for (unsigned from = 0; from < n; from += TILE) {
     bool counts = false;
+#pragma unroll 1
     for (unsigned r = 0; r < ROWS; ++r)
+#pragma unroll 1
       for (unsigned s = 0; s < KEYS; ++s) {
         unsigned row = top + own + r, key = from + lane + s * LANES;
         counts = counts || row < m && key < n && !scores.is_out(row, key);
@@ -69,87 +102,119 @@ __device__ void Attention::tile() const {
     unsigned count = min(TILE, n - from);
     if (!__syncthreads_or(counts)) {
       bool must = is_strange;
-      for (unsigned i = threadIdx.x; i < count * d; i += WORKERS)
+      for (unsigned i = threadIdx.x; i < count * d; i += TILE_THREADS)
         must = must || !is_finite(k[(from + i / d) * k_n + i % d * k_d]);
-      for (unsigned i = threadIdx.x; i < count * e; i += WORKERS)
+      for (unsigned i = threadIdx.x; i < count * e; i += TILE_THREADS)
         must = must || !is_finite(v[(from + i / e) * v_n + i % e * v_e]);
       if (!__syncthreads_or(must)) continue;
     }
-    for (unsigned i = threadIdx.x; i < TILE * d; i += WORKERS) {
-      unsigned key = k_d <= k_n ? i / d : i % TILE, at = k_d <= k_n ? i % d : i / TILE;
-      keys[key][at] = from + key < n ? k[(from + key) * k_n + at * k_d] : 0;
-    }
-    __syncthreads();
     float products[ROWS][KEYS] = {};
-    for (unsigned i = 0; i < d; ++i)
+    for (unsigned deep = 0; deep < d; deep += DEEP) {
+      load(queries, q, top, deep, m, d, q_m, q_d);
+      load(keys, k, from, deep, n, d, k_n, k_d);
+      __syncthreads();
+#pragma unroll 4
+      for (unsigned l = 0; l < DEEP; ++l)
 #pragma unroll
-      for (unsigned r = 0; r < ROWS; ++r)
+        for (unsigned r = 0; r < ROWS; ++r)
 #pragma unroll
-        for (unsigned s = 0; s < KEYS; ++s) products[r][s] += queries[own + r][i] * keys[lane + s * LANES][i];
+          for (unsigned s = 0; s < KEYS; ++s) products[r][s] += queries[l][own + r] * keys[l][lane + s * LANES];
+      __syncthreads();
+    }
 #pragma unroll
-    for (unsigned r = 0; r < ROWS; ++r) {
-      unsigned row = top + own + r;
-      float score[KEYS], higher = peak[r], weight = 0;
+    for (unsigned r = 0; r < ROWS; ++r)
+#pragma unroll
+      for (unsigned s = 0; s < KEYS; ++s) weights[lane + s * LANES][own + r] = products[r][s];
+#pragma unroll 1
+    for (unsigned at = own; at < own + ROWS; ++at) {
+      unsigned row = top + at;
+      float score[KEYS], higher = -infinity(), sum = 0, peak = peaks[at];
+#pragma unroll
       for (unsigned s = 0; s < KEYS; ++s) {
         unsigned key = from + lane + s * LANES;
-        score[s] = row < m && key < n ? scores.of(products[r][s], row, key) : -infinity();
+        score[s] = row < m && key < n ? scores.of(weights[lane + s * LANES][at], row, key) : -infinity();
         higher = Greatest()(higher, score[s]);
       }
-      for (unsigned step = LANES / 2; step; step /= 2)
-        higher = Greatest()(higher, __shfl_xor_sync(ALL, higher, step));
-      float under = higher == -infinity() ? 0 : higher, shrink = expf(peak[r] - under);
+      higher = Greatest()(peak, in_warp<LANES>(higher, Greatest()));
+      float under = higher == -infinity() ? 0 : higher, shrink = expf(peak - under);
+#pragma unroll
       for (unsigned s = 0; s < KEYS; ++s) {
         float each = from + lane + s * LANES < n ? expf(score[s] - under) : 0;
-        weights[own + r][lane + s * LANES] = each;
-        weight += each;
+        weights[lane + s * LANES][at] = each;
+        sum += each;
       }
-      for (unsigned step = LANES / 2; step; step /= 2) weight += __shfl_xor_sync(ALL, weight, step);
-      total[r] = total[r] * shrink + weight;
-      peak[r] = higher;
-      for (unsigned c = 0; c < COLUMNS; ++c) sums[r][c] *= shrink;
+      sum = in_warp<LANES>(sum, Sum());
+      if (lane == 0) peaks[at] = higher, shrinks[at] = shrink, totals[at] = totals[at] * shrink + sum;
     }
     __syncthreads();
-    // The keys have been read: values take their place.
-    for (unsigned i = threadIdx.x; i < TILE * e; i += WORKERS) {
-      unsigned key = v_e <= v_n ? i / e : i % TILE, at = v_e <= v_n ? i % e : i / TILE;
-      keys[key][at] = from + key < n ? v[(from + key) * v_n + at * v_e] : 0;
-    }
-    __syncthreads();
-    for (unsigned j = 0; j < TILE; ++j)
 #pragma unroll
-      for (unsigned c = 0; c < COLUMNS; ++c) {
-        float value = lane + c * LANES < e ? keys[j][lane + c * LANES] : 0;
+    for (unsigned r = 0; r < ROWS; ++r)
 #pragma unroll
-        for (unsigned r = 0; r < ROWS; ++r) sums[r][c] += weights[own + r][j] * value;
+      for (unsigned c = 0; c < COLUMNS; ++c) sums[r][c] *= shrinks[own + r];
+    for (unsigned deep = 0; deep < count; deep += DEEP) {
+#pragma unroll
+      for (unsigned turn = 0; turn < DEEP * WIDE / TILE_THREADS; ++turn) {
+        unsigned i = turn * TILE_THREADS + threadIdx.x;
+        unsigned key = v_e <= v_n ? i / WIDE : i % DEEP, column = v_e <= v_n ? i % WIDE : i / DEEP;
+        bool is_in = from + deep + key < n && column < e;
+        values[key][column] = is_in ? v[(from + deep + key) * v_n + column * v_e] : 0;
       }
-    __syncthreads();
+      __syncthreads();
+#pragma unroll 4
+      for (unsigned j = 0; j < DEEP; ++j)
+#pragma unroll
+        for (unsigned r = 0; r < ROWS; ++r)
+#pragma unroll
+          for (unsigned c = 0; c < COLUMNS; ++c)
+            sums[r][c] += weights[deep + j][own + r] * values[j][lane * COLUMNS + c];
+      __syncthreads();
+    }
   }
+#pragma unroll
   for (unsigned r = 0; r < ROWS; ++r) {
     unsigned row = top + own + r;
-    bool none = is_zero(zeros, peak[r], total[r]);
+    float whole = totals[own + r];
+    bool none = is_zero(zeros, peaks[own + r], whole);
+#pragma unroll
     for (unsigned c = 0; c < COLUMNS; ++c) {
-      unsigned column = lane + c * LANES;
-      if (row < m && column < e) out[row * out_m + column * out_e] = none ? 0 : sums[r][c] / total[r];
+      unsigned column = lane * COLUMNS + c;
+      if (row < m && column < e) out[row * out_m + column * out_e] = none ? 0 : sums[r][c] / whole;
     }
   }
+}
+
+__device__ void Attention::by_rows() const {
+  __shared__ RowMemory held;
+  if (e <= 64)
+    row<2>(held);
+  else
+    row<8>(held);
+}
+
+__device__ void Attention::by_tiles() const {
+  __shared__ TileMemory held;
+  if (e <= 64)
+    tile<4>(held);
+  else
+    tile<8>(held);
 }
 
 extern "C" __global__ void attention_row(ATTENTION) {
   ATTENTION_GIVEN;
-  given.row();
+  given.by_rows();
 }
 
 extern "C" __global__ void attention_tile(ATTENTION) {
   ATTENTION_GIVEN;
-  given.tile();
+  given.by_tiles();
 }
 
 extern "C" __global__ void banded_attention_row(BANDED) {
   BANDED_GIVEN;
-  given.row();
+  given.by_rows();
 }
 
 extern "C" __global__ void banded_attention_tile(BANDED) {
   BANDED_GIVEN;
-  given.tile();
+  given.by_tiles();
 }

@@ -2,6 +2,25 @@
 #pragma once
 #include "group.cuh"
 
+// Threads of a workgroup; queries and keys of a tile, and how many of their elements are taken at a time.
+constexpr unsigned ROW_THREADS = 512, TILE_THREADS = 128, TILE = 64, DEEP = 16;
+// So that neighbours of threads write into other banks of shared memory.
+constexpr unsigned PAD = 4;
+
+// What they share.
+struct RowMemory {
+  static constexpr unsigned WIDEST = 256, WARPS = ROW_THREADS / WARP;
+  float query[WIDEST], peaks[WARPS], totals[WARPS], parts[WARPS][WIDEST];
+};
+struct __align__(16) TileMemory {
+  static constexpr unsigned WIDEST = 128;
+  float queries[DEEP][TILE + PAD], keys[DEEP][TILE + PAD], values[DEEP][WIDEST], weights[TILE][TILE + PAD],
+      peaks[TILE], totals[TILE], shrinks[TILE];
+};
+
+// Apart, for it is long, and a tile has 32 places for it.
+__device__ __noinline__ inline float capped(float score, float cap) { return cap * tanhf(score / cap); }
+
 struct Scores {
   const float *mask, *bias;           // null if there is none, as below
   const unsigned char *keep, *drop;
@@ -30,7 +49,7 @@ struct Scores {
     bool is_out = is_filled(row, key);
     if (is_out && !is_added) return fill;
     float score = product * scale;
-    if (cap != 0) score = cap * tanhf(score / cap);
+    if (cap != 0) score = capped(score, cap);
     score += added(row, key);
     return is_out ? score + fill : score;
   }
@@ -49,9 +68,13 @@ struct Attention {
   int zeros;
   unsigned m, d, n, e, q_m, q_d, k_n, k_d, v_n, v_e, out_m, out_e;
 
-  // One query by a workgroup of 64 threads, or 32 by one of 128.
-  __device__ void row() const;
-  __device__ void tile() const;
+  // One query by a workgroup, or a tile of them.
+  template <unsigned COLUMNS>
+  __device__ void row(RowMemory &held) const;
+  template <unsigned COLUMNS>
+  __device__ void tile(TileMemory &held) const;
+  __device__ void by_rows() const;
+  __device__ void by_tiles() const;
 };
 
 // What a kernel for attention is passed, in order, and what it makes of that for the workgroup's batch and head.

@@ -1,6 +1,8 @@
 // A number of a product of bytes by a workgroup, four bytes of a row and of a column at a time.
 #include "group.cuh"
 
+constexpr unsigned THREADS = 64;
+
 // The bytes of x are unsigned unless `is_signed`. Unsigned ones are taken as signed ones 128 lower.
 extern "C" __global__ void byte_row(const int *x, const int *w, const int *sums, const float *rows,
                                     const float *columns, const float *bias, float *out, int zero, float scale,

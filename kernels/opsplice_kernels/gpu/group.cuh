@@ -1,7 +1,7 @@
-// What the 64 threads of a workgroup compute together.
+// What the threads of a workgroup compute together.
 #pragma once
 
-constexpr unsigned THREADS = 64, WARP = 32, ALL = 0xffffffff;
+constexpr unsigned WARP = 32, ALL = 0xffffffff;
 
 struct Sum {
   __device__ float operator()(float a, float b) const { return a + b; }
@@ -16,14 +16,23 @@ __device__ inline float infinity() { return __int_as_float(0x7f800000); }
 
 __device__ inline bool is_finite(float x) { return x - x == 0; }
 
+// The numbers of as many neighbours of a warp combined, for each of them.
+template <unsigned LANES = WARP, class Combine>
+__device__ float in_warp(float own, Combine combine) {
+#pragma unroll
+  for (unsigned step = LANES / 2; step; step /= 2) own = combine(own, __shfl_xor_sync(ALL, own, step));
+  return own;
+}
+
 // All threads' numbers combined, for each of them.
-template <class Combine>
+template <unsigned THREADS, class Combine>
 __device__ float combined(float own, Combine combine) {
   __shared__ float parts[THREADS / WARP];
-  for (unsigned step = WARP / 2; step; step /= 2) own = combine(own, __shfl_xor_sync(ALL, own, step));
+  own = in_warp(own, combine);
   if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP] = own;
   __syncthreads();
-  own = combine(parts[0], parts[1]);
+  own = parts[0];
+  for (unsigned i = 1; i < THREADS / WARP; ++i) own = combine(own, parts[i]);
   __syncthreads();
   return own;
 }

@@ -1,6 +1,8 @@
 // A number of a product with weights of four bits in blocks of a scale each, by a workgroup.
 #include "group.cuh"
 
+constexpr unsigned THREADS = 64;
+
 // Without zeros they are eight in all blocks.
 extern "C" __global__ void nibble_row(const float *x, const unsigned char *w, const float *scale,
                                       const signed char *zero, const float *bias, float *out, unsigned m, unsigned b,
@@ -24,6 +26,6 @@ extern "C" __global__ void nibble_row(const float *x, const unsigned char *w, co
       sum += (x[at] * ((float)(pair & 15) - from) + x[at + 1] * ((float)(pair >> 4) - from)) * scale[block];
     }
   }
-  sum = combined(sum, Sum());
+  sum = combined<THREADS>(sum, Sum());
   if (threadIdx.x == 0) out[(size_t)row * n + column] = sum + (has_bias ? bias[column] : 0.0f);
 }

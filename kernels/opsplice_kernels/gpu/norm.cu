@@ -1,6 +1,8 @@
 // Layer and RMS norms of a row by a workgroup. A row's elements may lie apart.
 #include "group.cuh"
 
+constexpr unsigned THREADS = 256;
+
 // gain, bias: null if there is none.
 template <bool CENTERED>
 __device__ void norm(const float *x, const float *gain, const float *bias, float *out, float eps, unsigned n,
@@ -8,13 +10,13 @@ __device__ void norm(const float *x, const float *gain, const float *bias, float
   float mean = 0, squares = 0;
   if (CENTERED) {
     for (unsigned i = threadIdx.x; i < n; i += THREADS) mean += x[i * x_n];
-    mean = combined(mean, Sum()) / n;
+    mean = combined<THREADS>(mean, Sum()) / n;
   }
   for (unsigned i = threadIdx.x; i < n; i += THREADS) {
     float off = x[i * x_n] - mean;
     squares += off * off;
   }
-  float scale = 1.0f / sqrtf(combined(squares, Sum()) / n + eps);
+  float scale = 1.0f / sqrtf(combined<THREADS>(squares, Sum()) / n + eps);
   for (unsigned i = threadIdx.x; i < n; i += THREADS) {
     float value = (x[i * x_n] - mean) * scale;
     if (gain) value *= gain[i];

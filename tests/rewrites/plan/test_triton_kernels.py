@@ -1,4 +1,4 @@
-"""Triton functions as kernels: what they are called with, and code that IREE can launch. Nothing was run on a GPU."""
+"""Triton functions as kernels: what they are called with, and code that IREE can launch. Nothing runs on a GPU here."""
 
 from __future__ import annotations
 
