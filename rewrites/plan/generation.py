@@ -136,8 +136,8 @@ def _shape(value: Buffer | Scalar | Output) -> tuple[str, ...] | None:
 def for_target(request: Request, target: ProgramTarget, workgroup: tuple[int, ...]) -> Request:
     """The request with what the code is to run on. workgroup: that of the clause."""
     arch = str(archs.normalize(target.arch)) if target.is_cpu else target.arch
-    named = {"target": name_of(target.backend), "arch": arch, "features": target.feature_names}
-    return dataclasses.replace(request, workgroup=workgroup, **named)
+    backend, features = name_of(target.backend), target.feature_names
+    return dataclasses.replace(request, target=backend, arch=arch, features=features, workgroup=workgroup)
 
 
 @dataclass(frozen=True)
