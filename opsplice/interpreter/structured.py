@@ -22,6 +22,10 @@ from opsplice.interpreter.problems import EvaluationError, unknown, wrong
 
 Expression = Callable[[Sequence[Any]], Any]
 
+# Ops on two numbers that many can be combined by in any order.
+_IN_ANY_ORDER = {f"arith.{most}{kind}" for most in ("max", "min") for kind in ("imumf", "numf", "si", "ui")}
+_IN_ANY_ORDER |= {"arith.addi", "arith.muli", "arith.andi", "arith.ori", "arith.xori"}
+
 _BINARY: tuple[tuple[type, Callable[[Any, Any], Any]], ...] = (
     (ir.AffineAddExpr, lambda x, y: x + y),
     (ir.AffineMulExpr, lambda x, y: x * y),
@@ -107,6 +111,8 @@ def _generic(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
     inputs = len(maps) - len(op.results)
     if machine.floats is not None and (summed := _sum_of_products(op, maps, operands, turns)) is not None:
         return [summed]
+    if (combined := _combined_by_halves(machine, op, maps, operands)) is not None:
+        return combined
     reads = [[expression(result) for result in indexing.results] for indexing in maps]
     outs = [np.array(operand) for operand in operands[inputs:]]
     parallel = _parallel(op, maps[inputs:])
@@ -127,6 +133,29 @@ def _generic(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
             out[tuple(place)] = value
     machine.indices.pop()
     return outs
+
+
+def _combined_by_halves(
+    machine: Machine, op: ir.Operation, maps: Sequence[ir.AffineMap], operands: Sequence[np.ndarray]
+) -> list[Any] | None:
+    """A reduction by one op in few steps, each of which combines many pairs; None for another op."""
+    block = op.regions[0].blocks[0]
+    combining, *rest = [each.operation for each in block.operations]
+    if len(maps) != 2 or len(rest) != 1 or combining.name not in _IN_ANY_ORDER:
+        return None
+    if set(combining.operands) != set(block.arguments) or [*rest[0].operands] != [*combining.results]:
+        return None
+    own, kept = plain_dims(maps[0]), plain_dims(maps[1])
+    if len(own) > maps[0].n_dims or {*own} != {*range(maps[0].n_dims)} or None in kept or len({*kept}) < len(kept):
+        return None
+    array, result = operands
+    others = [loop for loop in own if loop not in kept]
+    axes = [own.index(loop) for loop in (*kept, *others)]
+    left = array.transpose(axes).reshape(*result.shape, math.prod(array.shape[own.index(loop)] for loop in others))
+    while (half := left.shape[-1] // 2) > 0:
+        (made,) = machine.run_body(op, [left[..., :half], left[..., half : 2 * half]])
+        left = np.concatenate([made, left[..., 2 * half :]], axis=-1)
+    return machine.run_body(op, [left[..., 0], result]) if left.shape[-1] else [np.array(result)]
 
 
 def _sum_of_products(

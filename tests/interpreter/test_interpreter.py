@@ -13,6 +13,7 @@ from iree.compiler.api import Session
 
 from opsplice.interpreter import EvaluationError, evaluate
 from opsplice.interpreter.elements import rounded
+from opsplice.interpreter.handlers import Machine
 from opsplice.runtime import weights
 
 _SESSION = Session()
@@ -178,6 +179,35 @@ def test_a_product_is_summed_once_for_each_turn_of_a_loop_that_reads_nothing() -
     inputs = x, y, np.ones((4, 2), np.float32)
     (found,) = run(body, *inputs, kinds=kinds, results="tensor<4x2xf32>", floats=np.float64)
     np.testing.assert_array_equal(found, np.tile(1 + x @ y, (4, 1)))
+
+
+@pytest.mark.parametrize(("kept", "axes"), [("", (0, 1, 2)), ("b", (0, 2)), ("c, a", (1,)), ("c, a, b", ())])
+@pytest.mark.parametrize("shape", [(5, 3, 7), (5, 0, 7)])
+def test_reductions_in_any_order_take_few_steps(
+    kept: str, axes: tuple[int, ...], shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+    run_body = Machine.run_body
+    monkeypatch.setattr(Machine, "run_body", lambda *given: ran.append("") or run_body(*given))
+    order = [axis for axis, name in enumerate("abc") if name in kept]
+    order.sort(key=lambda axis: kept.index("abc"[axis]))
+    sizes = [shape[axis] for axis in order]
+    of, made = (f"tensor<{''.join(f'{size}x' for size in each)}i32>" for each in (shape, sizes))
+    kinds = ", ".join(f'"{"parallel" if name in kept else "reduction"}"' for name in "abc")
+    body = f"""
+    %2 = linalg.generic {{indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>, affine_map<(a, b, c) -> ({kept})>],
+        iterator_types = [{kinds}]}} ins(%0 : {of}) outs(%1 : {made}) {{
+    ^bb0(%a: i32, %b: i32):
+      %3 = arith.maxsi %b, %a : i32
+      linalg.yield %3 : i32
+    }} -> {made}
+    return %2 : {made}"""
+    generator = np.random.default_rng(0)
+    x, start = generator.integers(-99, 99, shape), generator.integers(-99, 99, sizes)
+    (found,) = run(body, x, start, kinds=f"{of}, {made}", results=made)
+    largest = np.max(x, axis=axes, initial=-99).transpose(np.argsort(np.argsort(order)))
+    assert found == np.maximum(largest, start).tolist()
+    assert len(ran) <= 10
 
 
 def test_windows_with_strides_and_dilations() -> None:
