@@ -83,6 +83,9 @@ def _patterns_after_specs(job: Job) -> tuple[Job, list[Step]]:
     return dataclasses.replace(job, flags=flags), [Step(PHASE, "patterns in PDL", apply)]
 
 
+_own = functools.partial(Step, is_own=True)
+
+
 def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: Sequence[Step] = ()) -> Outcome:
     """Compile in this process. Raises OpspliceError; a crash of the compiler ends the process.
 
@@ -98,28 +101,28 @@ def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: 
     if job.specs:
         flags = with_growth(flags, MOST_GROWTH)
         align = functools.partial(aligned_buffers.align, alignment=offset_alignment(flags))
-        noting.append(Step(aligned_buffers.PHASE, "align buffers", align))
-        noting.append(Step(dynamic_function.NOTE_PHASE, "note imports", dynamic_function.note_imports))
-        noting.append(Step(dynamic_function.NUMBER_PHASE, "make imports weak", dynamic_function.weaken_imports))
-        noting.append(Step(dynamic_function.NUMBER_PHASE, "note kernels", steps.note_kernels))
+        noting.append(_own(aligned_buffers.PHASE, "align buffers", align))
+        noting.append(_own(dynamic_function.NOTE_PHASE, "note imports", dynamic_function.note_imports))
+        noting.append(_own(dynamic_function.NUMBER_PHASE, "make imports weak", dynamic_function.weaken_imports))
+        noting.append(_own(dynamic_function.NUMBER_PHASE, "note kernels", steps.note_kernels))
     if job.specs and not links_executables(flags):
-        noting.append(Step(dynamic_function.NUMBER_PHASE, "number imports", dynamic_function.number_imports))
-    bounding = Step(PHASE, "keep indices in bounds", in_bounds.keep_in_bounds)
-    whole = Step(PHASE, "read slices where they lie", sliced_gathers.read_through)
-    putting_off, *linking = [Step(*edit) for edit in mathematics.edits()]
-    looping = Step(loop_types.PHASE, "begin loops with what they end with", loop_types.align)
-    joining = Step(kept_values.PHASE, "join what was kept apart", crossed_reads.join)
-    keeping = Step(kept_values.PHASE, "keep what is overwritten too early", kept_values.keep)
-    globals_ = Step(carried_values.GLOBALS_PHASE, "keep globals apart", carried_values.part_globals)
-    parting = Step(kept_values.PHASE, "part what blocks are given", carried_values.part)
-    apart = Step(crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate)
-    split = Step(split_sums.PHASE, "split sums of products", split_sums.split)
-    widths = Step(branch_operands.PHASE, "hand over numbers of one width", branch_operands.widen)
-    twice = Step(branch_operands.PHASE, "hand over no reference twice", branch_operands.part)
-    counted = Step(workgroup_sizes.PHASE, "count workgroups from their sizes", workgroup_sizes.mend)
-    stored = Step(stored_types.PHASE, "check what devices store", stored_types.check)
-    forms = Step(PHASE, "write scalar ops otherwise", scalar_forms.mend)
-    ordering = Step(PHASE, "keep equal elements in order", orders.mend)
+        noting.append(_own(dynamic_function.NUMBER_PHASE, "number imports", dynamic_function.number_imports))
+    bounding = _own(PHASE, "keep indices in bounds", in_bounds.keep_in_bounds)
+    whole = _own(PHASE, "read slices where they lie", sliced_gathers.read_through)
+    putting_off, *linking = [_own(*edit) for edit in mathematics.edits()]
+    looping = _own(loop_types.PHASE, "begin loops with what they end with", loop_types.align)
+    joining = _own(kept_values.PHASE, "join what was kept apart", crossed_reads.join)
+    keeping = _own(kept_values.PHASE, "keep what is overwritten too early", kept_values.keep)
+    globals_ = _own(carried_values.GLOBALS_PHASE, "keep globals apart", carried_values.part_globals)
+    parting = _own(kept_values.PHASE, "part what blocks are given", carried_values.part)
+    apart = _own(crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate)
+    split = _own(split_sums.PHASE, "split sums of products", split_sums.split)
+    widths = _own(branch_operands.PHASE, "hand over numbers of one width", branch_operands.widen)
+    twice = _own(branch_operands.PHASE, "hand over no reference twice", branch_operands.part)
+    counted = _own(workgroup_sizes.PHASE, "count workgroups from their sizes", workgroup_sizes.mend)
+    stored = _own(stored_types.PHASE, "check what devices store", stored_types.check)
+    forms = _own(PHASE, "write scalar ops otherwise", scalar_forms.mend)
+    ordering = _own(PHASE, "keep equal elements in order", orders.mend)
     mending = [globals_, forms, ordering, bounding, whole, putting_off, apart, split]
     overwriting = [looping, joining, keeping, parting]
     edits = [*steps.all(), *extra, *patterns, *mending, *noting, *linking, *overwriting, *steps.late()]

@@ -81,7 +81,7 @@ class Splicer:
         for number in itertools.count():
             views = Views()
             finder = engine.Finder(patterns, 0 if number else outcomes.NEAREST, views)
-            chosen = self._plan(module, spec, finder.find(module))
+            chosen = self._plan(module, spec, finder.find(module), views=views)
             looked = frozenset() if number else outcomes.looked_at(spec, chosen)
             reports.append(outcomes.report(spec, finder.near_misses(looked), chosen, number, looked, views))
             actions = chosen.actions
@@ -110,8 +110,9 @@ class Splicer:
         patterns = engine.ready(graphs_of(spec))
         reports = []
         for number in itertools.count():
-            found = engine.find(module, patterns, near_misses=outcomes.NEAREST)
-            chosen = self._plan(module, spec, found.matches, resolution.named_only)
+            views = Views()
+            found = engine.find(module, patterns, outcomes.NEAREST, views)
+            chosen = self._plan(module, spec, found.matches, resolution.named_only, views)
             told = chosen if number == 0 else _only_new(chosen)
             reports.append(outcomes.report(spec, found.near_misses, told, number))
             written = [action for action in chosen.actions if isinstance(action, Insertion)]
@@ -145,19 +146,24 @@ class Splicer:
         return outcomes.by_match(found.matches, chosen, reason)
 
     def _plan(
-        self, module: ir.Module, spec: LoadedSpec, matches: Sequence[Match], resolve: Resolver | None = None
+        self,
+        module: ir.Module,
+        spec: LoadedSpec,
+        matches: Sequence[Match],
+        resolve: Resolver | None = None,
+        views: Views | None = None,
     ) -> Plan:
-        """resolve: what stands for artifacts where none are to be read or built."""
+        """resolve: what stands for artifacts where none are to be read or built. views: that found the matches."""
         targets = targets_of(module) if self.targets is None else self.targets
         obstacle = fallback.obstacle(module, targets)
         write = functools.partial(_written_out, spec)
         artifacts = Artifacts(self.store)
         inputs = (matches, spec.rules, spec.kernels, targets, resolve or artifacts.of_kernel, obstacle, write)
         if resolve is not None:
-            chosen = Planner(*inputs, read=False, codes=spec.codes).plan()
+            chosen = Planner(*inputs, read=False, codes=spec.codes, views=views or Views()).plan()
         else:
             generate = functools.partial(artifacts.generate, Generators(self.store))
-            chosen = Planner(*inputs, True, artifacts.of_function, generate, spec.codes).plan()
+            chosen = Planner(*inputs, True, artifacts.of_function, generate, spec.codes, views or Views()).plan()
             command_files.check(chosen.calls)
         conversions.check(chosen.calls, self.conversions)
         return chosen

@@ -55,12 +55,13 @@ class Step:
 
     `apply` is called with the module as it stands at `phase`. It may return further steps, for that phase or later
     ones: so a look at the module can plan what to do. It must not keep operations beyond its call: running the compiler
-    frees them.
+    frees them. is_own: it puts in nothing that specs or users wrote, which might name passes.
     """
 
     phase: str
     description: str
     apply: Callable[[ir.Module], Iterable[Step] | None]
+    is_own: bool = False
 
 
 @dataclass(frozen=True)
@@ -227,7 +228,8 @@ class Compilation:
         try:
             with _utf8():
                 further = list(edit.apply(self.module) or ())
-                check_module(self.module, culprit)
+                if not edit.is_own:
+                    check_module(self.module, culprit)
         except ir.MLIRError as error:
             raise self._broken(culprit, diag.from_mlir_error(error)) from None
         self.verify(culprit)

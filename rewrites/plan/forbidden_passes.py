@@ -28,6 +28,7 @@ _PASSES = re.compile(
 # Attributes by which IREE finds pipelines in a program, and the one that holds a transform spec as bytes.
 _PIPELINES = ("preprocessing_pipeline", "translation_info", "compilation_info", "lowering_config")
 _TUNING_SPEC = "iree_codegen.tuning_spec_mlirbc"
+_ATTRIBUTES = (*_PIPELINES, _TUNING_SPEC)
 _TRANSFORM = "transform."
 _RUN_PASS = "transform.apply_registered_pass"
 
@@ -59,7 +60,7 @@ def _pipelines(module: ir.Module, name: str) -> Iterator[str]:
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         attributes = op.attributes
-        if op.name.startswith(_TRANSFORM) or any(kind in attributes for kind in (*_PIPELINES, _TUNING_SPEC)):
+        if op.name.startswith(_TRANSFORM) or any(map(attributes.__contains__, _ATTRIBUTES)):
             found.append(op)
         return ir.WalkResult.ADVANCE
 

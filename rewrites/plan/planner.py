@@ -101,8 +101,8 @@ class Planner:
     write: gives the MLIR of a rule that puts another pattern in place. read: compare artifacts with calls of them.
     resolve_function: as `resolve`, for kernels that are called for each element; `resolve` by default.
     generate: makes what is `as generated`; by default `resolve` is asked for it.
-    codes: the spec's raw MLIR, which rules' own refers to. The others, which are not given, are what is chosen so far;
-    set: by op, with the place of the rule.
+    codes: the spec's raw MLIR, which rules' own refers to. views: of the module, where others share what they read. The
+    others, which are not given, are what is chosen so far; set: by op, with the place of the rule.
     """
 
     matches: Sequence[Match]
@@ -116,12 +116,12 @@ class Planner:
     resolve_function: Resolver | None = None
     generate: Generate | None = None
     codes: Sequence[tree.Code] = ()
+    views: Views = field(default_factory=Views)
     roots: dict[Any, Action] = field(init=False, default_factory=dict)
     covered: dict[Any, Action] = field(init=False, default_factory=dict)
     resolved: dict[tuple[tree.ArtifactClause, str, ProgramTarget], Artifact] = field(init=False, default_factory=dict)
     needed: dict[Any, list[Action]] = field(init=False, default_factory=dict)
     set: dict[Any, dict[str, str]] = field(init=False, default_factory=dict)
-    views: Views = field(init=False, default_factory=Views)
 
     def __post_init__(self) -> None:
         self.calls = Calls(self.codes)

@@ -122,6 +122,7 @@ def _cpuinfo() -> list[str]:
         return []
 
 
+@functools.cache
 def parse_features(text: str) -> frozenset[str]:
     """The features that are on in LLVM's notation, as in IREE's `cpu_features = "+avx2,-fma"`; the last one wins.
 

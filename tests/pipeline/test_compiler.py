@@ -140,6 +140,15 @@ def test_an_edit_at_an_unknown_phase_is_an_error_before_anything_runs(model):
     assert events == []
 
 
+def test_what_others_wrote_is_looked_through_for_passes(model, generic):
+    def ask(module):
+        text = '#util.preprocessing_pipeline<"iree-util-dump-module{path=ran}">'
+        module.operation.attributes["preprocessing_pipeline"] = ir.Attribute.parse(text, module.context)
+
+    with pytest.raises(OpspliceError, match="'ask' at phase input asks for the option 'path'"):
+        compile_module(load(model), [Step("input", "ask", ask)], [generic])
+
+
 def test_an_edit_that_breaks_the_module_is_named(model, generic):
     steps = [Step("abi", "good", lambda _module: None), Step("abi", "bad", add_invalid_op)]
     with pytest.raises(CompileError) as error:
