@@ -3,18 +3,21 @@
     python samples/measured/demo.py [bert llama resnet int8] [--seconds 0.2]
 
 The models are small ones of four kinds (export.py), with weights from a seed. What is shown is what the commands
-`opsplice survey`, `opsplice verify` and `opsplice bench` show; the page at the end has all of it.
+`opsplice survey`, `opsplice verify` and `opsplice bench` show; the page at the end has all of it. Models are surveyed
+and verified side by side, a process for each core. Then they are timed, one after the other, with nothing beside.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import re
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,15 +32,15 @@ from opsplice.reports.render_verify import verification_text
 
 HERE = Path(__file__).resolve().parent
 KERNELS = "opsplice_kernels"
-# What each is, and how many of its arguments are inputs; the others are weights.
+# What each is, and how many of its arguments are inputs; the others are weights. What takes longest comes first.
 MODELS = {
+    "resnet": ("a small ResNet, 64x64", 1),
     "bert": ("2 layers of BERT, 128 tokens", 1),
     "llama": ("2 layers of llama, a step behind 256 tokens", 3),
-    "resnet": ("a small ResNet, 64x64", 1),
     "int8": ("2 layers of bytes, as ONNX quantises", 1),
 }
 # The trials of the matches alone; `opsplice verify` has more.
-TRIALS = ("random", "nan", "program")
+TRIED = {"trials": ("random", "nan", "program")}
 LITTLE = 0.5
 
 
@@ -48,7 +51,7 @@ def main() -> int:
     given = parser.parse_args()
     start = time.monotonic()
     os.chdir(tempfile.mkdtemp(prefix="opsplice-demo-"))  # places of the models are then short
-    found = [measured(name, given.seconds) for name in given.names or MODELS]
+    found = measured(given.names or [*MODELS], given.seconds)
     page = Path("report.html").resolve()
     page.write_text(report_page("What the standard kernels bring", found))
     print("\n" + table(found))
@@ -56,16 +59,31 @@ def main() -> int:
     return 0 if all(each.verified is not None and each.verified.ok for each in found) else 1
 
 
-def measured(name: str, seconds: float) -> Measured:
-    """A model: what is in it, whether numbers hold, what kernels bring."""
-    about, inputs = MODELS[name]
-    print(f"\n==== {name}: {about}", flush=True)
-    file = Path(f"{name}.mlir")
-    file.write_text(with_weights((HERE / file).read_text(), inputs))
-    survey = shown(f"survey {file}", survey_text, lambda: opsplice.survey(file, [KERNELS]))
-    verified = shown(f"verify {file}", verification_text, lambda: opsplice.verify(file, [KERNELS], trials=TRIALS))
-    bench = shown(f"bench {file}", bench_text, lambda: opsplice.bench(file, [KERNELS], seconds=seconds))
-    return Measured(f"{name}: {about}", bench, verified, survey)
+def measured(names: list[str], seconds: float) -> list[Measured]:
+    """Of each model: what is in it, whether numbers hold, what kernels bring."""
+    files = {name: f"{name}.mlir" for name in names}
+    for name, file in files.items():
+        Path(file).write_text(with_weights((HERE / file).read_text(), MODELS[name][1]))
+    cores = min(os.cpu_count() or 1, len(files))
+    surveys, checks = {}, {}
+    with ProcessPoolExecutor(cores, multiprocessing.get_context("spawn")) as pool:
+        begun = {
+            name: (
+                pool.submit(opsplice.survey, file, [KERNELS]),
+                pool.submit(opsplice.verify, file, [KERNELS], **TRIED),
+            )
+            for name, file in files.items()
+        }
+        for name, (surveyed, verified) in begun.items():
+            print(f"\n==== {name}: {MODELS[name][0]}", flush=True)
+            surveys[name] = shown(f"survey {files[name]}", survey_text, surveyed.result)
+            checks[name] = shown(f"verify {files[name]}", verification_text, verified.result)
+    print("\n==== the times")
+    found = []
+    for name, file in files.items():
+        bench = shown(f"bench {file}", bench_text, lambda file=file: opsplice.bench(file, [KERNELS], seconds=seconds))
+        found.append(Measured(f"{name}: {MODELS[name][0]}", bench, checks[name], surveys[name]))
+    return found
 
 
 Found = TypeVar("Found")
