@@ -62,10 +62,14 @@ def _renamed_part(scope: Scope, node: object) -> object:
 
 def scoped(attribute: tree.Attribute, prefix: str) -> tree.Attribute:
     value = attribute.value
+
+    def bound(item: tree.Bound) -> tree.Bound:
+        return item if item.name is None else tree.Bound(prefix + item.name)
+
     if isinstance(value, tree.Bound):
-        value = tree.Bound(prefix + value.name)
+        value = bound(value)
     elif isinstance(value, tuple):
-        value = tuple(tree.Bound(prefix + item.name) if isinstance(item, tree.Bound) else item for item in value)
+        value = tuple(bound(item) if isinstance(item, tree.Bound) else item for item in value)
     return dataclasses.replace(attribute, value=value)
 
 

@@ -125,11 +125,20 @@ class Roots:
 
     def _sizes(self, access: Access) -> tuple[Size, ...]:
         """The sizes of a root, axis by axis, read off the inputs rather than off what will be replaced."""
-        shape, shaped_by = shape_of(access.value) or (), _shaped_by(access.value)
-        sizes: list[Size] = []
-        for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True)):
-            sizes.append(self.state.extents.get(index, DimSize(shaped_by, axis)) if size is None else size)
-        return tuple(sizes)
+        return tuple(
+            self._open_size(access.value, axis, index) if size is None else size
+            for axis, (index, size) in enumerate(zip(access.indices, shape_of(access.value) or (), strict=True))
+        )
+
+    def _open_size(self, root: ir.Value, axis: int, index: Index) -> Size:
+        """The size of a root's dim that is known at run time only."""
+        if index in self.state.extents:
+            return self.state.extents[index]
+        size = DimSize(_shaped_by(root), axis)
+        computed = self.views.extent(size)
+        inputs = (known for known in self.state.extents.values() if isinstance(known, DimSize))
+        same = (known for known in inputs if self.views.extent(known) == computed)
+        return next(same, size) if size.value == root else size
 
 
 def _arranged(access: Access, form: Attempt) -> tuple[Index, ...]:

@@ -176,7 +176,7 @@ class Verdicts:
         return True
 
     def _trust(self, tie: Tie) -> None:
-        """Take the pattern's word for the run-time sizes of what an op by name makes: nothing else tells them."""
+        """Take the pattern's word for the run-time sizes of what an op by name makes, where nothing else tells them."""
         if isinstance(tie.size, int) or tie.size not in self.state.dims:
             return
         known, _ = self.state.dims[tie.size]
@@ -185,10 +185,17 @@ class Verdicts:
         if len(sizes) != len(indices):
             return
         for index, size in zip(indices, sizes, strict=True):
-            if isinstance(index, Loop) and index.size is None:
+            if isinstance(index, Loop) and index.size is None and not self._contradicted(index, size):
                 self.state.set(self.state.equal, (self.state.extent(index), size))
                 self.state.set(self.state.equal, (index, size))
                 self.state.set(self.state.extents, index, size)
+
+    def _contradicted(self, index: Loop, size: Size) -> bool:
+        """Whether the program computes the size of an op's dim, and not as it computes this size."""
+        if index.dim is None or isinstance(size, int):
+            return False
+        computed = self.views.extent(index.dim)
+        return computed.atom != index.dim and not self._same_extent((index.dim,), (size,))
 
     def _tied(self, tie: Tie) -> bool:
         """Whether labels have the size that the pattern writes for them."""

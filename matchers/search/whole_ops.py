@@ -148,7 +148,7 @@ class WholeOps:
         if found is not None and order is not None and wanted.name.startswith(_BY_DIM):
             numbers = list(ir.DenseI64ArrayAttr(found))
             found = ir.DenseI64ArrayAttr.get([numbers[axis] for axis in order], context=found.context)
-        if wanted.variables:
+        if any(isinstance(item, tree.Bound) for item in wanted.items):
             return self._integers(node, wanted, found)
         if wanted.absent:
             return found is None or self.state.fail(node, Why.NAMED_ATTRIBUTE, wanted, found)
@@ -159,15 +159,18 @@ class WholeOps:
 
     def _integers(self, node: Whole, wanted: tree.Attribute, found: ir.Attribute | None) -> bool:
         """Bind names to an integer, or to those of a list."""
-        is_list = isinstance(wanted.value, tuple)
-        items = wanted.value if isinstance(wanted.value, tuple) else (wanted.value,)
-        numbers = () if found is None else integers(found, is_list)
-        if numbers is None or len(numbers) != len(items):
+        numbers = () if found is None else integers(found, isinstance(wanted.value, tuple))
+        if numbers is None or len(numbers) != len(wanted.items):
             return self.state.fail(node, Why.NAMED_ATTRIBUTE, wanted, found)
-        for item, number in zip(items, numbers, strict=True):
-            if isinstance(item, tree.Bound):
-                self.state.set(self.state.integers, item.name, number)
-            known = self.state.integers[item.name] if isinstance(item, tree.Bound) else item
+        for item, number in zip(wanted.items, numbers, strict=True):
+            name = item.name if isinstance(item, tree.Bound) else None
+            if isinstance(item, tree.Bound) and name is None:
+                continue
+            if number is None:
+                return self.state.fail(node, Why.NAMED_ATTRIBUTE, wanted, found)
+            if name is not None:
+                self.state.set(self.state.integers, name, number)
+            known = item if name is None else self.state.integers[name]
             if known != number:
                 return self.state.fail(node, Why.INTEGER, wanted.name, known, number)
         return True

@@ -87,14 +87,14 @@ def same_attribute(value: tree.AttributeValue, found: ir.Attribute, span: tree.S
     return str(found) == str(value)
 
 
-def integers(found: ir.Attribute, is_list: bool) -> tuple[int, ...] | None:
-    """The integers of a list, or the only one; None for anything else, and for those known at run time only."""
+def integers(found: ir.Attribute, is_list: bool) -> tuple[int | None, ...] | None:
+    """The integers of a list, or the only one, None for one known at run time only; None for anything else."""
     if not is_list:
         return (int(found.value),) if isinstance(found, (ir.IntegerAttr, ir.BoolAttr)) else None
     listed = _numbers_of(found)
-    if listed is None or any(not isinstance(n, int) or n == ir.ShapedType.get_dynamic_size() for n, _ in listed):
+    if listed is None or any(not isinstance(number, int) for number, _ in listed):
         return None
-    return tuple(int(number) for number, _ in listed)
+    return tuple(None if number == ir.ShapedType.get_dynamic_size() else int(number) for number, _ in listed)
 
 
 def _is_number(wanted: tree.AttributeValue, found: float, element: str) -> bool:

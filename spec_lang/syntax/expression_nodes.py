@@ -173,7 +173,7 @@ class ExpressionNodes(ConditionNodes):
         return tree.Attribute(span, str(parts[0]), choices=choices)
 
     def attribute_item(self, parts: list[Any]) -> tree.Bound:
-        return tree.Bound(self._declared(parts[-1]))
+        return tree.Bound(None if parts[-1] is None else self._declared(parts[-1]))
 
     def attribute_present(self, parts: list[Any]) -> tree.Attribute:
         return tree.Attribute(self._span(parts[0], parts[0]), str(parts[0]))

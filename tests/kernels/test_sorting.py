@@ -109,3 +109,43 @@ def test_top_k_of_jax_and_sorted_values():
     np.testing.assert_array_equal(spliced.run("sorted", x[:3][[0, 1, 2, 0, 1]]), np.sort(x[:3][[0, 1, 2, 0, 1]]))
     for ours, theirs in zip(spliced.run("main", x), plain.run("main", x), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+# Of rows whose number is open, the first `size` of them.
+OPEN = """
+func.func @main(%x: tensor<?x40xf32>, %few: tensor<i32>) -> (tensor<?x3xf32>, tensor<?x3xi64>) {
+  %c0 = arith.constant 0 : index
+  %m = tensor.dim %x, %c0 : tensor<?x40xf32>
+  %number = tensor.extract %few[] : tensor<i32>
+  %less = arith.index_cast %number : i32 to index
+  %0 = tensor.empty(%m) : tensor<?x40xi64>
+  %1 = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]}
+      outs(%0 : tensor<?x40xi64>) {
+  ^bb0(%out: i64):
+    %column = linalg.index 1 : index
+    %here = arith.index_cast %column : index to i64
+    linalg.yield %here : i64
+  } -> tensor<?x40xi64>
+  %2:2 = iree_linalg_ext.sort dimension(1) outs(%x, %1 : tensor<?x40xf32>, tensor<?x40xi64>) {
+  ^bb0(%a: f32, %b: f32, %i: i64, %j: i64):
+    %3 = arith.cmpf oge, %a, %b : f32
+    iree_linalg_ext.yield %3 : i1
+  } -> tensor<?x40xf32>, tensor<?x40xi64>
+  %4 = tensor.extract_slice %2#0[0, 0] [SIZE, 3] [1, 1] : tensor<?x40xf32> to tensor<?x3xf32>
+  %5 = tensor.extract_slice %2#1[0, 0] [SIZE, 3] [1, 1] : tensor<?x40xi64> to tensor<?x3xi64>
+  return %4, %5 : tensor<?x3xf32>, tensor<?x3xi64>
+}
+"""
+
+
+@pytest.mark.parametrize(("size", "pattern"), [("%m", "largest"), ("%less", "descending")])
+def test_open_rows(size, pattern):
+    """All rows of a sort of open size, and those that are left where a slice takes fewer of them."""
+    program = opsplice.compile(OPEN.replace("SIZE", size), ["opsplice_kernels:sorting"], flags=[CPU])
+    assert [each.pattern for each in program.report.replacements if each.outcome == "replaced"] == [pattern]
+    x = rows(40)
+    values, at = program.run("main", x, np.array(2, np.int32))
+    wanted = order(x, False)[:, :3]
+    rows_left = 3 if size == "%m" else 2
+    np.testing.assert_array_equal(at, wanted[:rows_left])
+    np.testing.assert_array_equal(values, np.take_along_axis(x, wanted, 1)[:rows_left])

@@ -79,12 +79,12 @@ class MlirText:
 
 @dataclass(frozen=True)
 class Bound:
-    """`?v` among the numbers of an attribute: any integer, which v then is."""
+    """`?v` among the numbers of an attribute: any integer, which v then is. `?`: any, or one known at run time only."""
 
-    name: str
+    name: str | None
 
     def __str__(self) -> str:
-        return f"?{self.name}"
+        return f"?{self.name or ''}"
 
 
 AttributeValue = str | int | float | bool | tuple[int | float | Bound, ...] | Bound | MlirText
@@ -109,8 +109,12 @@ class Attribute:
     @property
     def variables(self) -> tuple[str, ...]:
         """The names that it binds to integers: `name = ?v`, `name = [0, ?v]`."""
-        items = self.value if isinstance(self.value, tuple) else (self.value,)
-        return tuple(item.name for item in items if isinstance(item, Bound))
+        return tuple(item.name for item in self.items if isinstance(item, Bound) and item.name is not None)
+
+    @property
+    def items(self) -> tuple[object, ...]:
+        """The numbers of a list, or the only value."""
+        return self.value if isinstance(self.value, tuple) else (self.value,)
 
 
 @dataclass(frozen=True)
