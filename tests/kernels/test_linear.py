@@ -71,6 +71,24 @@ def test_weights_that_are_not_packed(kernel, guarded, m, k, n, order):
     assert np.isnan(wide[:, n:]).all()
 
 
+@pytest.mark.parametrize(("m", "k", "n"), [*SIZES, (40, 300, 40)])
+def test_groups_of_rows(kernel, guarded, m, k, n):
+    """In order as PyTorch has them, empty ones among them; and anyhow, so that rows are in none and in several."""
+    random = np.random.default_rng(0)
+    x, w = random.standard_normal((m, k)).astype(np.float32), random.standard_normal((5, k, n)).astype(np.float32)
+    ends = np.sort(random.integers(0, m + 1, 5))[:, None]
+    ordered = (np.arange(m) < ends) & (np.arange(m) >= np.roll(ends, 1) * (np.arange(5) > 0)[:, None])
+    panels, x, out = guarded(np.stack([packed(each) for each in w])), guarded(x), guarded(np.zeros((m, n), np.float32))
+    for member in (ordered, random.random((5, m)) < 0.4, np.zeros((5, m), bool)):
+        out[...] = np.nan
+        for panel, share in np.ndindex(-(-n // 32), -(-m // 252)):
+            kernel("linear/linear.c", "opsplice_grouped")(
+                x, panels, guarded(member.astype(np.uint8)), out, m, k, 5, -(-n // 32), n, panel, share
+            )
+        wanted = np.einsum("gm,mk,gkn->mn", member, x.astype(float), w)
+        np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("m", [1, 13])
 def test_a_large_bias_is_added_last(kernel, m):
     """Else each product next to it is rounded as it is: 600 of them were off by 15 units in the last place."""

@@ -14,6 +14,7 @@ from torch.ao.quantization.fx import _decomposed  # noqa: F401, declares ops
 
 import opsplice.torch
 from benchmarks.calling import CPU
+from opsplice.torch.decompositions import formulas
 
 KERNELS = Path(__file__).parents[2] / "kernels" / "opsplice_kernels"
 ops = torch.ops.quantized_decomposed
@@ -76,6 +77,30 @@ def test_layers_of_halves(kind, rows):
         wanted = layer.float()(x).numpy()
     last = torch.finfo(kind).eps
     np.testing.assert_allclose(np.asarray(program.run("main", x.numpy())), wanted, rtol=2 * last, atol=2 * last)
+
+
+class Experts(torch.nn.Module):
+    """Rows in the order of their experts, as transformers have them; one expert has none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = (torch.nn.Parameter(torch.randn(4, *shape) / 8) for shape in ((72, 48), (48, 72)))
+
+    def forward(self, x, ends):
+        x = torch.nn.functional.silu(formulas.grouped_product(x, self.up.transpose(1, 2), ends))
+        return formulas.grouped_product(x, self.down.transpose(1, 2), ends)
+
+
+@pytest.mark.parametrize("dynamic", [None, {"x": {0: "rows"}}])
+def test_experts(dynamic):
+    torch.manual_seed(0)
+    layer, x, ends = Experts().eval(), torch.randn(20, 48), torch.tensor([3, 4, 4, 20], dtype=torch.int32)
+    program = opsplice.torch.export(layer, (x, ends), dynamic=dynamic, specs=[KERNELS / "linear.splice"], flags=[CPU])
+    assert [each.kernel for each in program.report.replacements if not each.lost] == ["grouped_packed"] * 2
+    with torch.no_grad():
+        parts = zip(x.tensor_split(ends[:-1].long()), layer.up, layer.down, strict=True)
+        wanted = torch.cat([torch.nn.functional.silu(rows @ up.T) @ down.T for rows, up, down in parts])
+    np.testing.assert_allclose(np.asarray(program.run("main", x.numpy(), ends.numpy())), wanted, rtol=1e-4, atol=1e-5)
 
 
 class Ordered(torch.nn.Module):

@@ -99,6 +99,35 @@ void opsplice_linear(const float *x, const float *w, const float *bias, const fl
   if (by.bias || which != NOTHING || factor || rest) finish(&by, at, out + at, left, columns);
 }
 
+// The same with the weights of each row's group: w is [g][n / 32][k][32], and member[g, m] says whether a row is of a group.
+// A row of several has the sum of their products, and a row of none zeros.
+void opsplice_grouped(const float *x, const float *w, const uint8_t *member, float *out, size_t m, size_t k, size_t g,
+                      size_t p, size_t n, size_t workgroup_x, size_t workgroup_y) {
+  size_t column = workgroup_x * PANEL, columns = least(PANEL, n - column);
+  size_t row = share_from(m, SHARE, workgroup_y), rows = share_from(m, SHARE, workgroup_y + 1) - row;
+  uint8_t done[SHARE] = {0};
+  x += row * k, out += row * n + column, member += row;
+  for (size_t group = 0; group < g; group++, member += m) {
+    const float *panel = w + (group * p + workgroup_x) * k * PANEL;
+    for (size_t r = 0, end; r < rows; r = end) {
+      end = r + 1;
+      if (!member[r]) continue;
+      float *to = out + r * n;
+      if (done[r]) {
+        linear_row(x + r * k, k, panel, to, to, columns);
+        continue;
+      }
+      while (end < rows && member[end] && !done[end]) end++;
+      if (end - r == 1) linear_row(x + r * k, k, panel, 0, to, columns);
+      else multiply_packed(x + r * k, k, panel, 0, to, n, end - r, columns);
+      for (size_t i = r; i < end; i++) done[i] = 1;
+    }
+  }
+  for (size_t r = 0; r < rows; r++)
+    if (!done[r])
+      for (size_t c = 0; c < columns; c++) out[r * n + c] = 0.0f;
+}
+
 // A panel of `columns` of a weight in any layout.
 static void multiply_unpacked(const float *x, size_t x_m, size_t x_k, const float *w, size_t w_k, size_t w_n, size_t k,
                               const float *bias, float *out, size_t n, size_t rows, size_t columns) {
