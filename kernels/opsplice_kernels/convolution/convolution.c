@@ -25,7 +25,7 @@
 #include "packed.h"
 #include "winograd.h"
 
-enum { HEIGHT = 16, LENGTH = 448, LINE = 16, DEPTH = 64, AHEAD = 8 * PANEL, STRIP = 112 };
+enum { HEIGHT = 16, LENGTH = 448, DEPTH = 64, AHEAD = 8 * PANEL, STRIP = 112 };
 // Of copies: the longest piece of a row with all taps, and floats in all. A kernel has at most 2 * TAPS taps, so that these do.
 enum { SPAN = 64, TAPS = 128, PIECES = SPAN * TAPS };
 // Of filters of at least 2 * STEPS taps and channels, STEPS are multiplied at a time, for so many places. With AVX-512 this was not measured.
