@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from opsplice.matchers.dims.extents import ONE, Extent
@@ -62,6 +62,20 @@ class Layout:
     count: Amount
     offset: Amount
     dims: tuple[Runs, ...]
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the elements lie one behind the other, row-major."""
+        step = WHOLE
+        for size, stride in reversed([run for runs in self.dims for run in runs]):
+            if size != ONE and stride != step:
+                return False
+            step = step * Amount.of(size)
+        return True
+
+    def turned(self, order: Sequence[int]) -> Layout:
+        """With its dims in an order."""
+        return replace(self, dims=tuple(self.dims[at] for at in order))
 
     def amounts(self) -> Iterator[Amount]:
         """All that it is made of."""

@@ -25,4 +25,4 @@ def layouts(rule: tree.Rule, kernels: Mapping[str, tree.Kernel]) -> tuple[frozen
 
 
 def _in_any_layout(kind: tree.Type | None) -> bool:
-    return kind is not None and (kind.strided or kind.copied)
+    return kind is not None and kind.any_layout

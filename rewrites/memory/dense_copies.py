@@ -60,13 +60,18 @@ def _extent(amount: Amount) -> Extent | None:
 
 
 def dense_copy(value: ir.Value, layout: Layout, amount: Callable[[Amount], ir.Value]) -> ir.Value:
-    """A copy with a dim for each run of a layout. amount: makes an offset, a stride or a size at the current point."""
+    """A copy with a dim for each run of a layout; a slice of the value where that has the layout's order.
+
+    amount: makes an offset, a stride or a size at the current point.
+    """
     runs = [run for dim in layout.dims for run in dim]
-    empty = emit.value("tensor.empty", *_shaped([size for size, _ in runs], value, amount))
     dims = nested(layout)
+    read = [each.axis for each in dims or () if each.axis is not None]
+    if dims is not None and read == list(range(len(runs))):
+        return _cut(value, dims, amount)
+    empty = emit.value("tensor.empty", *_shaped([size for size, _ in runs], value, amount))
     if dims is None:
         return _gathered(value, layout, empty, amount)
-    read = [each.axis for each in dims if each.axis is not None]
     order = ir.AffineMap.get(len(runs), 0, [ir.AffineDimExpr.get(axis) for axis in read])
     made, body = emit.loop([_cut(value, dims, amount)], [order], empty)
     with ir.InsertionPoint(body):

@@ -27,6 +27,7 @@ from opsplice.matchers.terms import address
 from opsplice.matchers.terms.views import Views
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import needs
+from opsplice.rewrites.memory.dense_copies import nested
 from opsplice.rewrites.plan.actions import Action, Buffer, KernelCall, Output, Scalar
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary
@@ -45,14 +46,15 @@ def nearest(views: Views, call: KernelCall) -> KernelCall | None:
         bound = call.match.inputs.get(getattr(_args(call).get(buffer.name), "name", ""))
         if not isinstance(buffer, Buffer) or bound is None:
             return buffer
-        if not bound.places and (buffer.copy is not None or _fits(call, buffer, buffer.layout)):
+        if not bound.places and buffer.copy is None and _fits(call, buffer, buffer.layout):
             return buffer
         candidates = _candidates(views, call, buffer)
-        fitting = [each for each in candidates if buffer.copy is not None or _fits(call, buffer, each[1])]
-        return _at(buffer, *(fitting or candidates)[0]) if candidates else buffer
+        fitting = [each for each in candidates if _fits(call, buffer, each[1])]
+        best = [each for each in fitting if buffer.copy is not None and each[1].is_dense] or fitting or candidates
+        return _at(buffer, *best[0]) if best else buffer
 
     outputs = call.outputs
-    if call.match.order is not None and call.made[0].root is not None and call.made[0].copy is None:
+    if call.match.order is not None and call.made[0].root is not None and call.made[0].layout is not None:
         written = next(_results(views, call), None)
         if written is None:
             return None
@@ -86,10 +88,12 @@ def _candidates(views: Views, call: KernelCall, buffer: Buffer | Scalar) -> list
         return []
     if buffer.layout is None and buffer.copy is None:
         return []
-    wanted, passed, found = _wanted(views, call, buffer), tuple[ir.Operation, ...](), []
-    own = [_extents(views, size) for _, size in paired(buffer.shape, call.match.shapes[arg.name])]
+    kind = _kind(call, buffer)
+    passed, found = tuple[ir.Operation, ...](), []
+    own = [_extents(views, size) for _, size in paired(kind.dims, call.match.shapes[arg.name])]
+    wanted = own if buffer.layout is None else _wanted(views, call, kind.dims)
     for value, layout in call.match.inputs[arg.name].places or address.layouts(views, buffer.value, list(chain(*own))):
-        found.append((value, _grouped(layout, own, wanted), passed))
+        found.append((value, _grouped(layout, own, wanted).turned(kind.order), passed))
         maker = defining_op(value)
         passed += () if maker is None else (maker,)
     return found
@@ -150,7 +154,9 @@ def _reading(views: Views, call: KernelCall, is_there: Callable[[ir.Value], bool
         found = buffer
         for value, layout, passed in _candidates(views, call, buffer):
             assert isinstance(buffer, Buffer), "only buffers lie in memory"
-            if is_there(value) and (buffer.copy is not None or _fits(call, buffer, layout)):
+            assert isinstance(found, Buffer), "it is the same buffer"
+            is_worse = found.copy is not None and found.copy.is_dense and not layout.is_dense
+            if is_there(value) and _fits(call, buffer, layout) and not is_worse:
                 found = _at(buffer, value, layout, passed)
         return found
 
@@ -160,16 +166,23 @@ def _reading(views: Views, call: KernelCall, is_there: Callable[[ir.Value], bool
 def _results(views: Views, call: KernelCall) -> Iterator[tuple[ir.Value, Layout]]:
     """The values that the only result of a call may be written as, by the dims of the kernel, nearest first."""
     (output,) = call.made
-    wanted = _wanted(views, call, output)
+    wanted = _wanted(views, call, output.shape)
     split = call.match.split or [(size,) for size in output.sizes]
     own = [_extents(views, axis) for axis in split]
     for value, layout in address.results(views, output.root, own, list(chain(*wanted)), call.match.order):
         yield value, _grouped(layout, wanted, wanted)
 
 
-def _wanted(views: Views, call: KernelCall, buffer: Buffer | Output) -> list[list[Extent]]:
+def _wanted(views: Views, call: KernelCall, dims: Sequence[tree.Dim]) -> list[list[Extent]]:
     """The sizes of a buffer's dims, as the kernel is told them."""
-    return [_extents(views, call.dims[dim.name or ""] if dim.size is None else dim.size) for dim in buffer.shape]
+    return [_extents(views, call.dims[dim.name or ""] if dim.size is None else dim.size) for dim in dims]
+
+
+def _kind(call: KernelCall, buffer: Buffer) -> tree.TensorType:
+    """What the kernel declares a buffer as."""
+    kind = next(parameter.type for parameter in call.kernel.parameters if parameter.name == buffer.name)
+    assert isinstance(kind, tree.TensorType), "a buffer has dims"
+    return kind
 
 
 def _extents(views: Views, size: Size | tuple[Size, ...]) -> list[Extent]:
@@ -192,7 +205,12 @@ def _grouped(layout: Layout, own: Sequence[Sequence[Extent]], wanted: Sequence[S
 
 
 def _fits(call: KernelCall, buffer: Buffer | Output, layout: Layout | None) -> bool:
-    """Whether each dim has one stride, as the kernel's conditions want it. A pack may have several."""
+    """Whether each dim has one stride, as the kernel's conditions want it. A pack may have several.
+
+    What a kernel gets as a copy may lie in any way, and what it gets dense as its dims lie.
+    """
+    if isinstance(buffer, Buffer) and buffer.copy is not None and layout is not None:
+        return _kind(call, buffer).copied or (layout.is_dense and nested(layout) is not None)
     if layout is None:
         return True
     single = all(dim.pack is not None or len(runs) <= 1 for dim, runs in zip(buffer.shape, layout.dims, strict=True))
@@ -208,6 +226,16 @@ def unmet(call: KernelCall) -> str:
     """The condition on strides that does not hold for a call, in words; "" for none."""
     present = (buffer for buffer in call.strided if isinstance(buffer, Output) or buffer.value is not None)
     return next(filter(None, (_unmet(call, buffer, buffer.layout) for buffer in present)), "")
+
+
+def apart(call: KernelCall) -> str:
+    """In words: which dense buffer's elements do not lie in its order, and where; "" for none."""
+    found = (each for each in call.copied if isinstance(each, Buffer) and isinstance(each.value, ir.Value))
+    bad = next((each for each in found if not _fits(call, each, each.copy)), None)
+    if bad is None or bad.copy is None:
+        return ""
+    order = ", ".join(map(str, bad.shape))
+    return f"{_in_words(bad, bad.copy, 'is')}, and kernel {call.kernel.name} takes it dense as [{order}]"
 
 
 def _unmet(call: KernelCall, buffer: Buffer | Output, layout: Layout | None) -> str:
@@ -239,7 +267,8 @@ def told(call: KernelCall) -> tuple[str, ...]:
     """In words: what is read, written and copied through views, and how it lies in memory."""
     calls = call.launches
     strided = [_in_words(b, b.layout) for c in calls for b in c.strided if b.layout is not None and _is_view(c, b)]
-    return (*strided, *(_copy_in_words(b, b.copy) for c in calls for b in c.copied if b.copy is not None))
+    copies = (b for c in calls for b in c.copied if isinstance(b, Output) or isinstance(b.value, ir.Value))
+    return (*strided, *(_copy_in_words(b, b.copy) for b in copies if b.copy is not None))
 
 
 def _is_view(call: KernelCall, buffer: Buffer | Output) -> bool:
@@ -272,6 +301,8 @@ def whereabouts(value: ir.Value) -> str:
 
 
 def _copy_in_words(buffer: Buffer | Output, layout: Layout) -> str:
+    if layout.is_dense:
+        return _in_words(buffer, layout)
     count = product(size for runs in layout.dims for size, _ in runs)
     size = "" if count.atoms else f": {count.factor * max(8, vocabulary.bits(buffer.element) or 0) // 8} bytes"
     what = "the result's dims are put into the program's order"

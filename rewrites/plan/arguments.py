@@ -22,6 +22,7 @@ from opsplice.rewrites.plan import known_sizes
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar, SumSize, Written, Zeros
 from opsplice.spec_lang.checking.computed_arguments import pattern_of
 from opsplice.spec_lang.dims import dim_conditions, judge
+from opsplice.spec_lang.dims.pack_places import places
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # The MLIR for a rule that puts another pattern in the place of its own, or for what it computes for its kernel.
@@ -102,6 +103,8 @@ class Signature:
             )
         if unmet := strides.unmet(laid_out):
             raise LeaveError(f"kernel {self.kernel.name}'s condition {unmet}")
+        if apart := strides.apart(laid_out):
+            raise LeaveError(f"{apart}: `copied` makes a copy")
         return laid_out
 
     def _zeroed(self, outputs: Sequence[Output]) -> tuple[list[Buffer], tuple[Output, ...]]:
@@ -239,18 +242,19 @@ class Signature:
         if isinstance(arg, (tree.Computed, tree.Launch)):
             assert isinstance(parameter.type, tree.TensorType), "the checker wants a buffer for what is computed"
             element = self.types.get(parameter.type.element.name, parameter.type.element.name)
-            dims, layout = parameter.type.dims, self._dense(parameter.type)
-            return Buffer(parameter.name, self.made[arg], element, dims, layout)
+            layout, copy = self._dense(parameter.type)
+            return Buffer(parameter.name, self.made[arg], element, parameter.type.in_memory, layout, copy=copy)
         if isinstance(parameter.type, tree.TensorType):
             assert isinstance(arg, tree.Name)
             binding = self.match.inputs[arg.name]
-            layout = self._dense(parameter.type)
-            copy = binding.places[0][1] if binding.places and parameter.type.copied else None
+            layout, copy = self._dense(parameter.type)
+            copy = binding.places[0][1] if binding.places and parameter.type.copied else copy
             if binding.places and layout is None and copy is None:
                 there = strides.whereabouts(binding.places[0][0])
                 message = f"{arg.name} is a view of {there}, and kernel {self.kernel.name} takes it dense"
                 raise LeaveError(f"{message}: make the buffer `strided`, or `copied` for a copy")
-            return Buffer(parameter.name, binding.value, binding.element, parameter.type.dims, layout, copy=copy)
+            dims = parameter.type.in_memory
+            return Buffer(parameter.name, binding.value, binding.element, dims, layout, copy=copy)
         element = self.types.get(parameter.type.name, parameter.type.name)
         if isinstance(arg, tree.Literal):
             if not vocabulary.holds(element, arg.value):
@@ -272,7 +276,7 @@ class Signature:
         if kind.element.name in self.variables and kind.element.name not in self.types:
             raise LeaveError(f"nothing says what {kind.element} of kernel {self.kernel.name} is")
         layout = Layout(NONE, NONE, ((),) * len(kind.dims)) if kind.strided else None
-        return Buffer(name, None, element, kind.dims, layout)
+        return Buffer(name, None, element, kind.in_memory, layout)
 
     def _dim_argument(self, parameter: tree.Parameter, element: str, arg: tree.Name) -> Scalar:
         """A dim of the pattern for a scalar: a number, or the kernel's own dim of the same size."""
@@ -297,7 +301,8 @@ class Signature:
         dims = self._sized(kind.dims)
         sizes = flat(self._size_of(dim) for dim in dims)
         element = self.types.get(kind.element.name, kind.element.name)
-        return Output(None, sizes, element, dims, result.alias, self._dense(dataclasses.replace(kind, dims=dims)))
+        layout, _ = self._dense(dataclasses.replace(kind, dims=dims))
+        return Output(None, sizes, element, dims, result.alias, layout)
 
     def _scratch(self, result: tree.KernelResult) -> Output:
         """The kernel's own memory."""
@@ -328,7 +333,7 @@ class Signature:
     def _computed(self, kind: tree.TensorType, root: ir.Value, sizes: tuple[Size, ...]) -> tuple[Size, ...]:
         """The sizes of a result, with those that the kernel computes at run time."""
         if any(dim.sum is not None for dim in kind.dims):
-            if len(kind.dims) != len(sizes) or any(dim.pack for dim in kind.dims) or kind.strided or kind.copied:
+            if len(kind.dims) != len(sizes) or any(dim.pack for dim in kind.dims) or kind.any_layout:
                 message = f"kernel {self.kernel.name} makes sizes that are known at run time only"
                 raise LeaveError(f"{message}, which goes for dense results with the program's dims and no packs")
             made = zip(kind.dims, sizes, strict=True)
@@ -370,24 +375,33 @@ class Signature:
         made, wanted = self._count(kind.dims), known_sizes.product(sizes)
         if made is not None and wanted is not None and made != wanted:
             raise LeaveError(f"kernel {self.kernel.name} makes {made} elements, and {wanted} are wanted")
-        layout, copy = self._dense(kind), None
-        if self.match.order is not None and kind.copied:
-            copy = strides.ordered(self.views, self.match.split, self.match.order)
-        elif self.match.order is not None and layout is None:
-            raise LeaveError(
-                f"its dims are in another order than the pattern's, and kernel {self.kernel.name} takes one: make the "
-                "result `strided`, or `copied` for a copy"
-            )
-        return Output(root, sizes, element, kind.dims, result.alias, layout, copy=copy)
+        layout, _ = self._dense(kind)
+        order, copy = self._written_order(kind, self.match.order or tuple(range(len(shape)))), None
+        if layout is None and order != tuple(sorted(order)):
+            if not kind.copied:
+                raise LeaveError(
+                    f"its dims are in another order than kernel {self.kernel.name} writes them in: make the result "
+                    "`strided`, or `copied` for a copy"
+                )
+            copy = strides.ordered(self.views, self.match.split or [(size,) for size in sizes], order)
+        return Output(root, sizes, element, kind.in_memory, result.alias, layout, copy=copy)
 
-    def _dense(self, kind: tree.TensorType) -> Layout | None:
-        """Where a strided buffer's elements lie unless the planner finds them elsewhere."""
-        if not kind.strided:
-            return None
+    def _written_order(self, kind: tree.TensorType, own: tuple[int, ...]) -> tuple[int, ...]:
+        """The dims of a result as the kernel writes them. own: these in the pattern's order."""
+        at = places((dim.pack is not None for dim in kind.dims), len(own))
+        if kind.lies and not at:
+            raise LeaveError(f"kernel {self.kernel.name} makes rank {len(kind.dims)}, and the result has {len(own)}")
+        return tuple(itertools.chain(*(own[at[dim]] for dim in kind.order))) if kind.lies else own
+
+    def _dense(self, kind: tree.TensorType) -> tuple[Layout | None, Layout | None]:
+        """Where a strided buffer, or else one with an order of its own, lies unless the planner finds it elsewhere."""
+        if not kind.strided and not kind.lies:
+            return None, None
         sizes = [self._size_of(dim) for dim in kind.dims]
         if any(isinstance(size, SumSize) for size in flat(sizes)):
             raise LeaveError(f"a strided buffer of kernel {self.kernel.name} has a size that is computed at run time")
-        return strides.dense(self.views, sizes)
+        found = strides.dense(self.views, sizes)
+        return (found, None) if kind.strided else (None, found.turned(kind.order))
 
     def _count(self, dims: Sequence[tree.Dim]) -> int | None:
         """How many elements a buffer has, None if only known at run time."""

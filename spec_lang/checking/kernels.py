@@ -80,6 +80,7 @@ def check_kernel(kernel: tree.Kernel, builds: Collection[str], report: Report) -
     _check_zeroed(kernel, report)
     _check_scratch(kernel, report)
     _check_finite(kernel, report)
+    _check_order(kernel, report)
     if kernel.workgroup_span is not None:
         _check_workgroup(kernel.workgroup, kernel.workgroup_span, report)
     _check_symbol(kernel, report)
@@ -158,9 +159,11 @@ def _check_strided(kernel: tree.Kernel, report: Report) -> None:
             report(error(dim.span, f"nothing says how large {dim.name} is where this buffer is left out"))
     overwritten = {result.alias: result for result in kernel.results if result.alias is not None}
     for parameter in kernel.parameters:
-        word = next((word for word in ("strided", "optional", "copied") if getattr(parameter.type, word)), None)
-        if parameter.name in overwritten and word is not None:
-            message = f"{parameter.name} is {word} and cannot be overwritten"
+        words = [word for word in ("strided", "optional", "copied") if getattr(parameter.type, word)]
+        if parameter.name in overwritten and (words or parameter.type.lies):
+            word = words[0] if words else "as"
+            what = f"is {word}" if words else "has an order of its own"
+            message = f"{parameter.name} {what} and cannot be overwritten"
             report(error(overwritten[parameter.name].span, message, f"make a result of its own, or leave out `{word}`"))
     for result in kernel.results:
         if result.type in optional:
@@ -223,6 +226,18 @@ def _check_finite(kernel: tree.Kernel, report: Report) -> None:
             report(error(parameter.type.span, "whole numbers are always finite", "leave out `finite`"))
 
 
+def _check_order(kernel: tree.Kernel, report: Report) -> None:
+    """A dense buffer may have its dims in another order in memory: the same dims, each once."""
+    kinds = [*(p.type for p in kernel.parameters), *(r.type for r in kernel.results if r.type is not None)]
+    for kind in (kind for kind in kinds if kind.lies):
+        dims = list(map(str, kind.dims))
+        if sorted(map(str, kind.lies)) != sorted(dims) or len(set(dims)) < len(dims):
+            report(error(kind.lies[0].span, f"`as` takes the buffer's dims, each once: {', '.join(dims)}"))
+        word = next((word for word in ("strided", "zeroed", "scratch") if getattr(kind, word)), None)
+        if word is not None:
+            report(error(kind.span, f"a buffer that is {word} has no order of its own", "leave out `as`"))
+
+
 def _check_limit(limit: tree.Limit, clause: tree.ArtifactClause, report: Report) -> None:
     word = limit.span.first(limit.name)
     if limit.name not in LIMITS:
@@ -263,7 +278,7 @@ def _check_kernel_type(written: Type, kernel: tree.Kernel, report: Report) -> No
 def _check_nibbles(parameter: tree.Parameter, kernel: tree.Kernel, report: Report) -> None:
     """Numbers of four bits lie in pairs, which only what is linked into the program is handed as they are."""
     kind = parameter.type
-    if not isinstance(kind, TensorType) or kind.strided or kind.copied:
+    if not isinstance(kind, TensorType) or kind.any_layout:
         report(error(kind.span, "i4 is for dense buffers, of two numbers a byte", "take it as i8"))
     if any(result.alias == parameter.name for result in kernel.results):
         report(error(parameter.span, "a buffer of i4 is not overwritten", "make a result of its own, of i8"))

@@ -165,6 +165,9 @@ class _Calls:
         _check_numbers(inner, kernel.parameters, binding, "kernel", self.report)
         (result,) = kernel.made
         written = result.type or next(p.type for p in kernel.parameters if p.name == result.alias)
+        if written.lies:
+            self.report(error(arg.span, "what another kernel is given has its dims in their order", "leave out `as`"))
+            return None
         open_ = [dim for dim in written.dims if dim.symbol is not None and dim.symbol not in binding.dims]
         if open_:
             self.report(error(open_[0].span, f"no argument of {kernel.name} says how large {open_[0]} is"))

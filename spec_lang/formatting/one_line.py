@@ -62,7 +62,8 @@ def variables_text(variables: tuple[tree.TypeVariable, ...], ops: tuple[tree.OpV
 
 
 def type_text(written: tree.Type) -> str:
-    return " ".join([written.buffer, *(word for word in tree.BUFFER_WORDS if getattr(written, word))])
+    order = [f"as [{', '.join(map(str, written.lies))}]"] if written.lies else []
+    return " ".join([written.buffer, *order, *(word for word in tree.BUFFER_WORDS if getattr(written, word))])
 
 
 def default_text(parameter: tree.Parameter) -> str:

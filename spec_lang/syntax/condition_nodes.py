@@ -105,13 +105,25 @@ class ConditionNodes:
     def buffer(self, parts: list[Any]) -> tree.TensorType:
         dims = tuple(p for p in parts if isinstance(p, tree.Dim))
         words: dict[str, bool] = {}
-        for word in parts[parts.index("]") + 1 :]:
+        lies, *rest = parts[parts.index("]") + 1 :]
+        for word in rest:
             if word in words:
                 self._fail(word, f"`{word}` stands here twice")
             words[str(word)] = True
         if len(words.keys() & {"strided", "copied"}) > 1:
             self._fail(parts[-1], "a buffer is strided or copied, not both")
-        return tree.TensorType(self._span(parts[0], parts[-1]), dims, self.scalar(parts), **words)
+        last = next(part for part in reversed(parts) if part is not None)
+        return tree.TensorType(
+            self._span(parts[0], last[-1] if last is lies else last),
+            dims,
+            self.scalar(parts),
+            **words,
+            lies=tuple(dim for dim in lies or () if isinstance(dim, tree.Dim)),
+        )
+
+    def lies(self, parts: list[Any]) -> list[Any]:
+        """The dims of a buffer in the order of memory, between brackets."""
+        return parts
 
     def tensor(self, parts: list[Any]) -> tree.TensorType:
         return tree.TensorType(self._span(parts[0], parts[-1]), tuple(parts[2:-2]), self.scalar(parts[-2:]))

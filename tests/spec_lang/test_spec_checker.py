@@ -402,6 +402,12 @@ def test_warnings():
         ('k(x: f32[n], y: f32 = 1.0) -> x { cpu "k.c" }', "only scalars of patterns have defaults"),
         ('k(x: f32[n] strided) -> x { cpu "k.c" }', "x is strided and cannot be overwritten"),
         ('k(x: f32[n] copied) -> x { cpu "k.c" }', "x is copied and cannot be overwritten"),
+        ('k(x: f32[m, n] as [n, m]) -> x { cpu "k.c" }', "x has an order of its own and cannot be overwritten"),
+        ('k(x: f32[m, n] as [n, k]) -> f32[n] { cpu "k.c" }', "`as` takes the buffer's dims, each once: m, n"),
+        ('k(x: f32[m, n] as [n]) -> f32[n] { cpu "k.c" }', "`as` takes the buffer's dims, each once: m, n"),
+        ('k(x: f32[m, 4, 4] as [4, 4, m]) -> f32[m] { cpu "k.c" }', "`as` takes the buffer's dims, each once: m, 4, 4"),
+        ('k(x: f32[m, n] as [n, m] strided) -> f32[n] { cpu "k.c" }', "that is strided has no order of its own"),
+        ('k(x: f32[m, n]) -> f32[m, n] as [n, m] zeroed { cpu "k.c" }', "that is zeroed has no order of its own"),
         (
             'k(x: f32[n] strided, y: f32[n] optional) -> f32[n] { cpu "k.c" as provided }',
             "`as provided` takes optional buffers",
@@ -494,6 +500,9 @@ def test_strided_buffers_are_fine():
     text = 'kernel k(strided: f32[...b, m, 3] strided, y: f32[m]) -> f32[...b, m] strided { grid (m, b) cpu "k.c" }'
     assert messages(text) == []
     assert messages('kernel k(copied: f32[...b, m] copied) -> f32[m, ...b] copied { cuda "k.ptx" }') == []
+    assert messages('kernel k(x: f32[m, 4] as [4, m] copied) -> f32[...b, m] as [m, ...b] { cuda "k.ptx" }') == [
+        "no buffer has a pack b; a result's packs are those of the kernel's buffers"
+    ]
 
 
 def test_an_index_scalar_is_fine():
@@ -652,6 +661,7 @@ MORE = """
 kernel two(x: f32[m, n]) -> (f32[m, n], f32[m]) { cpu "k.c" }
 kernel half(x: f32[m, n]) -> f32[floordiv(m, 2), n] { cpu "k.c" }
 kernel open(x: f32[m, n]) -> f32[m, o] { cpu "k.c" }
+kernel turned(x: f32[m, n]) -> f32[m, n] as [n, m] { cpu "k.c" }
 """
 
 # ---- what is wrong in a rule -----------------------------------------------------------------------------------------
@@ -692,6 +702,7 @@ kernel open(x: f32[m, n]) -> f32[m, o] { cpu "k.c" }
         ("replace p with k(k(y, 1, 1), 1, 1)", "y: tensor<n x f32> does not fit x: f32[m, n]: 2 dims wanted"),
         ("replace p with k(x, k(x, 1, 1), 1)", "only tensors are computed for a kernel, into buffers"),
         ("replace p with k(k(x, 1, 1.5), 1, 1)", "1.5 is not an integer, and c: i32 is"),
+        (f"{MORE} replace p with k(turned(x), 1, 1)", "what another kernel is given has its dims in their order"),
         (f"{MORE} replace p with k(two(x), 1, 1)", "a kernel makes one buffer for another kernel; two makes others"),
         (f"{MORE} replace p with k(half(x), 1, 1)", "k makes tensor<floordiv(m, 2) x n x f32> here, and p is"),
         (f"{MORE} replace p with k(open(x), 1, 1)", "no argument of open says how large o is"),

@@ -46,7 +46,7 @@ def check_round_trip(text: str) -> str:
 def test_canonical_layout():
     text = """
 import  "a.splice"
-kernel k <T in{f32,f64}>(x:T[...m,n],s:f32,y : f32 [m]  strided  optional)->(mean:f32[m]  copied,x)
+kernel k <T in{f32,f64}>(x:T[...m,n],s:f32,y : f32 [m]  strided  optional)->(mean:f32[m,n]as[n ,m]  copied,x)
 where n%8==0 and not(m<2 or n>4){
 symbol "k_{T}" grid(ceildiv(m,16))
 cpu x86_64 when avx2 and fma "k.c" flags "-O3" as bitcode}
@@ -70,7 +70,7 @@ kernel k<T in {f32, f64}>(
   x: T[...m, n],
   s: f32,
   y: f32[m] strided optional,
-) -> (mean: f32[m] copied, x) where n % 8 == 0 and not (m < 2 or n > 4) {
+) -> (mean: f32[m, n] as [n, m] copied, x) where n % 8 == 0 and not (m < 2 or n > 4) {
   symbol "k_{T}"
   grid (ceildiv(m, 16))
   cpu x86_64 when avx2 and fma "k.c" as bitcode flags "-O3"

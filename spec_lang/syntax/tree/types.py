@@ -45,7 +45,8 @@ class ScalarType:
 
     span: Span
     name: str
-    strided = optional = copied = zeroed = scratch = finite = False
+    strided = optional = copied = zeroed = scratch = finite = any_layout = False
+    lies = ()
 
     @property
     def dims(self) -> tuple[Dim, ...]:
@@ -72,8 +73,9 @@ BUFFER_WORDS = ("strided", "copied", "zeroed", "scratch", "optional", "finite")
 class TensorType:
     """`tensor<m x n x f32>` in a pattern; `f32[m, n]` in a kernel, where it is a buffer.
 
-    A buffer is dense and row-major, or `strided`: then the kernel is told the stride of each dim. One that is `copied`
-    is dense, and the program makes a copy where a match has it in another layout. One that is `optional` is a null
+    A buffer is dense and row-major, or `strided`: then the kernel is told the stride of each dim. lies: the dims of a
+    dense one in the order of memory, where that is not their own. One that is `copied` is dense, and the program makes
+    a copy where a match has it in another layout. One that is `optional` is a null
     pointer where a match has none. A result that is `zeroed` is full of zeros when the kernel starts, and one that is
     `scratch` is the kernel's own memory, which replaces nothing. One that is
     `finite` is to hold neither infinities nor NaN.
@@ -88,6 +90,22 @@ class TensorType:
     zeroed: bool = False
     scratch: bool = False
     finite: bool = False
+    lies: tuple[Dim, ...] = ()
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Its dims in the order of memory."""
+        names = list(map(str, self.dims))
+        return tuple(names.index(str(dim)) for dim in self.lies) or tuple(range(len(names)))
+
+    @property
+    def in_memory(self) -> tuple[Dim, ...]:
+        return tuple(self.dims[at] for at in self.order)
+
+    @property
+    def any_layout(self) -> bool:
+        """Whether a match may have it in another layout than that of its dims."""
+        return self.strided or self.copied or bool(self.lies)
 
     @property
     def buffer(self) -> str:

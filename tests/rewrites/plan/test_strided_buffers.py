@@ -369,7 +369,7 @@ def test_a_kernel_that_is_told_no_strides_is_not_given_what_lies_in_another_way(
         "is a view of tensor<2x4x5xf32> of argument 2, and kernel dense takes it dense: make the buffer `strided`, or"
     )
     assert reasons[0].startswith(f"w {told}")
-    told = "its dims are in another order than the pattern's, and kernel dense takes one: make the result `strided`"
+    told = "its dims are in another order than kernel dense writes them in: make the result `strided`"
     assert reasons[2].startswith(told)
     assert all("m = 3" in reason for reason in (reasons[1], reasons[3]))
 
