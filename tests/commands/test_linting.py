@@ -152,7 +152,7 @@ kernel any(x: f32[n, c, h, w], filter: f32[f, c, kh, kw], bias: f32[f], sh: inde
   cpu "relu.c"
 }}
 pattern layer(x: tensor<n x c x h x w x f32>, filter: tensor<f x c x kh x kw x f32>, bias: tensor<f x f32>) {{
-  relu(conv2d_nchw_fchw(x, filter, bias))
+  relu(conv2d(x, filter, bias))
 }}
 replace {}
 """
@@ -161,11 +161,11 @@ replace {}
 @pytest.mark.parametrize(
     ("rule", "untold"),
     [
-        ("conv2d_nchw_fchw with conv(x, filter, bias)", "sh, dh, sw and dw, and"),
-        ("conv2d_nchw_fchw with any(x, filter, bias, sh, sw)", "dh and dw, and"),
-        ("conv2d_nchw_fchw where dh == 1 and dw == 1 with any(x, filter, bias, sh, sw)", None),
-        ("conv2d_nchw_fchw where sh * dh * sw * dw == 1 with conv(x, filter, bias)", None),
-        ("layer with conv(x, filter, bias)", "of conv2d_nchw_fchw, which layer uses for any"),
+        ("conv2d with conv(x, filter, bias)", "sh, dh, sw and dw, and"),
+        ("conv2d with any(x, filter, bias, sh, sw)", "dh and dw, and"),
+        ("conv2d where dh == 1 and dw == 1 with any(x, filter, bias, sh, sw)", None),
+        ("conv2d where sh * dh * sw * dw == 1 with conv(x, filter, bias)", None),
+        ("layer with conv(x, filter, bias)", "of conv2d, which layer uses for any"),
     ],
 )
 def test_a_kernel_is_told_how_its_window_steps(rule: str, untold: str | None, tmp_path: Path):

@@ -13,7 +13,7 @@ func.func public @conv2d_nhwc_hwcf_dilated(%arg0: tensor<1x16x16x3xf32>, %arg1: 
   return %0 : tensor<1x12x10x8xf32>
 }
 
-func.func public @conv2d_nhwc_hwcf_pointwise(%arg0: tensor<1x16x16x3xf32>, %arg1: tensor<1x1x3x8xf32>) -> (tensor<1x16x16x8xf32>) {
+func.func public @linear_kn_as_conv2d_pointwise(%arg0: tensor<1x16x16x3xf32>, %arg1: tensor<1x1x3x8xf32>) -> (tensor<1x16x16x8xf32>) {
   %0 = stablehlo.convolution(%arg0, %arg1) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x16x16x3xf32>, tensor<1x1x3x8xf32>) -> tensor<1x16x16x8xf32>
   return %0 : tensor<1x16x16x8xf32>
 }

@@ -1,6 +1,6 @@
 // Convolutions in groups of channels, and in three dims, as Torch and JAX leave them; written by hand.
 
-func.func @conv2d_ngchw_gfchw(%x: tensor<2x8x9x11xf32>, %f: tensor<12x2x3x3xf32>) -> tensor<2x12x4x5xf32> {
+func.func @grouped_conv2d_nchw(%x: tensor<2x8x9x11xf32>, %f: tensor<12x2x3x3xf32>) -> tensor<2x12x4x5xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<2x12x4x5xf32>
   %z = linalg.fill ins(%zero : f32) outs(%e : tensor<2x12x4x5xf32>) -> tensor<2x12x4x5xf32>
@@ -13,7 +13,7 @@ func.func @conv2d_ngchw_gfchw(%x: tensor<2x8x9x11xf32>, %f: tensor<12x2x3x3xf32>
   return %r : tensor<2x12x4x5xf32>
 }
 
-func.func @conv2d_ngchw_gfchw_bias(%x: tensor<2x8x9x11xf32>, %f: tensor<12x2x3x3xf32>, %bias: tensor<12xf32>) -> tensor<2x12x7x9xf32> {
+func.func @grouped_conv2d_nchw_bias(%x: tensor<2x8x9x11xf32>, %f: tensor<12x2x3x3xf32>, %bias: tensor<12xf32>) -> tensor<2x12x7x9xf32> {
   %e = tensor.empty() : tensor<2x12x7x9xf32>
   %z = linalg.broadcast ins(%bias : tensor<12xf32>) outs(%e : tensor<2x12x7x9xf32>) dimensions = [0, 2, 3]
   %gx = tensor.expand_shape %x [[0], [1, 2], [3], [4]] output_shape [2, 4, 2, 9, 11] : tensor<2x8x9x11xf32> into tensor<2x4x2x9x11xf32>
@@ -25,7 +25,7 @@ func.func @conv2d_ngchw_gfchw_bias(%x: tensor<2x8x9x11xf32>, %f: tensor<12x2x3x3
   return %r : tensor<2x12x7x9xf32>
 }
 
-func.func @conv2d_ngchw_gfchw_bias_several_of_each(%x: tensor<2x4x7x9xf32>, %f: tensor<8x1x3x3xf32>, %bias: tensor<8xf32>) -> tensor<2x8x5x7xf32> {
+func.func @grouped_conv2d_nchw_bias_several_of_each(%x: tensor<2x4x7x9xf32>, %f: tensor<8x1x3x3xf32>, %bias: tensor<8xf32>) -> tensor<2x8x5x7xf32> {
   %e = tensor.empty() : tensor<2x8x5x7xf32>
   %z = linalg.broadcast ins(%bias : tensor<8xf32>) outs(%e : tensor<2x8x5x7xf32>) dimensions = [0, 2, 3]
   %gx = tensor.expand_shape %x [[0], [1, 2], [3], [4]] output_shape [2, 4, 1, 7, 9] : tensor<2x4x7x9xf32> into tensor<2x4x1x7x9xf32>
@@ -74,7 +74,7 @@ func.func @conv3d_ndhwc_dhwcf_bias(%x: tensor<2x8x9x10x3xf32>, %f: tensor<3x3x3x
   return %r : tensor<2x6x7x8x5xf32>
 }
 
-func.func @conv2d_nhwgc_hwcgf(%x: tensor<2x9x11x8xf32>, %f: tensor<3x3x2x12xf32>) -> tensor<2x7x9x12xf32> {
+func.func @grouped_conv2d_nhwc(%x: tensor<2x9x11x8xf32>, %f: tensor<3x3x2x12xf32>) -> tensor<2x7x9x12xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<2x7x9x4x3xf32>
   %z = linalg.fill ins(%zero : f32) outs(%e : tensor<2x7x9x4x3xf32>) -> tensor<2x7x9x4x3xf32>

@@ -186,7 +186,7 @@ func.func public @batchnorm_nchw_row_without_eps_keras(%x: tensor<2x3x7xf32>, %m
   return %12 : tensor<2x3x7xf32>
 }
 
-func.func public @groupnorm_nhwc_keras(%x: tensor<2x5x3x8xf32>, %gain: tensor<8xf32>, %bias: tensor<8xf32>) -> tensor<2x5x3x8xf32> {
+func.func public @any_groupnorm_keras(%x: tensor<2x5x3x8xf32>, %gain: tensor<8xf32>, %bias: tensor<8xf32>) -> tensor<2x5x3x8xf32> {
   %zero = stablehlo.constant dense<0.000000e+00> : tensor<f32>
   %0 = stablehlo.reshape %x : (tensor<2x5x3x8xf32>) -> tensor<2x5x3x2x4xf32>
   %1 = stablehlo.constant dense<6.000000e+01> : tensor<2x1x1x2x1xf32>
@@ -220,7 +220,7 @@ func.func public @groupnorm_nhwc_keras(%x: tensor<2x5x3x8xf32>, %gain: tensor<8x
   return %28 : tensor<2x5x3x8xf32>
 }
 
-func.func public @groupnorm_nhwc_alone(%x: tensor<2x5x3x8xf32>) -> tensor<2x5x3x8xf32> {
+func.func public @any_groupnorm_alone(%x: tensor<2x5x3x8xf32>) -> tensor<2x5x3x8xf32> {
   %zero = stablehlo.constant dense<0.000000e+00> : tensor<f32>
   %0 = stablehlo.reshape %x : (tensor<2x5x3x8xf32>) -> tensor<2x5x3x2x4xf32>
   %1 = stablehlo.constant dense<6.000000e+01> : tensor<2x1x1x2x1xf32>

@@ -40,7 +40,7 @@ kernel groups(
   grid (n, g)
   cpu "groups.c"
 }
-replace conv2d_ngchw_gfchw with groups(x, filter, bias, sh, sw, dh, dw)
+replace grouped_conv2d with groups(x, filter, bias, sh, sw, dh, dw)
 """
 
 

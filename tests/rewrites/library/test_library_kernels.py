@@ -61,7 +61,7 @@ def test_convolution_with_its_strides_as_arguments(tmp_path: Path, function: str
     import "opsplice:nn"
     kernel {kernel}(x: f32[n, c, h, w], filter: f32[o, c, kh, kw], {"bias: f32[o], " * biased}
       sh: index, sw: index, dh: index, dw: index) -> f32[n, o, rows, columns] {{ cpu "k.c" }}
-    replace conv2d_nchw_fchw with {kernel}(x, filter, {bias}sh, sw, dh, dw)
+    replace conv2d with {kernel}(x, filter, {bias}sh, sw, dh, dw)
     """)
     text = (LAYERS / "conv_nchw.mlir").read_text()
     start = text.index(f"func.func @{function}(")
@@ -91,8 +91,8 @@ void groups(const float *x, const float *f, const float *bias, float *out, size_
         out[(at * rows + y) * columns + z] = sum;
       }
 }
-void deep(const float *x, const float *f, float *out, size_t n, size_t d, size_t h, size_t w, size_t c, size_t kd,
-          size_t kh, size_t kw, size_t o, size_t layers, size_t rows, size_t columns) {
+void deep(const float *x, const float *f, float *out, size_t n, size_t c, size_t d, size_t h, size_t w, size_t o,
+          size_t kd, size_t kh, size_t kw, size_t layers, size_t rows, size_t columns) {
   for (size_t at = 0; at < n * layers * rows * columns * o; ++at) {
     size_t z = at / o % columns, y = at / o / columns % rows, v = at / o / columns / rows % layers;
     float sum = 0;
@@ -111,13 +111,18 @@ import "opsplice:nn"
 kernel groups(x: f32[n, g, c, h, w], filter: f32[g, o, c, kh, kw], bias: f32[g, o]) -> f32[n, g, o, rows, columns] {
   cpu "k.c"
 }
-kernel deep(x: f32[n, d, h, w, c], filter: f32[kd, kh, kw, c, o]) -> f32[n, layers, rows, columns, o] { cpu "k.c" }
-replace conv2d_ngchw_gfchw where sh * sw * dh * dw == 1 with groups(x, filter, bias)
-replace conv3d_ndhwc_dhwcf where sd * sh * sw * dd * dh * dw == 1 with deep(x, filter)
+kernel deep(
+  x: f32[n, c, d, h, w] as [n, d, h, w, c],
+  filter: f32[o, c, kd, kh, kw] as [kd, kh, kw, c, o],
+) -> f32[n, o, layers, rows, columns] as [n, layers, rows, columns, o] {
+  cpu "k.c"
+}
+replace grouped_conv2d where sh * sw * dh * dw == 1 with groups(x, filter, bias)
+replace conv3d where sd * sh * sw * dd * dh * dw == 1 with deep(x, filter)
 """
 MORE = {
-    "conv2d_ngchw_gfchw_bias": ((2, 8, 9, 11), (12, 2, 3, 3), (12,)),
-    "conv2d_ngchw_gfchw_bias_several_of_each": ((2, 4, 7, 9), (8, 1, 3, 3), (8,)),
+    "grouped_conv2d_nchw_bias": ((2, 8, 9, 11), (12, 2, 3, 3), (12,)),
+    "grouped_conv2d_nchw_bias_several_of_each": ((2, 4, 7, 9), (8, 1, 3, 3), (8,)),
     "conv3d_ndhwc_dhwcf": ((2, 8, 9, 10, 3), (3, 3, 3, 3, 5)),
     "conv3d_ndhwc_dhwcf_bias": ((2, 8, 9, 10, 3), (3, 3, 3, 3, 5), (5,)),
 }
@@ -140,7 +145,7 @@ def test_convolutions_in_groups_and_in_three_dims(tmp_path: Path):
 TO_NCHW_C = """
 #include <stddef.h>
 static void sums(const float *x, const float *f, const float *bias, size_t step, size_t deep, float *out, size_t n,
-                 size_t h, size_t w, size_t c, size_t kh, size_t kw, size_t o, size_t rows, size_t columns) {
+                 size_t c, size_t h, size_t w, size_t o, size_t kh, size_t kw, size_t rows, size_t columns) {
   for (size_t b = 0; b < n; ++b)
     for (size_t k = 0; k < o; ++k)
       for (size_t y = 0; y < rows; ++y)
@@ -154,29 +159,48 @@ static void sums(const float *x, const float *f, const float *bias, size_t step,
           out[((b * o + k) * rows + y) * columns + z] = sum;
         }
 }
-void conv2d(const float *x, const float *f, const float *bias, size_t sh, float *out, size_t n, size_t h, size_t w,
-            size_t c, size_t kh, size_t kw, size_t o, size_t rows, size_t columns) {
-  sums(x, f, bias, sh, 1, out, n, h, w, c, kh, kw, o, rows, columns);
+void conv2d(const float *x, const float *f, const float *bias, size_t sh, float *out, size_t n, size_t c, size_t h,
+            size_t w, size_t o, size_t kh, size_t kw, size_t rows, size_t columns) {
+  sums(x, f, bias, sh, 1, out, n, c, h, w, o, kh, kw, rows, columns);
 }
-void depthwise(const float *x, const float *f, const float *bias, float *out, size_t n, size_t h, size_t w, size_t c,
+void depthwise(const float *x, const float *f, const float *bias, float *out, size_t n, size_t c, size_t h, size_t w,
                size_t kh, size_t kw, size_t rows, size_t columns) {
-  sums(x, f, bias, 1, 0, out, n, h, w, c, kh, kw, c, rows, columns);
+  sums(x, f, bias, 1, 0, out, n, c, h, w, c, kh, kw, rows, columns);
 }
-void conv1d(const float *x, const float *f, const float *bias, float *out, size_t n, size_t w, size_t c, size_t kw,
-            size_t o, size_t columns) {
-  sums(x, f, bias, 1, 1, out, n, 1, w, c, 1, kw, o, 1, columns);
+void conv1d(const float *x, const float *f, const float *bias, float *out, size_t n, size_t c, size_t w, size_t o,
+            size_t kw, size_t columns) {
+  sums(x, f, bias, 1, 1, out, n, c, 1, w, o, 1, kw, 1, columns);
 }
 """
 TO_NCHW_SPEC = """
 import "opsplice:nn"
-kernel conv2d(x: f32[n, h, w, c], filter: f32[kh, kw, c, o], bias: f32[o], sh: index) -> f32[n, o, rows, columns] {
+kernel conv2d_last(
+  x: f32[n, c, h, w] as [n, h, w, c],
+  filter: f32[o, c, kh, kw] as [kh, kw, c, o] copied,
+  bias: f32[o],
+  sh: index,
+) -> f32[n, o, rows, columns] {
+  symbol "conv2d"
   cpu "k.c"
 }
-kernel depthwise(x: f32[n, h, w, c], filter: f32[kh, kw, c], bias: f32[c]) -> f32[n, c, rows, columns] { cpu "k.c" }
-kernel conv1d(x: f32[n, w, c], filter: f32[kw, c, o], bias: f32[o]) -> f32[n, o, columns] { cpu "k.c" }
-replace conv2d_nhwc_hwcf_to_nchw where sh == sw and dh * dw == 1 with conv2d(x, filter, bias, sh)
-replace depthwise_conv2d_nhwc_hwc_to_nchw where sh * sw * dh * dw == 1 with depthwise(x, filter, bias)
-replace conv1d_nwc_wcf_to_ncw where sw * dw == 1 with conv1d(x, filter, bias)
+kernel depthwise(
+  x: f32[n, c, h, w] as [n, h, w, c],
+  filter: f32[c, kh, kw] as [kh, kw, c] copied,
+  bias: f32[c],
+) -> f32[n, c, rows, columns] {
+  cpu "k.c"
+}
+kernel conv1d_last(
+  x: f32[n, c, w] as [n, w, c],
+  filter: f32[o, c, kw] as [kw, c, o] copied,
+  bias: f32[o],
+) -> f32[n, o, columns] {
+  symbol "conv1d"
+  cpu "k.c"
+}
+replace conv2d where sh == sw and dh * dw == 1 with conv2d_last(x, filter, bias, sh)
+replace depthwise_conv2d where sh * sw * dh * dw == 1 with depthwise(x, filter, bias)
+replace conv1d where sw * dw == 1 with conv1d_last(x, filter, bias)
 """
 TO_NCHW = {
     "conv2d_nhwc_hwcf_to_nchw_bias": ((2, 3, 9, 10), (8, 3, 3, 3)),
@@ -192,12 +216,74 @@ def test_padded_convolutions_with_channels_second(tmp_path: Path):
     model = LAYERS / "conv_to_nchw.mlir"
     plain, spliced = Plain(model), opsplice.compile(model, specs=[tmp_path / "k.splice"])
     replaced = [r.pattern for r in spliced.report.replacements]
-    assert replaced == [name.partition("_bias")[0] for name in TO_NCHW]
+    assert replaced == ["conv2d", "conv2d", "depthwise_conv2d", "conv1d"]
     random = np.random.default_rng(5)
     for function, shapes in TO_NCHW.items():
         given = [random.standard_normal(shape).astype(np.float32) for shape in (*shapes, (8,))]
         own, made = (np.asarray(program.run(function, *given)) for program in (plain, spliced))
         np.testing.assert_allclose(made, own, rtol=1e-5, atol=1e-5)
+
+
+LAST_PY = """
+import numpy as np
+def batch(x, mean, variance, gain, bias, eps, out):
+    out[...] = (x - mean) / np.sqrt(variance + eps) * gain + bias
+def group(x, gain, bias, eps, out):
+    mean, variance = (f(x, axis=(1, 2, 4), keepdims=True) for f in (np.mean, np.var))
+    out[...] = (x - mean) / np.sqrt(variance + eps) * gain + bias
+def alone(x, eps, out):
+    group(x, 1, 0, eps, out)
+"""
+LAST_SPEC = """
+import "opsplice:strided"
+kernel batch(
+  x: f32[b, c, ...p] as [b, ...p, c],
+  mean: f32[c],
+  variance: f32[c],
+  gain: f32[c],
+  bias: f32[c],
+  eps: f32,
+) -> f32[b, c, ...p] as [b, ...p, c] {
+  cpu "k.py" as command
+}
+kernel group(
+  x: f32[b, g, c, h, w] as [b, h, w, g, c],
+  gain: f32[g, c],
+  bias: f32[g, c],
+  eps: f32,
+) -> f32[b, g, c, h, w] as [b, h, w, g, c] {
+  cpu "k.py" as command
+}
+// Without a gain nothing tells c, h and w apart.
+kernel alone(
+  x: f32[b, g, c, h, w] as [b, h, w, g, c] copied,
+  eps: f32,
+) -> f32[b, g, c, h, w] as [b, h, w, g, c] copied {
+  cpu "k.py" as command
+}
+replace batchnorm with batch(x, mean, variance, gain, bias, eps)
+replace any_groupnorm with group(x, gain, bias, eps)
+replace any_groupnorm with alone(x, eps)
+"""
+LAST = {
+    "batchnorm_nhwc_keras": [(2, 5, 4, 3), *[(3,)] * 4],
+    "batchnorm_nhwc_without_eps_keras": [(2, 5, 4, 3), *[(3,)] * 4],
+    "any_groupnorm_keras": [(2, 5, 3, 8), (8,), (8,)],
+    "any_groupnorm_alone": [(2, 5, 3, 8)],
+}
+
+
+def test_norms_of_keras_with_channels_last_by_dense_kernels(tmp_path: Path):
+    (tmp_path / "k.py").write_text(LAST_PY)
+    (tmp_path / "k.splice").write_text(LAST_SPEC)
+    model = LAYERS / "norms_keras.mlir"
+    plain, spliced = Plain(model), opsplice.compile(model, specs=[tmp_path / "k.splice"])
+    assert [r.function for r in spliced.report.replacements] == list(LAST), spliced.report
+    random = np.random.default_rng(5)
+    for function, shapes in LAST.items():
+        given = [random.uniform(0.5, 2, shape).astype(np.float32) for shape in shapes]
+        own, made = (np.asarray(program.run(function, *given)) for program in (plain, spliced))
+        np.testing.assert_allclose(made, own, rtol=1e-4, atol=1e-5)
 
 
 GELU_C = """
@@ -264,14 +350,11 @@ LINEAR = "x, w, bias, activation"
         ("norms_2d", "softmax_first", "softmax_first", "x", [(6, 3, 5)]),
         ("norms_2d", "layernorm_2d", "layernorm_2d", NORM, [(2, 3, 5, 4), (5, 4), (5, 4)]),
         ("norms_2d", "instancenorm_nchw", "instancenorm_nchw", NORM, [(2, 3, 5, 4), (3,), (3,)]),
-        ("norms_2d", "batchnorm_nchw_row", "batchnorm_nchw", BATCH_NORM, [(2, 3, 7), *[(3,)] * 4]),
+        ("norms_2d", "batchnorm_nchw_row", "batchnorm", BATCH_NORM, [(2, 3, 7), *[(3,)] * 4]),
         ("norms_keras", "layernorm_keras", "layernorm", NORM, [(2, 4, 8), (8,), (8,)]),
         ("norms_keras", "layernorm_2d_keras", "layernorm_2d", NORM, [(2, 3, 5, 4), (5, 4), (5, 4)]),
         ("norms_keras", "layernorm_alone_keras", "layernorm", NORM, [(2, 4, 8)]),
-        ("norms_keras", "groupnorm_nhwc_keras", "groupnorm_nhwc", NORM, [(2, 5, 3, 8), (8,), (8,)]),
-        ("norms_keras", "groupnorm_nhwc_alone", "groupnorm_nhwc", NORM, [(2, 5, 3, 8)]),
-        ("norms_keras", "batchnorm_nhwc_keras", "batchnorm_nhwc", BATCH_NORM, [(2, 5, 4, 3), *[(3,)] * 4]),
-        ("norms_keras", "batchnorm_nchw_row_without_eps_keras", "batchnorm_nchw", BATCH_NORM, [(2, 3, 7), *[(3,)] * 4]),
+        ("norms_keras", "batchnorm_nchw_row_without_eps_keras", "batchnorm", BATCH_NORM, [(2, 3, 7), *[(3,)] * 4]),
         ("linear", "linear_kn", "linear_kn", LINEAR, [(8, 32), (32, 16)]),
         ("linear", "linear_nk_bias", "linear_nk", LINEAR, [(2, 8, 32), (16, 32), (16,)]),
         ("linear", "linear_kn_bias_relu", "linear_kn", LINEAR, [(2, 8, 32), (32, 16), (16,)]),

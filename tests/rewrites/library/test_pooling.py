@@ -31,19 +31,12 @@ static void pool(const float *x, size_t kh, size_t kw, size_t sh, size_t sw, siz
           out[((p * rows + y) * columns + z) * c + l] = is_mean ? sum / (float)(kh * kw) : peak;
         }
 }
-#define SIZES const float *x, size_t kh, size_t kw, size_t sh, size_t sw, size_t dh, size_t dw, float *out, size_t m
-void max_nchw(SIZES, size_t h, size_t w, size_t y, size_t z) {
-  pool(x, kh, kw, sh, sw, dh, dw, out, m, h, w, 1, y, z, 0);
-}
-void max_nhwc(SIZES, size_t h, size_t w, size_t c, size_t y, size_t z) {
-  pool(x, kh, kw, sh, sw, dh, dw, out, m, h, w, c, y, z, 0);
-}
-void mean_nchw(SIZES, size_t h, size_t w, size_t y, size_t z) {
-  pool(x, kh, kw, sh, sw, dh, dw, out, m, h, w, 1, y, z, 1);
-}
-void mean_nhwc(SIZES, size_t h, size_t w, size_t c, size_t y, size_t z) {
-  pool(x, kh, kw, sh, sw, dh, dw, out, m, h, w, c, y, z, 1);
-}
+#define SIZES size_t m, size_t c, size_t h, size_t w, size_t y, size_t z
+#define GIVEN const float *x, size_t kh, size_t kw, size_t sh, size_t sw, size_t dh, size_t dw, float *out, SIZES
+void max_nchw(GIVEN) { pool(x, kh, kw, sh, sw, dh, dw, out, m * c, h, w, 1, y, z, 0); }
+void max_nhwc(GIVEN) { pool(x, kh, kw, sh, sw, dh, dw, out, m, h, w, c, y, z, 0); }
+void mean_nchw(GIVEN) { pool(x, kh, kw, sh, sw, dh, dw, out, m * c, h, w, 1, y, z, 1); }
+void mean_nhwc(GIVEN) { pool(x, kh, kw, sh, sw, dh, dw, out, m, h, w, c, y, z, 1); }
 void mean_of_image(const float *x, float *out, size_t m, size_t h, size_t w, size_t x_h, size_t x_w, size_t workgroup) {
   float sum = 0;
   for (size_t i = 0; i < h; ++i)
@@ -55,10 +48,12 @@ NUMBERS = "kh: index, kw: index, sh: index, sw: index, dh: index, dw: index"
 SPEC = 'import "opsplice:nn"\n'
 for _name, _pattern in (("max", "max_pool"), ("mean", "average_pool")):
     SPEC += f"""
-    kernel {_name}_nchw(x: f32[...m, h, w], {NUMBERS}) -> f32[...m, y, z] {{ cpu "k.c" }}
-    kernel {_name}_nhwc(x: f32[m, h, w, c], {NUMBERS}) -> f32[m, y, z, c] {{ cpu "k.c" }}
-    replace {_pattern}_nchw with {_name}_nchw(x, kh, kw, sh, sw, dh, dw)
-    replace {_pattern}_nhwc with {_name}_nhwc(x, kh, kw, sh, sw, dh, dw)
+    kernel {_name}_nchw(x: f32[m, c, h, w], {NUMBERS}) -> f32[m, c, y, z] {{ cpu "k.c" }}
+    kernel {_name}_nhwc(x: f32[m, c, h, w] as [m, h, w, c], {NUMBERS}) -> f32[m, c, y, z] as [m, y, z, c] {{
+      cpu "k.c"
+    }}
+    replace {_pattern} with {_name}_nchw(x, kh, kw, sh, sw, dh, dw)
+    replace {_pattern} with {_name}_nhwc(x, kh, kw, sh, sw, dh, dw)
     """
 SPEC += """
 kernel mean_of_image(x: f32[...m, h, w] strided) -> f32[...m] strided { grid (m) cpu "k.c" }
