@@ -22,7 +22,8 @@ def short(name: str) -> str:
 
 def symbol_of(op: ir.Operation) -> str:
     """The symbol that an op declares, "" if it declares none."""
-    return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
+    name = op.attributes.get("sym_name", None)  # of another kind in portable StableHLO
+    return name.value if isinstance(name, ir.StringAttr) else ""
 
 
 def function_around(op: ir.Operation) -> str:
