@@ -48,11 +48,13 @@ class Verdicts:
         self.state.place = None  # what was looked at last is not to blame
         if not (self._reduces_all() and self._independent()):
             return False
-        for tie in self.graph.ties:
-            if isinstance(tie.node, Whole):
-                self._trust(tie)
+        by_name = [tie for tie in self.graph.ties if isinstance(tie.node, Whole)]
+        if not all(self._tied(tie) for tie in self.graph.ties if not isinstance(tie.node, Whole)):
+            return False
+        for tie in by_name:
+            self._trust(tie)
         classes = Classes(self.state.equal)
-        if not all(self._tied(tie) for tie in self.graph.ties):
+        if not all(map(self._tied, by_name)):
             return False
         for factor in self.graph.factors:  # of a dim of size one nobody can tell by how much it steps
             self.state.set(self.state.dims, factor, (1, (UNIT,)))

@@ -149,3 +149,21 @@ def test_open_rows(size, pattern):
     rows_left = 3 if size == "%m" else 2
     np.testing.assert_array_equal(at, wanted[:rows_left])
     np.testing.assert_array_equal(values, np.take_along_axis(x, wanted, 1)[:rows_left])
+
+
+def test_gates_of_jax():
+    """In a portable artifact of StableHLO, and with all rules of the library, one of which applies to it as it is."""
+    jax = pytest.importorskip("jax", reason="JAX is not installed (make frontends)")
+
+    def gates(x):
+        chances, experts = jax.lax.top_k(jax.nn.softmax(x, -1), 2)
+        each = jax.nn.one_hot(experts, x.shape[-1]) * (chances / chances.sum(-1, keepdims=True))[..., None]
+        return each.sum(-2)
+
+    x = np.random.default_rng(0).standard_normal((2, 24, 16), np.float32)
+    program = opsplice.compile(jax.export.export(jax.jit(gates))(x), ["opsplice_kernels"], flags=[CPU])
+    used = [each.kernel for each in program.report.replacements if each.outcome == "replaced"]
+    assert used == ["softmax_rows", "top"]
+    chances = np.exp(x.astype(float))
+    chances[chances < np.sort(chances)[..., -2:-1]] = 0
+    np.testing.assert_allclose(program.run("main", x), chances / chances.sum(-1, keepdims=True), rtol=1e-5)

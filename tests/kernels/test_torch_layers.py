@@ -135,6 +135,26 @@ def test_sorts_and_first_elements():
     np.testing.assert_array_equal(everything, wanted.values * 3)
 
 
+class Batched(torch.nn.Module):
+    """First elements of rows in batches: values alone, places alone, and both."""
+
+    def forward(self, x):
+        both = torch.topk(x + 1, 3)
+        return torch.topk(x, 2).values, torch.topk(-x, 5, largest=False).indices, both.values, both.indices
+
+
+@pytest.mark.parametrize("dynamic", [None, {"x": {0: "batch"}}])
+def test_first_elements_in_batches(dynamic):
+    torch.manual_seed(0)
+    layer, x = Batched().eval(), torch.randn(3, 4, 40)
+    specs = [KERNELS / "sorting.splice"]
+    program = opsplice.torch.export(layer, (x,), dynamic=dynamic, specs=specs, flags=[CPU])
+    used = sorted(each.pattern for each in program.report.replacements if not each.lost)
+    assert used == ["first_place", "first_value", "largest"], program.report
+    for found, wanted in zip(program.run("main", x.numpy()), layer(x), strict=True):
+        np.testing.assert_array_equal(np.asarray(found), wanted)
+
+
 def quantized(x: torch.Tensor, least: int, kind: torch.dtype) -> torch.Tensor:
     """The numbers that bytes stand for, whose scale is found when the program runs: PT2E's dynamic quantisation."""
     ends = least, least + 255
