@@ -244,7 +244,8 @@ def _refusal(module: ir.Module, spec: LoadedSpec, match: Match) -> str:
     targets = targets_of(module) if spec.rules else ()
     if not targets:
         return ""  # before phase `preprocessing` nothing says what the program is compiled for
-    planned = Planner([match], spec.rules, spec.kernels, targets, unread, fallback.obstacle(module, targets)).plan()
+    inputs = (spec.rules, spec.given, spec.kernels, targets, unread, fallback.obstacle(module, targets))
+    planned = Planner([match], *inputs).plan()
     return planned.left[0].reason if planned.left else ""
 
 

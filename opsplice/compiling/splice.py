@@ -158,12 +158,13 @@ class Splicer:
         obstacle = fallback.obstacle(module, targets)
         write = functools.partial(_written_out, spec)
         artifacts = Artifacts(self.store)
-        inputs = (matches, spec.rules, spec.kernels, targets, resolve or artifacts.of_kernel, obstacle, write)
+        inputs = (spec.rules, spec.given, spec.kernels, targets, resolve or artifacts.of_kernel, obstacle, write)
         if resolve is not None:
-            chosen = Planner(*inputs, read=False, codes=spec.codes, views=views or Views()).plan()
+            chosen = Planner(matches, *inputs, read=False, codes=spec.codes, views=views or Views()).plan()
         else:
             generate = functools.partial(artifacts.generate, Generators(self.store))
-            chosen = Planner(*inputs, True, artifacts.of_function, generate, spec.codes, views or Views()).plan()
+            planner = Planner(matches, *inputs, True, artifacts.of_function, generate, spec.codes, views or Views())
+            chosen = planner.plan()
             command_files.check(chosen.calls)
         conversions.check(chosen.calls, self.conversions)
         return chosen

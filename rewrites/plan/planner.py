@@ -7,7 +7,7 @@ A match is left alone when an earlier choice has taken its place.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,8 +46,6 @@ from opsplice.rewrites.plan.clause_choice import (
 from opsplice.rewrites.plan.known_sizes import product
 from opsplice.rewrites.spelling.dim_bounds import fixed
 from opsplice.spec_lang.checking.computed_arguments import launched
-from opsplice.spec_lang.checking.patterns import certain
-from opsplice.spec_lang.checking.walks import expressions
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts.artifact import Artifact
@@ -97,6 +95,7 @@ class _LostError(LeaveError):
 class Planner:
     """Chooses a rule, kernel and artifacts for each match: `plan`, once.
 
+    given: of each pattern, the parameters that every match has.
     obstacle: why the program cannot tell its targets apart; `otherwise keep` then leaves a match alone for all of them.
     write: gives the MLIR of a rule that puts another pattern in place. read: compare artifacts with calls of them.
     resolve_function: as `resolve`, for kernels that are called for each element; `resolve` by default.
@@ -107,6 +106,7 @@ class Planner:
 
     matches: Sequence[Match]
     rules: Sequence[tree.Rule]
+    given: Mapping[str, Collection[str]]
     kernels: Mapping[str, tree.Kernel]
     targets: Sequence[ProgramTarget]
     resolve: Resolver
@@ -200,7 +200,7 @@ class Planner:
         check_condition(self.views, rule.where, match, "the rule's")
         when = self._open_condition(match, rule)
         if rule.code is None:
-            _check_passed(match, rule)
+            _check_passed(match, rule, self.given[match.pattern.name])
         action: Action
         apart = next((name for name, bound in match.inputs.items() if bound.places), None)
         if apart is not None and rule.kernel not in self.kernels:
@@ -395,18 +395,17 @@ def _ancestor_in(block: ir.Block, op: ir.Operation) -> ir.Operation | None:
     return next((at for at in around(op) if at.parent is not None and at.block == block), None)
 
 
-def _check_passed(match: Match, rule: tree.Rule) -> None:
+def _check_passed(match: Match, rule: tree.Rule, given: Collection[str]) -> None:
     """A part that a match need not have, and has, is part of what it computes: a kernel must be given it.
 
     So must a scalar that an alternative says, unless the rule's condition says the number; and one with a default, as
-    where a band starts, unless it is that.
+    where a band starts, unless it is that. given: the parameters that every match has.
     """
     passed = {part.name for part in tree.parts(rule.args) if isinstance(part, tree.Name)} | {*fixed(rule.where)}
     left = {name for name in match.inputs if name not in passed and not name.startswith("_")}
-    said = {part.name.name for part in expressions(match.pattern) if isinstance(part, tree.Setting)}
     optional = {p.name: _is_default(p, match) for p in match.pattern.parameters if p.default is not None}
     usual = {name for name, is_default in optional.items() if is_default}
-    dropped = sorted(left - (certain(match.pattern) - said - optional.keys()) - usual)
+    dropped = sorted(left - ({*given} - optional.keys()) - usual)
     if dropped:
         raise LeaveError(f"it has {' and '.join(dropped)}, which the rule does not pass")
 

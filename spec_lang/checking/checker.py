@@ -8,14 +8,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
 from opsplice.spec_lang.checking.computed_arguments import with_launches
 from opsplice.spec_lang.checking.kernels import check_builds, check_kernel
 from opsplice.spec_lang.checking.op_parameters import instances
-from opsplice.spec_lang.checking.patterns import check_pattern_names, check_use
+from opsplice.spec_lang.checking.patterns import Certain, check_pattern_names, check_use
 from opsplice.spec_lang.checking.rules import check_phase, check_rule
 from opsplice.spec_lang.checking.types.element_types import Report
 from opsplice.spec_lang.checking.types.type_inference import Signature, infer
@@ -30,13 +30,17 @@ _MAX_ERRORS = 100
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """The declarations of all files together, and what was found. Of a name that is declared twice the first counts."""
+    """The declarations of all files together, and what was found. Of a name that is declared twice the first counts.
+
+    given: of each pattern, the parameters that every match binds to what the program has.
+    """
 
     kernels: dict[str, tree.Kernel]
     patterns: dict[str, tree.Pattern]
     rules: tuple[tree.Rule, ...]
     types: dict[Expr, Type | None]
     diagnostics: tuple[Diagnostic, ...]
+    given: dict[str, set[str]] = field(default_factory=dict)
 
 
 class _Enough(Exception):  # noqa: N818
@@ -83,15 +87,17 @@ def _check_all(specs: Sequence[tree.Spec], checked: Checked, report: Report) -> 
     signatures = {
         p.name: Signature(p.type_variables, p.parameters, (None,) * len(p.results)) for p in patterns.values()
     }
-    used: dict[str, set[str]] = {}
+    bound, given = Certain(patterns), Certain(patterns, said=False, by_name=checked.given)
     for pattern in _callees_first(patterns, report):
         check_pattern_names(pattern, report)
         types, results = infer(pattern, signatures, report)
         checked.types.update(types)
         signatures[pattern.name] = Signature(pattern.type_variables, pattern.parameters, results)
-        used[pattern.name] = check_use(pattern, report)
+        check_use(pattern, report)
+        bound.add(pattern)
+        given.add(pattern)
     for rule in checked.rules:
-        check_rule(rule, kernels, patterns, signatures, used, report)
+        check_rule(rule, kernels, patterns, signatures, bound.by_name, report)
     for run in (r for s in specs for r in s.runs):
         check_phase(run.phase, run.phase_span, report)
         if not run.passes.strip():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from opsplice.spec_lang.checking.conditions import (
     Names,
@@ -82,8 +83,8 @@ def _check_constant(constant: tree.Constant, names: Names, report: Report) -> No
         report(error(constant.span, "this range is empty", f"write const({high.value}..{low.value})"))
 
 
-def check_use(pattern: tree.Pattern, report: Report) -> set[str]:
-    """Judge the results, warn of what leads to none of them, and return the parameters that every match binds."""
+def check_use(pattern: tree.Pattern, report: Report) -> None:
+    """Judge the results, and warn of what leads to none of them."""
     values = named_values(pattern)
     for result in pattern.results:
         _check_result(result, pattern, values, report)
@@ -98,31 +99,46 @@ def check_use(pattern: tree.Pattern, report: Report) -> set[str]:
         if not any(name in needed or name.startswith("_") for name in let.names):
             message = f"no result of {pattern.name} needs {let.names[0]}"
             report(warning(let.span, message, "it is not looked for; remove it", code="unused-value"))
-    return certain(pattern)
 
 
-def certain(pattern: tree.Pattern) -> set[str]:
-    """The parameters that every match of a pattern binds."""
-    known: dict[str, frozenset[str]] = {}
-    for let in pattern.body:
-        known.update(dict.fromkeys(let.names, _certain(let.expr, known) | set(let.names)))
-    bound = frozenset[str]().union(*(_certain(result, known) for result in pattern.results))
-    return set(bound & {p.name for p in pattern.parameters})
+@dataclass(frozen=True)
+class Certain:
+    """The parameters that every match of a pattern binds, for patterns whose used ones are known already.
 
-
-def _certain(expr: Expr, known: dict[str, frozenset[str]]) -> frozenset[str]:
-    """The names that every match of an expression binds: those of all alternatives, and not those of absent ops.
-
-    known: those of the names bound further up.
+    patterns: those that may be used. by_name: what is known. said: whether a scalar that an alternative says is one.
     """
-    if isinstance(expr, tree.Name):
-        return known.get(expr.name, frozenset({expr.name}))
-    parts = [_certain(child, known) for child in children(expr)]
-    if isinstance(expr, tree.Alternatives):
-        return frozenset.intersection(*parts)
-    if isinstance(expr, tree.Call) and expr.optional:
-        return parts[0] if parts else frozenset()
-    return frozenset(_bound([expr])).union(*parts)
+
+    patterns: Mapping[str, tree.Pattern]
+    said: bool = True
+    by_name: dict[str, set[str]] = field(default_factory=dict)
+
+    def add(self, pattern: tree.Pattern) -> set[str]:
+        """Those of one more pattern."""
+        known: dict[str, frozenset[str]] = {}
+        for let in pattern.body:
+            known.update(dict.fromkeys(let.names, self._of(let.expr, known) | set(let.names)))
+        bound = frozenset[str]().union(*(self._of(result, known) for result in pattern.results))
+        found = self.by_name[pattern.name] = set(bound & {p.name for p in pattern.parameters})
+        return found
+
+    def _of(self, expr: Expr, known: dict[str, frozenset[str]]) -> frozenset[str]:
+        """The names that every match of an expression binds: those of all alternatives, and not those of absent ops.
+
+        known: those of the names bound further up.
+        """
+        if isinstance(expr, tree.Name):
+            return known.get(expr.name, frozenset({expr.name}))
+        parts = [self._of(child, known) for child in children(expr)]
+        if isinstance(expr, tree.Alternatives):
+            return frozenset.intersection(*parts)
+        if isinstance(expr, tree.Setting) and not self.said:
+            return parts[0] - parts[1]
+        if isinstance(expr, tree.Call) and expr.optional:
+            return parts[0] if parts else frozenset()
+        if isinstance(expr, tree.Call) and not expr.quoted and expr.callee in self.by_name:
+            given = zip(self.patterns[expr.callee].parameters, parts, strict=False)
+            parts = [part for parameter, part in given if parameter.name in self.by_name[expr.callee]]
+        return frozenset(_bound([expr])).union(*parts)
 
 
 def _check_result(result: Expr, pattern: tree.Pattern, values: dict[str, Expr], report: Report) -> None:

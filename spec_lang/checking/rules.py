@@ -13,7 +13,7 @@ from opsplice.spec_lang.checking.conditions import (
     Names,
     check_condition,
 )
-from opsplice.spec_lang.checking.patterns import attribute_variables, certain, check_constants, factors
+from opsplice.spec_lang.checking.patterns import attribute_variables, check_constants, factors
 from opsplice.spec_lang.checking.types.element_types import Report
 from opsplice.spec_lang.checking.types.signature_binding import Binding, merge_dims, possible_elements
 from opsplice.spec_lang.checking.types.type_inference import Signature, infer
@@ -77,7 +77,7 @@ def check_rule(
     kernel = kernels.get(rule.kernel)
     if kernel is None and rule.kernel in patterns:
         if pattern is not None:
-            _check_template(rule, patterns[rule.kernel], pattern, signatures, known, report)
+            _check_template(rule, patterns[rule.kernel], pattern, signatures, used, report)
         return
     if kernel is None and "<" not in rule.kernel:
         advice = did_you_mean(rule.kernel, [*kernels, *patterns])
@@ -229,7 +229,7 @@ def _check_template(
     made: tree.Pattern,
     pattern: tree.Pattern,
     signatures: dict[str, Signature],
-    known: set[str],
+    used: Mapping[str, set[str]],
     report: Report,
 ) -> None:
     """A pattern in the place of another: arguments fit its parameters, and its results those that it replaces."""
@@ -249,7 +249,7 @@ def _check_template(
         given = parameters.get(arg.name)
         if given is None:
             report(error(arg.span, f"the pattern has no {arg.name}", one_of(arg.name, parameters)))
-        elif arg.name not in known and wanted.name in certain(made):
+        elif arg.name not in used.get(rule.pattern, ()) and wanted.name in used.get(made.name, ()):
             advice = f"{made.name} has no alternative without {wanted.name}"
             report(error(arg.span, f"not every match says what {arg.name} is", advice))
         else:

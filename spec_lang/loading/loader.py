@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -47,6 +47,11 @@ class LoadedSpec:
     def patterns(self) -> Mapping[str, tree.Pattern]:
         """The patterns by name."""
         return self.checked.patterns
+
+    @property
+    def given(self) -> Mapping[str, Collection[str]]:
+        """The parameters that every match of a pattern binds to what the program has."""
+        return self.checked.given
 
     @property
     def types(self) -> Mapping[tree.Expr, tree.Type | None]:

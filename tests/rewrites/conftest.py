@@ -123,7 +123,9 @@ class Bench:
 
     def plan(self, targets: Sequence[ProgramTarget] | None = None) -> Plan:
         targets = self.targets if targets is None else targets
-        return Planner(self.find().matches, self.spec.rules, self.spec.kernels, targets, self._resolve).plan()
+        return Planner(
+            self.find().matches, self.spec.rules, self.spec.given, self.spec.kernels, targets, self._resolve
+        ).plan()
 
     def apply(self) -> Plan:
         chosen = self.plan()

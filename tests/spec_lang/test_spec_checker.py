@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opsplice.spec_lang.checking.checker import Checked, check
+from opsplice.spec_lang.loading.loader import load_text
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.parser import parse
 from opsplice.spec_lang.syntax.spec_errors import render
@@ -503,6 +504,17 @@ def test_strided_buffers_are_fine():
     assert messages('kernel k(x: f32[m, 4] as [4, m] copied) -> f32[...b, m] as [m, ...b] { cuda "k.ptx" }') == [
         "no buffer has a pack b; a result's packs are those of the kernel's buffers"
     ]
+
+
+def test_what_every_match_of_a_pattern_has():
+    """Neither what patterns that it uses may lack, nor a number that an alternative of these says."""
+    spec = load_text("""
+    pattern inner(a: tensor<n x f32>, b: tensor<n x f32>, s: f32, i: i32) {
+      mulf(addf?(a, b), s) with i = 1 | mulf(a, s) with i = 2
+    }
+    pattern outer(x: tensor<n x f32>, y: tensor<n x f32>, t: f32, which: i32) { negf(inner(x, y, t, which)) }
+    """)
+    assert spec.given == {"inner": {"a", "s"}, "outer": {"x", "t"}}
 
 
 def test_an_index_scalar_is_fine():

@@ -67,7 +67,7 @@ def planned(folder: Path, code: str) -> KernelCall:
         compilation.run_to("preprocessing")
         matches = engine.find(compilation.module, graphs_of(spec)).matches
         resolve = Artifacts(Store(folder / "store")).of_kernel
-        (call,) = Planner(matches, spec.rules, spec.kernels, [TARGET], resolve).plan().calls
+        (call,) = Planner(matches, spec.rules, spec.given, spec.kernels, [TARGET], resolve).plan().calls
     return call
 
 

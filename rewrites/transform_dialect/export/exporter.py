@@ -293,7 +293,7 @@ class _Exporter:
     def _plan(self, match: Match, rule: tree.Rule) -> Action:
         bare = replace(rule, where=dim_conditions.without(rule.where, lambda part: not _is_of_scalars(part, match)))
         kernels = {name: replace(each, where=None) for name, each in self.spec.kernels.items() if name == rule.kernel}
-        inputs = ([match], [bare], kernels, self.targets, self.resolve)
+        inputs = ([match], [bare], self.spec.given, kernels, self.targets, self.resolve)
         write = partial(template.write, patterns=self.spec.patterns)
         chosen = Planner(*inputs, write=write, codes=self.spec.codes).plan()
         what = f"`{rule.title}`"

@@ -191,7 +191,7 @@ def replaced(module: ir.Module, ask: Ask) -> ir.Module | None:
             raise OpspliceError("an input is not part of this alternative")
         return pattern_insertion.write(match, rule, patterns=ask.spec.patterns)
 
-    chosen = Planner(found.matches, [ask.rule], ask.spec.kernels, [], _no_artifact, write=write).plan()
+    chosen = Planner(found.matches, [ask.rule], ask.spec.given, ask.spec.kernels, [], _no_artifact, write=write).plan()
     if not chosen.actions:
         return None
     apply(module, chosen.actions)

@@ -87,7 +87,7 @@ def sides(context: ir.Context, tmp_path_factory: pytest.TempPathFactory) -> Side
         ours, theirs = (ir.Module.parse(program, context=context) for _ in range(2))
         found = engine.find(ours, graphs_of(loaded))
         write = partial(pattern_insertion.write, patterns=loaded.patterns)
-        inputs = (found.matches, loaded.rules, loaded.kernels, [TARGET], resolve)
+        inputs = (found.matches, loaded.rules, loaded.given, loaded.kernels, [TARGET], resolve)
         chosen = Planner(*inputs, write=write, codes=loaded.codes).plan()
         apply(ours, chosen.actions, chosen.annotations, loaded.codes)
         insertion.forget_rules(ours)

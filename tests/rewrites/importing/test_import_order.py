@@ -148,7 +148,7 @@ def by_us(program: str, back: Imported, context: ir.Context) -> list[str]:
     module = ir.Module.parse(program, context=context)
     loaded = load_text(back.text)
     found = engine.find(module, graphs_of(loaded))
-    chosen = Planner(found.matches, loaded.rules, loaded.kernels, [TARGET], resolve).plan()
+    chosen = Planner(found.matches, loaded.rules, loaded.given, loaded.kernels, [TARGET], resolve).plan()
     apply(module, chosen.actions, chosen.annotations, loaded.codes)
     return result_of(module)
 

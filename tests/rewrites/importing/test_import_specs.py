@@ -57,7 +57,10 @@ def rewritten(program: str, spec: str, context: ir.Context) -> dict[str, str]:
     module = ir.Module.parse(program, context=context)
     loaded = load_text(spec)
     found = engine.find(module, graphs_of(loaded))
-    apply(module, Planner(found.matches, loaded.rules, loaded.kernels, [TARGET], resolve).plan().actions)
+    apply(
+        module,
+        Planner(found.matches, loaded.rules, loaded.given, loaded.kernels, [TARGET], resolve).plan().actions,
+    )
     return {name: _KERNEL.sub("K", text) for name, text in _graphs(module).items()}
 
 

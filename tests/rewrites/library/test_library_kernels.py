@@ -262,8 +262,8 @@ kernel alone(
   cpu "k.py" as command
 }
 replace batchnorm with batch(x, mean, variance, gain, bias, eps)
-replace any_groupnorm with group(x, gain, bias, eps)
 replace any_groupnorm with alone(x, eps)
+replace any_groupnorm with group(x, gain, bias, eps)
 """
 LAST = {
     "batchnorm_nhwc_keras": [(2, 5, 4, 3), *[(3,)] * 4],

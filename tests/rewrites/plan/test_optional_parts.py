@@ -334,16 +334,21 @@ def test_one_rule_takes_linear_layers_with_all_activations(tmp_path):
             assert numbers == [ACTIVATIONS[kind]], function
 
 
-def test_a_part_that_a_rule_does_not_pass_keeps_its_kernel_away(pairs):
-    """A kernel that knows no bias is called where there is none, and a later rule's takes the others."""
+@pytest.mark.parametrize("whole", ["negf(addf?(x, bias))", "behind(x, bias)"])
+def test_a_part_that_a_rule_does_not_pass_keeps_its_kernel_away(pairs, whole):
+    """A kernel that knows no bias is called where there is none, and a later rule's takes the others.
+
+    Also where the pattern has that part in another one that it uses.
+    """
     body = """func.func @{name}(%x: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {{
       %s = arith.addf %x, %b : tensor<8xf32>
       %n = arith.negf {of} : tensor<8xf32>
       return %n : tensor<8xf32> }}"""
-    spec = """
-    kernel plain(x: f32[n]) -> f32[n] { cpu "k.c" }
-    kernel biased(x: f32[n], bias: f32[n] optional) -> f32[n] { cpu "k.c" }
-    pattern p(x: tensor<n x f32>, bias: tensor<n x f32>) { negf(addf?(x, bias)) }
+    spec = f"""
+    kernel plain(x: f32[n]) -> f32[n] {{ cpu "k.c" }}
+    kernel biased(x: f32[n], bias: f32[n] optional) -> f32[n] {{ cpu "k.c" }}
+    pattern behind(x: tensor<n x f32>, bias: tensor<n x f32>) {{ negf(addf?(x, bias)) }}
+    pattern p(x: tensor<n x f32>, bias: tensor<n x f32>) {{ {whole} }}
     replace p with plain(x)
     replace p with biased(x, bias)
     """
