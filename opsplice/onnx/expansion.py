@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from opsplice.frontends.reshapes import is_misread
-from opsplice.onnx import attention, fused, quantized, recurrent, resizing
+from opsplice.onnx import attention, fused, loops, pooling, quantized, recurrent, resizing
 from opsplice.onnx.model_file import replace
 from opsplice.onnx.node_writer import NodeWriter, attribute, attributes, input_name, wrongly_computed
 
@@ -146,41 +146,6 @@ def _norm_of_none(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return on.put(kinds.get(node.op_type, "Identity"), node.input[0])
 
 
-def _scan(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
-    """One that runs forwards along the first dims, over what is turned: IREE has all run so."""
-    form = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-    scanned = form["num_scan_inputs"]
-    states = len(node.input) - scanned
-    counts = {"input": scanned, "output": len(node.output) - states}
-    ways = {
-        f"{side}_{what}": form.pop(f"scan_{side}_{what}", [0] * count)
-        for side, count in counts.items()
-        for what in ("directions", "axes")
-    }
-    if not any(map(any, ways.values())):
-        return None
-
-    def turned(name: str, is_backwards: int) -> str:
-        places = (on.give(np.array([each])) for each in (-1, np.iinfo(np.int64).min, 0, -1))
-        return on.put("Slice", name, *places) if is_backwards else name
-
-    def moved(name: str, of: str, axis: int, to_front: bool) -> str:
-        rank = len(on.shape(of) or ())
-        if axis and not rank:
-            raise wrongly_computed(node, "it scans along the first dims")
-        others = [each for each in range(rank) if each != axis % rank]
-        order = [axis % rank, *others] if rank else []
-        return on.put("Transpose", name, perm=order if to_front else np.argsort(order).tolist()) if axis else name
-
-    inputs = [
-        turned(moved(name, name, axis, True), way)
-        for name, axis, way in zip(node.input[states:], ways["input_axes"], ways["input_directions"], strict=True)
-    ]
-    made = on.put_all("Scan", len(node.output), *node.input[:states], *inputs, **form)
-    outputs = zip(made[states:], node.output[states:], ways["output_axes"], ways["output_directions"], strict=True)
-    return [*made[:states], *(moved(turned(name, way), of, axis, False) for name, of, axis, way in outputs)]
-
-
 # ---- what IREE computes wrongly --------------------------------------------------------------------------------------
 
 
@@ -194,74 +159,6 @@ def _lp_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     norm = on.put("Sqrt", norm) if squared else norm
     zero, one = (on.give(np.array(number, helper.tensor_dtype_to_np_dtype(element))) for number in (0, 1))
     return on.put("Div", x, on.put("Where", on.put("Equal", norm, zero), one, norm))
-
-
-def _average_pool(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """With zeros around that are counted: IREE counts what lies behind them, too, where `ceil_mode` leads there.
-
-    Where zeros do not count, IREE computes for each element how many there are; they are counted here, for each place.
-    """
-    kernel = attribute(node, "kernel_shape", [])
-    pads = attribute(node, "pads", [0] * 2 * len(kernel))
-    kept = {name: attribute(node, name, [1] * len(kernel)) for name in ("strides", "dilations")}
-    are_counted, has_ceiling = attribute(node, "count_include_pad", 0), attribute(node, "ceil_mode", 0)
-    if attribute(node, "auto_pad", b"NOTSET") != b"NOTSET":
-        return None
-    if not are_counted:
-        sizes = [size for size in (on.shape(node.input[0]) or [])[2:] if size is not None]
-        is_known = len(sizes) == len(kernel) and on.element(node.input[0]) == TensorProto.FLOAT
-        if has_ceiling or not any(pads) or not is_known:
-            return None
-        shares = _shares_inside(sizes, kernel, pads, **kept)
-        mean = on.put("AveragePool", node.input[0], kernel_shape=kernel, pads=pads, count_include_pad=1, **kept)
-        return on.put("Mul", mean, on.give(shares[None, None])) if np.isfinite(shares).all() else None
-    if not has_ceiling:
-        return None
-    around = [0, 0, *pads[: len(kernel)], 0, 0, *pads[len(kernel) :]]
-    padded = on.put("Pad", node.input[0], on.give(np.array(around)))
-    return on.put("AveragePool", padded, kernel_shape=kernel, ceil_mode=1, **kept)
-
-
-def _shares_inside(
-    sizes: list[int], kernel: list[int], pads: list[int], strides: list[int], dilations: list[int]
-) -> np.ndarray:
-    """For each place of a window, its elements as a part of those that lie inside of the image, as f32."""
-    shares = np.ones((), np.float32)
-    for axis, (size, taps, step, apart) in enumerate(zip(sizes, kernel, strides, dilations, strict=True)):
-        room = size + pads[axis] + pads[axis + len(kernel)] - apart * (taps - 1)
-        starts = np.arange(0, max(room, 0), step) - pads[axis]
-        places = starts[:, None] + apart * np.arange(taps)
-        inside = ((places >= 0) & (places < size)).sum(1)
-        with np.errstate(divide="ignore"):
-            shares = np.multiply.outer(shares, taps / inside)
-    return shares.astype(np.float32)
-
-
-def _conv_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Of each channel apart, which IREE does not take: as a plain convolution over spread elements."""
-    group, (shape, weight) = attribute(node, "group", 1), (on.shape(name) for name in node.input[:2])
-    placed = any(attribute(node, name, b"NOTSET") not in (b"NOTSET", []) for name in ("auto_pad", "output_shape"))
-    if group == 1 or not weight or weight[0] != group or None in weight or not shape or None in shape[2:] or placed:
-        return None
-    sizes, kernel = ([size or 0 for size in each[2:]] for each in (shape, weight))
-    dims = len(kernel)
-    strides, apart = (attribute(node, name, [1] * dims) for name in ("strides", "dilations"))
-    pads, more = attribute(node, "pads", [0] * 2 * dims), attribute(node, "output_padding", [0] * dims)
-    reach = [step * (size - 1) for step, size in zip(apart, kernel, strict=True)]
-    before = [far - pad for far, pad in zip(reach, pads[:dims], strict=True)]
-    ends = zip(reach, pads[dims:], more, strides, strict=True)
-    after = [far - pad + added - (stride - 1) for far, pad, added, stride in ends]
-    if min(*before, *after) < 0:
-        return None
-    lines = on.put("Reshape", node.input[0], on.give(np.array([0, 0, *(n for size in sizes for n in (size, 1))])))
-    gaps = [n for stride in strides for n in (0, stride - 1)]
-    lines = on.put("Pad", lines, on.give(np.array([0] * (2 * dims + 4) + gaps)))
-    spread = on.put("Reshape", lines, on.give(np.array([0, 0, *np.multiply(sizes, strides)])))
-    padded = on.put("Pad", spread, on.give(np.array([0, 0, *before, 0, 0, *after])))
-    mirrored = on.put("Reshape", node.input[1], on.give(np.array([-1, 1, *kernel])))
-    for number, size in enumerate(kernel):
-        mirrored = on.put("Gather", mirrored, on.give(np.arange(size)[::-1]), axis=number + 2)
-    return on.put("Conv", padded, mirrored, *node.input[2:], group=group, dilations=apart)
 
 
 def _determinant(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -343,6 +240,9 @@ def _grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return total
 
 
+_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
+# What a node says whose first operand is a number, or whose NaN is seen to.
+_IS_NUMBER = "of numbers"
 _LARGEST_DETERMINANT = 4
 _MATRIX = 2  # dims
 _PAIR = 2
@@ -364,10 +264,83 @@ def _unsigned(on: NodeWriter, node: onnx.NodeProto) -> str | list[str] | None:
         return on.put("Identity", node.input[0])
     if element != TensorProto.UINT8:  # IREE has no casts back to wider ones
         raise wrongly_computed(node, "it takes large numbers without a sign for negative ones")
-    wide = TensorProto.FLOAT if node.op_type == "MaxPool" else TensorProto.INT32
-    inputs = [on.cast(name, wide) if on.element(name) == element else name for name in node.input]
+    inputs = [on.cast(name, TensorProto.INT32) if on.element(name) == element else name for name in node.input]
     first, *others = on.put_all(node.op_type, len(node.output), *inputs, **attributes(node))
     return [on.put("Cast", first, to=element), *others]
+
+
+def _last_of_equals(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """The first one from behind: IREE takes the first one always."""
+    axis = attribute(node, "axis", 0)
+    if not attribute(node, "select_last_index", 0):
+        return None
+    backwards = (on.give(np.array([each])) for each in (-1, np.iinfo(np.int64).min, axis, -1))
+    form = attributes(node) | {"select_last_index": 0}
+    found = on.put(node.op_type, on.put("Slice", node.input[0], *backwards), **form)
+    return on.put("Sub", on.put("Sub", on.size(node.input[0], axis), on.give(np.array(1))), found)
+
+
+def _sign(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Of floats: of what is no number IREE makes 0."""
+    x, element = node.input[0], on.element(node.input[0])
+    if element not in _FLOATS:
+        return None
+    zero = on.number(0, x)
+    above, below = (on.put("Cast", on.put(kind, x, zero), to=element) for kind in ("Greater", "Less"))
+    return on.put("Where", on.put("IsNaN", x), x, on.put("Sub", above, below))
+
+
+def _equal(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Of floats: IREE takes what is no number for equal to all."""
+    if on.element(node.input[0]) not in _FLOATS:
+        return None
+    return on.put("And", on.put("LessOrEqual", *node.input), on.put("GreaterOrEqual", *node.input))
+
+
+def _extreme(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Max and Min of two tensors at a time, as IREE compiles no others of different shapes; what is no number stays.
+
+    IREE leaves it out where it is the first of two.
+    """
+    if len(node.input) != _PAIR:
+        return _of_pairs(on, node)
+    one, other = node.input
+    if on.element(one) not in _FLOATS or node.doc_string == _IS_NUMBER:
+        return None
+    if on.constant(one) is not None or on.constant(other) is not None:
+        is_sorted = on.constant(one) is not None
+        return None if is_sorted else on.put(node.op_type, other, one, doc_string=_IS_NUMBER)
+    both = on.put(node.op_type, one, other, doc_string=_IS_NUMBER)
+    return on.put("Where", on.put("IsNaN", one), one, both)
+
+
+def _clip(on: NodeWriter, node: onnx.NodeProto) -> str | list[str] | None:
+    """What is no number stays, of which IREE makes a bound."""
+    if on.element(node.input[0]) not in _FLOATS:
+        return _unsigned(on, node)
+    y = node.input[0]
+    for kind, bound in (("Max", input_name(node, 1)), ("Min", input_name(node, 2))):
+        if bound:
+            y = on.put(kind, bound, y, doc_string=_IS_NUMBER)
+    return on.put("Identity", y) if y == node.input[0] else y
+
+
+def _log_sum_exp(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Less the largest, so that no sum is infinite, as IREE's are."""
+    if (same := _norm_of_none(on, node)) is not None:
+        return same
+    x, element, shape, named = node.input[0], on.element(node.input[0]), on.shape(node.input[0]), input_name(node, 1)
+    axes = on.constant(named) if named else np.array(attribute(node, "axes", []), np.int64)
+    if element not in _FLOATS or shape is None or axes is None:
+        return None
+    axes = axes if axes.size else np.arange(len(shape))
+    given = on.give(axes)
+    largest = on.largest(x, axes)
+    largest = on.put("Where", on.put("IsInf", largest), on.number(0, x), largest)
+    powers = on.put("Exp", on.put("Sub", x, largest))
+    total = on.put("Log", on.put("ReduceSum", powers, given, keepdims=1))
+    result = on.put("Add", total, largest)
+    return result if attribute(node, "keepdims", 1) else on.put("Squeeze", result, given)
 
 
 # ---- onnxruntime's own operators -------------------------------------------------------------------------------------
@@ -380,15 +353,18 @@ def _of_onnx(on: NodeWriter, node: onnx.NodeProto) -> list[str]:
 
 _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[str] | None]] = {
     ("", "Abs"): _unsigned,
+    ("", "ArgMax"): _last_of_equals,
+    ("", "ArgMin"): _last_of_equals,
     ("", "Attention"): attention.standard,
-    ("", "AveragePool"): _average_pool,
+    ("", "AveragePool"): pooling.average_pool,
     ("", "CastLike"): quantized.cast_like,
-    ("", "Clip"): _unsigned,
+    ("", "Clip"): _clip,
     ("", "ConvInteger"): quantized.conv_integer,
-    ("", "ConvTranspose"): _conv_transpose,
+    ("", "ConvTranspose"): pooling.conv_transpose,
     ("", "DepthToSpace"): resizing.depth_to_space,
     ("", "Det"): _determinant,
     ("", "Div"): _unsigned,
+    ("", "Equal"): _equal,
     ("", "GRU"): recurrent.written_out,
     ("", "GridSample"): _grid_sample,
     ("", "GroupNormalization"): _group_norm,
@@ -397,22 +373,25 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "LpNormalization"): _lp_norm,
     ("", "MatMul"): _matmul,
     ("", "MatMulInteger"): quantized.matmul_integer,
-    ("", "Max"): _of_pairs,
-    ("", "MaxPool"): _unsigned,
-    ("", "Min"): _of_pairs,
+    ("", "Max"): _extreme,
+    ("", "MaxPool"): pooling.max_pool,
+    ("", "Min"): _extreme,
     ("", "Mod"): _unsigned,
+    ("", "Pad"): resizing.pad,
     ("", "QLinearConv"): quantized.qlinear_conv,
     ("", "QLinearMatMul"): quantized.on_dequantized("MatMul", 2, -1),
     ("", "DequantizeLinear"): quantized.dequantize,
     ("", "QuantizeLinear"): quantized.quantize,
     ("", "ReduceL2"): _norm_of_none,
     ("", "ReduceLogSum"): _norm_of_none,
-    ("", "ReduceLogSumExp"): _norm_of_none,
+    ("", "ReduceLogSumExp"): _log_sum_exp,
     ("", "Reshape"): _reshape,
     ("", "Resize"): resizing.resize,
     ("", "RMSNormalization"): _rms_norm,
     ("", "RNN"): recurrent.written_out,
-    ("", "Scan"): _scan,
+    ("", "Scan"): loops.scan,
+    ("", "Sign"): _sign,
+    ("", "Slice"): resizing.cut,
     ("", "SpaceToDepth"): resizing.space_to_depth,
     ("", "Sum"): _of_pairs,
     ("", "TopK"): _unsigned,

@@ -15,6 +15,7 @@ from onnx import helper, numpy_helper
 
 from opsplice.errors import OpspliceError
 from opsplice.onnx.model_file import STANDARD, graphs, replace, subgraphs
+from opsplice.onnx.node_writer import NodeWriter, wrongly_computed
 
 # The rounds of a loop that is written out, and of one whose condition may end it earlier.
 MOST_WRITTEN = 256
@@ -177,3 +178,38 @@ def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
     for value in (output for graph in held for output in graph.output):
         value.name = names.get(value.name, value.name)
     return copy
+
+
+def scan(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
+    """One that runs forwards along the first dims, over what is turned: IREE has all run so."""
+    form = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    scanned = form["num_scan_inputs"]
+    states = len(node.input) - scanned
+    counts = {"input": scanned, "output": len(node.output) - states}
+    ways = {
+        f"{side}_{what}": form.pop(f"scan_{side}_{what}", [0] * count)
+        for side, count in counts.items()
+        for what in ("directions", "axes")
+    }
+    if not any(map(any, ways.values())):
+        return None
+
+    def turned(name: str, is_backwards: int) -> str:
+        places = (on.give(np.array([each])) for each in (-1, np.iinfo(np.int64).min, 0, -1))
+        return on.put("Slice", name, *places) if is_backwards else name
+
+    def moved(name: str, of: str, axis: int, to_front: bool) -> str:
+        rank = len(on.shape(of) or ())
+        if axis and not rank:
+            raise wrongly_computed(node, "it scans along the first dims")
+        others = [each for each in range(rank) if each != axis % rank]
+        order = [axis % rank, *others] if rank else []
+        return on.put("Transpose", name, perm=order if to_front else np.argsort(order).tolist()) if axis else name
+
+    inputs = [
+        turned(moved(name, name, axis, True), way)
+        for name, axis, way in zip(node.input[states:], ways["input_axes"], ways["input_directions"], strict=True)
+    ]
+    made = on.put_all("Scan", len(node.output), *node.input[:states], *inputs, **form)
+    outputs = zip(made[states:], node.output[states:], ways["output_axes"], ways["output_directions"], strict=True)
+    return [*made[:states], *(moved(turned(name, way), of, axis, False) for name, of, axis, way in outputs)]

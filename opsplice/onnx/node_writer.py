@@ -105,6 +105,12 @@ class NodeWriter:
             return self.put("ReduceMean", name, axes=[-1], keepdims=1)
         return self.put("ReduceMean", name, self.give(np.array([-1])), keepdims=1)
 
+    def largest(self, name: str, axes: np.ndarray) -> str:
+        """The largest elements over some dims, which stay."""
+        if self.version < _AXES_ARE_INPUTS:
+            return self.put("ReduceMax", name, axes=axes.tolist(), keepdims=1)
+        return self.put("ReduceMax", name, self.give(axes), keepdims=1)
+
     def size(self, name: str, axis: int) -> str:
         """The size of a value along a dim, as a scalar."""
         return self.put("Gather", self.put("Shape", name), self.give(np.array(axis)))

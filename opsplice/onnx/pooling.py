@@ -1,0 +1,186 @@
+"""Rules for windows over images: pooling, and transposed convolutions.
+
+How many windows there are, and where the last one ends, is known here, where sizes are fixed:
+
+    ceil_mode    =>  pads that the windows fill exactly
+    AveragePool  =>  one that counts all, times a constant for each place:  taps / those that count
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from opsplice.errors import OpspliceError
+from opsplice.onnx.node_writer import NodeWriter, attribute, attributes, wanted_result, wrongly_computed
+
+_VOLUME = 5  # dims of volumes with batches and channels
+# The version in which windows that begin behind the image are no longer counted.
+_COUNTS_WINDOWS = 22
+# What a node says whose places are those in each image.
+_IN_EACH = "places in each image"
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Those along one dim of an image: taps, `apart` elements apart, every `step` elements.
+
+    before, after: what lies around the image, and `end` what the windows need of it behind.
+    """
+
+    size: int
+    taps: int
+    step: int
+    apart: int
+    before: int
+    after: int
+    end: int
+
+    def share(self, are_counted: bool) -> np.ndarray:
+        """For each window, its taps as a part of those that count: inside of the image, or of what lies around, too."""
+        reach = self.apart * (self.taps - 1)
+        starts = np.arange(0, max(self.size + self.before + self.end - reach, 0), self.step) - self.before
+        places = starts[:, None] + self.apart * np.arange(self.taps)
+        low, high = (-self.before, self.size + self.after) if are_counted else (0, self.size)
+        with np.errstate(divide="ignore"):
+            return self.taps / ((places >= low) & (places < high)).sum(1)
+
+
+def _windows(on: NodeWriter, node: onnx.NodeProto) -> list[_Windows] | None:
+    """The windows along each dim; None if a size is not fixed."""
+    kernel = attribute(node, "kernel_shape", [])
+    sizes = (on.shape(node.input[0]) or [])[2:]
+    if None in sizes or len(sizes) != len(kernel):
+        return None
+    automatic = attribute(node, "auto_pad", b"NOTSET")
+    if automatic.startswith(b"SAME"):  # as many windows as steps, whatever ceil_mode says
+        return None
+    pads = attribute(node, "pads", [0] * 2 * len(kernel)) if automatic == b"NOTSET" else [0] * 2 * len(kernel)
+    steps, apart = (attribute(node, name, [1] * len(kernel)) for name in ("strides", "dilations"))
+    found = []
+    for axis, (known, taps, step, dilation) in enumerate(zip(sizes, kernel, steps, apart, strict=True)):
+        size, reach = int(known or 0), dilation * (taps - 1) + 1
+        before, after = pads[axis], pads[axis + len(kernel)]
+        end = after
+        if attribute(node, "ceil_mode", 0):
+            last = math.ceil((size + before + after - reach) / step) * step
+            if last >= size + before:  # windows begin inside, or in what lies before
+                last -= step
+                _check_version(on, node)
+            end = max(last + reach - size - before, 0)
+        found.append(_Windows(size, taps, step, dilation, before, after, end))
+    return found
+
+
+def _form(windows: list[_Windows]) -> dict[str, list[int]]:
+    """The windows as attributes."""
+    return {
+        "kernel_shape": [each.taps for each in windows],
+        "strides": [each.step for each in windows],
+        "dilations": [each.apart for each in windows],
+        "pads": [*(each.before for each in windows), *(each.end for each in windows)],
+    }
+
+
+def _check_version(on: NodeWriter, node: onnx.NodeProto) -> None:
+    """Refuse what older versions of ONNX's operators give another size than runtimes do."""
+    if on.version < _COUNTS_WINDOWS:
+        raise OpspliceError(
+            f"node '{node.name}' ({node.op_type}) has a window that begins behind the image, which version "
+            f"{on.version} of ONNX's operators counts, and runtimes do not",
+            hint=f"bring the model to version {_COUNTS_WINDOWS}: onnx.version_converter",
+        )
+
+
+def _rounds_up(node: onnx.NodeProto) -> bool:
+    return bool(attribute(node, "ceil_mode", 0)) and not attribute(node, "auto_pad", b"").startswith(b"SAME")
+
+
+def average_pool(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Where zeros around do not count, IREE computes for each element how many there are, and it counts what lies
+    behind them where `ceil_mode` leads there."""
+    are_counted, element = attribute(node, "count_include_pad", 0), on.element(node.input[0])
+    windows = _windows(on, node) if element else None
+    is_slow = not are_counted and any(attribute(node, "pads", [])) and element == TensorProto.FLOAT
+    if windows is None or not (_rounds_up(node) or is_slow):
+        return None
+    shares = np.ones((), np.float64)
+    for each in windows:
+        shares = np.multiply.outer(shares, each.share(bool(are_counted)))
+    if not np.isfinite(shares).all():
+        return None
+    mean = on.put("AveragePool", node.input[0], count_include_pad=1, **_form(windows))
+    if (shares == 1).all():
+        return mean
+    return on.put("Mul", mean, on.give(shares[None, None].astype(helper.tensor_dtype_to_np_dtype(element))))
+
+
+def max_pool(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
+    """Places count the elements of all images, which IREE counts in each; bytes are floats meanwhile."""
+    x, element, rank = node.input[0], on.element(node.input[0]), len(on.shape(node.input[0]) or ())
+    windows, has_places = _windows(on, node), wanted_result(node, 1) and node.doc_string != _IN_EACH
+    if element in (TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64):
+        raise wrongly_computed(node, "it takes large numbers without a sign for negative ones")
+    if _rounds_up(node) and windows is None:
+        raise wrongly_computed(node, "with ceil_mode and open sizes, its last windows lie elsewhere")
+    # IREE takes bytes without a sign for those with one, and its compiler crashes at volumes of others.
+    is_byte = element == TensorProto.UINT8 or (element == TensorProto.INT8 and rank == _VOLUME)
+    if not (is_byte or has_places or _rounds_up(node)):
+        return None
+    form = attributes(node)
+    if windows is not None:
+        form = {name: given for name, given in form.items() if name not in ("auto_pad", "ceil_mode")} | _form(windows)
+    count = 1 + wanted_result(node, 1)
+    made = on.put_all("MaxPool", count, on.cast(x, TensorProto.FLOAT) if is_byte else x, **form, doc_string=_IN_EACH)
+    if is_byte:
+        made[0] = on.put("Cast", made[0], to=element)
+    if has_places:
+        made[1] = _of_all_images(on, node, made[1])
+    return made
+
+
+def _of_all_images(on: NodeWriter, node: onnx.NodeProto, places: str) -> str:
+    """Places in each image as places in the whole tensor."""
+    shape = on.shape(node.input[0])
+    if shape is None or None in shape[1:] or attribute(node, "storage_order", 0):
+        raise wrongly_computed(node, "it counts the places of maxima in each image, and row by row")
+    channels, *sizes = (int(size or 0) for size in shape[1:])
+    ones = [1] * len(sizes)
+    size = math.prod(sizes)
+    by_channel = on.give((np.arange(channels) * size).reshape(1, channels, *ones))
+    if shape[0] == 1:
+        return places if channels == 1 else on.put("Add", places, by_channel)
+    batches = on.put("Reshape", on.places(node.input[0], 0), on.give(np.array([-1, 1, *ones])))
+    starts = on.put("Mul", batches, on.give(np.array(channels * size)))
+    return on.put("Add", on.put("Add", places, by_channel), starts)
+
+
+def conv_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Of each channel apart, which IREE does not take: as a plain convolution over spread elements."""
+    group, (shape, weight) = attribute(node, "group", 1), (on.shape(name) for name in node.input[:2])
+    placed = any(attribute(node, name, b"NOTSET") not in (b"NOTSET", []) for name in ("auto_pad", "output_shape"))
+    if group == 1 or not weight or weight[0] != group or None in weight or not shape or None in shape[2:] or placed:
+        return None
+    sizes, kernel = ([size or 0 for size in each[2:]] for each in (shape, weight))
+    dims = len(kernel)
+    strides, apart = (attribute(node, name, [1] * dims) for name in ("strides", "dilations"))
+    pads, more = attribute(node, "pads", [0] * 2 * dims), attribute(node, "output_padding", [0] * dims)
+    reach = [step * (size - 1) for step, size in zip(apart, kernel, strict=True)]
+    before = [far - pad for far, pad in zip(reach, pads[:dims], strict=True)]
+    ends = zip(reach, pads[dims:], more, strides, strict=True)
+    after = [far - pad + added - (stride - 1) for far, pad, added, stride in ends]
+    if min(*before, *after) < 0:
+        return None
+    lines = on.put("Reshape", node.input[0], on.give(np.array([0, 0, *(n for size in sizes for n in (size, 1))])))
+    gaps = [n for stride in strides for n in (0, stride - 1)]
+    lines = on.put("Pad", lines, on.give(np.array([0] * (2 * dims + 4) + gaps)))
+    spread = on.put("Reshape", lines, on.give(np.array([0, 0, *np.multiply(sizes, strides)])))
+    padded = on.put("Pad", spread, on.give(np.array([0, 0, *before, 0, 0, *after])))
+    mirrored = on.put("Reshape", node.input[1], on.give(np.array([-1, 1, *kernel])))
+    for number, size in enumerate(kernel):
+        mirrored = on.put("Gather", mirrored, on.give(np.arange(size)[::-1]), axis=number + 2)
+    return on.put("Conv", padded, mirrored, *node.input[2:], group=group, dilations=apart)

@@ -1,0 +1,71 @@
+"""Windows over images: numbers and places against onnxruntime's."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="the package 'onnx' is not installed (make frontends)")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (make frontends)")
+
+from onnx import TensorProto
+
+import opsplice.onnx
+from opsplice.errors import OpspliceError
+from tests.onnx.models import RANDOM, make_model, node
+from tests.onnx.test_expansion import check, floats, integers
+
+
+def test_windows_that_round_up():
+    """Where the last window lies partly behind the image, and where one more would begin there."""
+    form = {"ceil_mode": 1}
+    nodes = [
+        node("AveragePool", "x", "inside", kernel_shape=[2, 1], strides=[2, 2], pads=[0, 0, 1, 0], **form),
+        node("AveragePool", "x", "all", kernel_shape=[3, 2], strides=[2, 3], pads=[1, 0, 1, 1], count_include_pad=1,
+             **form),
+        node("MaxPool", "x", "behind", kernel_shape=[2, 2], strides=[2, 3], pads=[0, 0, 1, 1], **form),
+        node("MaxPool", "x", "apart", kernel_shape=[3, 3], strides=[1, 3], dilations=[2, 1], pads=[2, 1, 2, 0], **form),
+    ]  # fmt: skip
+    outputs = {"inside": [1, 2, 4, 3], "all": [1, 2, 5, 2], "behind": [1, 2, 4, 2], "apart": [1, 2, 8, 3]}
+    model = make_model(nodes, {"x": [1, 2, 8, 6]}, outputs, opset=22)
+    check(model, {"x": floats(1, 2, 8, 6)})
+
+
+def test_places_of_maxima_count_the_elements_of_all_images():
+    """IREE counts them in each image."""
+    nodes = [node("MaxPool", "x", "y at", kernel_shape=[2, 2], strides=[2, 1])]
+    outputs = {"y": ["n", 3, 2, 4], "at": (TensorProto.INT64, ["n", 3, 2, 4])}
+    check(make_model(nodes, {"x": ["n", 3, 4, 5]}, outputs), {"x": floats(2, 3, 4, 5)})
+    by_column = [node("MaxPool", "x", "y at", kernel_shape=[2, 2], strides=[2, 1], storage_order=1)]
+    with pytest.raises(OpspliceError, match="row by row"):
+        opsplice.onnx.session(make_model(by_column, {"x": [1, 3, 4, 5]}, outputs), cache=False)
+
+
+def test_largest_bytes_of_volumes():
+    """IREE's compiler crashes at those with a sign."""
+    kinds = {"x": (TensorProto.INT8, [1, 2, 4, 5, 3])}
+    model = make_model(
+        [node("MaxPool", "x", "y", kernel_shape=[3, 2, 1], strides=[1, 1, 2])],
+        kinds,
+        {"y": (TensorProto.INT8, [1, 2, 2, 4, 2])},
+    )
+    check(model, {"x": integers(np.int8, 1, 2, 4, 5, 3)})
+
+
+@pytest.mark.parametrize(("size", "opset", "message"), [("w", 22, "open sizes"), (8, 20, "version 20")])
+def test_windows_that_are_refused(size, opset, message):
+    """IREE puts those of open sizes elsewhere; older versions of ONNX count one more than runtimes do."""
+    nodes = [node("MaxPool", "x", "y", kernel_shape=[2], strides=[3], pads=[0, 1], ceil_mode=1)]
+    model = make_model(nodes, {"x": [1, 1, size]}, {"y": [1, 1, None]}, opset=opset)
+    with pytest.raises(OpspliceError, match=message):
+        opsplice.onnx.session(model, cache=False)
+
+
+def test_means_of_random_windows():
+    """Sizes, taps, steps and what lies around, each drawn."""
+    nodes, outputs = [], {}
+    for number in range(6):
+        taps, steps = RANDOM.integers(1, 4, 2), RANDOM.integers(1, 3, 2)
+        pads = [int(RANDOM.integers(0, tap)) for tap in (*taps, *taps)]
+        form = {"kernel_shape": taps.tolist(), "strides": steps.tolist(), "pads": pads, "ceil_mode": 1}
+        outputs[f"y{number}"] = [1, 2, None, None]
+        nodes.append(node("AveragePool", "x", f"y{number}", count_include_pad=number % 2, **form))
+    check(make_model(nodes, {"x": [1, 2, 9, 8]}, outputs, opset=22), {"x": floats(1, 2, 9, 8)})
