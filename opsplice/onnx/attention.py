@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from opsplice.onnx.node_writer import NodeWriter, attribute, input_name, wanted_result
+from opsplice.onnx.node_writer import OF_NUMBERS, NodeWriter, attribute, input_name, wanted_result
 
 _LENGTH = 2  # the dim of values by heads
 _BY_HEADS = 4
@@ -150,7 +150,7 @@ def standard(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
         largest = on.put("ReduceMax", logits, on.give(np.array([-1])), keepdims=1)
         kind = helper.tensor_dtype_to_np_dtype(wide)
         lowest, zero = (on.give(np.array(number, kind)) for number in (-np.inf, 0))
-        shares = on.put("Where", on.put("Equal", largest, lowest), zero, shares)
+        shares = on.put("Where", on.put("Equal", largest, lowest, doc_string=OF_NUMBERS), zero, shares)
     if wide != on.element(node.input[0]):
         shares = on.put("Cast", shares, to=on.element(node.input[0]))
     result = on.put("MatMul", shares, wide_v)

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 from opsplice.frontends.reshapes import is_misread
 from opsplice.onnx import attention, fused, loops, pooling, quantized, recurrent, resizing
 from opsplice.onnx.model_file import replace
-from opsplice.onnx.node_writer import NodeWriter, attribute, attributes, input_name, wrongly_computed
+from opsplice.onnx.node_writer import OF_NUMBERS, NodeWriter, attribute, attributes, input_name, wrongly_computed
 
 # Operators that are functions of ONNX's own, and that IREE does not lower as they are.
 FUNCTIONS = (
@@ -241,8 +241,6 @@ def _grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
-# What a node says whose first operand is a number, or whose NaN is seen to.
-_IS_NUMBER = "of numbers"
 _LARGEST_DETERMINANT = 4
 _MATRIX = 2  # dims
 _PAIR = 2
@@ -292,7 +290,7 @@ def _sign(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 def _equal(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Of floats: IREE takes what is no number for equal to all."""
-    if on.element(node.input[0]) not in _FLOATS:
+    if on.element(node.input[0]) not in _FLOATS or node.doc_string == OF_NUMBERS:
         return None
     return on.put("And", on.put("LessOrEqual", *node.input), on.put("GreaterOrEqual", *node.input))
 
@@ -305,12 +303,12 @@ def _extreme(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if len(node.input) != _PAIR:
         return _of_pairs(on, node)
     one, other = node.input
-    if on.element(one) not in _FLOATS or node.doc_string == _IS_NUMBER:
+    if on.element(one) not in _FLOATS or node.doc_string == OF_NUMBERS:
         return None
     if on.constant(one) is not None or on.constant(other) is not None:
         is_sorted = on.constant(one) is not None
-        return None if is_sorted else on.put(node.op_type, other, one, doc_string=_IS_NUMBER)
-    both = on.put(node.op_type, one, other, doc_string=_IS_NUMBER)
+        return None if is_sorted else on.put(node.op_type, other, one, doc_string=OF_NUMBERS)
+    both = on.put(node.op_type, one, other, doc_string=OF_NUMBERS)
     return on.put("Where", on.put("IsNaN", one), one, both)
 
 
@@ -321,7 +319,7 @@ def _clip(on: NodeWriter, node: onnx.NodeProto) -> str | list[str] | None:
     y = node.input[0]
     for kind, bound in (("Max", input_name(node, 1)), ("Min", input_name(node, 2))):
         if bound:
-            y = on.put(kind, bound, y, doc_string=_IS_NUMBER)
+            y = on.put(kind, bound, y, doc_string=OF_NUMBERS)
     return on.put("Identity", y) if y == node.input[0] else y
 
 
