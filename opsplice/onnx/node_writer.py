@@ -15,8 +15,7 @@ from opsplice.onnx.model_file import sizes_of
 
 # In older versions of ONNX's operators, ReduceMean and its kin have their axes as attributes.
 _AXES_ARE_INPUTS = 18
-
-# What a node says whose first operand is a number, or whose NaN is seen to.
+# What a comparison says (`doc_string`) whose operand, the first of Max and Min, is a number, or whose NaN is seen to.
 OF_NUMBERS = "of numbers"
 
 
