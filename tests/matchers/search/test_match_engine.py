@@ -48,10 +48,11 @@ def layers():
 
 @pytest.fixture(scope="module")
 def library():
+    strided = {"any_attention": frozenset("qkv"), "conv1d": frozenset("x"), "depthwise_conv2d": frozenset("x")}
     any_layout = [
-        dataclasses.replace(graph, strided=frozenset("qkv"), reordered=True)
+        dataclasses.replace(graph, strided=strided[graph.pattern.name], reordered=True)
         for graph in graphs_of(load(OWN.spec("strided")))
-        if graph.pattern.name == "any_attention"
+        if graph.pattern.name in strided
     ]
     return any_layout + graphs_of(load(OWN.spec("nn")))
 
