@@ -41,11 +41,15 @@ Shapes = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class Call:
-    """Inputs for a program. step: of the result only every so many rows are kept, to be compared."""
+    """Inputs for a program."""
 
     shapes: Shapes
     timed: bool = False
-    step: int = 1
+
+    @property
+    def step(self) -> int:
+        """Of the result only every so many rows are kept, to be compared: 64 or so of what is timed."""
+        return max(1, self.shapes[0][0] // 64) if self.timed else 1
 
 
 @dataclass(frozen=True)
@@ -107,11 +111,7 @@ def _nibbles(x: np.ndarray, n: int) -> np.ndarray:
 
 def cases(large: int, target: str) -> list[Case]:
     """All of them. large: the size of what is timed."""
-
-    def rows(*shapes: tuple[int, ...]) -> Call:
-        return Call(shapes, timed=True, step=max(1, shapes[0][0] // 64))
-
-    scaled = (Call(((33, 100), (), (100,))), rows((large, large), (), (large,)))
+    scaled = (Call(((33, 100), (), (100,))), Call(((large, large), (), (large,)), timed=True))
     scale_model = (SAMPLES / "dispatches/model.mlir").read_text()
     found = [
         Case("scale_bias", scale_model, SAMPLES / "dispatches/replace.splice", scaled, _scale_bias, "scale_bias"),
@@ -120,7 +120,7 @@ def cases(large: int, target: str) -> list[Case]:
             "quick_gelu",
             (SAMPLES / "scalar_functions/model.mlir").read_text(),
             SAMPLES / "scalar_functions/replace.splice",
-            (Call(((7, 64), (64, 64))), rows((16 * large, 64), (64, 64))),
+            (Call(((7, 64), (64, 64))), Call(((16 * large, 64), (64, 64)), timed=True)),
             _gelu(_quick_gelu),
             "quick_gelu",
             own=_gelu(_gelu_tanh),
@@ -133,14 +133,14 @@ def _of_the_library(large: int, spec: Path) -> list[Case]:
     """Layers with the kernels that come with opsplice."""
     found = []
     for m, k, n in ((70, 300, 33), (3, 300, 33), (large // 2,) * 3, (1, large, large)):
-        call = Call(((m, k), (k, n)), timed=k != 300, step=max(1, m // 64))
+        call = Call(((m, k), (k, n)), timed=k != 300)
         name, model = f"matmul_{m}x{k}x{n}", kernels.matmul(m, k, n)
         found.append(Case(name, model, spec, (call,), np.matmul, "matmul", tolerance=1e-4))
     for m, n in ((33, 1000), (large, large)):
-        call = Call(((m, n),), timed=m != 33, step=max(1, m // 64))
+        call = Call(((m, n),), timed=m != 33)
         found.append(Case(f"softmax_{m}x{n}", kernels.softmax(m, n), spec, (call,), _softmax, "softmax"))
     for m, n in ((33, 1000), (large, large)):
-        call = Call(((m, n), (n,), (n,)), timed=m != 33, step=max(1, m // 64))
+        call = Call(((m, n), (n,), (n,)), timed=m != 33)
         model = layers.layernorm(m, n)
         found.append(Case(f"layernorm_{m}x{n}", model, spec, (call,), _layernorm, "layernorm"))
     for heads, m, n in ((3, 40, 70), (16, large // 4, large // 4), (32, 1, large)):

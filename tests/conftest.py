@@ -161,6 +161,15 @@ def cuda() -> None:
         pytest.skip("there is no CUDA GPU with its driver (docs/gpu.md)")
 
 
+@pytest.fixture(scope="session")
+def cuda_compiler() -> None:
+    """Tests that build kernels in CUDA C as it is, which clang alone does not."""
+    from opsplice.targets.build import cuda_compilers
+
+    if cuda_compilers.find("nvcc") is None and cuda_compilers.find("nvrtc") is None:
+        pytest.skip(f"neither nvcc nor NVRTC is here ({cuda_compilers.HOW_TO_GET['nvrtc']})")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
     """On a busy machine, Mesa refuses a `vkSignalSemaphore` of IREE's about once in 4,000 calls of loops.

@@ -8,17 +8,14 @@ extern "C" __global__ void byte_row(const int *x, const int *w, const int *sums,
                                     const float *columns, const float *bias, float *out, int zero, float scale,
                                     int is_signed, unsigned m, unsigned k, unsigned n, unsigned has_rows,
                                     unsigned has_columns, unsigned has_bias) {
-  __shared__ int parts[THREADS / WARP];
   unsigned column = blockIdx.x, row = blockIdx.y, flip = is_signed ? 0 : 0x80808080;
   x += (size_t)row * (k / 4), w += (size_t)column * (k / 4);
   int sum = 0;
   for (unsigned at = threadIdx.x; at < k / 4; at += THREADS) sum = __dp4a((int)(x[at] ^ flip), w[at], sum);
-  for (unsigned step = WARP / 2; step; step /= 2) sum += __shfl_xor_sync(ALL, sum, step);
-  if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP] = sum;
-  __syncthreads();
+  sum = combined<THREADS>(sum, Sum());
   if (threadIdx.x != 0) return;
   int above = is_signed ? -(int)(signed char)zero : 128 - (int)(unsigned char)zero;
-  float value = (float)(parts[0] + parts[1] + above * sums[column]);
+  float value = (float)(sum + above * sums[column]);
   if (has_rows) value *= rows[row];
   if (has_columns) value *= columns[column];
   value *= scale;

@@ -4,7 +4,8 @@
 constexpr unsigned WARP = 32, ALL = 0xffffffff;
 
 struct Sum {
-  __device__ float operator()(float a, float b) const { return a + b; }
+  template <class Number>
+  __device__ Number operator()(Number a, Number b) const { return a + b; }
 };
 
 // NaN if one of them is.
@@ -17,17 +18,17 @@ __device__ inline float infinity() { return __int_as_float(0x7f800000); }
 __device__ inline bool is_finite(float x) { return x - x == 0; }
 
 // The numbers of as many neighbours of a warp combined, for each of them.
-template <unsigned LANES = WARP, class Combine>
-__device__ float in_warp(float own, Combine combine) {
+template <unsigned LANES = WARP, class Number, class Combine>
+__device__ Number in_warp(Number own, Combine combine) {
 #pragma unroll
   for (unsigned step = LANES / 2; step; step /= 2) own = combine(own, __shfl_xor_sync(ALL, own, step));
   return own;
 }
 
 // All threads' numbers combined, for each of them.
-template <unsigned THREADS, class Combine>
-__device__ float combined(float own, Combine combine) {
-  __shared__ float parts[THREADS / WARP];
+template <unsigned THREADS, class Number, class Combine>
+__device__ Number combined(Number own, Combine combine) {
+  __shared__ Number parts[THREADS / WARP];
   own = in_warp(own, combine);
   if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP] = own;
   __syncthreads();

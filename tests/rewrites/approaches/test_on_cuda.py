@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.targets.build import cuda_compilers
 from tests import command_line
 from tests.plain import Plain
 from tests.rewrites.approaches import test_command, test_functions_from_plugins, test_provided_on_gpus
@@ -18,12 +17,6 @@ from tests.rewrites.conftest import write_spec
 
 pytestmark = pytest.mark.usefixtures("cuda")
 SAMPLES = Path(__file__).parents[3] / "samples"
-
-
-@pytest.fixture
-def compiler() -> None:
-    if cuda_compilers.find("nvcc") is None and cuda_compilers.find("nvrtc") is None:
-        pytest.skip(f"neither nvcc nor NVRTC is here ({cuda_compilers.HOW_TO_GET['nvrtc']})")
 
 
 def numbers(*shape: int, seed: int = 0) -> np.ndarray:
@@ -57,7 +50,7 @@ def test_a_function_on_elements_from_a_plugin(tmp_path: Path) -> None:
 
 @pytest.mark.cell("static dispatch", "CUDA", "runs")
 @pytest.mark.parametrize("target", ["cuda", "cuda:sm_80"])
-def test_a_kernel_in_cuda_c(compiler: None, target: str) -> None:
+def test_a_kernel_in_cuda_c(cuda_compiler: None, target: str) -> None:
     sample = SAMPLES / "dispatches"
     program = opsplice.compile(sample / "model.mlir", [sample / "replace.splice"], targets=[target])
     assert len(program.report.replacements) == 1
@@ -79,7 +72,7 @@ extern "C" __global__ void neg_abs_mul(const float *a, const float *b, float *ou
 
 
 @pytest.mark.cell("dynamic dispatch", "CUDA", "runs")
-def test_a_kernel_of_a_provider(compiler: None, tmp_path: Path) -> None:
+def test_a_kernel_of_a_provider(cuda_compiler: None, tmp_path: Path) -> None:
     spec = test_provided_on_gpus.SPEC.format(clauses='cuda "k.cu" as provided', otherwise="")
     program = opsplice.compile(
         test_provided_on_gpus.MODEL, [write_spec(tmp_path, spec, {"k.cu": PROVIDED})], targets=["cuda"]
@@ -148,7 +141,7 @@ replace p with scale(x, 2.5)
 """
 
 
-def test_parameters_in_an_order_of_their_own(compiler: None, tmp_path: Path) -> None:
+def test_parameters_in_an_order_of_their_own(cuda_compiler: None, tmp_path: Path) -> None:
     model = PROGRAM.replace("tensor<?xf32>", "tensor<5x70xf32>")
     program = opsplice.compile(model, [write_spec(tmp_path, SCALE, {"scale.cu": TAKEN})], targets=["cuda"])
     x = numbers(5, 70)
@@ -188,7 +181,7 @@ replace p with flip(x)
 
 
 @pytest.mark.parametrize("bytes_", [40_000, 100_000])  # a driver gives up to 48 kB without being asked for more
-def test_memory_that_a_workgroup_shares(compiler: None, tmp_path: Path, bytes_: int) -> None:
+def test_memory_that_a_workgroup_shares(cuda_compiler: None, tmp_path: Path, bytes_: int) -> None:
     columns = bytes_ // 4
     model = f"""
 func.func @main(%x: tensor<3x{columns}xf32>) -> tensor<3x{columns}xf32> {{
@@ -205,7 +198,7 @@ func.func @main(%x: tensor<3x{columns}xf32>) -> tensor<3x{columns}xf32> {{
 # ---- from the command line -----------------------------------------------------------------------------------------
 
 
-def test_compile_and_run(compiler: None, tmp_path: Path) -> None:
+def test_compile_and_run(cuda_compiler: None, tmp_path: Path) -> None:
     sample = SAMPLES / "dispatches"
     inputs = ["--input=3x70xf32=1", "--input=f32=0.5", "--input=70xf32=0.25"]
     given = ["run", str(sample / "model.mlir"), f"--spec={sample / 'replace.splice'}", "--target=cuda", *inputs]
