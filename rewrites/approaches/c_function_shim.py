@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.layouts import Amount
 from opsplice.rewrites.approaches import dynamic_function
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import Placer, builtin_type
 from opsplice.rewrites.memory import strides
-from opsplice.rewrites.memory.stride_words import ToldMoves
+from opsplice.rewrites.memory.strides import Moves
 from opsplice.rewrites.plan import workgroups
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
 from opsplice.rewrites.plan.known_sizes import product
@@ -65,8 +65,30 @@ def without_dims(value: ir.Value) -> ir.Value:
     return emit.reshape(value, ir.RankedTensorType.get([], value.type.element_type), [])
 
 
+def fill_counts(export: ir.Operation, call: KernelCall, before: Sequence[ir.Type], most: Sequence[int]) -> None:
+    """Write the region of an export, which makes the workgroup counts from the dynamic dims.
+
+    before: the types of what it is given before these.
+    """
+    dynamic = dynamic_names(call)
+    block = emit.block(export, [*before, *[ir.IndexType.get()] * len(dynamic)])
+    with ir.InsertionPoint(block):
+        sizes = dim_values(call, dict(zip(dynamic, list(block.arguments)[len(before) :], strict=True)))
+        counts = workgroups.counts(call.kernel.name, call.kernel.grid, sizes, most)
+        emit.op(f"{export.name.partition('.')[0]}.return", counts)
+
+
 class Shim:
-    """The functions inside the executable: bindings in, plain C arguments out."""
+    """The functions inside the executable: bindings in, plain C arguments out.
+
+    given, sizes: the arguments and the dims, by name; results: their bindings; moves: of strided buffers. All of these
+    are set by `open`.
+    """
+
+    given: Mapping[str, Any]
+    sizes: Mapping[str, ir.Value]
+    results: Sequence[Any]
+    moves: Moves
 
     def __init__(self, call: KernelCall, is_imported: bool | None = None) -> None:
         """is_imported: whether a plugin has the function, by default if it has it for any target."""
@@ -75,19 +97,15 @@ class Shim:
         self.index = ir.IndexType.get()
         self.pointer = ir.Type.parse("!llvm.ptr")
         self.binding = ir.Type.parse("!stream.binding")
-        self.passed = [a for a in call.arguments if not is_baked(a)]
-        self.dynamic = dynamic_names(call)
-        self.amounts: dict[Amount, ir.Value] = {}
+        self.fresh = [output for output in call.outputs if output.alias is None]
 
     def build_call(self, name: str) -> None:
-        fresh = [o for o in self.call.outputs if o.alias is None]
-        function, given, sizes, results = self.open(name, len(fresh))
+        function = self.open(name)
         # The declaration's types are those of the call, so the body comes first and the declaration is put before it.
         with ir.InsertionPoint(function.regions[0].blocks[0]):
-            moves = self.moves()
-            operands = [self._argument(a, given, sizes, moves) for a in self.call.arguments]
-            operands += [self._address(b, output, sizes, moves) for output, b in zip(fresh, results, strict=True)]
-            operands += [*sizes.values(), *moves.strides()]
+            operands = list(map(self._argument, self.call.arguments))
+            operands += list(map(self._address, self.results, self.fresh))
+            operands += [*self.sizes.values(), *self.moves.strides]
             operands += [self.workgroup(i) for i in range(len(self.call.kernel.grid))]
             emit.op("func.call", operands, attributes={"callee": ir.FlatSymbolRefAttr.get(self.call.symbol)})
             emit.op("func.return")
@@ -101,80 +119,68 @@ class Shim:
                     external[dynamic_function.OPTIONAL] = ir.UnitAttr.get()
             else:
                 external["hal.import.static"] = ir.UnitAttr.get()
-            self.function(self.call.symbol, [v.type for v in operands], [], private=True, extra=external)
+            self.function(self.call.symbol, [v.type for v in operands], "private", external)
 
-    def moves(self) -> strides.Moves | ToldMoves:
-        """Offsets and strides, at the current point."""
-        return strides.Moves(self.call, self.amounts, self.workgroup)
-
-    def open(
-        self, name: str, results: int
-    ) -> tuple[ir.Operation, dict[str, ir.Value], dict[str, ir.Value], list[ir.Value]]:
-        """A function with an empty body: itself, the arguments and the dims by name, and the results' bindings."""
-        amounts = strides.passed(self.call)
-        words = [self.index] * (len(self.dynamic) + len(amounts))
-        kinds = [*map(self._kind, self.passed), *words, *[self.binding] * results]
-        function = self.function(name, kinds, [])
+    def open(self, name: str) -> ir.Operation:
+        """A function with an empty body."""
+        passed = [argument for argument in self.call.arguments if not is_baked(argument)]
+        dynamic, amounts = dynamic_names(self.call), strides.passed(self.call)
+        words = [self.index] * (len(dynamic) + len(amounts))
+        kinds = [*map(self._kind, passed), *words, *[self.binding] * len(self.fresh)]
+        function = self.function(name, kinds)
         block = emit.block(function, kinds)
-        values = list(block.arguments)
-        given = {a.name: values.pop(0) for a in self.passed}
-        dims = {n: values.pop(0) for n in self.dynamic}
-        self.amounts = {amount: values.pop(0) for amount in amounts}
+        values = iter(block.arguments)
+        self.given = {argument.name: next(values) for argument in passed}
         with ir.InsertionPoint(block):
-            return function, given, dim_values(self.call, dims), values
+            self.sizes = dim_values(self.call, {name: next(values) for name in dynamic})
+            self.moves = strides.moves(self.call, {amount: next(values) for amount in amounts}, self.workgroup)
+        self.results = list(values)
+        return function
 
     def function(
         self,
         name: str,
         inputs: list[ir.Type],
-        results: list[ir.Type],
-        private: bool = False,
-        extra: dict[str, ir.Attribute] | None = None,
+        visibility: str = "public",
+        extra: Mapping[str, ir.Attribute] | None = None,
     ) -> ir.Operation:
-        attributes = emit.named(name, "private" if private else "public", function_type=emit.type_of(inputs, results))
-        return emit.op("func.func", attributes={**attributes, **(extra or {})}, regions=1)
+        attributes = emit.named(name, visibility, function_type=emit.type_of(inputs), **(extra or {}))
+        return emit.op("func.func", attributes=attributes, regions=1)
 
     def _kind(self, argument: Buffer | Scalar) -> ir.Type:
         kind = builtin_type(argument.value)
         return self.binding if isinstance(kind, ir.RankedTensorType) else kind
 
-    def _argument(
-        self,
-        argument: Buffer | Scalar,
-        given: Mapping[str, ir.Value],
-        sizes: Mapping[str, ir.Value],
-        moves: strides.Moves | ToldMoves,
-    ) -> ir.Value:
+    def _argument(self, argument: Buffer | Scalar) -> ir.Value:
         if isinstance(argument, Buffer) and argument.value is None:
             return emit.value("llvm.mlir.zero", [], self.pointer)
         if isinstance(argument, Buffer):
-            return self._address(given[argument.name], argument, sizes, moves)
-        found = self.scalar(argument, given, sizes)
+            return self._address(self.given[argument.name], argument)
+        found = self.scalar(argument)
         if argument.element == "bf16":
             # IREE would pass it as an integer. C passes it in the register in which it passes an f16.
             return emit.value("arith.bitcast", [found], ir.F16Type.get())
         widen = _WIDENED.get(argument.element)
         return found if widen is None else emit.value(widen, [found], ir.IntegerType.get_signless(32))
 
-    def scalar(self, argument: Scalar, given: Mapping[str, ir.Value], sizes: Mapping[str, ir.Value]) -> ir.Value:
+    def scalar(self, argument: Scalar) -> ir.Value:
         """A scalar of its own type."""
         kind = ir.Type.parse(argument.element)
         if argument.number is not None:
             return emit.constant(argument.number, kind)
         if argument.dim is not None:
-            return cast_dim(sizes[argument.dim], kind)
-        if given[argument.name].type == self.binding:
-            return self._load(given[argument.name], argument.element)
-        return given[argument.name]
+            return cast_dim(self.sizes[argument.dim], kind)
+        given: ir.Value = self.given[argument.name]
+        return self._load(given, argument.element) if given.type == self.binding else given
 
-    def _length(self, shape: tuple[tree.Dim, ...], sizes: Mapping[str, ir.Value]) -> ir.Value:
+    def _length(self, shape: tuple[tree.Dim, ...]) -> ir.Value:
         """How many elements a buffer has."""
         length = emit.index(1)
         for dim in shape:
             if dim.sum is not None:
-                size = workgroups.arithmetic(dim.sum, sizes)
+                size = workgroups.arithmetic(dim.sum, self.sizes)
             else:
-                size = emit.index(dim.size) if dim.size is not None else sizes[dim.name or ""]
+                size = emit.index(dim.size) if dim.size is not None else self.sizes[dim.name or ""]
             length = emit.times(length, size)
         return length
 
@@ -189,16 +195,11 @@ class Shim:
             return loaded
         return emit.value("arith.trunci", [loaded], ir.IntegerType.get_signless(1))
 
-    def _address(
-        self,
-        binding: ir.Value,
-        buffer: Buffer | Output,
-        sizes: Mapping[str, ir.Value],
-        moves: strides.Moves | ToldMoves,
-    ) -> ir.Value:
+    def _address(self, binding: Any, buffer: Buffer | Output) -> ir.Value:
         """The address of a buffer's first element. Upstream's strided metadata would lose the binding's offset."""
-        element, layout = buffer.element, buffer.layout
-        length = self._length(buffer.shape, sizes) if layout is None else moves.value(layout.count)
+        element = buffer.element
+        number = next((at for at, each in enumerate(self.call.strided) if each is buffer), None)
+        length = self._length(buffer.shape) if number is None else self.moves.counts[number]
         if element == "i4":
             length = emit.value("arith.ceildivui", [length, emit.index(2)], self.index)
         memref = self.subspan(binding, element, length)
@@ -208,11 +209,11 @@ class Shim:
             [ir.MemRefType.get([], stored(element)), self.index, self.index, self.index],
         ).results
         start = emit.value("memref.extract_aligned_pointer_as_index", [base], self.index)
-        if layout is not None:
-            offset = emit.plus(offset, moves.offset(buffer))
+        if number is not None:
+            offset = emit.plus(offset, self.moves.offsets[number])
         address = emit.plus(start, emit.times(offset, emit.index(max(vocabulary.bits(element) or 0, 8) // 8)))
-        number = emit.value("arith.index_cast", [address], ir.IntegerType.get_signless(64))
-        return emit.value("llvm.inttoptr", [number], self.pointer)
+        whole = emit.value("arith.index_cast", [address], ir.IntegerType.get_signless(64))
+        return emit.value("llvm.inttoptr", [whole], self.pointer)
 
     def workgroup(self, dimension: int) -> ir.Value:
         return emit.value("stream.dispatch.workgroup.id", [], self.index, dimension=emit.ordinal(dimension))

@@ -39,6 +39,7 @@ from opsplice.rewrites.ir import dispatch_words, emit
 from opsplice.rewrites.ir.executable_targets import parse_target
 from opsplice.rewrites.link import elf_link, metal_link
 from opsplice.rewrites.memory import stride_words
+from opsplice.rewrites.memory.strides import Moves
 from opsplice.rewrites.plan import interface, workgroups
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
 
@@ -201,11 +202,7 @@ def export(
     """An export, whose region makes the workgroup counts from the dynamic dims."""
     attributes = emit.named(name, "public", ordinal=emit.ordinal(0), layout=layout, **more)
     made = emit.op("hal.executable.export", attributes=attributes, regions=2)
-    dynamic = c_function_shim.dynamic_names(call)
-    block = emit.block(made, [ir.Type.parse("!hal.device"), *[ir.IndexType.get()] * len(dynamic)])
-    with ir.InsertionPoint(block):
-        sizes = c_function_shim.dim_values(call, dict(zip(dynamic, list(block.arguments)[1:], strict=True)))
-        emit.op("hal.return", workgroups.counts(call.kernel.name, call.kernel.grid, sizes, most))
+    c_function_shim.fill_counts(made, call, [ir.Type.parse("!hal.device")], most)
 
 
 def _hand_on(name: str, entry: str) -> None:
@@ -238,9 +235,6 @@ class _Shim(c_function_shim.Shim):
         super().__init__(call, is_imported)
         self.layout = layout
         self.words = 0  # that were taken
-        self.told: list[tuple[stride_words.Word, ir.Value]] = []
-        self.sizes: dict[str, ir.Value] = {}
-        self.table = 0
 
     def take(self, element: str) -> ir.Value:
         """The next scalar."""
@@ -261,44 +255,45 @@ class _Shim(c_function_shim.Shim):
     def workgroup(self, dimension: int) -> ir.Value:
         return emit.value("hal.interface.workgroup.id", [], self.index, dimension=emit.ordinal(dimension))
 
-    def open(
-        self, name: str, results: int
-    ) -> tuple[ir.Operation, dict[str, ir.Value], dict[str, ir.Value], list[ir.Value]]:
-        block = emit.block(function := self.function(name, [], []))
+    def open(self, name: str) -> ir.Operation:
+        block = emit.block(function := self.function(name, []))
         buffers = [a for a in self.call.arguments if isinstance(a, Buffer)]
         with ir.InsertionPoint(block):
             given: dict[str, Any] = {a.name: number for number, a in enumerate(buffers)}
-            given |= {a.name: self.take(a.element) for a in self.call.arguments if isinstance(a, Scalar)}
+            self.given = given | {a.name: self.take(a.element) for a in self.call.arguments if isinstance(a, Scalar)}
             self.sizes = c_function_shim.dim_values(self.call, {name: self._word() for name in self.call.dims})
-            self.told = [(word, self._word()) for word in stride_words.words(self.call)]
-        self.table = len(buffers)
-        first = len(buffers) + bool(stride_words.packs(self.call))
-        fresh: list[Any] = list(range(first, first + results))
-        return function, given, self.sizes, fresh
+            told = [(word.kind, self._word()) for word in stride_words.words(self.call)]
+            packs = stride_words.packs(self.call)
+            first = self._first_elements(len(buffers), packs) if packs else [v for kind, v in told if kind == "first"]
+            # Nothing depends on how many elements a value has, so it need not be known.
+            layouts = [buffer.layout for buffer in self.call.strided if buffer.layout is not None]
+            counts = [emit.index(layout.count.number or 1) for layout in layouts]
+        self.moves = Moves(counts, first, [value for kind, value in told if kind == "stride"])
+        self.results = [len(buffers) + bool(packs) + number for number in range(len(self.fresh))]
+        return function
 
     def _word(self) -> ir.Value:
         """The next word, without a sign."""
         return emit.value("arith.index_castui", [self.take("i32")], self.index)
 
-    def moves(self) -> stride_words.ToldMoves:
-        named = stride_words.packs(self.call)
-        if not named:
-            return stride_words.ToldMoves(self.call, self.told, [])
+    def _first_elements(self, table: int, packs: Sequence[str]) -> list[ir.Value]:
+        """The first element of each strided buffer, out of the table that a binding is."""
         grid = [getattr(size, "name", None) for size in self.call.kernel.grid]
         count = length = emit.index(len(self.call.strided))
         row, first = emit.index(0), []
-        for pack in named:
+        for pack in packs:
             row = emit.plus(emit.times(row, self.sizes[pack]), self.workgroup(grid.index(pack)))
             length = emit.times(length, self.sizes[pack])
-        table = self.subspan(self.table, "i32", length)
+        held = self.subspan(table, "i32", length)
         for number in range(len(self.call.strided)):
             at = emit.plus(emit.times(row, count), emit.index(number))
-            word = emit.value("memref.load", [table, at], ir.IntegerType.get_signless(32))
+            word = emit.value("memref.load", [held, at], ir.IntegerType.get_signless(32))
             first.append(emit.value("arith.index_castui", [word], self.index))
-        return stride_words.ToldMoves(self.call, self.told, first)
+        return first
 
-    def scalar(self, argument: Scalar, given: Mapping[str, Any], sizes: Mapping[str, ir.Value]) -> ir.Value:
-        return given[argument.name]
+    def scalar(self, argument: Scalar) -> ir.Value:
+        found: ir.Value = self.given[argument.name]
+        return found
 
 
 class StaticDispatch(Approach):

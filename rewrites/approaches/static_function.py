@@ -28,7 +28,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.rewrites.approaches.approach import Approach
-from opsplice.rewrites.approaches.c_function_shim import Shim, dim_values, dynamic_names, is_baked
+from opsplice.rewrites.approaches.c_function_shim import Shim, fill_counts, is_baked
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import Placer, result_type
 from opsplice.rewrites.memory import strides
@@ -128,7 +128,9 @@ def _build_executable(module: ir.Module, name: str, call: KernelCall) -> None:
         attributes["hal.executable.objects"] = _objects(call)
     executable = emit.op("stream.executable", attributes=attributes, regions=1, at=at)
     with ir.InsertionPoint(emit.block(executable)):
-        _build_export(name, call)
+        attributes = emit.named(name, "public", function_ref=emit.symbol(name))
+        export = emit.op("stream.executable.export", attributes=attributes, regions=1)
+        fill_counts(export, call, (), workgroups.MOST_ON_CPUS)
         inner = emit.op("builtin.module", regions=1)
         emit.op("stream.executable.end")
     with ir.InsertionPoint(emit.block(inner)):
@@ -138,16 +140,6 @@ def _build_executable(module: ir.Module, name: str, call: KernelCall) -> None:
 def _objects(call: KernelCall) -> ir.Attribute:
     entries = ", ".join(f"{target} = [{emit.object_file(path)}]" for target, path in sorted(call.objects.items()))
     return ir.Attribute.parse(f"#hal.executable.objects<{{{entries}}}>")
-
-
-def _build_export(name: str, call: KernelCall) -> None:
-    """An export, whose region makes the workgroup counts from the dynamic dims."""
-    attributes = emit.named(name, "public", function_ref=emit.symbol(name))
-    export = emit.op("stream.executable.export", attributes=attributes, regions=1)
-    dynamic = dynamic_names(call)
-    with ir.InsertionPoint(block := emit.block(export, [ir.IndexType.get()] * len(dynamic))):
-        sizes = dim_values(call, dict(zip(dynamic, block.arguments, strict=True)))
-        emit.op("stream.return", workgroups.counts(call.kernel.name, call.kernel.grid, sizes, workgroups.MOST_ON_CPUS))
 
 
 class LinkedFunction(Approach):

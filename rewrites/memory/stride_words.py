@@ -12,7 +12,6 @@ buffer behind those of the parameters, i32[packs..., strided buffers]. So a kern
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
@@ -74,11 +73,11 @@ def first_elements(call: KernelCall, placer: Placer) -> ir.Value:
 
     with ir.InsertionPoint(body):
         grid = [getattr(size, "name", None) for size in call.kernel.grid]
-        moves = strides.Moves(call, given, lambda dim: at(named.index(grid[dim] or "")))
+        moves = strides.moves(call, given, lambda dim: at(named.index(grid[dim] or "")))
         buffer, found = at(len(named)), emit.index(0)
-        for number, each in enumerate(call.strided):
+        for number, offset in enumerate(moves.offsets):
             is_it = emit.compared("==", buffer, emit.index(number))
-            found = emit.value("arith.select", [is_it, moves.offset(each), found], index)
+            found = emit.value("arith.select", [is_it, offset, found], index)
         emit.op("linalg.yield", [emit.value("arith.index_cast", [found], word)])
     return made
 
@@ -88,31 +87,3 @@ def left_out(written: str) -> ir.Value:
     element = ir.Type.parse(written)
     zero = ir.DenseElementsAttr.get_splat(ir.RankedTensorType.get([1], element), emit.number(0, element))
     return emit.value("arith.constant", [], zero.type, value=zero)
-
-
-class ToldMoves:
-    """As `strides.Moves`, in a function of C beside dispatches, which is told them as these are.
-
-    told: the words. first: the first element of each strided buffer, where these depend on the workgroup.
-    """
-
-    def __init__(self, call: KernelCall, told: Sequence[tuple[Word, ir.Value]], first: Sequence[ir.Value]) -> None:
-        self.call = call
-        self.told = told
-        self.first = first
-
-    def value(self, amount: Amount) -> ir.Value:
-        """How many elements a value has, where that is known; nothing depends on it."""
-        return emit.index(amount.number or 1)
-
-    def offset(self, buffer: Buffer | Output) -> ir.Value:
-        """Where a workgroup's first element is, in elements."""
-        number = next(at for at, each in enumerate(self.call.strided) if each is buffer)
-        return (self.first or self._of("first"))[number]
-
-    def strides(self) -> list[ir.Value]:
-        """The stride of each dim that is not a pack, buffer by buffer."""
-        return self._of("stride")
-
-    def _of(self, kind: str) -> list[ir.Value]:
-        return [value for word, value in self.told if word.kind == kind]

@@ -4,7 +4,7 @@
     %r = contract(%t, ...)                                =>      %r = flow.dispatch @opsplice_k(%x, ...)
 
 `laid_out` chooses what is bound in the place of a tensor: the furthest value in whose memory it lies. Behind the
-result, it chooses the furthest view that the kernel can write. In the shim, `Moves` adds the offset to each
+result, it chooses the furthest view that the kernel can write. In the shim, `moves` adds the offset to each
 address, and what a workgroup's place in a pack amounts to, so that a kernel never sees how many dims a pack is made of.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -381,63 +382,54 @@ def signature(call: KernelCall) -> Any:
     return tuple((tuple(map(len, layout.dims)), *map(told, layout.amounts())) for layout in layouts)
 
 
+@dataclass(frozen=True)
 class Moves:
-    """Offsets and strides of a call's buffers as values at the current point.
+    """How the strided buffers of a call lie, as values: of each how many elements its memory has, and its first one.
+
+    strides: those of each dim that is not a pack, buffer by buffer.
+    """
+
+    counts: list[ir.Value]
+    offsets: list[ir.Value]
+    strides: list[ir.Value]
+
+
+def moves(call: KernelCall, given: Mapping[Amount, ir.Value], workgroup: Callable[[int], ir.Value]) -> Moves:
+    """What a call's buffers lie like in a workgroup, at the current point.
 
     given: the amounts that are passed. workgroup: makes the number of the workgroup in a dim of the grid.
     """
 
-    def __init__(
-        self, call: KernelCall, given: Mapping[Amount, ir.Value], workgroup: Callable[[int], ir.Value]
-    ) -> None:
-        self.call = call
-        self.given = given
-        self.index = ir.IndexType.get()
-        self.places: dict[str, list[ir.Value]] = {}
-        for pack, runs in self._packs():
-            grid = [size.name if isinstance(size, tree.DimRef) else None for size in call.kernel.grid]
-            self.places[pack] = self._taken_apart(workgroup(grid.index(pack)), [size for size, _ in runs])
+    def value(amount: Amount) -> ir.Value:
+        return given[amount] if amount.number is None else emit.index(amount.number)
 
-    def _packs(self) -> Iterator[tuple[str, Runs]]:
-        seen = set()
-        for buffer in self.call.strided:
-            for dim, runs in zip(buffer.shape, buffer.layout.dims if buffer.layout is not None else (), strict=True):
-                if dim.pack is not None and dim.pack not in seen:
-                    seen.add(dim.pack)
-                    yield dim.pack, runs
-
-    def _taken_apart(self, number: ir.Value, sizes: Sequence[Extent]) -> list[ir.Value]:
+    def taken_apart(number: ir.Value, runs: Runs) -> list[ir.Value]:
         """A number as the indices that it flattens."""
         found: list[ir.Value] = []
-        for at, size in enumerate(reversed(sizes)):
-            if at == len(sizes) - 1:
-                return [number, *found]
-            along = self.value(Amount.of(size))
-            found.insert(0, emit.value("arith.remui", [number, along], self.index))
-            number = emit.value("arith.divui", [number, along], self.index)
-        return found
+        for size, _ in reversed(runs[1:]):
+            along = value(Amount.of(size))
+            found.insert(0, emit.value("arith.remui", [number, along], number.type))
+            number = emit.value("arith.divui", [number, along], number.type)
+        return [number, *found]
 
-    def value(self, amount: Amount) -> ir.Value:
-        known = amount.number
-        return self.given[amount] if known is None else emit.index(known)
+    layouts = [buffer.layout for buffer in call.strided if buffer.layout is not None]
+    dims = [list(zip(b.shape, layout.dims, strict=True)) for b, layout in zip(call.strided, layouts, strict=True)]
+    grid = [size.name if isinstance(size, tree.DimRef) else None for size in call.kernel.grid]
+    places: dict[str, list[ir.Value]] = {}
+    for dim, runs in chain(*dims):
+        if dim.pack is not None and dim.pack not in places:
+            places[dim.pack] = taken_apart(workgroup(grid.index(dim.pack)), runs)
 
-    def offset(self, buffer: Buffer | Output) -> ir.Value:
-        """Where a workgroup's first element is, in elements."""
-        layout = buffer.layout
-        assert layout is not None, "the buffer is strided"
-        total = self.value(layout.offset)
-        for dim, runs in zip(buffer.shape, layout.dims, strict=True):
-            for place, (_, stride) in zip(self.places[dim.pack], runs, strict=True) if dim.pack is not None else ():
+    def first(layout: Layout, own: Sequence[tuple[tree.Dim, Runs]]) -> ir.Value:
+        total = value(layout.offset)
+        for dim, runs in own:
+            for place, (_, stride) in zip(places[dim.pack], runs, strict=True) if dim.pack is not None else ():
                 if stride != NONE:
-                    move = emit.value("arith.muli", [place, self.value(stride)], self.index)
-                    total = emit.value("arith.addi", [total, move], self.index)
+                    total = emit.plus(total, emit.times(place, value(stride)))
         return total
 
-    def strides(self) -> list[ir.Value]:
-        """The stride of each dim that is not a pack, buffer by buffer."""
-        return [
-            self.value(runs[0][1] if runs else NONE)
-            for buffer in self.call.strided
-            for dim, runs in zip(buffer.shape, buffer.layout.dims if buffer.layout is not None else (), strict=True)
-            if dim.pack is None
-        ]
+    return Moves(
+        [value(layout.count) for layout in layouts],
+        list(map(first, layouts, dims)),
+        [value(runs[0][1] if runs else NONE) for dim, runs in chain(*dims) if dim.pack is None],
+    )
