@@ -151,4 +151,4 @@ class Vulkan(Backend):
         return resolve(request, SpirvTarget((int(found[1]), int(found[2]))) if found else SpirvTarget(), store)
 
     def entry(self, code: Artifact, name: str) -> Entry:
-        return spirv_binary.offered(spirv_binary.reflect(code.path.read_bytes(), name), name, code.entry)
+        return spirv_binary.find_entry(spirv_binary.reflect(code.path.read_bytes(), name), name, code.entry)

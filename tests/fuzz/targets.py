@@ -313,7 +313,7 @@ def _read_spirv(data: bytes) -> None:
     with _refusals():
         module = spirv_binary.reflect(data, name)
         entry = spirv_binary.choose_entry(module, name, "scale")
-        _launch(spirv_binary.offered(module, name, entry), (False, True), 2, (4, 2, 2))
+        _launch(spirv_binary.find_entry(module, name, entry), (False, True), 2, (4, 2, 2))
     with _refusals():
         spirv_reader.without_sources(spirv_reader.little_endian(data), name)
     with _refusals():

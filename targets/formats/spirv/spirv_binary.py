@@ -7,11 +7,11 @@ from the binary, to be compared before anything is compiled. It must not know wh
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.formats.entries import Access, Entry, Limits, Slot, find, missing
+from opsplice.targets.formats.entries import Access, Entry, Limits, Slot, Threads, find, missing
 from opsplice.targets.formats.spirv import spirv_names
 from opsplice.targets.formats.spirv.spirv_access import Access as Accessed
 from opsplice.targets.formats.spirv.spirv_access import Accesses
@@ -58,28 +58,9 @@ class Binding:
     writable: bool
     label: str = ""
 
-
-@dataclass(frozen=True)
-class SpirvEntry:
-    """A compute entry point.
-
-    local_size: invocations in a workgroup, with specialization constants at their defaults; None when the module does
-                not say or computes it in a way that is not understood here.
-    used:       the bindings that it, or a function that it calls, touches.
-    written:    those that it writes. unclear: those that an extension's instruction gets, which may write.
-    push_constant_bytes: the end of the last member of the push-constant block that it uses; 0 without one.
-    floats:     the words of that block that are `float`, by number.
-    shared_bytes: of the memory that a workgroup shares, as far as its types say a size.
-    """
-
-    name: str
-    local_size: tuple[int, int, int] | None
-    used: frozenset[Place] = frozenset()
-    written: frozenset[Place] = frozenset()
-    unclear: frozenset[Place] = frozenset()
-    push_constant_bytes: int = 0
-    floats: frozenset[int] = frozenset()
-    shared_bytes: int = 0
+    @property
+    def place(self) -> Place:
+        return self.set, self.number
 
 
 @dataclass(frozen=True)
@@ -93,7 +74,7 @@ class SpirvModule:
 
     version: tuple[int, int]
     capabilities: frozenset[str]
-    entries: tuple[SpirvEntry, ...]
+    entries: tuple[Entry, ...]
     bindings: tuple[Binding, ...]
 
 
@@ -118,16 +99,20 @@ def reflect(data: bytes, name: str) -> SpirvModule:
         elif variable.storage_class == StorageClass.WORKGROUP and variable.pointee is not None:
             held = declared.types.get(variable.pointee)
             shared[target] = (held.size if held else None) or 0
+    ordered = sorted(bindings.values(), key=lambda binding: (*binding.place, binding.label))
+    found = _Resources({at: each.place for at, each in bindings.items()}, {}, blocks, shared)
+    for binding in ordered:
+        found.bindings.setdefault(binding.place, []).append(binding)
     size_constant = declared.workgroup_size
     return SpirvModule(
         version=version,
         capabilities=frozenset(map(spirv_names.capability, declared.capabilities)),
         entries=tuple(
-            _entry(declared, size_constant, function, entry, accesses.of(function), bindings, blocks, shared)
+            _entry(entry, name, _local_size(declared, size_constant, function), accesses.of(function), found)
             for model, function, entry in declared.entries
             if model == _GL_COMPUTE
         ),
-        bindings=tuple(sorted(bindings.values(), key=lambda binding: (binding.set, binding.number, binding.label))),
+        bindings=tuple(ordered),
     )
 
 
@@ -144,28 +129,54 @@ def choose_entry(module: SpirvModule, name: str, symbol: str) -> str:
     raise missing(f"{name} has no {_KIND} '{symbol}'", symbol, names, none=_NO_ENTRY)
 
 
-def offered(module: SpirvModule, name: str, symbol: str) -> Entry:
-    """What the entry point `symbol` takes. Raises OpspliceError, with what there is, when there is none.
+def find_entry(module: SpirvModule, name: str, entry: str) -> Entry:
+    """The entry point called `entry`. Raises OpspliceError, with what there is, when there is none."""
+    return find(module.entries, name, entry, _KIND, _NO_ENTRY)
 
-    name: how errors call the file. Compilers of shaders drop what is not read, so a buffer may be unused.
+
+@dataclass(frozen=True)
+class _Resources:
+    """What a module declares: where variables are bound and what is there; push constants and shared bytes by id."""
+
+    places: Mapping[int, Place]
+    bindings: dict[Place, list[Binding]]
+    blocks: Mapping[int, _Block]
+    shared: Mapping[int, int]
+
+
+def _entry(symbol: str, name: str, local_size: Threads | None, access: Accessed, found: _Resources) -> Entry:
+    """A compute entry point: what it, or a function that it calls, touches. name: how errors call the file.
+
+    local_size: with specialization constants at their defaults. Compilers of shaders drop what is not read, so a buffer
+    may be unused.
     """
-    found = find(module.entries, name, symbol, _KIND, _NO_ENTRY)
-    used = [binding for binding in module.bindings if (binding.set, binding.number) in found.used]
-    refusals = [_foreign(binding) for binding in used if binding.set != 0 or binding.kind != "storage"]
-    if found.local_size is None:
+    used, written, unclear = (
+        {found.places[at] for at in ids if at in found.places} for ids in (access.used, access.written, access.unclear)
+    )
+    bound = [binding for place in sorted(used) for binding in found.bindings[place]]
+    numbered: dict[int, list[Binding]] = {}
+    for binding in bound:
+        numbered.setdefault(binding.number, []).append(binding)
+
+    def accessed(bindings: Sequence[Binding]) -> Access:
+        places = {binding.place for binding in bindings}
+        if not any(binding.writable for binding in bindings):
+            return "reads"
+        return "writes" if places & written else "may write" if places & unclear else "reads"
+
+    refusals = [_foreign(binding) for binding in bound if binding.set != 0 or binding.kind != "storage"]
+    if local_size is None:
         how = "write it as numbers: layout(local_size_x = 64) in; or [numthreads(64, 1, 1)]"
         refusals.append(("does not say its local size in a way that can be read", how))
+    taken = [found.blocks[target] for target in access.used if target in found.blocks]
     return Entry(
         symbol,
         name,
-        buffers={
-            number: Slot(_called(binding), _access(found, [each for each in used if each.number == number]))
-            for number, binding in {binding.number: binding for binding in reversed(used)}.items()
-        },
-        words=-(-found.push_constant_bytes // 4),
-        floats=found.floats,
-        threads=found.local_size,
-        shared=found.shared_bytes,
+        buffers={number: Slot(_called(each[0]), accessed(each)) for number, each in numbered.items()},
+        words=max((-(-block.size // 4) for block in taken), default=0),
+        floats=frozenset(word for block in taken for word in block.floats),
+        threads=local_size,
+        shared=sum(found.shared.get(target, 0) for target in access.used),
         refusals=tuple(refusals),
     )
 
@@ -179,13 +190,6 @@ def _foreign(binding: Binding) -> tuple[str, str]:
     return told, "declare it as a buffer: 'buffer' in GLSL, StructuredBuffer or RWStructuredBuffer in Slang"
 
 
-def _access(entry: SpirvEntry, bindings: Sequence[Binding]) -> Access:
-    slots = {(binding.set, binding.number) for binding in bindings}
-    if not any(binding.writable for binding in bindings):
-        return "reads"
-    return "writes" if slots & entry.written else "may write" if slots & entry.unclear else "reads"
-
-
 def _called(binding: Binding) -> str:
     return f"binding {binding.number}" + (f" ('{binding.label}')" if binding.label else "")
 
@@ -194,34 +198,7 @@ def _article(kind: str) -> str:
     return f"{'an' if kind[0] in 'aio' else 'a'} {kind}{' buffer' if kind == 'uniform' else ''}"
 
 
-def _entry(
-    declared: Declarations,
-    size_constant: int | None,
-    function: int,
-    entry: str,
-    access: Accessed,
-    bindings: dict[int, Binding],
-    blocks: dict[int, _Block],
-    shared: dict[int, int],
-) -> SpirvEntry:
-    def slots(ids: Collection[int]) -> frozenset[Place]:
-        found = (bindings.get(target) for target in ids)
-        return frozenset((binding.set, binding.number) for binding in found if binding is not None)
-
-    taken = [blocks[target] for target in access.used if target in blocks]
-    return SpirvEntry(
-        name=entry,
-        local_size=_local_size(declared, size_constant, function),
-        used=slots(access.used),
-        written=slots(access.written),
-        unclear=slots(access.unclear),
-        push_constant_bytes=max((block.size for block in taken), default=0),
-        floats=frozenset(word for block in taken for word in block.floats),
-        shared_bytes=sum(shared.get(target, 0) for target in access.used),
-    )
-
-
-def _local_size(declared: Declarations, constant: int | None, function: int) -> tuple[int, int, int] | None:
+def _local_size(declared: Declarations, constant: int | None, function: int) -> Threads | None:
     sizes: list[int | None]
     # A constant with the built-in WorkgroupSize takes precedence (SPIR-V, 3.21).
     if constant is not None:

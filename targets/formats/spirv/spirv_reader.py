@@ -64,6 +64,10 @@ class StorageClass:
 
 
 _BUILT_IN_WORKGROUP_SIZE = 25
+# OpIAdd, OpISub, OpIMul, OpUDiv, OpUMod, OpShiftRightLogical and OpShiftLeftLogical.
+_COMPUTED = {128: int.__add__, 130: int.__sub__, 132: int.__mul__, 134: int.__floordiv__, 137: int.__mod__}
+_COMPUTED |= {194: int.__rshift__, 196: int.__lshift__}
+_DIVISIONS, _SHIFTS = (134, 137), (194, 196)
 IGNORED = (0, 8, 317)  # OpNop, OpLine, OpNoLine
 
 Instruction = tuple[int, tuple[int, ...]]
@@ -264,27 +268,13 @@ def _compute(found: Declarations, opcode: int, operands: tuple[int, ...]) -> int
     if opcode == 81:  # OpCompositeExtract
         parts = found.composites.get(operands[0], ())
         return found.constants.get(parts[operands[1]]) if len(operands) == 2 and operands[1] < len(parts) else None
-    if len(operands) != 2:
+    known = [value for operand in operands if (value := found.constants.get(operand)) is not None]
+    if len(operands) != 2 or len(known) != 2 or opcode not in _COMPUTED:
         return None
-    left, right = (found.constants.get(operand) for operand in operands)
-    if left is None or right is None:
+    left, right = known
+    if (opcode in _DIVISIONS and not right) or (opcode in _SHIFTS and right >= 32):
         return None
-    result: int | None = None
-    if opcode == 128:  # OpIAdd
-        result = left + right
-    elif opcode == 130:  # OpISub
-        result = left - right
-    elif opcode == 132:  # OpIMul
-        result = left * right
-    elif opcode == 134 and right:  # OpUDiv
-        result = left // right
-    elif opcode == 137 and right:  # OpUMod
-        result = left % right
-    elif opcode == 194 and right < 32:  # OpShiftRightLogical
-        result = left >> right
-    elif opcode == 196 and right < 32:  # OpShiftLeftLogical
-        result = left << right
-    return None if result is None else result & 0xFFFFFFFF
+    return _COMPUTED[opcode](left, right) & 0xFFFFFFFF
 
 
 def _size(found: Declarations, target: int, opcode: int, operands: tuple[int, ...]) -> int | None:
@@ -293,13 +283,10 @@ def _size(found: Declarations, target: int, opcode: int, operands: tuple[int, ..
         return min(operands[0], _LARGEST_SIZE) // 8
     if opcode == Op.TYPE_POINTER:
         return 8
-    if opcode == Op.TYPE_VECTOR:
+    if opcode in (Op.TYPE_VECTOR, Op.TYPE_MATRIX):
+        # A matrix's stride is the member's that holds it; this is the size for tightly packed columns.
         part = _size_of(found, operands[0])
         return None if part is None else min(part * operands[1], _LARGEST_SIZE)
-    if opcode == Op.TYPE_MATRIX:
-        # The stride is the member's that holds it; this is the size for tightly packed columns.
-        column = _size_of(found, operands[0])
-        return None if column is None else min(column * operands[1], _LARGEST_SIZE)
     if opcode == Op.TYPE_ARRAY:
         return _array_size(found, target, operands, _size_of(found, operands[0]))
     if opcode == Op.TYPE_STRUCT:

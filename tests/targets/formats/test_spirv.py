@@ -14,7 +14,7 @@ from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget, SpirvTarget
 from opsplice.targets.backends import cpu, spirv
 from opsplice.targets.build import programs, shaders, spirv_val
-from opsplice.targets.formats.spirv.spirv_binary import offered, reflect
+from opsplice.targets.formats.spirv.spirv_binary import find_entry, reflect
 from opsplice.targets.registry.store import Store
 from tests.environment import under
 from tests.targets.formats import spirv_assembly as asm
@@ -72,7 +72,9 @@ def needed(name: str) -> shaders.ShaderCompiler:
 def fits(artifact, entry, **options):
     """Checks a built module against the signature of the shaders above."""
     module = reflect(artifact.path.read_bytes(), "k.spv")
-    launch(offered(module, "k.spv", entry), **{"buffers": (False, True), "words": 2, "workgroup": (64, 1, 1)} | options)
+    launch(
+        find_entry(module, "k.spv", entry), **{"buffers": (False, True), "words": 2, "workgroup": (64, 1, 1)} | options
+    )
 
 
 @pytest.fixture
@@ -188,7 +190,7 @@ def test_wgsl_is_built(tmp_path, store):
     source.write_text(WGSL)
     artifact = spirv.resolve(ask(source), V13, store)
     (entry,) = reflect(artifact.path.read_bytes(), "k.spv").entries
-    assert (entry.name, entry.local_size) == ("scale", (64, 1, 1))
+    assert (entry.name, entry.threads) == ("scale", (64, 1, 1))
     assert artifact.toolchain == compiler.version() != "naga (unknown version)"
     source.write_text(WGSL.replace("words.gain", "words.scale"))
     with pytest.raises(OpspliceError, match=r"naga cannot compile k\.wgsl") as caught:
@@ -534,7 +536,7 @@ def test_a_binding_that_a_compiler_keeps_unused_is_not_used(comp, store):
     needed("glslang")
     comp.write_text(GLSL.replace("void main", "layout(set = 0, binding = 7) buffer C { float c[]; };\nvoid main"))
     artifact = spirv.resolve(ask(comp), V13, store)
-    assert (0, 7) not in reflect(artifact.path.read_bytes(), "k.spv").entries[0].used
+    assert 7 not in reflect(artifact.path.read_bytes(), "k.spv").entries[0].buffers
     fits(artifact, "main")
 
 
@@ -562,7 +564,7 @@ def test_atomics_and_functions_of_real_shaders_write(comp, store):
     text = text.replace("void main", "void put(uint i, float x) { atomicAdd(b[i], uint(x)); }\nvoid main")
     comp.write_text(text.replace("b[i] = a[i] * factor", "put(i, a[i] * factor)"))
     artifact = spirv.resolve(ask(comp), V13, store)
-    assert reflect(artifact.path.read_bytes(), "k.spv").entries[0].written == {(0, 1)}
+    assert reflect(artifact.path.read_bytes(), "k.spv").entries[0].buffers[1].access == "writes"
 
 
 def test_real_push_constants_are_measured(comp, store):
@@ -572,7 +574,7 @@ def test_real_push_constants_are_measured(comp, store):
     artifact = spirv.resolve(ask(comp), V13, store)
     # std430: m at 8, 2 x 3 columns of 8 bytes; v at 64.
     (entry,) = reflect(artifact.path.read_bytes(), "k.spv").entries
-    assert entry.push_constant_bytes == 76
+    assert entry.words == 19
 
 
 def test_old_modules_from_elsewhere_are_read(comp, tmp_path):

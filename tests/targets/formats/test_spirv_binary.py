@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.formats.spirv import spirv_reader
-from opsplice.targets.formats.spirv.spirv_binary import LIMITS, SpirvModule, choose_entry, offered, reflect
+from opsplice.targets.formats.spirv.spirv_binary import LIMITS, SpirvModule, choose_entry, find_entry, reflect
 from tests.effort import examples
 from tests.targets.formats import spirv_assembly as asm
 from tests.targets.formats.spirv_assembly import (
@@ -35,7 +35,7 @@ def read(data: bytes) -> SpirvModule:
 
 
 def judge(data: bytes, *, entry="scale", buffers=(False, True), words=0, workgroup=None) -> None:
-    launch(offered(read(data), "k.spv", entry), buffers, words, workgroup, LIMITS)
+    launch(find_entry(read(data), "k.spv", entry), buffers, words, workgroup, LIMITS)
 
 
 def problem(data: bytes, **options) -> OpspliceError:
@@ -49,6 +49,11 @@ def only_entry(data: bytes):
     return entry
 
 
+def written(entry) -> set[int]:
+    """The bindings that an entry point writes."""
+    return {number for number, slot in entry.buffers.items() if slot.access == "writes"}
+
+
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_a_module_is_read_in_either_byte_order(order):
     module = read(kernel(SCALE, push=(T_FLOAT, T_UINT), order=order, capabilities=(1, 9, 99999)))
@@ -59,9 +64,9 @@ def test_a_module_is_read_in_either_byte_order(order):
         (0, 1, "storage", True),
     ]
     (entry,) = module.entries
-    assert (entry.name, entry.local_size, entry.push_constant_bytes) == ("scale", (64, 1, 1), 8)
-    assert entry.used == {(0, 0), (0, 1)}
-    assert entry.written == {(0, 1)}
+    assert (entry.name, entry.threads, entry.words) == ("scale", (64, 1, 1), 2)
+    assert set(entry.buffers) == {0, 1}
+    assert written(entry) == {1}
 
 
 def test_names_are_read():
@@ -118,11 +123,11 @@ def test_local_sizes_come_from_ids_and_specialization_constants():
     declarations = [op(asm.SPEC_CONSTANT, T_UINT, 300, 32), op(asm.CONSTANT, T_UINT, 301, 2)]
     declarations.append(op(asm.SPEC_OP, T_UINT, 302, 132, 300, 301))
     by_id = [op(asm.MODE_ID, asm.MAIN, 38, 302, 301, 300)]
-    assert only_entry(kernel(SCALE, local=None, declarations=declarations, entries=by_id)).local_size == (64, 2, 32)
+    assert only_entry(kernel(SCALE, local=None, declarations=declarations, entries=by_id)).threads == (64, 2, 32)
     declarations.append(op(asm.SPEC_COMPOSITE, 1, 303, 302, 301, 301))
     built_in = [op(asm.DECORATE, 303, asm.BUILT_IN, 25)]
     data = kernel(SCALE, local=(1, 1, 1), declarations=declarations, decorations=built_in)
-    assert only_entry(data).local_size == (64, 2, 2)
+    assert only_entry(data).threads == (64, 2, 2)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +137,7 @@ def test_expressions_of_specialization_constants_are_computed(opcode, result):
     declarations = [op(asm.SPEC_CONSTANT, T_UINT, 300, 12), op(asm.CONSTANT, T_UINT, 301, 2)]
     declarations.append(op(asm.SPEC_OP, T_UINT, 302, opcode, 300, 301))
     entries = [op(asm.MODE_ID, asm.MAIN, 38, 302, 301, 301)]
-    found = only_entry(kernel(SCALE, local=None, declarations=declarations, entries=entries)).local_size
+    found = only_entry(kernel(SCALE, local=None, declarations=declarations, entries=entries)).threads
     assert found == (None if result is None else (result, 2, 2))
 
 
@@ -179,7 +184,7 @@ def test_expressions_of_specialization_constants_are_computed(opcode, result):
 )
 def test_push_constants_end_where_their_last_member_does(declarations, decorations, size):
     data = kernel(SCALE, push=(300,), declarations=declarations, decorations=decorations)
-    assert only_entry(data).push_constant_bytes == size
+    assert only_entry(data).words == size // 4
 
 
 def test_push_constants_without_a_layout_are_refused():
@@ -191,7 +196,7 @@ def test_push_constants_that_an_entry_does_not_use_are_not_its_own():
     block = [op(asm.STRUCT, 300, T_FLOAT), op(asm.POINTER, 301, asm.PUSH_CONSTANT, 300)]
     block.append(op(asm.VARIABLE, 301, 302, asm.PUSH_CONSTANT))
     module = read(kernel(SCALE, declarations=block, decorations=[op(asm.MEMBER_DECORATE, 300, 0, asm.OFFSET, 0)]))
-    assert module.entries[0].push_constant_bytes == 0
+    assert module.entries[0].words == 0
 
 
 def test_a_resource_without_a_binding_is_refused():
@@ -222,8 +227,8 @@ def call(index, fresh, *, target=330):
 def test_stores_in_called_functions_count():
     writes = called_function([op(asm.STORE, PARAMETER, asm.ONE_F)])
     entry = only_entry(kernel([*load(0, 200), *call(1, 210)], functions=writes))
-    assert entry.written == {(0, 1)}
-    assert entry.used == {(0, 0), (0, 1)}
+    assert written(entry) == {1}
+    assert set(entry.buffers) == {0, 1}
 
 
 def test_what_another_entry_point_calls_does_not_count():
@@ -233,14 +238,14 @@ def test_what_another_entry_point_calls_does_not_count():
     functions += [op(asm.RETURN), op(asm.FUNCTION_END)]
     entries = [op(asm.ENTRY_POINT, 5, second, "other"), op(asm.MODE, second, 17, 8, 4, 1)]
     scale, other = read(kernel(call(1, 210), functions=functions, entries=entries)).entries
-    assert (scale.used, other.used) == ({(0, 1)}, {(0, 0)})
-    assert (scale.written, other.written) == ({(0, 1)}, {(0, 0)})
-    assert other.local_size == (8, 4, 1)
+    assert (set(scale.buffers), set(other.buffers)) == ({1}, {0})
+    assert (written(scale), written(other)) == ({1}, {0})
+    assert other.threads == (8, 4, 1)
 
 
 def test_functions_that_call_each_other_end():
     functions = called_function([op(asm.CALL, T_VOID, 332, 330, PARAMETER), op(asm.STORE, PARAMETER, asm.ONE_F)])
-    assert only_entry(kernel(call(1, 210), functions=functions)).written == {(0, 1)}
+    assert written(only_entry(kernel(call(1, 210), functions=functions))) == {1}
 
 
 def test_a_chosen_pointer_may_be_either():
@@ -248,20 +253,20 @@ def test_a_chosen_pointer_may_be_either():
     select = [*both, op(169, T_FLOAT_PTR, 210, 400, 200, 201), op(asm.STORE, 210, asm.ONE_F)]
     phi = [*both, op(245, T_FLOAT_PTR, 210, 200, 800, 201, 801), op(asm.STORE, 210, asm.ONE_F)]
     for body in (select, phi):
-        assert only_entry(kernel(body)).written == {(0, 0), (0, 1)}
+        assert written(only_entry(kernel(body))) == {0, 1}
 
 
 def test_a_pointer_kept_in_a_local_variable_is_followed():
     declarations = [op(asm.POINTER, 300, asm.LOCAL, T_FLOAT_PTR)]
     body = [op(asm.VARIABLE, 300, 301, asm.LOCAL), op(asm.CHAIN, T_FLOAT_PTR, 302, buffer(1), asm.ZERO, asm.ZERO)]
     body += [op(asm.STORE, 301, 302), op(asm.LOAD, T_FLOAT_PTR, 303, 301), op(asm.STORE, 303, asm.ONE_F)]
-    assert only_entry(kernel(body, declarations=declarations)).written == {(0, 1)}
+    assert written(only_entry(kernel(body, declarations=declarations))) == {1}
 
 
 def test_a_value_kept_in_a_local_variable_writes_nothing_else():
     declarations = [op(asm.POINTER, 300, asm.LOCAL, T_FLOAT)]
     body = [op(asm.VARIABLE, 300, 301, asm.LOCAL), *load(0, 310), op(asm.STORE, 301, 311), *store(1, 320)]
-    assert only_entry(kernel(body, declarations=declarations)).written == {(0, 1)}
+    assert written(only_entry(kernel(body, declarations=declarations))) == {1}
 
 
 @pytest.mark.parametrize(
@@ -277,18 +282,18 @@ def test_a_value_kept_in_a_local_variable_writes_nothing_else():
 )
 def test_every_way_to_write_counts(write):
     chain = op(asm.CHAIN, T_FLOAT_PTR, 210, buffer(1), asm.ZERO, asm.ZERO)
-    assert only_entry(kernel([*load(0, 200), chain, write])).written == {(0, 1)}
+    assert written(only_entry(kernel([*load(0, 200), chain, write]))) == {1}
 
 
 def test_asking_for_a_length_uses_but_does_not_write():
     entry = only_entry(kernel([op(68, T_UINT, 200, buffer(0), 0), *store(1, 210)]))
-    assert entry.used == {(0, 0), (0, 1)}
-    assert entry.written == {(0, 1)}
+    assert set(entry.buffers) == {0, 1}
+    assert written(entry) == {1}
 
 
 def test_an_unknown_instruction_may_be_what_writes():
     data = kernel([*load(0, 200), op(6999, buffer(1), 401)])
-    assert only_entry(data).unclear == {(0, 1)}
+    assert only_entry(data).buffers[1].access == "may write"
     judge(data)
 
 
@@ -437,7 +442,7 @@ def read_or_refuse(data: bytes) -> bool:
         return error.message.startswith("k.spv ")
     for entry in module.entries:
         try:
-            launch(offered(module, "k.spv", entry.name), (False, True), 2, None)
+            launch(find_entry(module, "k.spv", entry.name), (False, True), 2, None)
         except OpspliceError:
             continue
     return True
@@ -464,8 +469,8 @@ RICH = kernel(
 
 def test_the_module_that_is_broken_below_is_whole():
     entry, other = read(RICH).entries
-    assert entry.local_size == (4, 2, 2)
-    assert entry.push_constant_bytes == 64
+    assert entry.threads == (4, 2, 2)
+    assert entry.words == 16
     assert other.name == "other"
 
 
@@ -511,7 +516,7 @@ def test_no_bytes_at_all_break_the_reader(tail):
 def test_sizes_that_multiply_cost_no_time():
     declarations = [op(asm.CONSTANT, T_UINT, 999, 0xFFFFFFFF), op(asm.ARRAY, 1000, T_FLOAT, 999)]
     declarations += [op(asm.ARRAY, 1001 + index, 1000 + index, 999) for index in range(20_000)]
-    assert only_entry(kernel(SCALE, push=(21_000,), declarations=declarations)).push_constant_bytes == 1 << 32
+    assert only_entry(kernel(SCALE, push=(21_000,), declarations=declarations)).words == 1 << 30
 
 
 @pytest.mark.usefixtures("must_end")

@@ -9,7 +9,7 @@ from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import ArtifactRequest, SpirvTarget
 from opsplice.targets.backends import spirv
 from opsplice.targets.build import shaders
-from opsplice.targets.formats.spirv.spirv_binary import offered, reflect
+from opsplice.targets.formats.spirv.spirv_binary import find_entry, reflect
 from tests.targets.link.launching import launch
 
 # Takes f: f32, k: i64 and a tensor<?xf32> of n elements; gives a * f + k. Push constants: f, k low, k high, n.
@@ -93,7 +93,7 @@ def test_shaders_run_as_the_abi_says(tmp_path, store, suffix, compiler):
     source.write_text(SOURCES[suffix])
     artifact = spirv.resolve(ArtifactRequest(source, ("scale",)), SpirvTarget(), store)
     module = reflect(artifact.path.read_bytes(), source.name)
-    launch(offered(module, source.name, artifact.entry), (False, True), 4, (64, 1, 1))
+    launch(find_entry(module, source.name, artifact.entry), (False, True), 4, (64, 1, 1))
     program = PROGRAM.format(entry=artifact.entry, path=artifact.path)
     done = subprocess.run([sys.executable, "-c", RUN], input=program, capture_output=True, text=True, check=False)
     if "no device" in done.stderr:
@@ -110,4 +110,4 @@ def test_a_64_bit_scalar_as_a_vector_would_be_misplaced(tmp_path, store):
     artifact = spirv.resolve(ArtifactRequest(source, ("scale",)), SpirvTarget(), store)
     module = reflect(artifact.path.read_bytes(), source.name)
     with pytest.raises(OpspliceError, match="takes 5 32-bit words, but is passed 4"):
-        launch(offered(module, source.name, "main"), (False, True), 4, None)
+        launch(find_entry(module, source.name, "main"), (False, True), 4, None)
