@@ -20,9 +20,7 @@ from opsplice.errors import OpspliceError
 Kind = Literal["C", "library", "CUDA", "GLSL", "Slang", "WGSL"]
 
 # Names of clang's and GCC's `-f` flags, each also with `no-` before it and with a plain value behind it.
-_CODE = re.findall(
-    r"\S+",
-    """
+_NAMES = """
     align-functions align-jumps align-labels align-loops aligned-allocation approx-func associative-math
     asynchronous-unwind-tables builtin caret-diagnostics cf-protection char8_t color-diagnostics common
     complex-arithmetic concepts constexpr-depth constexpr-loop-limit constexpr-steps coroutines cx-fortran-rules
@@ -44,16 +42,13 @@ _CODE = re.findall(
     tree-vectorize trivial-auto-var-init unroll-all-loops unroll-loops unsafe-math-optimizations unsigned-char
     unswitch-loops unwind-tables vect-cost-model vectorize version-loops-for-strides visibility
     visibility-inlines-hidden wrapv zero-call-used-regs zero-initialized-in-bss
-    """,
-)
-_NVCC = re.findall(
-    r"\S+",
-    """
+"""
+_CODE = _NAMES.split()
+_NVCC = """
     default-device device-as-default-execution-space device-debug device-int128 dopt expt-relaxed-constexpr
     extended-lambda extra-device-vectorization fmad ftz generate-line-info lineinfo maxrregcount minimal prec-div
     prec-sqrt restrict use_fast_math diag-suppress std Wno-deprecated-gpu-targets
-    """,
-)
+"""
 
 _VALUE = r"(?:=[\w.,+-]*)?"
 _DEFINES = r"-[DU].+"
@@ -85,7 +80,7 @@ _ALLOWED: dict[Kind, _Allowed] = {
     "C": _Allowed(_C, ("-D", "-U", "-include", "--param"), _FOLDERS),
     "library": _Allowed(_C + _LINKED, ("-D", "-U", "-include", "--param"), (*_FOLDERS, "-L")),
     "CUDA": _Allowed(
-        rf"{_C}|--?(?:{'|'.join(_NVCC)}){_VALUE}|--(?:un)?define-macro=.+|-G",
+        rf"{_C}|--?(?:{'|'.join(_NVCC.split())}){_VALUE}|--(?:un)?define-macro=.+|-G",
         ("-D", "-U", "-include", "-maxrregcount", "--maxrregcount"),
         (*_FOLDERS, "--include-path="),
     ),

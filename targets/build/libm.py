@@ -6,7 +6,6 @@ module once, which names no CPU; what a kernel calls of it becomes part of the k
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from functools import cache
 from importlib import metadata
@@ -16,32 +15,21 @@ from opsplice.errors import MissingToolError
 from opsplice.targets.artifacts import temporary_folders
 from opsplice.targets.artifacts.artifact import CpuTarget
 from opsplice.targets.build import llvm, programs
+from opsplice.targets.formats import elf
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of the key. Raise it when the same sources come to be another library.
 _BUILDER = "libm 6"
 
 # In f64, and in f32 with an `f` behind.
-_BASES = re.findall(
-    r"\S+",
-    """
-    acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim floor fma
-    fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nearbyint
-    nextafter pow remainder remquo rint round roundeven scalbln scalbn sin sincos sinh sqrt tan tanh tgamma trunc
-    """,
-)
-NAMES = frozenset(base + suffix for base in _BASES for suffix in ("", "f"))
+NAMES = frozenset(base + suffix for base in elf.MATHEMATICS for suffix in ("", "f"))
 
 # What compilers call by themselves where the CPU has no instruction; IREE has what bitcode needs of it.
-HELPERS = frozenset(
-    re.findall(
-        r"\S+",
-        """
-        __extendhfsf2 __extendhfdf2 __truncsfhf2 __truncdfhf2 __truncsfbf2 __truncdfbf2 __powisf2 __powidf2
-        __popcountsi2 __popcountdi2
-        """,
-    )
-)
+_HELPERS = """
+    __extendhfsf2 __extendhfdf2 __truncsfhf2 __truncdfhf2 __truncsfbf2 __truncdfbf2 __powisf2 __powidf2
+    __popcountsi2 __popcountdi2
+"""
+HELPERS = frozenset(_HELPERS.split())
 
 # What x86's baseline does by a call, and all other CPUs in an instruction or a few; but for nearbyint on RISC-V.
 _ROUNDING = frozenset(
@@ -51,15 +39,12 @@ _ROUNDING = frozenset(
 )
 
 # Sources of musl's, by name.
-_MUSL = re.findall(
-    r"\S+",
-    """
+_MUSL = """
     atan2 atan2f erf erff ilogb ilogbf ldexp ldexpf lgamma_r lgammaf_r llround llroundf logb logbf nextafter nextafterf
     pow powf remainder remainderf remquo remquof scalbln scalblnf scalbn scalbnf tgamma tgammaf exp_data pow_data
     powf_data exp2f_data __cos __cosdf __sin __sindf __math_divzero __math_divzerof __math_invalid __math_invalidf
     __math_oflow __math_oflowf __math_uflow __math_uflowf __math_xflow __math_xflowf
-    """,
-)
+"""
 _ZIG = ("-target", "x86_64-freestanding", "-mcpu=baseline", "-O", "ReleaseFast", "-fstrip", "-fno-emit-bin")
 _CLANG = (
     *("--target=x86_64-unknown-linux-musl", "-nostdinc", "-O3", "-ffreestanding", "-fno-stack-protector"),
@@ -122,7 +107,7 @@ def _build(output: Path) -> None:
         for source in (Path(__file__).with_name("libm.zig"), zig / "lib" / "compiler_rt.zig"):
             made = f"-femit-llvm-ir={folder / source.stem}.ll"
             _run([program, "build-obj", str(source), *_ZIG, *caches, made])
-        for source in (musl / "src" / "math" / f"{each}.c" for each in _MUSL):
+        for source in (musl / "src" / "math" / f"{each}.c" for each in _MUSL.split()):
             _run([program, "clang", *_CLANG, *includes, str(source), "-o", str(folder / f"{source.stem}.ll")])
         llvm.make_library(sorted(folder.glob("*.ll")), NAMES | HELPERS, output)
 

@@ -33,16 +33,13 @@ LINKED_INTO_BITCODE = _words(
     """
 )
 
-_MATH_FUNCTIONS = frozenset(
-    base + suffix
-    for suffix in ("", "f", "l")
-    for base in _words(
-        """
-        acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim floor
-        fma fmax fmin fmod frexp hypot ldexp lgamma log log10 log1p log2 logb lrint lround modf nearbyint nextafter pow
-        remainder rint round roundeven scalbn sin sincos sinh sqrt tan tanh tgamma trunc
-        """
-    )
+# C's functions of f64; those of f32 have an `f` behind, those of long doubles an `l`.
+MATHEMATICS = _words(
+    """
+    acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim floor fma
+    fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nearbyint
+    nextafter pow remainder remquo rint round roundeven scalbln scalbn sin sincos sinh sqrt tan tanh tgamma trunc
+    """
 )
 
 # The linker defines it itself.
@@ -147,38 +144,24 @@ def read_object(data: bytes, name: str) -> ObjectFile:
     """
     machine, sections = _read_layout(data, name)
     found = archs.of_elf_machine(machine)
-    functions: set[str] = set()
-    variables: set[str] = set()
-    local: set[str] = set()
-    undefined: set[str] = set()
-    weak: set[str] = set()
-    tls = any(section.flags & _SHF_TLS for section in sections)
-    ifuncs = False
-    for symbol, binding, kind, section_index in _symbols(data, sections, name):
-        tls = tls or kind == _STT_TLS
-        ifuncs = ifuncs or kind == _STT_GNU_IFUNC
-        if not symbol or kind in (_STT_SECTION, _STT_FILE):
-            continue
-        if binding == _STB_LOCAL:
-            local.add(symbol)
-        elif section_index == _SHN_UNDEF:
-            if binding != _STB_WEAK:
-                undefined.add(symbol)
-        else:
-            (variables if kind == _STT_OBJECT else functions).add(symbol)
-            weak.update([symbol] if binding == _STB_WEAK else [])
+    symbols = list(_symbols(data, sections, name))
+    named = [each for each in symbols if each[0] and each[2] not in (_STT_SECTION, _STT_FILE)]
+    others = [each for each in named if each[1] != _STB_LOCAL]
+    defined = [each for each in others if each[3] != _SHN_UNDEF]
+    undefined = {symbol for symbol, binding, _, at in others if at == _SHN_UNDEF and binding != _STB_WEAK}
+    tls = any(section.flags & _SHF_TLS for section in sections) or any(kind == _STT_TLS for _, _, kind, _ in symbols)
     return ObjectFile(
         arch=found,
         machine=machine,
-        functions=frozenset(functions),
-        data=frozenset(variables),
-        local=frozenset(local),
+        functions=frozenset(symbol for symbol, _, kind, _ in defined if kind != _STT_OBJECT),
+        data=frozenset(symbol for symbol, _, kind, _ in defined if kind == _STT_OBJECT),
+        local=frozenset(symbol for symbol, binding, _, _ in named if binding == _STB_LOCAL),
         undefined=frozenset(undefined - _LINKER_DEFINED),
         tls=tls,
         constructors=any(map(_has_constructors, sections)),
-        ifuncs=ifuncs,
+        ifuncs=any(kind == _STT_GNU_IFUNC for _, _, kind, _ in symbols),
         absolute=found is not None and _has_absolute(data, sections, _ABSOLUTE_RELOCATIONS[found], name),
-        weak=frozenset(weak),
+        weak=frozenset(symbol for symbol, binding, _, _ in defined if binding == _STB_WEAK),
     )
 
 
@@ -305,13 +288,14 @@ def _advice(missing: Sequence[str], form: Form, *, may_be_bitcode: bool) -> str:
     first = missing[0]
     if first.startswith(("__stack_chk", "__fortify", "__asan", "__ubsan", "__tsan", "__msan")):
         return "build it without run-time checks: -fno-stack-protector -U_FORTIFY_SOURCE -fno-sanitize=all"
-    if not may_be_bitcode and (LINKED_INTO_BITCODE.issuperset(missing) or first in _MATH_FUNCTIONS):
+    is_mathematics = not MATHEMATICS.isdisjoint((first, first.removesuffix("f"), first.removesuffix("l")))
+    if not may_be_bitcode and (LINKED_INTO_BITCODE.issuperset(missing) or is_mathematics):
         return (
             "write it in the kernel; a plugin that is a system library (.so) may use the compiler's and C's libraries"
         )
     if form == "object" and LINKED_INTO_BITCODE.issuperset(missing):
         return "build it 'as bitcode', with which these functions are linked, or write them in the kernel"
-    if first in _MATH_FUNCTIONS:
+    if is_mathematics:
         return "write it in the kernel: of C's mathematics there are the functions of f32 and f64, and not all"
     if first.startswith("__"):
         return (
