@@ -56,44 +56,33 @@ def resolve(request: ArtifactRequest, target: CudaTarget, store: Store) -> Artif
     source_inputs.check_request(
         request, "CUDA", ACCEPTED, ("ptx",), how="remove the form: it becomes PTX", compiled=(".cu",), more=_INSTEAD
     )
-    suffix = request.path.suffix
-    if suffix == ".cu":
-        return _resolve_source(request, target, store)
-    return _resolve_ir(request, target, store) if suffix == ".ll" else _resolve_prebuilt(request, target, store)
+    make, parts = _how(request, target)
+    return _resolve(request, target, store, make, *parts)
 
 
-def _resolve_source(request: ArtifactRequest, target: CudaTarget, store: Store) -> Artifact:
-    source = request.path.resolve()
+def _how(request: ArtifactRequest, target: CudaTarget) -> tuple[_Make, tuple[bytes | str, ...]]:
+    """What makes the PTX, and all that it depends on besides the target."""
+    data, source = read_file(request.path), request.path.resolve()
+    if request.path.suffix == ".ptx":
+
+        def copy(output: Path) -> tuple[None, tuple[str, ...]]:
+            # The copy is what is checked, so that a file that changes meanwhile does no harm.
+            output.write_bytes(data)
+            return None, ()
+
+        return copy, (data,)
+    if request.path.suffix == ".ll":
+        return (lambda output: (llvm.version(), llvm.compile_ptx(request.path, output, target))), (data, llvm.version())
     compiler = cuda_compilers.choose(target)
     flags = compiler_flags.checked(request.flags, "CUDA", source.parent)
     inputs = source_inputs.read_inputs(source, flags, cuda_compilers.HEADERS)
 
-    def make(output: Path) -> tuple[str, tuple[str, ...]]:
+    def compiled(output: Path) -> tuple[str, tuple[str, ...]]:
         included = compiler.compile(source, output, target, flags, [in_cpp(s) for s in request.symbols if "<" in s])
         source_inputs.check_complete(inputs, included, source)
         return compiler.version(), ()
 
-    return _resolve(
-        request, target, store, make, source.name, inputs.digest, compiler.identity, "\0".join(request.flags)
-    )
-
-
-def _resolve_ir(request: ArtifactRequest, target: CudaTarget, store: Store) -> Artifact:
-    def make(output: Path) -> tuple[str, tuple[str, ...]]:
-        return llvm.version(), llvm.compile_ptx(request.path, output, target)
-
-    return _resolve(request, target, store, make, read_file(request.path), llvm.version())
-
-
-def _resolve_prebuilt(request: ArtifactRequest, target: CudaTarget, store: Store) -> Artifact:
-    data = read_file(request.path)
-
-    def make(output: Path) -> tuple[None, tuple[str, ...]]:
-        # The copy is what is checked, so that a file that changes meanwhile does no harm.
-        output.write_bytes(data)
-        return None, ()
-
-    return _resolve(request, target, store, make, data)
+    return compiled, (source.name, inputs.digest, compiler.identity, "\0".join(request.flags))
 
 
 def _resolve(request: ArtifactRequest, target: CudaTarget, store: Store, make: _Make, *parts: bytes | str) -> Artifact:

@@ -86,7 +86,8 @@ def compile_ir(source: Path, output: Path, target: CpuTarget, form: Form) -> Mod
         features=archs.feature_string(target.features | _BASE_FEATURES[target.arch]),
         abi=_ABI[target.arch],
     )
-    return _module(answer, _made_for_note(answer, source.name, target.arch))
+    made_for = archs.of_triple(answer["made_for"])
+    return _module(answer, _note(made_for, source.name, target.arch, made_for not in (None, target.arch)))
 
 
 def compile_ptx(source: Path, output: Path, target: CudaTarget) -> tuple[str, ...]:
@@ -96,13 +97,14 @@ def compile_ptx(source: Path, output: Path, target: CudaTarget) -> tuple[str, ..
     """
     cpu = f"sm_{target.sm}"
     answer = _compile(source, output, form="assembly", triple=_NVPTX, cpu=cpu, features="", abi="")
-    return _foreign_note(answer, source.name, _NVPTX)
+    return _note(answer["made_for"], source.name, _NVPTX, _is_foreign(answer["made_for"], _NVPTX))
 
 
 def compile_amdgcn(source: Path, output: Path, target: RocmTarget) -> Module:
     """Compiles a `.ll` file at -O3 into bitcode for one of AMD's GPUs; otherwise as `compile_ptx`."""
     answer = _compile(source, output, form="bitcode", triple=_AMDGCN, cpu=target.chip, features="", abi="")
-    return _module(answer, _foreign_note(answer, source.name, _AMDGCN))
+    is_other = _is_foreign(answer["made_for"], _AMDGCN)
+    return _module(answer, _note(answer["made_for"], source.name, _AMDGCN, is_other))
 
 
 def _compile(source: Path, output: Path, **options: str) -> dict[str, Any]:
@@ -254,16 +256,8 @@ def _symbols(answer: dict[str, Any]) -> ObjectFile:
     return ObjectFile(archs.of_triple(answer["made_for"]), machine=None, absolute=False, **names, **found)
 
 
-def _made_for_note(answer: dict[str, Any], name: str, arch: archs.Arch) -> tuple[str, ...]:
-    made_for = archs.of_triple(answer["made_for"])
-    if made_for in (None, arch):
-        return ()
-    return (f"{name} was made for {made_for} and is compiled for {arch}",)
-
-
-def _foreign_note(answer: dict[str, Any], name: str, triple: str) -> tuple[str, ...]:
-    made_for = answer["made_for"]
-    return (f"{name} was made for {made_for} and is compiled for {triple}",) if _is_foreign(made_for, triple) else ()
+def _note(made_for: str | None, name: str, wanted: str, is_other: bool) -> tuple[str, ...]:
+    return (f"{name} was made for {made_for} and is compiled for {wanted}",) if is_other else ()
 
 
 def _is_foreign(made_for: str, triple: str) -> bool:
