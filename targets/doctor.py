@@ -250,7 +250,7 @@ def _ptxas(folder: Path) -> Check:
     module.write_text(_PROBE_PTX, encoding="utf-8")
     try:
         notes = ptxas.check(assembler, module, "a probe", "sm_80")
-        version = assembler.version()
+        version = ptxas.version(assembler)
     except OpspliceError as error:
         return Check("ptxas", False, _reason(error), f"{ptxas.HOW_TO_GET} (install it again)")
     if notes:

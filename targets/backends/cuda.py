@@ -28,7 +28,7 @@ from opsplice.files import read_file
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CudaTarget
 from opsplice.targets.backends.backend import LLVM_IR, Backend, artifact_of
-from opsplice.targets.build import compiler_flags, cuda_compilers, llvm, ptxas
+from opsplice.targets.build import compiler_flags, cuda_compilers, llvm, programs, ptxas
 from opsplice.targets.formats import ptx
 from opsplice.targets.formats.entries import Entry, Limits
 from opsplice.targets.formats.mangled import in_cpp
@@ -107,7 +107,7 @@ def _resolve(request: ArtifactRequest, target: CudaTarget, store: Store, make: _
     version = "" if target.ptx is None else f"{target.ptx[0]}.{target.ptx[1]}"
     key = key_of(
         *(_BUILDER, request.path.suffix, str(target.sm), version, "\0".join(request.symbols)),
-        *(assembler.identity if assembler else "", *parts),
+        *(programs.identity_of([assembler]) if assembler else "", *parts),
     )
     entry = store.get_or_build(key, ".ptx", build)
     return artifact_of(entry, "ptx")

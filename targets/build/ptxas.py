@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 from opsplice.errors import OpspliceError
@@ -24,42 +23,29 @@ _TOO_NEW = re.compile(r"Unsupported \.version ([\d.]+); current version is '([\d
 _UNKNOWN_GPU = re.compile(r"Value '(\w+)' is not defined for option 'gpu-name'")
 
 
-@dataclass(frozen=True)
-class Assembler:
-    """A ptxas. path: of its program."""
-
-    path: Path
-
-    @property
-    def identity(self) -> str:
-        """Changes whenever it may have changed."""
-        return programs.identity_of([str(self.path)])
-
-    def version(self) -> str:
-        """Its name and version, such as `ptxas 13.0`. Runs it once per process."""
-        said = programs.output_of((str(self.path), "--version"))
-        return f"ptxas {programs.release_in(said, cuda_compilers.RELEASE)}"
-
-
-def find() -> Assembler | None:
-    """The ptxas on the PATH, else that of the wheel nvidia-cuda-nvcc, or None."""
-    path = shutil.which("ptxas")
-    if path is not None:
-        return Assembler(Path(path))
+def find() -> str | None:
+    """The path of the ptxas on the PATH, else of that of the wheel nvidia-cuda-nvcc, or None."""
+    if (path := shutil.which("ptxas")) is not None:
+        return path
     wheel = cuda_compilers.wheel_file("bin/ptxas")
-    return Assembler(wheel) if wheel is not None and os.access(wheel, os.X_OK) else None
+    return str(wheel) if wheel is not None and os.access(wheel, os.X_OK) else None
 
 
-def check(assembler: Assembler | None, module: Path, name: str, target: str) -> tuple[str, ...]:
+def version(program: str) -> str:
+    """`ptxas 13.0`. Runs it once per process."""
+    return f"ptxas {programs.release_in(programs.output_of((program, '--version')), cuda_compilers.RELEASE)}"
+
+
+def check(program: str | None, module: Path, name: str, target: str) -> tuple[str, ...]:
     """Assembles PTX for a GPU such as `sm_90a`; returns notes on what could not be checked.
 
-    module: PTX in a folder where files may be made. name: how errors call it.
+    program: from `find`. module: PTX in a folder where files may be made. name: how errors call it.
     Raises OpspliceError with the assembler's own lines as details when it refuses the code.
     """
-    if assembler is None:
+    if program is None:
         return (f"{name} was not assembled: there is no ptxas here",)
     product = module.with_name("assembled.cubin")
-    command = [str(assembler.path), f"-arch={target}", str(module), "-o", str(product)]
+    command = [program, f"-arch={target}", str(module), "-o", str(product)]
     try:
         done = programs.run_program(command, seconds=_LONGEST_SECONDS)
     except programs.TimeLimitError:
@@ -69,10 +55,10 @@ def check(assembler: Assembler | None, module: Path, name: str, target: str) -> 
     if done.returncode == 0:
         return ()
     said = done.stderr + done.stdout
-    if (version := _TOO_NEW.search(said)) is not None:
-        return (f"{name} was not assembled: it is PTX {version[1]}, and {assembler.version()} knows {version[2]}",)
+    if (newer := _TOO_NEW.search(said)) is not None:
+        return (f"{name} was not assembled: it is PTX {newer[1]}, and {version(program)} knows {newer[2]}",)
     if _UNKNOWN_GPU.search(said):
-        return (f"{name} was not assembled: {assembler.version()} does not know {target}",)
+        return (f"{name} was not assembled: {version(program)} does not know {target}",)
     # ptxas names the file that it was given, which is the store's.
     details = programs.shown(said.replace(str(module), name), done.returncode)
     raise OpspliceError(f"ptxas refuses {name} for {target}", details=details)

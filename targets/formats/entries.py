@@ -10,7 +10,7 @@ import difflib
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Literal
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.formats.mangled import pattern
@@ -239,15 +239,7 @@ def _count(number: int, what: str) -> str:
 # ---- names -----------------------------------------------------------------------------------------------------------
 
 
-class _Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-_Found = TypeVar("_Found", bound=_Named)
-
-
-def find(entries: Sequence[_Found], file: str, name: str, what: str, none: str) -> _Found:
+def find(entries: Sequence[Entry], file: str, name: str, what: str, none: str) -> Entry:
     """The entry of a name, or of the one function of C++ that is called so.
 
     what: the format's word for an entry. none: what to do where there is none.

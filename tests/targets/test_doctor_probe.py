@@ -33,7 +33,7 @@ def broken(tmp_path_factory):
         patch.setattr(toolchains.Toolchain, "version", lambda self: "clang 0")
         patch.setitem(cuda_compilers._FINDERS, "nvcc", lambda: nvcc)
         patch.setitem(cuda_compilers._FINDERS, "nvrtc", lambda: None)
-        patch.setattr(ptxas, "find", lambda: ptxas.Assembler(Path("/bin/false")))
+        patch.setattr(ptxas, "find", lambda: "/bin/false")
         environment = {"OPSPLICE_CC": "/no/such/cc", "OPSPLICE_CUDA_CC": "nvrtc"}
         yield probed(Store(tmp_path_factory.mktemp("cache")), environment)
 

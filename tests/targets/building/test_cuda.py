@@ -391,7 +391,7 @@ def test_an_assembler_that_does_not_end_is_noted(write, store, tmp_path, monkeyp
     slow = tmp_path / "ptxas"
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
     slow.chmod(slow.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(ptxas, "find", lambda: ptxas.Assembler(slow))
+    monkeypatch.setattr(ptxas, "find", lambda: str(slow))
     monkeypatch.setattr(ptxas, "_LONGEST_SECONDS", 0.2)
     artifact = cuda.resolve(ask(write(PTX)), SM80, store)
     assert "did not end" in artifact.notes[0]
