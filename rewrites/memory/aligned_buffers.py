@@ -120,10 +120,11 @@ def segments(op: ir.Operation) -> list[list[ir.Value]]:
 def _dims_of(kinds: Sequence[ir.Type], dims: Sequence[ir.Value]) -> list[list[ir.Value]]:
     """The dynamic dims of each type, out of those of all."""
     left = iter(dims)
-    return [[next(left) for _ in range(_dynamic(kind))] for kind in kinds]
+    return [[next(left) for _ in range(open_dims(kind))] for kind in kinds]
 
 
-def _dynamic(kind: ir.Type) -> int:
+def open_dims(kind: ir.Type) -> int:
+    """How many sizes of a tensor its type does not say; none of another value's."""
     return sum(map(kind.is_dynamic_dim, range(kind.rank))) if isinstance(kind, ir.RankedTensorType) else 0
 
 

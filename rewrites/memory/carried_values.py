@@ -27,7 +27,7 @@ from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.search.uses import is_weight
 from opsplice.matchers.terms.views import Views
 from opsplice.rewrites.ir import emit
-from opsplice.rewrites.memory.aligned_buffers import segments
+from opsplice.rewrites.memory.aligned_buffers import open_dims, segments
 from opsplice.rewrites.memory.kept_values import WRITING, memory_of, overwritten, users
 
 # When no global is taken for another yet.
@@ -104,7 +104,7 @@ def _grouped(name: str, groups: Sequence[Sequence[ir.Value]], result: ir.Type) -
 
 def _sizes(value: ir.Value) -> list[ir.Value] | None:
     """The open sizes of a value, None where they are not known: the op that makes it has them."""
-    if not (count := _open_dims(value)):
+    if not (count := open_dims(value.type)):
         return []
     if isinstance(value, ir.BlockArgument):
         loop = value.owner.owner.operation
@@ -116,13 +116,8 @@ def _sizes(value: ir.Value) -> list[ir.Value] | None:
         return list(maker.operands)[1 : 1 + count]
     if maker.name not in _SIZES:
         return None
-    skipped = sum(map(_open_dims, list(maker.results)[: value.result_number]))
+    skipped = sum(open_dims(each.type) for each in list(maker.results)[: value.result_number])
     return segments(maker)[_SIZES[maker.name]][skipped : skipped + count]
-
-
-def _open_dims(value: ir.Value) -> int:
-    kind = ir.RankedTensorType(value.type)
-    return sum(map(kind.is_dynamic_dim, range(kind.rank)))
 
 
 def _is_used_after(op: ir.Operation, memory: ir.Value) -> bool:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
+from opsplice.rewrites.memory.aligned_buffers import segments
 
 # When equal sizes were merged, and nothing is counted yet.
 PHASE = "stream"
@@ -70,15 +71,8 @@ def _arguments(value: ir.Value) -> Iterator[int]:
 
 def _is(site: ir.Operation, words: Sequence[int], size: int) -> bool:
     """Whether what a site passes in some words is one of the sizes of its list."""
-    sizes, operands, *_ = _segments(site)
+    sizes, operands, *_ = segments(site)
     return {_packed(operands[word]) for word in words} - {None} == {_packed(sizes[size])}
-
-
-def _segments(site: ir.Operation) -> Iterator[list[ir.Value]]:
-    values = list(site.operands)
-    for length in ir.DenseI32ArrayAttr(site.attributes["operandSegmentSizes"]):
-        yield values[:length]
-        values = values[length:]
 
 
 def _packed(value: ir.Value) -> ir.Value | None:

@@ -22,17 +22,13 @@ def check(calls: Iterable[KernelCall], conversions: Conversions) -> None:
     Functions on elements are left to `scalar_link.py`, which sees what became of them.
     """
     for call in (each for each in calls if not each.kernel.is_scalar):
+        own = {each.element for each in (*call.arguments, *call.outputs)}
+        passed = own | approach_of(call).elements(call)
         for element, flag in conversions.items():
-            if element in _elements(call):
+            if element in passed:
                 raise OpspliceError(
                     f"kernel {call.kernel.name} is called with {element}, of which the compiler then makes "
                     f"{flag.rpartition('-')[2]}",
                     details=f"the rule at {call.rule.span} applies before that",
                     hint=f"{element} stays what it is with {flag}=false",
                 )
-
-
-def _elements(call: KernelCall) -> set[str]:
-    """The element types of what a call passes and returns."""
-    own = {each.element for each in (*call.arguments, *call.outputs)}
-    return own | approach_of(call).elements(call)

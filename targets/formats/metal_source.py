@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from opsplice.errors import OpspliceError
 from opsplice.targets.formats.entries import Entry, Limits, Slot, find
+from opsplice.targets.formats.prototypes import parts
 
 BINDINGS_AT, CONSTANTS_AT = 0, 3
 # IREE, runtime/src/iree/hal/drivers/metal: IREE_HAL_METAL_MAX_DESCRIPTOR_SET_BINDING_COUNT and ..._PUSH_CONSTANT_COUNT.
@@ -66,7 +67,7 @@ def reflect(text: str, name: str) -> tuple[Entry, ...]:
     while (found := _FUNCTION.search(text, place)) is not None:
         before, place = _before(text, found.start()), found.end()
         if re.search(r"\bkernel\b", before):
-            parameters, place = _parameters(text, place)
+            parameters, place = parts(text, place)
             entries.append(_entry(found[1], parameters, before, structs, name))
     return tuple(entries)
 
@@ -118,25 +119,6 @@ def _entry(symbol: str, declared_as: list[str], before: str, structs: dict[str, 
         slot=_SLOT,
         how=_HOW,
     )
-
-
-def _parameters(text: str, start: int) -> tuple[list[str], int]:
-    """What stands between a parenthesis, which `start` is behind, and the one that closes it, split at commas.
-
-    And where that ends.
-    """
-    found, depth, begin = [], 0, start
-    for at in range(start, len(text)):
-        if text[at] in "([<{":
-            depth += 1
-        elif text[at] in ")]>}" and depth:
-            depth -= 1
-        elif text[at] == ")" or (text[at] == "," and not depth):
-            found.append(text[begin:at])
-            begin = at + 1
-            if text[at] == ")":
-                return found, begin
-    return found, len(text)
 
 
 def _numbered(parameter: str) -> dict[str, int]:

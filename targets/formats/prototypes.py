@@ -7,7 +7,6 @@ writes them, `void (ptr, i64)`. It must not know how a compiler is run.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 _DEFINITION = re.compile(r'^define (?P<before>[^@\n]*)@(?P<name>"[^"]*"|[\w.$-]+)\(', re.MULTILINE)
 # A struct that is passed by its address counts as what it is.
@@ -26,7 +25,7 @@ def of_ir(text: str) -> dict[str, str]:
     found = {}
     for match in _DEFINITION.finditer(text):
         name = match["name"].strip('"').removeprefix("\\01")
-        given = ", ".join(map(_kind, _parts(text, match.end())))
+        given = ", ".join(map(_kind, parts(text, match.end())[0]))
         found[name] = f"{_kind(match['before'], last=True)} ({given})"
     return found
 
@@ -35,7 +34,7 @@ def of_go(text: str) -> dict[str, str]:
     """The functions that declarations for Go are of."""
     found = {}
     for match in _DECLARATION.finditer(text):
-        given = ", ".join(map(_go, _parts(match["given"] + ")", 0)))
+        given = ", ".join(map(_go, parts(match["given"] + ")", 0)[0]))
         found[match["name"].removeprefix("*")] = f"{_go(match['result'])} ({given})"
     return found
 
@@ -54,15 +53,18 @@ def _kind(text: str, *, last: bool = False) -> str:
     return found[-1 if last else 0] if found else text
 
 
-def _parts(text: str, start: int) -> Iterator[str]:
-    """What stands between commas, from a place to the bracket that closes what it is in."""
-    depth, at = 0, start
+def parts(text: str, start: int) -> tuple[list[str], int]:
+    """What stands between commas, from a place to the bracket that closes what it is in; and where to read on."""
+    found, depth, at = list[str](), 0, start
     for place in range(start, len(text)):
         letter = text[place]
         if letter in ",)" and not depth:
-            if part := text[at:place].strip():
-                yield part
+            found.append(text[at:place].strip())
             at = place + 1
             if letter == ")":
-                return
-        depth += (letter in "([{<") - (letter in ")]}>")
+                return list(filter(None, found)), at
+        elif letter in "([{<":
+            depth += 1
+        elif letter in ")]}>" and depth:
+            depth -= 1
+    return list(filter(None, found)), len(text)
