@@ -354,17 +354,7 @@ def _check_kind(data: bytes, name: str, needed: str) -> None:
         if data[4:6] == b"\x02\x01":
             return
         raise OpspliceError(f"{name} is not a 64-bit little-endian ELF object", hint="build it for a 64-bit target")
-    raise OpspliceError(f"{name} is {kind_of(data, _FOREIGN, 'not an ELF object')}", hint=needed)
-
-
-_FOREIGN = {
-    b"BC\xc0\xde": "LLVM bitcode, so its name must end in .bc",
-    b"\xde\xc0\x17\x0b": "LLVM bitcode, so its name must end in .bc",
-    b"!<arch>\n": "an archive of objects, not one object",
-    b"\xcf\xfa\xed\xfe": "a Mach-O file",
-    b"MZ": "a Windows program",
-    b"\x64\x86": "a COFF object",
-}
+    raise OpspliceError(f"{name} is {kind_of(data, 'not an ELF object')}", hint=needed)
 
 
 def _symbols(

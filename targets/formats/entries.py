@@ -274,10 +274,25 @@ def missing(message: str, wanted: str, names: Collection[str], *, none: str = "i
     return OpspliceError(message, hint=f"did you mean '{nearest[0]}'? {found}" if nearest else found)
 
 
-def kind_of(data: bytes, known: Mapping[bytes, str], other: str) -> str:
+# What files begin with that are not what is wanted.
+_KINDS = {
+    b"\x7fELF": "an ELF file, such as an object or a cubin",
+    b"BC\xc0\xde": "LLVM bitcode, whose names end in .bc",
+    b"\xde\xc0\x17\x0b": "LLVM bitcode, whose names end in .bc",
+    b"!<arch>\n": "an archive of objects, not one object",
+    b"\xcf\xfa\xed\xfe": "a Mach-O file",
+    b"MZ": "a Windows program",
+    b"\x64\x86": "a COFF object",
+    b"\x50\xed\x55\xba": "a fatbin",
+    b"; SPIR-V": "SPIR-V assembly, not the binary",
+    b"#version": "GLSL source",
+    b"DXBC": "a Direct3D shader",
+}
+
+
+def kind_of(data: bytes, other: str) -> str:
     """What a file of a wrong kind is, by what it begins with. other: what to say of one that begins as none known."""
-    found = next((text for magic, text in known.items() if data.startswith(magic)), other)
-    return found if data else "empty"
+    return next((text for magic, text in _KINDS.items() if data.startswith(magic)), other) if data else "empty"
 
 
 def damaged(kind: str, file: str, what: str) -> OpspliceError:

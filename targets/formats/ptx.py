@@ -37,12 +37,6 @@ _POINTER_TYPES = frozenset({"u64", "s64", "b64", "b8"})
 _LAST_MINOR = {1: 5, 2: 3, 3: 2, 4: 3, 5: 0, 6: 5, 7: 8, 8: 8}
 _FURTHEST = 19
 
-_FOREIGN = {
-    b"\x7fELF": "a cubin or another ELF file",
-    b"\x50\xed\x55\xba": "a fatbin",
-    b"BC\xc0\xde": "LLVM bitcode",
-}
-
 # No compiler comes near it; kernels of the largest libraries are a tenth.
 _LONGEST_TEXT = 1 << 26
 # Above what a kernel can take (32764 bytes), so that a larger product of extents need not be computed exactly.
@@ -102,7 +96,7 @@ def decode(data: bytes, name: str) -> str:
     Raises OpspliceError for a binary file, calling it by its own name.
     """
     data = data.rstrip(b"\0")
-    what = kind_of(data.strip(), _FOREIGN, "a binary file" if b"\0" in data else "")
+    what = kind_of(data.strip(), "a binary file" if b"\0" in data else "")
     if what:
         raise OpspliceError(f"{name} is {what}, not PTX text", hint="nvcc -ptx makes PTX")
     return data.decode("utf-8", "surrogateescape")

@@ -26,14 +26,6 @@ _LARGEST_SIZE = 1 << 32
 # Arrays of arrays of matrices deeper than this have no size here.
 _DEEPEST_NESTING = 16
 
-_FOREIGN = {
-    b"\x7fELF": "an ELF object",
-    b"BC\xc0\xde": "LLVM bitcode",
-    b"; SPIR-V": "SPIR-V assembly, not the binary",
-    b"#version": "GLSL source",
-    b"DXBC": "a Direct3D shader",
-}
-
 
 class Op:
     """Opcodes of declarations."""
@@ -207,7 +199,7 @@ def _check_kind(data: bytes, name: str) -> None:
                 hint="strip what the kernel does not use",
             )
         return
-    what = entries.kind_of(data, _FOREIGN, "not a SPIR-V module")
+    what = entries.kind_of(data, "not a SPIR-V module")
     raise OpspliceError(f"{name} is {what}", hint="build a SPIR-V binary, as with glslangValidator -V")
 
 

@@ -178,7 +178,7 @@ def test_relative_addresses_in_code_are_fine():
     [
         (b"", "is empty"),
         (b"hello world", "is not an ELF object"),
-        (b"BC\xc0\xde" + bytes(60), "must end in .bc"),
+        (b"BC\xc0\xde" + bytes(60), "names end in .bc"),
         (b"!<arch>\n" + bytes(60), "an archive"),
         (b"\xcf\xfa\xed\xfe" + bytes(60), "Mach-O"),
         (elf([KERNEL], ident=b"\x7fELF\x01\x01\x01"), "not a 64-bit little-endian"),

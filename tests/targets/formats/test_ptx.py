@@ -181,9 +181,9 @@ def test_a_text_without_end_is_not_read(monkeypatch):
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"\x7fELF\x02\x01\x01\x33", "a cubin or another ELF file"),
+        (b"\x7fELF\x02\x01\x01\x33", "an ELF file, such as an object or a cubin"),
         (b"\x50\xed\x55\xba\x01\x00", "a fatbin"),
-        (b"BC\xc0\xde\x35\x14\x00\x00", "LLVM bitcode"),
+        (b"BC\xc0\xde\x35\x14\x00\x00", "LLVM bitcode, whose names end in .bc"),
         (bytes(range(256)), "a binary file"),
         (b"", "empty"),
         (b" \n\0\0", "empty"),

@@ -402,7 +402,7 @@ def test_a_local_size_that_cannot_be_read_is_refused():
         (b"hello world", "not a SPIR-V module"),
         (b"; SPIR-V\n; Version: 1.3", "SPIR-V assembly, not the binary"),
         (b"#version 450", "GLSL source"),
-        (b"\x7fELF" + bytes(60), "an ELF object"),
+        (b"\x7fELF" + bytes(60), "an ELF file"),
         (kernel(SCALE)[:-2], "is cut off"),
         (kernel(SCALE)[:16], "is cut off"),
         (kernel(SCALE)[:-8], "a function has no end"),
