@@ -40,6 +40,11 @@ def around(op: ir.Operation) -> Iterator[ir.Operation]:
         yield op
 
 
+def held_in(block: ir.Block, op: ir.Operation) -> ir.Operation | None:
+    """The op of a block that is an op or holds it, None where the block does not."""
+    return next((at for at in around(op.operation) if at.parent is not None and at.block == block), None)
+
+
 def last_op(block: ir.Block) -> ir.Operation:
     """The op that ends a block."""
     return block.operations[len(block.operations) - 1].operation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from opsplice.errors import OpspliceError
+from opsplice.errors import unforeseen
 from opsplice.rewrites.approaches.approach import Approach, Later
 from opsplice.rewrites.approaches.command import Command
 from opsplice.rewrites.approaches.dynamic_dispatch import ProvidedDispatch
@@ -14,7 +14,7 @@ from opsplice.rewrites.approaches.scalar_function import ElementFunction
 from opsplice.rewrites.approaches.static_dispatch import StaticDispatch
 from opsplice.rewrites.approaches.static_function import LinkedFunction
 from opsplice.rewrites.plan.actions import KernelCall
-from opsplice.spec_lang.syntax import tree
+from opsplice.rewrites.plan.clause_choice import check_alike
 
 APPROACHES: tuple[Approach, ...] = (
     ElementFunction(),
@@ -31,15 +31,9 @@ def approach_of(call: KernelCall) -> Approach:
     found = next((approach for approach in APPROACHES if approach.fits(call)), None)
     if found is not None:
         return found
-    ways: dict[str, tree.ArtifactClause] = {}
-    for choice in call.choices:
-        alone = dataclasses.replace(call, choices=(choice,), kept=())
-        ways.setdefault(approach_of(alone).name(alone), choice.clause)
-    raise OpspliceError(
-        f"kernel '{call.kernel.name}' is a {' for some targets of the program and a '.join(ways)} for others",
-        hint="write the same form after `as` in all of its clauses",
-        details="\n".join(f"{way}: the clause at {clause.span}" for way, clause in ways.items()),
-    )
+    alone = [dataclasses.replace(call, choices=(choice,), kept=()) for choice in call.choices]
+    check_alike(call.kernel, ((f"a {approach_of(each).name(each)}", each.choices[0].clause) for each in alone))
+    raise unforeseen(f"no approach makes calls of kernel {call.kernel.name}")
 
 
 def later(calls: Sequence[KernelCall]) -> tuple[Later, ...]:

@@ -31,8 +31,10 @@ from opsplice.rewrites.approaches.c_function_shim import scalar_value, without_d
 from opsplice.rewrites.approaches.static_function import Writer
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import result_type
+from opsplice.rewrites.ir.reflection import add_notes, notes_of
 from opsplice.rewrites.ir.symbols import defined, symbols
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
+from opsplice.rewrites.plan.clause_choice import check_alike
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.build.python_files import module_of
 
@@ -42,7 +44,6 @@ NOTES = "__opsplice_commands"
 # What a file ends in whose module IREE has compiled.
 COMPILED = ".vmfb"
 
-_REFLECTION = "iree.reflection"
 _FENCE = "!hal.fence"
 # Types that IREE's virtual machine does not have.
 _NO_SCALARS = ("f16", "bf16")
@@ -156,21 +157,11 @@ class CommandWriter(Writer):
         more: Mapping[str, ir.Attribute] | None = None,
     ) -> str:
         """The function that a call is of, declared by the op `what`, and noted."""
-        modules = dict.fromkeys(module_of(c.path) for c in call.kernel.artifacts if c.is_command)
-        if len(modules) > 1:
-            raise OpspliceError(
-                f"kernel '{call.kernel.name}' is a command of {' and of '.join(modules)}",
-                hint="one call is of one module, whatever the target: name one file",
-            )
-        forms = dict.fromkeys(f"`as {c.form}`" for c in call.kernel.artifacts if c.is_command)
-        if len(forms) > 1:
-            raise OpspliceError(
-                f"kernel '{call.kernel.name}' is {' for some targets and '.join(forms)} for others",
-                hint="one call is of one form, whatever the target",
-                details=f"the kernel at {call.kernel.span}",
-            )
+        clauses = [clause for clause in call.kernel.artifacts if clause.is_command]
+        check_alike(call.kernel, ((f"a command of {module_of(clause.path)}", clause) for clause in clauses))
+        check_alike(call.kernel, ((f"`as {clause.form}`", clause) for clause in clauses))
         module, signature = self.placer.module, _signature(call)
-        name = self._free_name(call, f"{next(iter(modules))}.{function_name(call)}", signature)
+        name = self._free_name(call, f"{module_of(clauses[0].path)}.{function_name(call)}", signature)
         if name not in symbols(module):
             more = {"nosideeffects": ir.UnitAttr.get()} if more is None else more
             attributes = emit.named(name, function_type=emit.type_of(given, made), **more)
@@ -229,9 +220,7 @@ def _types(signature: dict[str, Any]) -> Any:
 def _notes(module: ir.Module) -> dict[str, str]:
     """What is noted, by name."""
     found = defined(module.operation).get(NOTES)
-    if found is None or _REFLECTION not in found.attributes:
-        return {}
-    return {entry.name: ir.StringAttr(entry.attr).value for entry in ir.DictAttr(found.attributes[_REFLECTION])}
+    return {} if found is None else {name: ir.StringAttr(text).value for name, text in notes_of(found).items()}
 
 
 def _note(module: ir.Module, name: str, signature: dict[str, Any]) -> None:
@@ -242,8 +231,7 @@ def _note(module: ir.Module, name: str, signature: dict[str, Any]) -> None:
             found = emit.op("util.func", attributes=attributes, regions=1).operation
         with ir.InsertionPoint(emit.block(found)):
             emit.op("util.return")
-    notes = {**_notes(module), name: json.dumps(signature)}
-    found.attributes[_REFLECTION] = ir.DictAttr.get({key: emit.text(each) for key, each in notes.items()})
+    add_notes(found, {name: json.dumps(signature)})
 
 
 # ---- values --------------------------------------------------------------------------------------------------------

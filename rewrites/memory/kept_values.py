@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import around, last_op, ops_in
+from opsplice.matchers.ir.op_names import held_in, last_op, ops_in
 from opsplice.matchers.ir.tensor_values import maker_name
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.memory.aligned_buffers import SAME_BYTES, Dispatch, segments
@@ -126,7 +126,7 @@ class _Write:
 def _writes(op: ir.Operation) -> Iterator[_Write]:
     for value in overwritten(op):
         memory = memory_of(value)
-        found = [_in_block(user, op.block) for user in users(memory) if user.name not in _SIZES]
+        found = [held_in(op.block, user) for user in users(memory) if user.name not in _SIZES]
         readers = tuple({user for user in found if user is not None and user != op})
         itself = _memories(op).count(memory) > 1
         if readers or itself or maker_name(memory) == _IMPORT:
@@ -153,7 +153,7 @@ def _in_danger(block: ir.Block, writes: list[_Write]) -> list[ir.Value]:
         found = 0
         for part in [op, *ops_in(op)] if len(op.regions) else [op]:
             for operand in part.operands:
-                maker = _in_block(operand.owner, block) if isinstance(operand, ir.OpResult) else None
+                maker = held_in(block, operand.owner) if isinstance(operand, ir.OpResult) else None
                 if maker is not None and maker != op:
                     found |= before[maker] | numbers.get(maker, 0)
         before[op] = found
@@ -183,8 +183,3 @@ def _same_memory(value: ir.Value) -> Iterator[ir.Value]:
     while isinstance(value, ir.OpResult) and value.owner.operation.name in _SAME_MEMORY:
         value = value.owner.operation.operands[0]
         yield value
-
-
-def _in_block(op: ir.Operation, block: ir.Block) -> ir.Operation | None:
-    """The op of a block that is an op or holds it, None where the block does not."""
-    return next((each for each in around(op.operation) if each.parent is not None and each.block == block), None)

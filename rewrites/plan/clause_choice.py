@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from opsplice.errors import OpspliceError
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, sm_of
@@ -68,15 +68,16 @@ def or_compile_for(kernel: tree.Kernel) -> str:
     return "" if not names or "cpu" in names else f", or compile for what it has code for: --target={','.join(names)}"
 
 
-def check_one_way(kernel: tree.Kernel, clauses: Sequence[tree.ArtifactClause]) -> None:
-    """Raise OpspliceError if a kernel is linked for some CPUs and imported for others: one call cannot be both."""
-    imported = [clause for clause in clauses if clause.backend == "cpu" and clause.is_plugin]
-    linked = [clause for clause in clauses if clause.backend == "cpu" and not clause.is_plugin]
-    if imported and linked:
+def check_alike(kernel: tree.Kernel, ways: Iterable[tuple[str, tree.ArtifactClause]], among: str = "targets") -> None:
+    """Raise OpspliceError if clauses of a kernel have it called in several ways. ways: of each clause, in words."""
+    first: dict[str, tree.ArtifactClause] = {}
+    for way, clause in ways:
+        first.setdefault(way, clause)
+    if len(first) > 1:
         raise OpspliceError(
-            f"kernel '{kernel.name}' is linked for some CPUs of the program and comes from a plugin for others",
-            hint="write `as plugin` in all of its clauses for CPUs, or in none",
-            details=f"linked: the clause at {linked[0].span}\nfrom a plugin: the clause at {imported[0].span}",
+            f"kernel '{kernel.name}' is {f' for some {among} of the program and '.join(first)} for others",
+            hint="one call is of one kind, whatever the target: write the same in all of its clauses",
+            details="\n".join(f"{way}: the clause at {clause.span}" for way, clause in first.items()),
         )
 
 

@@ -26,7 +26,6 @@ from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.memory import stride_words
 from opsplice.rewrites.plan import interface
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
-from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.backends.backend_table import name_of
@@ -266,15 +265,3 @@ def _failed(what: str, path: Path, error: BaseException) -> OpspliceError:
         lines = [f"{f.filename}:{f.lineno}: in {f.name}: {f.line}" for f in frames[start:][-_MOST_FRAMES:]]
     kind = type(error).__name__
     return OpspliceError(f"{what}: {f'{kind}: {said}' if said else kind}", details="\n".join(lines))
-
-
-def check_agree(kernel: tree.Kernel, clauses: Sequence[tuple[ProgramTarget, tree.ArtifactClause]]) -> None:
-    """Raise OpspliceError if a kernel is generated for some CPUs only: one call is of one symbol."""
-    generated = [clause for target, clause in clauses if target.is_cpu and clause.is_generated]
-    others = [clause for target, clause in clauses if target.is_cpu and not clause.is_generated]
-    if generated and others:
-        raise OpspliceError(
-            f"kernel '{kernel.name}' is generated for some CPUs of the program and not for others",
-            hint="write `as generated` in all of its clauses for CPUs, or in none",
-            details=f"generated: the clause at {generated[0].span}\nnot: the clause at {others[0].span}",
-        )

@@ -14,7 +14,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.ir.op_names import around
+from opsplice.matchers.ir.op_names import held_in
 from opsplice.matchers.ir.tensor_values import element_type
 from opsplice.matchers.search.matches import Match
 from opsplice.matchers.terms.views import Views
@@ -35,7 +35,7 @@ from opsplice.rewrites.plan.actions import (
 )
 from opsplice.rewrites.plan.arguments import NOT_DENSE, CodeWriter, LeaveError, Signature, check_condition
 from opsplice.rewrites.plan.clause_choice import (
-    check_one_way,
+    check_alike,
     clause_for,
     clause_text,
     of_backend,
@@ -329,8 +329,8 @@ class Planner:
     def _choices(self, rule: tree.Rule, kernel: tree.Kernel, symbol: str) -> tuple[Choice, ...]:
         clauses = {target: clause_for(kernel, target) for target in self.targets}
         self._check_missing(rule, kernel, [target for target, clause in clauses.items() if clause is None])
-        check_one_way(kernel, [clause for clause in clauses.values() if clause is not None])
-        generation.check_agree(kernel, [(t, clause) for t, clause in clauses.items() if clause is not None])
+        on_cpus = (clause for clause in clauses.values() if clause is not None and clause.backend == "cpu")
+        check_alike(kernel, ((_way(clause), clause) for clause in on_cpus), "CPUs")
         resolve = self.resolve_function if kernel.is_scalar and self.resolve_function else self.resolve
         return tuple(Choice(t, c, self._artifact(c, symbol, t, resolve)) for t, c in clauses.items() if c is not None)
 
@@ -365,6 +365,11 @@ class Planner:
 # ---- checks ------------------------------------------------------------------------------------------------------
 
 
+def _way(clause: tree.ArtifactClause) -> str:
+    """How a CPU gets a kernel's code, in words."""
+    return "generated" if clause.is_generated else "imported from a plugin" if clause.is_plugin else "linked"
+
+
 def _fitting(code: Written, match: Match, rule: tree.Rule) -> Written:
     """Ops that make what the match does; through casts, a pattern holds for results of other types, too."""
     wanted = element_type(match.roots[0])
@@ -386,13 +391,8 @@ def _is_open(actions: Sequence[Action]) -> bool:
 
 
 def _is_before(op: ir.Operation, anchor: ir.Operation) -> bool:
-    holder = _ancestor_in(anchor.block, op)
+    holder = held_in(anchor.block, op)
     return holder is not None and holder.is_before_in_block(anchor)
-
-
-def _ancestor_in(block: ir.Block, op: ir.Operation) -> ir.Operation | None:
-    """The op of a block that is `op` or holds it; None if `op` is not below that block."""
-    return next((at for at in around(op) if at.parent is not None and at.block == block), None)
 
 
 def _check_passed(match: Match, rule: tree.Rule, given: Collection[str]) -> None:

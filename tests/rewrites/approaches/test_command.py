@@ -445,7 +445,9 @@ def test_a_file_that_is_no_command(spliced):
 
 def test_one_module_for_all_targets(spliced):
     two = SPEC.replace('cpu "host.py" as command', 'cpu x86_64 "host.py" as command cpu "other.py" as command', 1)
-    with pytest.raises(OpspliceError, match="is a command of host and of other"):
+    with pytest.raises(
+        OpspliceError, match="is a command of host for some targets of the program and a command of other"
+    ):
         spliced(MODEL, two, {"host.py": PYTHON, "other.py": PYTHON})
 
 

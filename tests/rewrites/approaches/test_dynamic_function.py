@@ -493,7 +493,7 @@ pattern negated(a: tensor<m x f32>) { negf(a) }
 replace negated with f(a)
 """
     path = write_spec(tmp_path, spec, {"k.c": CODE})
-    with pytest.raises(OpspliceError, match="linked for some CPUs of the program and comes from a plugin for"):
+    with pytest.raises(OpspliceError, match="is linked for some CPUs of the program and imported from a plugin for"):
         opsplice.compile(NEGATE, [path], targets=["x86_64", "aarch64"])
     made = opsplice.compile(NEGATE, [path], targets=["aarch64"])
     assert made.report.replacements[0].action == "dynamic function"

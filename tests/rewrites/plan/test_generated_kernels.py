@@ -354,7 +354,7 @@ def test_functions_on_elements_are_not_generated(spliced, backend):
 
 def test_some_cpus_only(tmp_path):
     spec = SPEC.replace('cpu "', 'cpu aarch64 "none.c"\n  cpu "')
-    with pytest.raises(OpspliceError, match="is generated for some CPUs of the program and not for others"):
+    with pytest.raises(OpspliceError, match="is generated for some CPUs of the program and linked for others"):
         opsplice.compile(ONE, [write_spec(tmp_path, spec, {"scale.py": C})], targets=["x86_64", "aarch64"])
 
 
