@@ -15,6 +15,7 @@ say too (`targets/plugins/call_types.py`). Nothing else depends on the notes.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from iree.compiler import ir
@@ -48,21 +49,18 @@ def note_imports(module: ir.Module) -> None:
 
     What the declarations say is read for the last time: IREE links executables only where these are the same.
     """
-    needed: dict[str, set[str]] = {}
-    optional: dict[str, set[str]] = {}
-    types: dict[str, set[str]] = {}
+    found = defaultdict[str, set[str]](set)
     for form, name, is_optional, called_with in _imports(module):
-        (optional if is_optional else needed).setdefault(form, set()).add(name)
+        found[f"{_OPTIONAL_NOTE if is_optional else _NOTE}{form}"].add(name)
         if called_with is not None:
-            types.setdefault(form, set()).add(f"{called_with} {name}")
+            found[f"{_TYPES_NOTE}{form}"].add(f"{called_with} {name}")
+    for key in [key for key in found if key.startswith(_OPTIONAL_NOTE)]:
+        found[key] -= found.get(f"{_NOTE}{key.removeprefix(_OPTIONAL_NOTE)}", set())
     for variant in _variants(module):
         for op in _declarations(variant):
             for known in (IMPORTED, OPTIONAL, ORIGINS):
                 if known in op.attributes:
                     del op.attributes[known]
-    found = {f"{_NOTE}{form}": names for form, names in needed.items()}
-    found |= {f"{_TYPES_NOTE}{form}": words for form, words in types.items()}
-    found |= {f"{_OPTIONAL_NOTE}{form}": names - needed.get(form, set()) for form, names in optional.items()}
     if not found:
         return
     notes = {key: ",".join(sorted(names)) for key, names in found.items()}

@@ -18,7 +18,6 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from iree.compiler import ir
@@ -50,6 +49,8 @@ from opsplice.spec_lang.syntax import tree
 
 # On an op that a rule wrote, while rules are applied: the rules that must not be applied to it again.
 WRITERS = "opsplice.written_by"
+# The type and the sizes that an input is given, where it has another rank in the program.
+_Fitted = tuple[ir.Type, tuple[Size, ...]]
 _YIELD = re.compile(r"^[ \t]*yield\b(.*)\Z", re.MULTILINE | re.DOTALL)
 
 
@@ -63,13 +64,13 @@ def results(placer: Placer, insertion: Insertion, spec: Helpers) -> list[ir.Valu
         return [_written(placer, insertion.code, writers)]
     code = insertion.code
     body, yielded, kinds = _cut(code)
-    known = _names(insertion.match, ranked=bool(kinds))
-    used = [name for name in known.values if re.search(rf"%{re.escape(name)}\b", code.text)]
-    given = {name: _value(placer, known.values[name], known.fitted.get(name)) for name in used}
+    values, types, fitted = _names(insertion.match, ranked=bool(kinds))
+    used = [name for name in values if re.search(rf"%{re.escape(name)}\b", code.text)]
+    given = {name: _value(placer, values[name], fitted.get(name)) for name in used}
     arguments = ", ".join(f"%{name}: {value.type}" for name, value in given.items())
-    kinds = _filled(kinds, known.types) or ", ".join(str(builtin_type(root)) for root in insertion.match.roots)
+    kinds = _filled(kinds, types) or ", ".join(str(builtin_type(root)) for root in insertion.match.roots)
     head = f"{spec.prelude(code)}\nutil.func private @opsplice_insertion({arguments}) -> ({kinds}) {{"
-    text = f"{head}{_filled(body, known.types)}\nutil.return {yielded} : {kinds}\n}}"
+    text = f"{head}{_filled(body, types)}\nutil.return {yielded} : {kinds}\n}}"
     parsed = raw_symbols.parse(text, head.count("\n") + 1, code)
     raw_symbols.convert(parsed, insertion.rule.phase)
     spec.rename(last_op(parsed.body), code)
@@ -147,14 +148,10 @@ class Calls:
         return {self._marks[own[n]] if n in own else n for n in named if n not in own or own[n] in self._marks}
 
     def _called_by(self, name: str) -> set[str]:
-        if name not in self._present:
-            self._present[name] = self._symbols_of(name)
-        return self._present[name]
-
-    def _symbols_of(self, name: str) -> set[str]:
-        if name not in self._tops:
-            return set()
-        return raw_symbols.symbols_in(self._tops[name].get_asm(large_elements_limit=8, large_resource_limit=8))
+        if name not in self._present and name in self._tops:
+            text = self._tops[name].get_asm(large_elements_limit=8, large_resource_limit=8)
+            self._present[name] = raw_symbols.symbols_in(text)
+        return self._present.get(name, set())
 
 
 def is_written(op: ir.Operation) -> bool:
@@ -249,26 +246,17 @@ def _fitted(placer: Placer, argument: Argument) -> ir.Value:
     return emit.constant(binding.constant, kind)
 
 
-@dataclass(frozen=True)
-class _Names:
-    """What the names in an insertion stand for: inputs and dims as values, and the text of types.
+def _names(
+    match: Match, *, ranked: bool
+) -> tuple[dict[str, Binding | Size | tuple[Size, ...]], dict[str, str], dict[str, _Fitted]]:
+    """What the names in an insertion stand for: inputs and dims as values, the text of types, inputs of other ranks.
 
-    fitted: the type and sizes of inputs that have another rank in the program.
-    """
-
-    values: Mapping[str, Binding | Size | tuple[Size, ...]]
-    types: Mapping[str, str]
-    fitted: Mapping[str, tuple[ir.Type, tuple[Size, ...]]]
-
-
-def _names(match: Match, *, ranked: bool) -> _Names:
-    """ranked: give inputs the rank that they have in the pattern, whatever dims of size one the program has.
-
-    Inputs that are reshapes of values get it in any case.
+    ranked: give inputs the rank that they have in the pattern, whatever dims of size one the program has. Inputs that
+    are reshapes of values get it in any case.
     """
     values: dict[str, Binding | Size | tuple[Size, ...]] = {}
     types: dict[str, str] = {}
-    fitted: dict[str, tuple[ir.Type, tuple[Size, ...]]] = {}
+    fitted: dict[str, _Fitted] = {}
     for name, binding in match.inputs.items():
         values[name] = binding
         types[name] = binding.element if binding.value is None else str(builtin_type(binding.value))
@@ -285,7 +273,7 @@ def _names(match: Match, *, ranked: bool) -> _Names:
     for number, root in enumerate(match.roots):
         types[f"result{number}"] = str(builtin_type(root))
     types["result"] = types["result0"]
-    return _Names(values, types, fitted)
+    return values, types, fitted
 
 
 def _size_text(size: Size | tuple[Size, ...]) -> str:
@@ -294,9 +282,7 @@ def _size_text(size: Size | tuple[Size, ...]) -> str:
     return str(size) if isinstance(size, int) else "?"
 
 
-def _value(
-    placer: Placer, named: Binding | Size | tuple[Size, ...], fitted: tuple[ir.Type, tuple[Size, ...]] | None
-) -> ir.Value:
+def _value(placer: Placer, named: Binding | Size | tuple[Size, ...], fitted: _Fitted | None) -> ir.Value:
     if not isinstance(named, Binding):
         return emit.size(placer.size(named))
     if named.value is None:

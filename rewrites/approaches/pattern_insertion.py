@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.search.matches import Binding, Match, Size
+from opsplice.matchers.search.matches import Binding, Match, Size, flat
 from opsplice.rewrites.plan.actions import Argument, Written
 from opsplice.rewrites.spelling.not_exportable import GapError
 from opsplice.rewrites.spelling.spelled_template import Instance, Template
@@ -152,10 +152,7 @@ def _given(match: Match, arg: tree.Argument, element: str) -> tuple[Binding, tup
             raise OpspliceError(f"{element} cannot hold {arg.value} ({arg.span})")
         return Binding(constant=arg.value, element=element), ()
     assert isinstance(arg, tree.Name), "the checker lets only inputs and numbers pass"
-    sizes: list[Size] = []
-    for size in match.shapes.get(arg.name, ()):
-        sizes.extend(size if isinstance(size, tuple) else (size,))
-    return match.inputs[arg.name], tuple(sizes)
+    return match.inputs[arg.name], flat(match.shapes.get(arg.name, ()))
 
 
 def _alike(

@@ -22,6 +22,7 @@ from iree.compiler import ir
 from opsplice.errors import OpspliceError
 from opsplice.matchers.search.matches import Size
 from opsplice.rewrites.approaches.approach import Approach, Later
+from opsplice.rewrites.approaches.c_function_shim import without_dims
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import Placer, result_type
 from opsplice.rewrites.link import scalar_link, spirv_function
@@ -48,8 +49,8 @@ class Writer:
             self.known.add(function.name)
         (output,) = call.outputs
         kind = ir.RankedTensorType(result_type(output))
-        dims = [self._size(output.sizes[axis]) for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]
-        given = [self._operand(argument, kind, dims, call) for argument in call.arguments]
+        dims = self.placer.open_sizes(kind, output.sizes)
+        given = [self._operand(argument, kind, output.sizes, call) for argument in call.arguments]
         if all(value is None for value in given):
             # A number alone is one that varies, too.
             alone = call.arguments[0]
@@ -62,11 +63,11 @@ class Writer:
         return [_loop(function, call.arguments, given, empty)]
 
     def _operand(
-        self, argument: Buffer | Scalar, kind: ir.RankedTensorType, dims: Sequence[ir.Value], call: KernelCall
+        self, argument: Buffer | Scalar, kind: ir.RankedTensorType, sizes: tuple[Size, ...], call: KernelCall
     ) -> ir.Value | None:
         """What a loop over `kind` reads for an argument: a tensor of that shape, one of rank 0, or a scalar.
 
-        None for a number. dims: the dynamic sizes of `kind`.
+        None for a number. sizes: those of `kind`.
         """
         if isinstance(argument, Scalar) and argument.dim is not None:
             size = self.placer.size(call.dims[argument.dim])
@@ -75,15 +76,9 @@ class Writer:
         if argument.value is None:
             return None
         value = self.placer.current(argument.value)
-        if not isinstance(value.type, ir.RankedTensorType):
-            return value
-        element = value.type.element_type
-        if isinstance(argument, Scalar):
-            return _shaped(value, ir.RankedTensorType.get([], element), [])
-        return _shaped(value, ir.RankedTensorType.get(kind.shape, element), dims)
-
-    def _size(self, size: Size) -> ir.Value:
-        return emit.index(size) if isinstance(size, int) else self.placer.axis(size)
+        if isinstance(argument, Scalar) or not isinstance(value.type, ir.RankedTensorType):
+            return without_dims(value)
+        return self.placer.fitted(value, ir.RankedTensorType.get(kind.shape, value.type.element_type), sizes)
 
 
 def _function(call: KernelCall) -> Function:
@@ -98,17 +93,6 @@ def _function(call: KernelCall) -> Function:
         imported=tuple(sorted(call.key(c.target) for c in call.choices if c.artifact is None)),
         origins=tuple(sorted(call.origins.items())),
     )
-
-
-def _shaped(value: ir.Value, kind: ir.RankedTensorType, dims: Sequence[ir.Value]) -> ir.Value:
-    """A tensor with the shape of `kind`, of as many elements in the same order. dims: the dynamic sizes of `kind`."""
-    if value.type == kind:
-        return value
-    own = ir.RankedTensorType(value.type)
-    unknown = ir.ShapedType.get_dynamic_size()
-    if own.rank == kind.rank and all(a == b or unknown in (a, b) for a, b in zip(own.shape, kind.shape, strict=True)):
-        return emit.value("tensor.cast", [value], kind)
-    return emit.reshape(value, kind, dims)
 
 
 def _loop(

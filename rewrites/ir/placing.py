@@ -166,10 +166,12 @@ class Placer:
             return emit.value("tensor.from_elements", [value], kind)
         if not has_other_axes(value.type, sizes):
             return emit.value("tensor.cast", [value], kind)
-        return emit.reshape(value, kind, [self._index(sizes[i]) for i in _dynamic(kind)])
+        return emit.reshape(value, kind, self.open_sizes(kind, sizes))
 
-    def _index(self, size: Size) -> ir.Value:
-        return self.axis(size) if isinstance(size, DimSize) else emit.index(size)
+    def open_sizes(self, kind: ir.RankedTensorType, sizes: Sequence[Size]) -> list[ir.Value]:
+        """The sizes, out of all those of a tensor, that its type does not say."""
+        open_ = [size for axis, size in enumerate(sizes) if kind.is_dynamic_dim(axis)]
+        return [self.axis(size) if isinstance(size, DimSize) else emit.index(size) for size in open_]
 
     def _as_typed(self, value: ir.Value, root: ir.Value, sizes: tuple[Size, ...]) -> ir.Value:
         """A new value with the type of what it replaces."""
@@ -271,7 +273,3 @@ def _known(kind: ir.RankedTensorType) -> list[int | None]:
 def _differ(own: Sequence[int | None], wanted: Sequence[Size]) -> bool:
     pairs = zip(own, wanted, strict=False)
     return len(own) != len(wanted) or any(a != b and a is not None and isinstance(b, int) for a, b in pairs)
-
-
-def _dynamic(kind: ir.RankedTensorType) -> list[int]:
-    return [axis for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]
