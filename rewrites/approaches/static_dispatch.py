@@ -157,13 +157,10 @@ def _export_name(name: str, external: External) -> str:
 
 
 def _layout(call: KernelCall) -> ir.Attribute:
-    return layout_of(len(interface.words(call)), [is_written for *_, is_written in interface.bindings(call)])
-
-
-def layout_of(constants: int, written: Sequence[bool]) -> ir.Attribute:
     """The interface. Indirect bindings let IREE record commands once and submit them again."""
-    kinds = ["Indirect" if is_written else '"ReadOnly|Indirect"' for is_written in written]
+    kinds = ["Indirect" if is_written else '"ReadOnly|Indirect"' for *_, is_written in interface.bindings(call)]
     bindings = ", ".join(f"#hal.pipeline.binding<storage_buffer, {kind}>" for kind in kinds)
+    constants = len(interface.words(call))
     held = f"constants = {constants}, " if constants else ""
     return ir.Attribute.parse(f"#hal.pipeline.layout<{held}bindings = [{bindings}], flags = Indirect>")
 
@@ -180,28 +177,18 @@ def _variant(number: int, target: str, path: Path | None = None) -> Iterator[Non
 
 
 def _export(name: str, layout: ir.Attribute, call: KernelCall, external: External | None = None) -> None:
-    if external is None:
-        return export(name, layout, call)
-    # IREE makes one of executables that differ in nothing but names, such as those for two entries of one file.
-    entry = {_ENTRY: emit.text(external.entry)}
-    if external.on_cpu:
-        return export(name, layout, call, **entry)
-    more = entry | {"workgroup_size": ir.ArrayAttr.get(list(map(emit.ordinal, external.workgroup)))}
-    if external.shared:
-        more["workgroup_local_memory"] = emit.ordinal(external.shared)
-    return export(name, layout, call, most=workgroups.MOST, **more)
-
-
-def export(
-    name: str,
-    layout: ir.Attribute,
-    call: KernelCall,
-    most: Sequence[int] = workgroups.MOST_ON_CPUS,
-    **more: ir.Attribute,
-) -> None:
     """An export, whose region makes the workgroup counts from the dynamic dims."""
+    more: dict[str, ir.Attribute] = {}
+    if external is not None:
+        # IREE makes one of executables that differ in nothing but names, such as those for two entries of one file.
+        more[_ENTRY] = emit.text(external.entry)
+    on_gpu = external is not None and not external.on_cpu
+    if external is not None and on_gpu:
+        more["workgroup_size"] = ir.ArrayAttr.get(list(map(emit.ordinal, external.workgroup)))
+        more |= {"workgroup_local_memory": emit.ordinal(external.shared)} if external.shared else {}
     attributes = emit.named(name, "public", ordinal=emit.ordinal(0), layout=layout, **more)
     made = emit.op("hal.executable.export", attributes=attributes, regions=2)
+    most = workgroups.MOST if on_gpu else workgroups.MOST_ON_CPUS
     c_function_shim.fill_counts(made, call, [ir.Type.parse("!hal.device")], most)
 
 
