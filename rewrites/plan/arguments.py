@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -65,37 +65,24 @@ class Signature:
 
     def __post_init__(self) -> None:
         self.variables = {v.name: v for v in self.kernel.type_variables}
+        self.given = dict(zip((p.name for p in self.kernel.parameters), self.rule.args, strict=True))
 
     def call(self, inner: bool = False) -> KernelCall:
         """inner: whether another kernel is given what this one makes."""
-        given = dict(zip((p.name for p in self.kernel.parameters), self.rule.args, strict=True))
-        for parameter in self.kernel.parameters:
-            self._bind(parameter, given[parameter.name])
+        self._bind_all()
         results = self.kernel.made
         # What is made may say what a type and a dim is.
         made = [*(map(self._given_on, results) if inner else itertools.starmap(self._output, enumerate(results)))]
         of_result = dict(zip(results, made, strict=True))
         outputs = tuple(of_result.get(each) or self._scratch(each) for each in self.kernel.results)
-        arguments = tuple(self._argument(p, given[p.name]) for p in self.kernel.parameters)
+        arguments = [self._argument(p, self.given[p.name]) for p in self.kernel.parameters]
         zeroed, outputs = self._zeroed(outputs)
         sizes = {n: known_sizes.numbers(s) for n, s in self.dims.items()}
-        types = {f"bits({name})": vocabulary.bits(element) for name, element in self.types.items()}
         ranks = {f"rank({name})": len(size) for name, size in sizes.items() if isinstance(size, tuple)}
         for where in dim_conditions.conjuncts(self.kernel.where):
             if not strides.is_asked(where):
-                check_condition(
-                    self.views, where, self.match, f"kernel {self.kernel.name}'s", {**sizes, **types, **ranks}
-                )
-        call = KernelCall(
-            match=self.match,
-            rule=self.rule,
-            kernel=self.kernel,
-            symbol=self._symbol(),
-            arguments=(*arguments, *zeroed),
-            outputs=outputs,
-            dims=self._in_order(),
-            types=self.types,
-        )
+                self._check(where, {**sizes, **ranks})
+        call = self._made([*arguments, *zeroed], outputs, self._in_order())
         laid_out = strides.nearest(self.views, call)
         if laid_out is None:
             raise LeaveError(
@@ -106,6 +93,27 @@ class Signature:
         if apart := strides.apart(laid_out):
             raise LeaveError(f"{apart}: `copied` makes a copy")
         return laid_out
+
+    def _bind_all(self) -> None:
+        for parameter in self.kernel.parameters:
+            self._bind(parameter, self.given[parameter.name])
+
+    def _check(self, where: tree.Condition | None, sizes: judge.Sizes) -> None:
+        """Raise LeaveError for a condition of the kernel that does not hold. sizes: of what it names besides types."""
+        types = {f"bits({name})": vocabulary.bits(element) for name, element in self.types.items()}
+        check_condition(self.views, where, self.match, f"kernel {self.kernel.name}'s", {**sizes, **types})
+
+    def _made(
+        self,
+        arguments: Sequence[Buffer | Scalar],
+        outputs: tuple[Output, ...],
+        dims: Mapping[str, Size | tuple[Size, ...]],
+    ) -> KernelCall:
+        symbol = self.kernel.symbol or self.kernel.name
+        for name, element in self.types.items():
+            symbol = symbol.replace("{" + name + "}", element)
+        types = {} if self.kernel.is_scalar else self.types
+        return KernelCall(self.match, self.rule, self.kernel, symbol, tuple(arguments), outputs, dims, types=types)
 
     def _zeroed(self, outputs: Sequence[Output]) -> tuple[list[Buffer], tuple[Output, ...]]:
         """The buffers of zeros that results are written over, and the results."""
@@ -126,12 +134,10 @@ class Signature:
 
     def scalar_call(self) -> KernelCall:
         """A call for each element. Its dims are those of the pattern that it is told, which are arguments."""
-        given = dict(zip((p.name for p in self.kernel.parameters), self.rule.args, strict=True))
         (root,), (sizes,) = self.match.roots, self.match.root_sizes
         if any(isinstance(s, DimSize) and s.value == root for s in sizes):
             raise LeaveError("the size of its result depends on no input")
-        for parameter in self.kernel.parameters:
-            self._bind(parameter, given[parameter.name])
+        self._bind_all()
         result, made = self.kernel.results[0].type, element_type(root)
         assert isinstance(result, tree.ScalarType)
         self._bind_type(result, made, "the result")
@@ -140,17 +146,9 @@ class Signature:
             for arg in self.rule.args
             if isinstance(arg, tree.Name) and arg.name not in self.match.inputs
         }
-        types = {f"bits({name})": vocabulary.bits(element) for name, element in self.types.items()}
-        check_condition(self.views, self.kernel.where, self.match, f"kernel {self.kernel.name}'s", types)
-        return KernelCall(
-            match=self.match,
-            rule=self.rule,
-            kernel=self.kernel,
-            symbol=self._symbol(),
-            arguments=tuple(self._element_argument(p, given[p.name]) for p in self.kernel.parameters),
-            outputs=(Output(root, sizes, made, ()),),
-            dims=self.dims,
-        )
+        self._check(self.kernel.where, {})
+        arguments = [self._element_argument(p, self.given[p.name]) for p in self.kernel.parameters]
+        return self._made(arguments, (Output(root, sizes, made, ()),), self.dims)
 
     def _element_argument(self, parameter: tree.Parameter, arg: tree.Argument) -> Buffer | Scalar:
         if isinstance(arg, tree.Name) and arg.name in self.match.shapes:
@@ -237,24 +235,9 @@ class Signature:
             raise LeaveError(f"kernel {self.kernel.name} takes {wanted}, and {what} is {element}")
 
     def _argument(self, parameter: tree.Parameter, arg: tree.Argument) -> Buffer | Scalar:
-        if isinstance(parameter.type, tree.TensorType) and self._lacking(arg):
-            return self._absent(parameter.name, parameter.type)
-        if isinstance(arg, (tree.Computed, tree.Launch)):
-            assert isinstance(parameter.type, tree.TensorType), "the checker wants a buffer for what is computed"
-            element = self.types.get(parameter.type.element.name, parameter.type.element.name)
-            layout, copy = self._dense(parameter.type)
-            return Buffer(parameter.name, self.made[arg], element, parameter.type.in_memory, layout, copy=copy)
         if isinstance(parameter.type, tree.TensorType):
-            assert isinstance(arg, tree.Name)
-            binding = self.match.inputs[arg.name]
-            layout, copy = self._dense(parameter.type)
-            copy = binding.places[0][1] if binding.places and parameter.type.copied else copy
-            if binding.places and layout is None and copy is None:
-                there = strides.whereabouts(binding.places[0][0])
-                message = f"{arg.name} is a view of {there}, and kernel {self.kernel.name} takes it dense"
-                raise LeaveError(f"{message}: make the buffer `strided`, or `copied` for a copy")
-            dims = parameter.type.in_memory
-            return Buffer(parameter.name, binding.value, binding.element, dims, layout, copy=copy)
+            return self._buffer(parameter.name, parameter.type, arg)
+        assert not isinstance(arg, (tree.Computed, tree.Launch)), "the checker wants a buffer for what is computed"
         element = self.types.get(parameter.type.name, parameter.type.name)
         if isinstance(arg, tree.Literal):
             if not vocabulary.holds(element, arg.value):
@@ -269,6 +252,22 @@ class Signature:
         if binding.constant is not None:
             return Scalar(parameter.name, element, number=binding.constant)
         return Scalar(parameter.name, element, value=_holder(binding.value, arg.name))
+
+    def _buffer(self, name: str, kind: tree.TensorType, arg: tree.Argument) -> Buffer:
+        if self._lacking(arg):
+            return self._absent(name, kind)
+        layout, copy = self._dense(kind)
+        if isinstance(arg, (tree.Computed, tree.Launch)):
+            element = self.types.get(kind.element.name, kind.element.name)
+            return Buffer(name, self.made[arg], element, kind.in_memory, layout, copy=copy)
+        assert isinstance(arg, tree.Name)
+        binding = self.match.inputs[arg.name]
+        copy = binding.places[0][1] if binding.places and kind.copied else copy
+        if binding.places and layout is None and copy is None:
+            there = strides.whereabouts(binding.places[0][0])
+            message = f"{arg.name} is a view of {there}, and kernel {self.kernel.name} takes it dense"
+            raise LeaveError(f"{message}: make the buffer `strided`, or `copied` for a copy")
+        return Buffer(name, binding.value, binding.element, kind.in_memory, layout, copy=copy)
 
     def _absent(self, name: str, kind: tree.TensorType) -> Buffer:
         """What an optional buffer is at a match that has none."""
@@ -296,13 +295,17 @@ class Signature:
 
     def _given_on(self, result: tree.KernelResult) -> Output:
         """A result that another kernel is given."""
-        kind = result.type or next(p.type for p in self.kernel.parameters if p.name == result.alias)
-        assert isinstance(kind, tree.TensorType), "the checker lets only buffers be made"
+        kind = self._kind_of(result)
         dims = self._sized(kind.dims)
         sizes = flat(self._size_of(dim) for dim in dims)
         element = self.types.get(kind.element.name, kind.element.name)
         layout, _ = self._dense(dataclasses.replace(kind, dims=dims))
         return Output(None, sizes, element, dims, result.alias, layout)
+
+    def _kind_of(self, result: tree.KernelResult) -> tree.TensorType:
+        kind = result.type or next(p.type for p in self.kernel.parameters if p.name == result.alias)
+        assert isinstance(kind, tree.TensorType), "the checker lets only buffers be made and overwritten"
+        return kind
 
     def _scratch(self, result: tree.KernelResult) -> Output:
         """The kernel's own memory."""
@@ -350,12 +353,9 @@ class Signature:
     def _output(self, number: int, result: tree.KernelResult) -> Output:
         root, sizes = self.match.roots[number], self.match.root_sizes[number]
         element = element_type(root)
-        kind: tree.Type | None = result.type
+        kind = self._kind_of(result)
         split = flat(self.match.split)
         shape = sizes if self.match.order is None else tuple(split[axis] for axis in self.match.order)
-        if kind is None:
-            kind = next(p.type for p in self.kernel.parameters if p.name == result.alias)
-        assert isinstance(kind, tree.TensorType), "the checker lets only buffers be overwritten"
         self._bind_type(kind.element, element, "the result")
         if any(dim.symbol is not None and dim.symbol not in self.dims for dim in kind.dims):
             open_rank = any(dim.pack for dim in kind.dims)
@@ -406,12 +406,6 @@ class Signature:
     def _count(self, dims: Sequence[tree.Dim]) -> int | None:
         """How many elements a buffer has, None if only known at run time."""
         return known_sizes.product(tuple(known_sizes.product(self._size_of(dim)) for dim in dims))
-
-    def _symbol(self) -> str:
-        symbol = self.kernel.symbol or self.kernel.name
-        for name, element in self.types.items():
-            symbol = symbol.replace("{" + name + "}", element)
-        return symbol
 
 
 def _is_wider_float(wanted: str, element: str) -> bool:
