@@ -96,20 +96,11 @@ def _build_bitcode(data: bytes, output: Path, request: ArtifactRequest, target: 
         output.write_bytes(data)
         module = llvm.import_bitcode(output, request.path.name, target)
     if module.symbols is not None:
-        _check_links(module.symbols, request)
+        missing = frozenset(each for each in module.symbols.undefined if not each.startswith(_PROVIDED))
+        hint = "put all that it uses into this file; of libraries there is ROCm's own (__ocml_exp_f32, __ockl_...)"
+        found = dataclasses.replace(module.symbols, undefined=missing)
+        elf.check_links(found, request.path.name, request.symbols, "object", hint=hint)
     return {"toolchain": toolchain, "notes": module.notes, "entry": ""}
-
-
-def _check_links(code: elf.ObjectFile, request: ArtifactRequest) -> None:
-    name = request.path.name
-    missing = sorted(symbol for symbol in code.undefined if not symbol.startswith(_PROVIDED))
-    if missing:
-        listed = ", ".join(f"'{symbol}'" for symbol in missing[:8])
-        raise OpspliceError(
-            f"{name} needs {listed}, which {'is' if len(missing) == 1 else 'are'} not there at the link",
-            hint="put all that it uses into this file; of libraries there is ROCm's own (__ocml_exp_f32, __ockl_...)",
-        )
-    elf.check_links(dataclasses.replace(code, undefined=frozenset()), name, request.symbols, "bitcode")
 
 
 class Rocm(Backend):

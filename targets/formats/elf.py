@@ -217,11 +217,13 @@ def check_links(
     form: Form,
     *,
     may_be_bitcode: bool = True,
+    hint: str | None = None,
 ) -> None:
     """Raises OpspliceError unless `code` defines the functions `symbols` and IREE's linker will take it.
 
     name: how errors call the file.
-    may_be_bitcode: whether it could be bitcode as well; only advice depends on it.
+    may_be_bitcode: whether it could be bitcode as well; only advice depends on it. hint: what to do about names that it
+    lacks, where that is not what it is for a CPU.
     """
     if code.ifuncs:
         raise OpspliceError(
@@ -241,7 +243,7 @@ def check_links(
         listed = ", ".join(f"'{symbol}'" for symbol in missing[:8]) + (", ..." if len(missing) > 8 else "")
         raise OpspliceError(
             f"{name} needs {listed}, which {'is' if len(missing) == 1 else 'are'} not there at the link",
-            hint=_advice(missing, form, may_be_bitcode=may_be_bitcode),
+            hint=hint or _advice(missing, form, may_be_bitcode=may_be_bitcode),
         )
     if code.absolute:
         raise OpspliceError(f"{name} is not position independent", hint="build it with -fPIC")
