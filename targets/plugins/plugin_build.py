@@ -185,7 +185,7 @@ def _distinct(functions: Sequence[Function]) -> list[Function]:
     by_symbol: dict[str, Function] = {}
     for function in functions:
         first = by_symbol.setdefault(function.symbol, function)
-        if [a.passed_as for a in first.arguments] != [a.passed_as for a in function.arguments]:
+        if first.types != function.types:
             raise OpspliceError(
                 f"'{function.symbol}' would be called in two ways",
                 hint='give each type a function of its own: symbol "name_{T}"',

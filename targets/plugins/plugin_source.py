@@ -36,8 +36,6 @@ _C_TYPES = {
     "i64": "int64_t",
     "index": "size_t",
 }
-# The caller widens these to 32 bits.
-_WIDENED = frozenset({"i1", "i8", "i16"})
 # Older compilers do not know these types, and an address needs none.
 _UNNAMED = frozenset({"f16", "bf16"})
 
@@ -63,12 +61,7 @@ class Argument:
     @property
     def field_type(self) -> str:
         """The type in the struct that IREE passes."""
-        return "int32_t" if not self.pointer and self.element in _WIDENED else self.c_type
-
-    @property
-    def passed_as(self) -> str:
-        """What its place in the struct holds: addresses are all alike."""
-        return "address" if self.pointer else self.field_type
+        return self.c_type if self.pointer else _C_TYPES[call_types.passed(self.element)]
 
 
 SIZE = Argument("index")
