@@ -35,8 +35,7 @@ def apply(
     calls = [call for action in actions if isinstance(action, KernelCall) for call in action.launches]
     approaches = {call: approach_of(call) for call in calls}
     link_conflicts.check(module, [call for call, approach in approaches.items() if approach.shares_names])
-    emit.load_dialects(module.context)
-    with module.context, ir.Location.unknown():
+    with emit.building(module):
         spec = raw_symbols.Helpers()
         inserting = next((action for action in actions if isinstance(action, Insertion)), None)
         for annotation in annotations:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from iree.compiler import ir
@@ -30,6 +31,14 @@ def load_dialects(context: ir.Context) -> None:
     """
     for name in _DIALECTS.split():
         context.get_dialect_descriptor(name)
+
+
+@contextmanager
+def building(module: ir.Module) -> Iterator[None]:
+    """Where ops can be built in a module: in its context, with all dialects."""
+    load_dialects(module.context)
+    with module.context, ir.Location.unknown():
+        yield
 
 
 def op(

@@ -34,8 +34,7 @@ def link(module: ir.Module, files: Files) -> None:
     lookups = [(op, entry) for op, entry in found if entry in names]
     if not lookups:
         return
-    emit.load_dialects(module.context)
-    with module.context, ir.Location.unknown():
+    with emit.building(module):
         embedder = _Embedder(module, {key: path.read_bytes() for key, path in files.items()})
         apart = [(lookup, entry) for lookup, entry in lookups if _is_apart(lookup)]
         embedder.put_in({(_symbols(lookup)[0], entry) for lookup, entry in apart})

@@ -21,7 +21,7 @@ It must not know how a kernel is called.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from iree.compiler import ir
 
@@ -46,6 +46,22 @@ BIND_PHASE = "hal"
 PROVIDER = "registry"
 LOAD = f"{PROVIDER}.load"
 _CREATE = "hal.executable.create"
+
+# The function that makes an executable of what a provider has, with those that it calls.
+_MAKER = f"""
+  util.func private @{LOAD}(!util.buffer, !util.buffer) -> !util.buffer
+  util.func private @{_CREATE}(!hal.device, i64, !util.buffer, !util.buffer, !util.buffer) -> !hal.executable
+  util.func private @"{{symbol}}"(%device: !hal.device, %affinity: i64) -> !hal.executable
+      attributes {{{{inlining_policy = #util.inline.never}}}} {{{{
+    %name = util.buffer.constant : !util.buffer = "{{name}}"
+    %form = util.buffer.constant : !util.buffer = "{{form}}"
+    %code = util.call @{LOAD}(%name, %form) : (!util.buffer, !util.buffer) -> !util.buffer
+    %none = util.null : !util.buffer
+    %made = util.call @{_CREATE}(%device, %affinity, %form, %code, %none)
+      : (!hal.device, i64, !util.buffer, !util.buffer, !util.buffer) -> !hal.executable
+    util.return %made : !hal.executable
+  }}}}
+"""
 
 # Compiles an executable with one variant, a module in bytecode at `TAKE_PHASE`, to its bytes.
 Compile = Callable[[bytes], bytes]
@@ -82,11 +98,10 @@ def take(module: ir.Module, compile_executable: Compile) -> Provided:
 
 def bind(module: ir.Module, provided: Provided) -> None:
     """Turn dispatches to the executables that a provider has. The module must be at `BIND_PHASE`."""
-    lookups = list(_lookups(module))
+    lookups = [op for op in ops_in(module.operation, "hal.executable.lookup.function") if _provided_name(op)]
     if not lookups:
         return
-    emit.load_dialects(module.context)
-    with module.context, ir.Location.unknown():
+    with emit.building(module):
         Binder(module, provided).bind(lookups)
 
 
@@ -107,8 +122,7 @@ def bind_functions(module: ir.Module, provided: Provided) -> None:
                 executables.add((symbol, name))
     if not taken:
         return
-    emit.load_dialects(module.context)
-    with module.context, ir.Location.unknown():
+    with emit.building(module):
         Binder(module, taken).put_in(executables)
     provided.update(taken)
 
@@ -159,7 +173,11 @@ class Binder:
         self.provided = provided
         self.made: dict[tuple[str, str], str] = {}
         self.makers: set[str] = set()
-        self.formats = dict(_formats(module))
+        self.formats: dict[tuple[str, ...], str] = {
+            (symbol_of(executable), symbol_of(binary)): ir.StringAttr(binary.attributes["format"]).value
+            for executable in hal.executables(module)
+            for binary in hal.binaries(executable)
+        }
 
     def bind(self, lookups: Sequence[ir.Operation]) -> None:
         apart = {_executable(lookup) for lookup in lookups if _executable(lookup).startswith(PREFIX)}
@@ -223,7 +241,8 @@ class Binder:
     def put(self, create: ir.Operation, name: str, form: str) -> None:
         """Put an executable from a provider in the place of one that the program holds."""
         with ir.InsertionPoint(create), create.location:
-            made = _call(self._maker(name, form), list(create.operands), create.results[0].type)
+            callee = ir.FlatSymbolRefAttr.get(self._maker(name, form))
+            made = emit.value("util.call", list(create.operands), create.results[0].type, callee=callee)
         emit.replace(create, made)
 
     def _maker(self, name: str, form: str) -> str:
@@ -235,19 +254,10 @@ class Binder:
         if symbol in self.makers:
             return symbol
         self.makers.add(symbol)
-        kind = "!util.buffer"
-        _declare(self.module, LOAD, [kind, kind], kind)
-        _declare(self.module, _CREATE, ["!hal.device", "i64", kind, kind, kind], "!hal.executable")
-        buffer = ir.Type.parse(kind)
-        function = _function(self.module, symbol, ["!hal.device", "i64"], "!hal.executable")
-        function.attributes["inlining_policy"] = ir.Attribute.parse("#util.inline.never")
-        block = emit.block(function, list(map(ir.Type.parse, ("!hal.device", "i64"))))
-        with ir.InsertionPoint(block):
-            named, formed = (emit.value("util.buffer.constant", [], buffer, value=emit.text(t)) for t in (name, form))
-            code = _call(LOAD, [named, formed], buffer)
-            none = emit.value("util.null", [], buffer)
-            made = _call(_CREATE, [*block.arguments, formed, code, none], ir.Type.parse("!hal.executable"))
-            emit.op("util.return", [made])
+        known = symbols(self.module)
+        for op in ir.Module.parse(_MAKER.format(symbol=symbol, name=name, form=form)).body.operations:
+            if symbol_of(op.operation) not in known:
+                op.operation.clone(ir.InsertionPoint.at_block_begin(self.module.body))
         return symbol
 
     def _drop_unused(self, old: str) -> None:
@@ -295,12 +305,6 @@ def _unforeseen(what: str) -> OpspliceError:
     )
 
 
-def _lookups(module: ir.Module) -> Iterator[ir.Operation]:
-    for op in ops_in(module.operation, "hal.executable.lookup.function"):
-        if _provided_name(op):
-            yield op
-
-
 def _provided_name(lookup: ir.Operation) -> str:
     """What a provider knows the executable of a function as; "" for those that are none of its.
 
@@ -329,32 +333,3 @@ def symbols_in(attribute: ir.Attribute) -> tuple[str, ...]:
 
 def _refers(op: ir.Operation, name: str) -> bool:
     return bool(ir.FlatSymbolRefAttr(op.attributes["global"]).value == name)
-
-
-def _formats(module: ir.Module) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The format of each binary."""
-    for executable in hal.executables(module):
-        for binary in hal.binaries(executable):
-            yield (symbol_of(executable), symbol_of(binary)), ir.StringAttr(binary.attributes["format"]).value
-
-
-def _declare(module: ir.Module, name: str, inputs: Sequence[str], result: str) -> None:
-    if name not in symbols(module):
-        _function(module, name, inputs, result)
-
-
-def _function(module: ir.Module, name: str, inputs: Sequence[str], result: str) -> ir.Operation:
-    """A function without a body."""
-    kind = emit.type_of(list(map(ir.Type.parse, inputs)), [ir.Type.parse(result)])
-    attributes = emit.named(name, function_type=kind, tied_operands=_untied())
-    at = ir.InsertionPoint.at_block_begin(module.body)
-    return emit.op("util.func", attributes=attributes, regions=1, at=at).operation
-
-
-def _call(name: str, operands: Sequence[ir.Value], result: ir.Type) -> ir.Value:
-    callee = ir.FlatSymbolRefAttr.get(name)
-    return emit.value("util.call", operands, result, callee=callee, tied_operands=_untied())
-
-
-def _untied() -> ir.Attribute:
-    return ir.ArrayAttr.get([emit.ordinal(-1)])

@@ -27,6 +27,7 @@ from opsplice.rewrites.ir import executables as hal
 from opsplice.rewrites.ir.executable_targets import parse_target
 from opsplice.rewrites.link import remainder_mark, spirv_function
 from opsplice.targets.link import function_link, spirv_link
+from opsplice.targets.plugins import call_types
 
 # No assembler knows the word, so that a mark that is left over is an error.
 WORD = "opsplice.call "
@@ -117,8 +118,7 @@ def prepare(module: ir.Module, functions: Functions) -> None:
 
     Raises OpspliceError for a mark outside of generated code, and for one whose types the compiler has changed.
     """
-    emit.load_dialects(module.context)
-    with module.context, ir.Location.unknown():
+    with emit.building(module):
         _check_names(module, functions)
         inside = 0
         for variant in _variants(module):
@@ -136,8 +136,7 @@ def prepare(module: ir.Module, functions: Functions) -> None:
 
 def link(module: ir.Module, functions: Functions) -> None:
     """Put calls in the place of the marks. At `executable-targets`."""
-    emit.load_dialects(module.context)
-    with module.context, ir.Location.unknown():
+    with emit.building(module):
         for variant in _variants(module):
             if spirv_function.is_for(variant.backend):
                 names = {f.name: f.imported_as(variant.target) for f in functions.values()}
@@ -333,9 +332,7 @@ def _call(given: Sequence[ir.Value], result: ir.Type, function: Function, varian
 
 
 def _passed_type(element: str, in_c: bool) -> ir.Type:
-    if in_c and element in _WIDENED:
-        return ir.IntegerType.get_signless(32)
-    return ir.F16Type.get() if in_c and element == "bf16" else ir.Type.parse(element)
+    return ir.Type.parse(call_types.passed(element) if in_c else element)
 
 
 def _passed(value: ir.Value, element: str, in_c: bool) -> ir.Value:

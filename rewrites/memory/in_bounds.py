@@ -24,8 +24,7 @@ _TO_INDEX = ("arith.index_cast", "arith.index_castui")
 
 def keep_in_bounds(module: ir.Module) -> None:
     """Bound the gathers and scatters of a module whose inputs are converted."""
-    with module.context:
-        emit.load_dialects(module.context)
+    with emit.building(module):
         for op in ops_in(module.operation, "tensor.extract", _SCATTER):
             with op.location, ir.InsertionPoint(op):
                 if op.name == _SCATTER:

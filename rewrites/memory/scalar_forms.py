@@ -49,8 +49,7 @@ _ROUNDING = 1e-7
 
 def mend(module: ir.Module) -> None:
     """Change the ops on single numbers of a module whose inputs are converted."""
-    with module.context:
-        emit.load_dialects(module.context)
+    with emit.building(module):
         for op in list(ops_in(module.operation, *_FORMS)):
             # The bodies of named ops are theirs.
             around = op.parent.name

@@ -21,8 +21,7 @@ _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 def read_through(module: ir.Module) -> None:
     """Change the `tensor.extract` of a module whose inputs are converted."""
-    with module.context:
-        emit.load_dialects(module.context)
+    with emit.building(module):
         for op in ops_in(module.operation, "tensor.extract"):
             with op.location, ir.InsertionPoint(op):
                 _read_through(op)

@@ -32,8 +32,7 @@ _RISING, _FALLING = (4, 5, 11, 12), (2, 3, 9, 10)
 
 def mend(module: ir.Module) -> None:
     """Change the sorts of a module whose inputs are converted."""
-    with module.context:
-        emit.load_dialects(module.context)
+    with emit.building(module):
         for op in ops_in(module.operation, "iree_linalg_ext.sort", "iree_linalg_ext.topk"):
             body = op.regions[0].blocks[0]
             last = last_op(body)

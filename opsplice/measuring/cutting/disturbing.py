@@ -33,8 +33,7 @@ _NUMBERS = ((4, 0, "i32"), (5, 1, "i32"), (6, 2, "i16"))
 
 def backward(module: ir.Module) -> None:
     """Give each workgroup of a kernel the number that it has from the other end."""
-    emit.load_dialects(module.context)
-    with module.context, ir.Location.unknown():
+    with emit.building(module):
         for executable in ops_in(module.operation, "stream.executable", "hal.executable"):
             for op in list(ops_in(executable, *_IDS)):
                 index, attributes = op.results[0].type, {"dimension": op.attributes["dimension"]}

@@ -25,8 +25,7 @@ def place(module: ir.Module, values: Sequence[tuple[ir.Value, int]], count: int)
     """
     if not count:
         return
-    emit.load_dialects(module.context)
-    with module.context, ir.Location.unknown():
+    with emit.building(module):
         kind = ir.Type.parse(emit.VIEW)
         names = [f"{PROBE}{number}" for number in range(count)]
         with ir.InsertionPoint.at_block_begin(module.body):
