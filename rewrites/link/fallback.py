@@ -16,6 +16,7 @@ It must not know how a kernel is called.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -78,9 +79,8 @@ def split(module: ir.Module, calls: Sequence[Action]) -> tuple[Action, ...]:
     Where a call keeps targets to the compiler, the module's targets must have no `obstacle`.
     Returns the calls in the same order, for the matches as they are now; those given are no longer valid.
     """
-    emit.load_dialects(module.context)
     splitter = _Splitter(module)
-    with module.context, ir.Location.unknown():
+    with emit.building(module):
         groups = itertools.groupby(calls, lambda call: call.match)
         return tuple(itertools.chain.from_iterable(splitter.calls(list(group)) for _, group in groups))
 
@@ -125,34 +125,35 @@ class _Splitter:
         others than the call is for.
         """
         flag = ir.IntegerType.get_signless(1)
-        found: ir.Value | None = None
+        asked = []
         if call.is_optional:
             function = optional_import.lacks(self.module, call.symbol, call.targets, call.imported)
-            found = emit.op("util.call", [], [flag], {"callee": ir.FlatSymbolRefAttr.get(function)}).results[0]
+            others = any(target.format not in call.imported for target in call.targets)
+            runs = self._runs(call.imported) if others else emit.constant(1, flag)
+            asked.append(emit.value("util.call", [runs], flag, callee=ir.FlatSymbolRefAttr.get(function)))
         if call.kept:
-            device = ir.FlatSymbolRefAttr.get(device_globals(self.module)[0])
-            held = emit.value("util.global.load", [], ir.Type.parse("!hal.device"), **{"global": device})
-        for target in call.kept:
-            attributes = {
-                "category": emit.text(_QUERY),
-                "key": emit.text(target.format),
-                "default_value": ir.IntegerAttr.get(flag, 0),
-            }
-            runs = emit.op("hal.device.query", [held], [flag, flag], attributes).results[1]
-            found = runs if found is None else emit.value("arith.ori", [found, runs], flag)
-        if found is not None:
-            # In a branch where the answer was known, IREE would drop the code for all other targets, and then an
-            # executable that lacks a device's code keeps the program from loading there.
-            found = emit.op("util.optimization_barrier", [found], [flag]).results[0]
-        if call.when is None:
-            assert found is not None
-            return found
-        asked = dim_conditions.names_in(call.when)
-        sizes = {name: Placer(self.module).size(size) for name, size in call.match.dims.items() if name in asked}
-        values = {name: emit.size(size) for name, size in sizes.items()}
-        holds = workgroups.condition(call.when, values)
-        fails = emit.value("arith.xori", [holds, emit.constant(1, flag)], flag)
-        return fails if found is None else emit.value("arith.ori", [found, fails], flag)
+            asked.append(self._runs([target.format for target in call.kept]))
+        if call.when is not None:
+            names = dim_conditions.names_in(call.when)
+            sizes = {name: Placer(self.module).size(size) for name, size in call.match.dims.items() if name in names}
+            holds = workgroups.condition(call.when, {name: emit.size(size) for name, size in sizes.items()})
+            asked.append(emit.value("arith.xori", [holds, emit.constant(1, flag)], flag))
+        return _either(asked)
+
+    def _runs(self, formats: Sequence[str]) -> ir.Value:
+        """Whether the device runs code of one of some formats."""
+        flag, device = ir.IntegerType.get_signless(1), ir.FlatSymbolRefAttr.get(device_globals(self.module)[0])
+        held = emit.value("util.global.load", [], ir.Type.parse("!hal.device"), **{"global": device})
+        default = ir.IntegerAttr.get(flag, 0)
+        attributes = [{"category": emit.text(_QUERY), "key": emit.text(f), "default_value": default} for f in formats]
+        known = [emit.op("hal.device.query", [held], [flag, flag], each).results[1] for each in attributes]
+        # In a branch where the answer was known, IREE would drop the code for all other targets, and then an
+        # executable that lacks a device's code keeps the program from loading there.
+        return emit.value("util.optimization_barrier", [_either(known)], flag)
+
+
+def _either(flags: Sequence[ir.Value]) -> ir.Value:
+    return functools.reduce(lambda one, other: emit.value("arith.ori", [one, other], one.type), flags)
 
 
 # ---- copies of a match ---------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Whether a plugin has a function: asked by the program itself, on the CPU that it runs on, before it first calls it.
 
-    util.func private @opsplice_lacks_k() -> i1        1 if no plugin has k; dispatches the probe once, and remembers
+    util.func private @opsplice_lacks_k(%runs) -> i1   1 if no plugin has k; dispatches the probe once, and remembers
 
     hal.executable @opsplice_lacks_k_probe             in IREE's ABI for executables on CPUs
       func @opsplice_lacks_k_probe(three pointers)     writes 1 where the import is null, 2 where it is not
@@ -18,8 +18,7 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import symbol_of
-from opsplice.rewrites.ir.executable_targets import ProgramTarget, device_globals
+from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.ir.symbols import symbols
 
 _IMPORT_FUNCS, _BINDINGS = 16, 32
@@ -30,41 +29,34 @@ _LAYOUT = f"#hal.pipeline.layout<constants = 1, bindings = [{_BINDING}], flags =
 def lacks(module: ir.Module, symbol: str, targets: Sequence[ProgramTarget], formats: Sequence[str]) -> str:
     """The name of the function that says whether no plugin has a function, which is made if it is not there.
 
-    targets: all of the program's; formats: of those that import the function. On others the answer is no.
+    targets: all of the program's; formats: of those that import the function. It is given whether the device runs code
+    of one of these; on others the answer is no.
     """
     name = f"opsplice_lacks_{symbol}"
     if name not in symbols(module):
         at = ir.InsertionPoint.at_block_begin(module.body)
-        for op in ir.Module.parse(_text(module, name, symbol, targets, formats)).body.operations:
-            if symbol_of(op.operation).startswith(name):  # not the device, which is only named
-                op.operation.clone(at)
+        importing = [symbol if target.format in formats else None for target in targets]
+        for op in ir.Module.parse(_text(name, list(zip(targets, importing, strict=True)))).body.operations:
+            op.operation.clone(at)
     return name
 
 
-def _text(module: ir.Module, name: str, symbol: str, targets: Sequence[ProgramTarget], formats: Sequence[str]) -> str:
-    importing = [target.format in formats for target in targets]
-    device, queries = "", "%runs = arith.constant true"
-    if not all(importing):
-        known = device_globals(module)[0]
-        device = f"util.global private @{known} : !hal.device"
-        queries = _queries(known, list(dict.fromkeys(formats)))
+def _text(name: str, targets: Sequence[tuple[ProgramTarget, str | None]]) -> str:
+    """targets: each with the function that it imports."""
     entries = ", ".join(f"@{name}_probe::@v{number}::@{name}_probe" for number in range(len(targets)))
-    variants = "\n".join(
-        _variant(n, t, name, symbol if i else None) for n, (t, i) in enumerate(zip(targets, importing, strict=True))
-    )
+    variants = "\n".join(_variant(number, target, name, symbol) for number, (target, symbol) in enumerate(targets))
     return f"""
       util.global private mutable @{name}_known = 0 : i32
       hal.executable private @{name}_probe {{
         {variants}
       }}
-      util.func private @{name}() -> i1 attributes {{inlining_policy = #util.inline.never}} {{
+      util.func private @{name}(%runs: i1) -> i1 attributes {{inlining_policy = #util.inline.never}} {{
         %unknown = arith.constant 0 : i32
         %lacks = arith.constant 1 : i32
         %has = arith.constant 2 : i32
         %known = util.global.load @{name}_known : i32
         %asks = arith.cmpi eq, %known, %unknown : i32
         %answer = scf.if %asks -> i32 {{
-          {queries}
           %found = scf.if %runs -> i32 {{
             %word = util.optimization_barrier %unknown : i32  // or IREE would run the probe when it compiles
             %told = flow.dispatch {{{entries}}}(%word) : (i32) -> tensor<1xi32>
@@ -82,18 +74,7 @@ def _text(module: ir.Module, name: str, symbol: str, targets: Sequence[ProgramTa
         %result = arith.cmpi eq, %answer, %lacks : i32
         util.return %result : i1
       }}
-      {device}
     """
-
-
-def _queries(device: str, formats: Sequence[str]) -> str:
-    """Whether the device runs code of one of some formats; behind a barrier as in `fallback.py`."""
-    lines = [f"%device = util.global.load @{device} : !hal.device", "%runs_0 = arith.constant false"]
-    for number, form in enumerate(formats, 1):
-        query = f'hal.device.query<%device : !hal.device> key("hal.executable.format" :: "{form}")'
-        lines += [f"%ok_{number}, %is_{number} = {query} : i1, i1 = false"]
-        lines += [f"%runs_{number} = arith.ori %runs_{number - 1}, %is_{number} : i1"]
-    return "\n".join([*lines, f"%runs = util.optimization_barrier %runs_{len(formats)} : i1"])
 
 
 def _variant(number: int, target: ProgramTarget, name: str, symbol: str | None) -> str:
