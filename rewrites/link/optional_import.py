@@ -53,21 +53,16 @@ def _text(name: str, targets: Sequence[tuple[ProgramTarget, str | None]]) -> str
       util.func private @{name}(%runs: i1) -> i1 attributes {{inlining_policy = #util.inline.never}} {{
         %unknown = arith.constant 0 : i32
         %lacks = arith.constant 1 : i32
-        %has = arith.constant 2 : i32
         %known = util.global.load @{name}_known : i32
-        %asks = arith.cmpi eq, %known, %unknown : i32
+        %is_unknown = arith.cmpi eq, %known, %unknown : i32
+        %asks = arith.andi %runs, %is_unknown : i1
         %answer = scf.if %asks -> i32 {{
-          %found = scf.if %runs -> i32 {{
-            %word = util.optimization_barrier %unknown : i32  // or IREE would run the probe when it compiles
-            %told = flow.dispatch {{{entries}}}(%word) : (i32) -> tensor<1xi32>
-            %first = arith.constant 0 : index
-            %value = tensor.extract %told[%first] : tensor<1xi32>
-            scf.yield %value : i32
-          }} else {{
-            scf.yield %has : i32
-          }}
-          util.global.store %found, @{name}_known : i32
-          scf.yield %found : i32
+          %word = util.optimization_barrier %unknown : i32  // or IREE would run the probe when it compiles
+          %told = flow.dispatch {{{entries}}}(%word) : (i32) -> tensor<1xi32>
+          %first = arith.constant 0 : index
+          %value = tensor.extract %told[%first] : tensor<1xi32>
+          util.global.store %value, @{name}_known : i32
+          scf.yield %value : i32
         }} else {{
           scf.yield %known : i32
         }}
