@@ -118,9 +118,7 @@ class CommandWriter(Writer):
         """A tensor in the kernel's own shape."""
         if isinstance(argument, Scalar):
             return without_dims(value)
-        wanted = kernel_shape(argument.shape, sizes)
-        kind = emit.tensor_type(wanted, ir.RankedTensorType(value.type).element_type)
-        return emit.reshape(value, kind, [d for d in wanted if isinstance(d, ir.Value)])
+        return emit.reshape(value, *kernel_type(argument.shape, value.type, sizes))
 
     def _as_it_is(self, argument: Buffer | Scalar, sizes: Mapping[str, Any]) -> ir.Value:
         """A scalar of its own type."""
@@ -133,10 +131,7 @@ class CommandWriter(Writer):
         return _wide(self._as_it_is(argument, sizes))
 
     def _result(self, view: ir.Value, done: ir.Value, output: Output, sizes: Mapping[str, Any]) -> ir.Value:
-        wanted = kernel_shape(output.shape, sizes)
-        root = result_type(output)
-        kind = emit.tensor_type(wanted, ir.RankedTensorType(root).element_type)
-        dims = [d for d in wanted if isinstance(d, ir.Value)]
+        kind, dims = kernel_type(output.shape, result_type(output), sizes)
         attributes = {
             "target_encoding": ir.TypeAttr.get(kind),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dims), 1, 0]),
@@ -275,8 +270,13 @@ def _single(value: ir.Value) -> ir.Value:
     return emit.value("arith.bitcast", [emit.value("arith.ori", [chosen, sign], word)], single)
 
 
-def kernel_shape(dims: Sequence[tree.Dim], sizes: Mapping[str, Any]) -> list[int | ir.Value]:
-    return [dim.size if dim.size is not None else sizes[dim.name or ""] for dim in dims]
+def kernel_type(
+    dims: Sequence[tree.Dim], like: ir.Type, sizes: Mapping[str, Any]
+) -> tuple[ir.RankedTensorType, list[ir.Value]]:
+    """A tensor type in the kernel's own shape, and the sizes that it does not say. like: one with its elements."""
+    shape = [dim.size if dim.size is not None else sizes[dim.name or ""] for dim in dims]
+    kind = emit.tensor_type(shape, ir.RankedTensorType(like).element_type)
+    return kind, [size for size in shape if isinstance(size, ir.Value)]
 
 
 class Command(Approach):

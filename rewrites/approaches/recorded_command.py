@@ -25,7 +25,7 @@ from opsplice.rewrites.approaches.command import (
     CommandWriter,
     is_binding,
     is_recorded,
-    kernel_shape,
+    kernel_type,
 )
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import result_type
@@ -68,14 +68,12 @@ class RecordedWriter(CommandWriter):
         tensors = iter([self._shaped(v, a, sizes) for v, a in zip(own, bound, strict=True)])
         given = [next(tensors) if is_binding(a) else self._as_it_is(a, sizes) for a in call.arguments]
         given += sizes.values()
-        shapes = [kernel_shape(output.shape, sizes) for output in call.outputs]
-        elements = (ir.RankedTensorType(result_type(output)).element_type for output in call.outputs)
-        kinds = list(map(emit.tensor_type, shapes, elements))
+        results = [kernel_type(output.shape, result_type(output), sizes) for output in call.outputs]
+        kinds, made_dims = [kind for kind, _ in results], [dims for _, dims in results]
         places = call.tied([argument.name for argument in call.arguments])
         tied = {"tied_operands": ir.ArrayAttr.get(list(map(emit.ordinal, places)))}
         name = self._declared(call, "flow.func", [value.type for value in given], kinds, tied)
         given_dims = [dim for value in given for dim in emit.dynamic_dims(value)]
-        made_dims = [[dim for dim in shape if isinstance(dim, ir.Value)] for shape in shapes]
         operands = [*given, *given_dims, *itertools.chain.from_iterable(made_dims)]
         segments = [len(given), len(given_dims), sum(map(len, made_dims))]
         attributes = {

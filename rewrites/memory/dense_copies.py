@@ -88,14 +88,10 @@ def _shaped(
     return dynamic, emit.tensor_type(known, ir.RankedTensorType(value.type).element_type)
 
 
-def _reshaped(value: ir.Value, sizes: list[Extent], amount: Callable[[Amount], ir.Value]) -> ir.Value:
-    dynamic, wanted = _shaped(sizes, value, amount)
-    return emit.reshape(value, wanted, dynamic)
-
-
 def _cut(value: ir.Value, dims: list[Nested], amount: Callable[[Amount], ir.Value]) -> ir.Value:
     """What is read of a value, in a dim for each run."""
-    whole = _reshaped(value, [each.whole for each in dims], amount)
+    whole_sizes, whole_kind = _shaped([each.whole for each in dims], value, amount)
+    whole = emit.reshape(value, whole_kind, whole_sizes)
     if all(each.axis is not None and each.size == each.whole for each in dims):
         return whole
     dynamic, kind = _shaped([each.size for each in dims if each.axis is not None], value, amount)

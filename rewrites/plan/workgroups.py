@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from opsplice.errors import OpspliceError
-from opsplice.matchers.search.matches import Size
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan.actions import KernelCall
+from opsplice.rewrites.plan.known_sizes import product
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree
 
@@ -40,7 +40,7 @@ def check(call: KernelCall, target: ProgramTarget) -> None:
     """Raises OpspliceError where a count of workgroups is known, and more than the target takes."""
     found = _OF_DEVICE.search(target.text)
     most = tuple(map(int, found.groups())) if found else MOST_ON_CPUS if target.is_cpu else MOST
-    sizes = {n: tuple(map(_known, s)) if isinstance(s, tuple) else _known(s) for n, s in call.dims.items()}
+    sizes = {name: product(size) for name, size in call.dims.items()}
     for number, (size, allowed) in enumerate(zip(call.kernel.grid, most, strict=False)):
         count = judge.evaluate(size, sizes)
         if count is not None and count > allowed:
@@ -104,7 +104,3 @@ def arithmetic(expr: tree.DimExpr, sizes: Mapping[str, ir.Value]) -> ir.Value:
         whole = emit.value("arith.muli", [emit.value("arith.floordivsi", [left, right], index), right], index)
         return emit.value("arith.subi", [left, whole], index)
     return emit.value(_OPS[expr.op], [left, right], index)
-
-
-def _known(size: Size) -> int | None:
-    return size if isinstance(size, int) else None
