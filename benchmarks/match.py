@@ -22,7 +22,7 @@ from iree.compiler.dialects.transform import interpreter
 
 from benchmarks.programs import exports, made_up_rules
 from opsplice.compiling import outcomes
-from opsplice.compiling.compilation import PHASE
+from opsplice.compiling.own_edits import PHASE
 from opsplice.compiling.splice import graphs_of
 from opsplice.frontends.source import ModuleSource
 from opsplice.matchers.explain.diagnosis import Explainer

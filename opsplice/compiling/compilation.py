@@ -16,8 +16,9 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice import provenance
-from opsplice.compiling import linting, prebuilt
+from opsplice.compiling import linting, own_edits, prebuilt
 from opsplice.compiling.job import Job, Outcome, Question
+from opsplice.compiling.own_edits import PHASE
 from opsplice.compiling.resolution import commands_of
 from opsplice.compiling.spec_files import Spec, TransformSpec, load_specs
 from opsplice.compiling.splice import Splicer, at_phase, phases_of, run_pipeline
@@ -29,38 +30,20 @@ from opsplice.pipeline import compiler
 from opsplice.pipeline.compiler import Compilation, CompileError, Step, compile_executable, compile_module, run
 from opsplice.pipeline.devices import flags_for, target_step
 from opsplice.pipeline.diagnostics import render
-from opsplice.pipeline.flags import asks_to_print, links_executables, offset_alignment, with_growth, with_slp
+from opsplice.pipeline.flags import asks_to_print, with_growth, with_slp
 from opsplice.pipeline.phases import START, phase_index
 from opsplice.reports.explanation import Explanation
 from opsplice.reports.render import unmatched_lines
 from opsplice.reports.report import Report
-from opsplice.rewrites.approaches import dynamic_function
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, targets_of
 from opsplice.rewrites.ir.symbols import Brought
-from opsplice.rewrites.link import late_binding, mathematics
-from opsplice.rewrites.memory import (
-    aligned_buffers,
-    branch_operands,
-    carried_values,
-    crossed_reads,
-    in_bounds,
-    kept_values,
-    loop_types,
-    scalar_forms,
-    sliced_gathers,
-    split_sums,
-    stored_types,
-    workgroup_sizes,
-)
-from opsplice.rewrites.numbers import orders
+from opsplice.rewrites.link import late_binding
+from opsplice.rewrites.memory import aligned_buffers, in_bounds
 from opsplice.rewrites.plan.known_sizes import MOST_GROWTH
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.registry.store import Store
-
-# Where rules apply: after input conversion and the ABI's wrappers, before dispatches are formed.
-PHASE = "preprocessing"
 
 Progress = Callable[[Any], None]
 
@@ -83,9 +66,6 @@ def _patterns_after_specs(job: Job) -> tuple[Job, list[Step]]:
     return dataclasses.replace(job, flags=flags), [Step(PHASE, "patterns in PDL", apply)]
 
 
-_own = functools.partial(Step, is_own=True)
-
-
 def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: Sequence[Step] = ()) -> Outcome:
     """Compile in this process. Raises OpspliceError; a crash of the compiler ends the process.
 
@@ -97,36 +77,10 @@ def run_job(on_progress: Progress, job: Job, watch: Watch | None = None, extra: 
     flags = (*job.flags, *flags_for(job.targets, job.flags))
     if steps.inlines_functions():
         flags = with_slp(flags)
-    noting = []
     if job.specs:
         flags = with_growth(flags, MOST_GROWTH)
-        align = functools.partial(aligned_buffers.align, alignment=offset_alignment(flags))
-        noting.append(_own(aligned_buffers.PHASE, "align buffers", align))
-        noting.append(_own(dynamic_function.NOTE_PHASE, "note imports", dynamic_function.note_imports))
-        noting.append(_own(dynamic_function.NUMBER_PHASE, "make imports weak", dynamic_function.weaken_imports))
-        noting.append(_own(dynamic_function.NUMBER_PHASE, "note kernels", steps.note_kernels))
-    if job.specs and not links_executables(flags):
-        noting.append(_own(dynamic_function.NUMBER_PHASE, "number imports", dynamic_function.number_imports))
-    bounding = _own(PHASE, "keep indices in bounds", in_bounds.keep_in_bounds)
-    whole = _own(PHASE, "read slices where they lie", sliced_gathers.read_through)
-    putting_off, *linking = [_own(*edit) for edit in mathematics.edits()]
-    looping = _own(loop_types.PHASE, "begin loops with what they end with", loop_types.align)
-    joining = _own(kept_values.PHASE, "join what was kept apart", crossed_reads.join)
-    keeping = _own(kept_values.PHASE, "keep what is overwritten too early", kept_values.keep)
-    globals_ = _own(carried_values.GLOBALS_PHASE, "keep globals apart", carried_values.part_globals)
-    parting = _own(kept_values.PHASE, "part what blocks are given", carried_values.part)
-    apart = _own(crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate)
-    split = _own(split_sums.PHASE, "split sums of products", split_sums.split)
-    widths = _own(branch_operands.PHASE, "hand over numbers of one width", branch_operands.widen)
-    twice = _own(branch_operands.PHASE, "hand over no reference twice", branch_operands.part)
-    counted = _own(workgroup_sizes.PHASE, "count workgroups from their sizes", workgroup_sizes.mend)
-    stored = _own(stored_types.PHASE, "check what devices store", stored_types.check)
-    forms = _own(PHASE, "write scalar ops otherwise", scalar_forms.mend)
-    ordering = _own(PHASE, "keep equal elements in order", orders.mend)
-    mending = [globals_, forms, ordering, bounding, whole, putting_off, apart, split]
-    overwriting = [looping, joining, keeping, parting]
-    edits = [*steps.all(), *extra, *patterns, *mending, *noting, *linking, *overwriting, *steps.late()]
-    edits += [counted, stored, widths, twice]
+    own = own_edits.steps(flags, steps.note_kernels if job.specs else None)
+    edits = [*steps.all(), *extra, *patterns, *own, *steps.late(), own_edits.LAST]
 
     def report(progress: compiler.Progress) -> None:
         on_progress(dataclasses.replace(progress, notes=tuple(unmatched_lines(steps.report))))

@@ -11,8 +11,9 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.compiling import outcomes, program_cache
-from opsplice.compiling.compilation import PHASE, run_job
+from opsplice.compiling.compilation import run_job
 from opsplice.compiling.job import Job, Outcome
+from opsplice.compiling.own_edits import PHASE
 from opsplice.compiling.spec_files import Spec, TransformSpec, load_specs
 from opsplice.compiling.splice import Splicer, at_phase, graphs_named
 from opsplice.frontends import ModuleSource

@@ -16,8 +16,9 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.compiling import program_cache
-from opsplice.compiling.compilation import PHASE, run_job
+from opsplice.compiling.compilation import run_job
 from opsplice.compiling.job import Job
+from opsplice.compiling.own_edits import PHASE
 from opsplice.compiling.spec_files import load_specs
 from opsplice.errors import OpspliceError
 from opsplice.isolation.isolate import ChildCrashError, call_isolated, method

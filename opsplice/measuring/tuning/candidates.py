@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from iree.compiler import ir
 
 from opsplice.compiling import prebuilt
-from opsplice.compiling.compilation import PHASE
 from opsplice.compiling.job import Job
+from opsplice.compiling.own_edits import PHASE
 from opsplice.compiling.spec_files import TransformSpec, load_specs
 from opsplice.compiling.splice import Splicer, at_phase
 from opsplice.errors import OpspliceError

@@ -1,0 +1,73 @@
+"""The edits that every compile makes, whatever specs it has: what IREE leaves open or does wrongly is put right."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from opsplice.pipeline.compiler import Step
+from opsplice.pipeline.flags import links_executables, offset_alignment
+from opsplice.rewrites.approaches import dynamic_function
+from opsplice.rewrites.link import mathematics
+from opsplice.rewrites.memory import (
+    aligned_buffers,
+    branch_operands,
+    carried_values,
+    crossed_reads,
+    in_bounds,
+    kept_values,
+    loop_types,
+    scalar_forms,
+    sliced_gathers,
+    split_sums,
+    stored_types,
+    workgroup_sizes,
+)
+from opsplice.rewrites.numbers import orders
+
+# Where rules apply: after input conversion and the ABI's wrappers, before dispatches are formed.
+PHASE = "preprocessing"
+
+# A phase, what is done in words, and the edit. Those of one phase are applied in this order.
+_Edit = tuple[str, str, Callable[[ir.Module], Any]]
+
+_BEFORE_LINKING: tuple[_Edit, ...] = (
+    (carried_values.GLOBALS_PHASE, "keep globals apart", carried_values.part_globals),
+    (PHASE, "write scalar ops otherwise", scalar_forms.mend),
+    (PHASE, "keep equal elements in order", orders.mend),
+    (PHASE, "keep indices in bounds", in_bounds.keep_in_bounds),
+    (PHASE, "read slices where they lie", sliced_gathers.read_through),
+    (crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate),
+    (split_sums.PHASE, "split sums of products", split_sums.split),
+)
+_BEHIND_LINKING: tuple[_Edit, ...] = (
+    (loop_types.PHASE, "begin loops with what they end with", loop_types.align),
+    (kept_values.PHASE, "join what was kept apart", crossed_reads.join),
+    (kept_values.PHASE, "keep what is overwritten too early", kept_values.keep),
+    (kept_values.PHASE, "part what blocks are given", carried_values.part),
+    (workgroup_sizes.PHASE, "count workgroups from their sizes", workgroup_sizes.mend),
+    (branch_operands.PHASE, "hand over numbers of one width", branch_operands.widen),
+    (branch_operands.PHASE, "hand over no reference twice", branch_operands.part),
+)
+
+
+# Behind all others, those of providers included, whose kernels are no longer there.
+LAST = Step(stored_types.PHASE, "check what devices store", stored_types.check, is_own=True)
+
+
+def steps(flags: Sequence[str], note: Callable[[ir.Module], None] | None) -> list[Step]:
+    """The edits of a compile with some flags. note: keeps in the module which kernels it has; None without specs."""
+    rows = [*_BEFORE_LINKING]
+    if note is not None:
+        align = functools.partial(aligned_buffers.align, alignment=offset_alignment(flags))
+        rows.append((aligned_buffers.PHASE, "align buffers", align))
+        rows.append((dynamic_function.NOTE_PHASE, "note imports", dynamic_function.note_imports))
+        rows.append((dynamic_function.NUMBER_PHASE, "make imports weak", dynamic_function.weaken_imports))
+        rows.append((dynamic_function.NUMBER_PHASE, "note kernels", note))
+        if not links_executables(flags):
+            rows.append((dynamic_function.NUMBER_PHASE, "number imports", dynamic_function.number_imports))
+    rows += [*mathematics.edits(), *_BEHIND_LINKING]
+    return [Step(*row, is_own=True) for row in rows]
