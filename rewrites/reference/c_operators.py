@@ -16,8 +16,6 @@ _TYPES = {
     "f16": "_Float16", "bf16": "__bf16", "f32": "float", "f64": "double", "i1": "bool", "i8": "int8_t",
     "i16": "int16_t", "i32": "int32_t", "i64": "int64_t", "index": "size_t",
 }  # fmt: skip
-# What the expressions call, so no variable may be called so.
-RESERVED = frozenset(["exp", "log", "expm1_f64", "log1p_f64", "tanh_f64", "erf_f64"])
 _SIMPLE = re.compile(r"[\w.]+(?:e-\d+f?)?")
 # Ops on floats, whose operands are {0} to {2}; {f} stands behind the name of a function of floats.
 _FLOATS = {
@@ -25,12 +23,19 @@ _FLOATS = {
     "absf": "fabs{f}({0})", "sqrt": "sqrt{f}({0})", "rsqrt": "1.0{f} / sqrt{f}({0})",
     "copysign": "copysign{f}({0}, {1})",
 }  # fmt: skip
-# Those that only bitcode may call, and those of them that there are for floats alone.
+# Those that only bitcode may call.
 _IN_BITCODE = {
     "floor": "floor{f}({0})", "round": "round{f}({0})", "trunc": "copysign{f}(floor{f}(fabs{f}({0})), {0})",
-    "ceil": "-floor{f}(-{0})", "fma": "fma{f}({0}, {1}, {2})",
+    "ceil": "-floor{f}(-{0})", "fma": "fma{f}({0}, {1}, {2})", "roundeven": "rint{f}({0})",
+    "powf": "pow{f}({0}, {1})", "remf": "fmod{f}({0}, {1})",
 }  # fmt: skip
-_OF_SINGLES = {"roundeven": "rintf({0})", "powf": "powf({0}, {1})"}
+# Functions of doubles that C has by the same names. IREE has some, the library of mathematics all.
+_DOUBLES = frozenset({
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf", "erfc", "exp", "exp2",
+    "expm1", "log", "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh",
+})  # fmt: skip
+# What the expressions call, so no variable may be called so.
+RESERVED = _DOUBLES
 # Ops on integers, by how they see these: as they are, in the unsigned type of 64 bits (where what wraps is defined),
 # with their sign, or without.
 _INTEGERS = {
@@ -56,40 +61,6 @@ _INTEGER_HELPERS = {
     "ceildivsi": "return a / b + (a % b != 0 && (a < 0) == (b < 0));",
     "ceildivui": "return a == 0 ? 0 : (a - 1) / b + 1;",
 }
-# Functions of a double, made of those that bitcode may call. Each names the helpers that it uses.
-_HELPERS = {
-    "expm1": (
-        "",
-        "// e^x - 1, without losing what is small.\n"
-        "static double expm1_f64(double x) {\n  const double u = exp(x);\n"
-        "  if (u == 1.0) return x;\n  if (u - 1.0 == -1.0 || u > 1e300) return u - 1.0;\n"
-        "  return (u - 1.0) * x / log(u);\n}",
-    ),
-    "log1p": (
-        "",
-        "// ln(1 + x), without losing what is small.\n"
-        "static double log1p_f64(double x) {\n  const double u = 1.0 + x;\n"
-        "  return u == 1.0 ? x : u > 1e300 ? log(u) : log(u) * x / (u - 1.0);\n}",
-    ),
-    "tanh": (
-        "expm1",
-        "static double tanh_f64(double x) {\n  if (x > 20.0) return 1.0;\n  if (x < -20.0) return -1.0;\n"
-        "  const double u = expm1_f64(2.0 * x);\n  return u / (u + 2.0);\n}",
-    ),
-    "erf": (
-        "",
-        "// The series that has no signs to cancel: 2 / sqrt(pi) e^(-x^2) (x + 2 x^3 / 3 + 4 x^5 / 15 + ...).\n"
-        "static double erf_f64(double x) {\n  if (x > 6.0) return 1.0;\n  if (x < -6.0) return -1.0;\n"
-        "  double term = x, sum = x;\n"
-        "  for (int n = 1; n < 150; n++) {\n    term *= 2.0 * x * x / (2.0 * n + 1.0);\n    sum += term;\n  }\n"
-        "  return M_2_SQRTPI * exp(-x * x) * sum;\n}",
-    ),
-}
-_DOUBLES = {
-    "exp": "exp({x})", "exp2": "exp(M_LN2 * {x})", "log": "log({x})", "log2": "(log({x}) * M_LOG2E)",
-    "log10": "(log({x}) * M_LOG10E)", "cosh": "(0.5 * (exp({x}) + exp(-{x})))", "expm1": "expm1_f64({x})",
-    "log1p": "log1p_f64({x})", "tanh": "tanh_f64({x})", "erf": "erf_f64({x})",
-}  # fmt: skip
 
 
 class NoCodeError(Exception):
@@ -175,22 +146,13 @@ def _float(name: str, x: Sequence[str], element: str, needs: Needs) -> str:
     if name in _FLOATS:
         return _FLOATS[name].format(*x, f=f)
     needs.bitcode = True
-    known = _IN_BITCODE if double else _IN_BITCODE | _OF_SINGLES
-    if name in known:
-        return known[name].format(*x, f=f)
+    if name in _IN_BITCODE:
+        return _IN_BITCODE[name].format(*x, f=f)
     if name not in _DOUBLES:
         raise NoCodeError(f"there is no plain C for {name} without a library")
-    _need(name, needs)
-    made = _DOUBLES[name].format(x=x[0] if double else f"(double){x[0]}")
-    return made if double else f"(float){made}"
-
-
-def _need(name: str, needs: Needs) -> None:
-    if name in _HELPERS and name not in needs.helpers:
-        first, text = _HELPERS[name]
-        if first:
-            _need(first, needs)
-        needs.helpers[name] = text
+    if double:
+        return f"{name}({', '.join(x)})"
+    return f"(float){name}({', '.join(f'(double){each}' for each in x)})"
 
 
 def _extremum(name: str, element: str, needs: Needs) -> str:

@@ -1,8 +1,8 @@
 """A captured computation in plain C loops, with the prototype that its kernel is called by: right, not fast.
 
 Each part is computed where the loops that it depends on are open, and kept there, so nothing is summed up more often
-than its place asks for. Mathematics that a kernel cannot link is made of `exp` and `log`, which bitcode may call. What
-cannot be written so comes as a prototype that does not compile until somebody writes the body.
+than its place asks for. What cannot be written so comes as a prototype that does not compile until somebody writes the
+body.
 """
 
 from __future__ import annotations
