@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opsplice.rewrites.spelling.not_exportable import GapError
-from opsplice.rewrites.spelling.template_values import Size
 from opsplice.spec_lang.syntax import tree
 
 # A label, or one of the axes that a pack stands for.
@@ -31,10 +30,6 @@ def plain(subscripts: tree.Subscripts) -> list[tuple[str, ...]]:
 def expanded(labels: Sequence[str], sizes: Mapping[str, Sequence[Any]]) -> list[Label]:
     """Labels one for each axis: a pack becomes as many as it has dims."""
     return [(label, i) for label in labels for i in range(len(sizes[label]))]
-
-
-def size_of(sizes: Mapping[str, tuple[Size, ...]], label: Label) -> Size:
-    return sizes[label[0]][label[1]]
 
 
 def named_contraction(operands: Sequence[Sequence[Label]], result: Sequence[Label]) -> str | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from opsplice.rewrites.spelling.not_exportable import Gap, GapError
+from opsplice.rewrites.spelling.not_exportable import GapError, gathered
 from opsplice.spec_lang.checking.contraction_query import asked_sizes
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree
@@ -67,9 +68,17 @@ def alternatives(where: tree.Condition, dims: Mapping[str, Extent]) -> tuple[Alt
     return _limited(where, _alternatives(where, dims, negated=False))
 
 
-def both(where: tree.Condition, left: Sequence[Alternative], right: Sequence[Alternative]) -> tuple[Alternative, ...]:
-    """The ways in which two conditions hold together."""
-    return _limited(where, tuple((*a, *b) for a, b in itertools.product(left, right)))
+def all_of(wheres: Sequence[tuple[tree.Condition, Mapping[str, Extent]]]) -> tuple[Alternative, ...]:
+    """The ways in which conditions, each with what its dims are, hold together. Raises what `alternatives` raises."""
+    found = gathered(partial(alternatives, *each) for each in wheres)
+    return _together((where, ways) for (where, _), ways in zip(wheres, found, strict=True))
+
+
+def _together(parts: Iterable[tuple[tree.Condition, tuple[Alternative, ...]]]) -> tuple[Alternative, ...]:
+    joined: tuple[Alternative, ...] = ((),)
+    for where, ways in parts:
+        joined = _limited(where, tuple((*a, *b) for a, b in itertools.product(joined, ways)))
+    return joined
 
 
 def fixed(where: tree.Condition | None) -> dict[str, int]:
@@ -102,21 +111,10 @@ def _alternatives(where: tree.Condition, dims: Mapping[str, Extent], negated: bo
         raise GapError.at(where.span, "this condition", _WHY)
     if where.op == "not":
         return _alternatives(where.operands[0], dims, not negated)
-    parts: list[tuple[Alternative, ...]] = []
-    gaps: list[Gap] = []
-    for operand in where.operands:
-        try:
-            parts.append(_alternatives(operand, dims, negated))
-        except GapError as error:
-            gaps.extend(error.gaps)
-    if gaps:
-        raise GapError(*gaps)
+    parts = gathered(partial(_alternatives, operand, dims, negated) for operand in where.operands)
     if (where.op == "and") == negated:
         return tuple(itertools.chain.from_iterable(parts))
-    joined: tuple[Alternative, ...] = ((),)
-    for part in parts:
-        joined = both(where, joined, part)
-    return joined
+    return _together((where, part) for part in parts)
 
 
 def _comparison(where: tree.Comparison, dims: Mapping[str, Extent], op: str) -> tuple[Alternative, ...]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from opsplice.spec_lang.syntax import tree, vocabulary
+
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,20 @@ class GapError(Exception):
     @staticmethod
     def at(span: tree.Span, what: str, why: str) -> GapError:
         return GapError(Gap(span, what, why))
+
+
+def gathered(makers: Iterable[Callable[[], _Made]], gaps: Iterable[Gap] = ()) -> list[_Made]:
+    """What each makes. Raises GapError with all gaps at once, `gaps` among them."""
+    made: list[_Made] = []
+    found = dict.fromkeys(gaps)
+    for make in makers:
+        try:
+            made.append(make())
+        except GapError as error:
+            found.update(dict.fromkeys(error.gaps))
+    if found:
+        raise GapError(*found)
+    return made
 
 
 def check_call(expr: tree.Call) -> None:

@@ -3,42 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from opsplice.rewrites.spelling import dim_bounds
-from opsplice.rewrites.spelling.axis_labels import expanded, named_contraction, plain, size_of
+from opsplice.rewrites.spelling.axis_labels import Label, named_contraction
 from opsplice.rewrites.spelling.dim_bounds import Axis, Extent, is_open, known_size
-from opsplice.rewrites.spelling.not_exportable import Gap, GapError, check_call, written_text
+from opsplice.rewrites.spelling.not_exportable import Gap, GapError, check_call, gathered, written_text
 from opsplice.rewrites.spelling.spelled_template import Choices, Instance, Template
 from opsplice.rewrites.spelling.spellings import Spelling
 from opsplice.rewrites.spelling.template_scopes import Scope, defaults, shared_names
-from opsplice.rewrites.spelling.template_text import Writer, attribute_text, product_body, scalar_attributes
+from opsplice.rewrites.spelling.template_text import Writer, attribute_text, combined, product_body, scalar_attributes
 from opsplice.rewrites.spelling.template_values import Apply, Lazy, Leaf, Number, Size, Tensor, moved
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 
+@dataclass(eq=False)
 class Speller:
-    """outside: as for `Writer`; gaps: what has no counterpart, so far."""
+    """gaps: what has no counterpart, so far. accumulated: reductions that may start from anything."""
 
-    def __init__(
-        self,
-        patterns: Mapping[str, tree.Pattern],
-        instance: Instance,
-        spelling: Spelling,
-        outside: frozenset[str],
-        choices: Choices,
-    ) -> None:
-        self.patterns = patterns
-        self.instance = instance
-        self.spelling = spelling
-        self.writer = Writer(spelling, outside)
-        self.choices = choices
-        self.settings: dict[str, int] = {}
-        self.scopes: list[tuple[tree.Condition, Mapping[str, Extent]]] = []
-        self.gaps: dict[Gap, None] = {}
-        self.accumulated: set[tree.Expr] = set()  # reductions that may start from anything
+    patterns: Mapping[str, tree.Pattern]
+    instance: Instance
+    spelling: Spelling
+    writer: Writer
+    choices: Choices
+    settings: dict[str, int] = field(default_factory=dict)
+    scopes: list[tuple[tree.Condition, Mapping[str, Extent]]] = field(default_factory=list)
+    gaps: dict[Gap, None] = field(default_factory=dict)
+    accumulated: set[tree.Expr] = field(default_factory=set)
 
     def spell(self, pattern: tree.Pattern, parameters: Sequence[tree.Parameter]) -> Template:
         """parameters: those of the pattern that are arguments."""
@@ -54,7 +47,7 @@ class Speller:
         root = self.writer.materialise(self._value(pattern.results[0], scope), pattern.results[0].span)
         scope.dims.update(defaults(pattern) | self.settings)
         if self.gaps:
-            raise GapError(*self.gaps, *self._conditions_gaps())
+            gathered((partial(dim_bounds.alternatives, *each) for each in self.scopes), self.gaps)
         named = [(t.name, t.type) for t in self.writer.arguments]
         return Template(
             arguments=(*named, *self.writer.extra),
@@ -68,16 +61,6 @@ class Speller:
             settings=self.settings,
             choices=tuple(self.choices.taken),
         )
-
-    def _conditions_gaps(self) -> list[Gap]:
-        """What of the conditions has no counterpart either, so that all is said at once."""
-        found: list[Gap] = []
-        for where, dims in self.scopes:
-            try:
-                dim_bounds.alternatives(where, dims)
-            except GapError as error:
-                found.extend(error.gaps)
-        return found
 
     # ---- scopes and parameters ------------------------------------------------------------------------------------
 
@@ -254,41 +237,30 @@ class Speller:
         dims = None if isinstance(kind, tree.ScalarType) else scope.written_dims(kind)
         result = Tensor(self.writer.name(), element, dims)
         attributes = ", ".join(f"{a.name} = {attribute_text(a)}" for a in expr.attributes)
-        operands = ", ".join(a.name for a in args)
-        types = ", ".join(a.type for a in args)
-        self.writer.lines.append(
-            f'{result.name} = "{expr.callee}"({operands}) {{{attributes}}} : ({types}) -> {result.type}'
-        )
-        return self.writer.leaf(result)
+        return self.writer.leaf(self.writer.call(result, expr.callee, args, f"{{{attributes}}}"))
 
     def _rearranged(self, expr: tree.Rearrange, scope: Scope) -> Lazy:
         value = self._value(expr.arg, scope)
         if isinstance(value, Leaf) and not value.element:
             return value  # what the match lacks, which an alternative without it leaves alone
-        sizes = scope.label_sizes(expr.subscripts, [value])
-        labels = expanded(plain(expr.subscripts)[0], sizes)
-        result = expanded(expr.subscripts.result, sizes)
+        sizes, (labels,), result = scope.axes(expr.subscripts, [value])
+        dims = tuple(sizes[label] for label in result)
         if expr.pieces:
-            return self._packed(expr, value, sizes, labels, result)
-        dims = tuple(sizes[label][0] if len(sizes[label]) == 1 else sizes[label][i] for label, i in result)
+            return self._packed(expr, value, labels, dict(zip(result, dims, strict=True)))
         viewed = moved(value, tuple(result.index(label) for label in labels), dims)
         if self.spelling.views == "maps":
             return viewed
         return self.writer.settled(viewed, expr.span)
 
-    def _packed(
-        self,
-        expr: tree.Rearrange,
-        value: Lazy,
-        sizes: Mapping[str, tuple[Size, ...]],
-        labels: Sequence[tuple[str, int]],
-        result: Sequence[tuple[str, int]],
-    ) -> Lazy:
-        """Some dims in pieces, the last of which is filled up with zeros. IREE folds this for constants."""
+    def _packed(self, expr: tree.Rearrange, value: Lazy, labels: Sequence[Label], result: Mapping[Label, Size]) -> Lazy:
+        """Some dims in pieces, the last of which is filled up with zeros. IREE folds this for constants.
+
+        result: the labels of the result with their sizes.
+        """
         tensor, pieces = self.writer.materialise(value, expr.arg.span), dict(expr.pieces)
         dims: list[Size] = []
-        for label in result:
-            size, piece = size_of(sizes, label), pieces.get(label[0], 1)
+        for label, size in result.items():
+            piece = pieces.get(label[0], 1)
             if piece > 1 and not isinstance(size, int):
                 raise GapError.at(expr.span, f"`{written_text(expr)}`", f"{label[0]} is known at run time only")
             dims.append(-(-size // piece) if isinstance(size, int) else size)
@@ -300,29 +272,41 @@ class Speller:
 
     def _reduce(self, expr: tree.Reduce, scope: Scope) -> Lazy:
         value = self._value(expr.arg, scope)
-        sizes = scope.label_sizes(expr.subscripts, [value])
-        labels = expanded(plain(expr.subscripts)[0], sizes)
-        result = expanded(expr.subscripts.result, sizes)
+        sizes, (labels,), result = scope.axes(expr.subscripts, [value])
+        dims = tuple(sizes[label] for label in result)
         (value,) = self._with_loops([value], [labels], result, expr.arg.span)
         if len(labels) == len(result):
-            return moved(value, tuple(result.index(la) for la in labels), tuple(size_of(sizes, la) for la in result))
+            return moved(value, tuple(result.index(label) for label in labels), dims)
         if expr.combiner in vocabulary.POSITIONS:
             raise GapError.at(expr.span, f"`reduce {expr.combiner}`", "frontends write its body in many ways")
         combiner = vocabulary.find(expr.combiner)
         assert combiner is not None, "the checker lets only known combiners pass"
         neutral = vocabulary.identity(expr.combiner, value.element)
         assert neutral is not None, "the checker lets only combiners of these elements pass"
-        start = self._start(expr, neutral, value.element, tuple(size_of(sizes, la) for la in result))
-        running, new = ("%out.0", "%in.0") if self.spelling.accumulator else ("%in.0", "%out.0")
-        kind = value.element
-        body = [f'%made.0 = "{combiner.full_name}"({running}, {new}) : ({kind}, {kind}) -> {kind}']
+        start = self._start(expr, neutral, value.element, dims)
+        line = combined(combiner.full_name, "%in.0", value.element, running_first=self.spelling.accumulator)
         kept = [la for la in labels if la in result]
         if self.spelling.reductions == "linalg.reduce" and value.plain and kept == list(result):
             summed = [axis for axis, la in enumerate(labels) if la not in result]
-            return self.writer.leaf(self.writer.reduce(value.tensor, start, summed, body, "%made.0"))
-        maps = [[labels.index(labels[a]) for a in value.axes], [labels.index(la) for la in result]]
-        iterators = ["parallel" if la in result else "reduction" for la in labels]
-        return self.writer.leaf(self.writer.generic([value.tensor], start, maps, iterators, ["%in.0"], body, "%made.0"))
+            return self.writer.leaf(self.writer.reduce(value.tensor, start, summed, line))
+        return self._summed([value], [labels], labels, result, start, [line])
+
+    def _summed(
+        self,
+        leaves: Sequence[Leaf],
+        operands: Sequence[Sequence[Label]],
+        loops: Sequence[Label],
+        result: Sequence[Label],
+        start: Tensor,
+        body: Sequence[str],
+    ) -> Leaf:
+        """A generic over some loops, in which operands are read under their labels."""
+        read = [
+            (leaf.tensor, [loops.index(labels[axis]) for axis in leaf.axes])
+            for leaf, labels in zip(leaves, operands, strict=True)
+        ]
+        kept = [loops.index(label) for label in result]
+        return self.writer.leaf(self.writer.generic(read, start, kept, body, "%made.0"))
 
     def _start(self, expr: tree.Expr, neutral: float, element: str, dims: tuple[Size, ...]) -> Tensor:
         """What a reduction starts from: its neutral value, or for one that is accumulated an argument."""
@@ -333,7 +317,7 @@ class Speller:
         return start
 
     def _with_loops(
-        self, values: Sequence[Lazy], operands: Sequence[Sequence[Any]], result: Sequence[Any], span: tree.Span
+        self, values: Sequence[Lazy], operands: Sequence[Sequence[Label]], result: Sequence[Label], span: tree.Span
     ) -> list[Leaf]:
         """Operands of a reduction as tensors under views, one of which has each loop that is summed as an axis.
 
@@ -350,9 +334,7 @@ class Speller:
 
     def _contract(self, expr: tree.Contract, scope: Scope) -> Lazy:
         values = [self._value(a, scope) for a in expr.args]
-        sizes = scope.label_sizes(expr.subscripts, values)
-        operands = [expanded(o, sizes) for o in plain(expr.subscripts)]
-        result = expanded(expr.subscripts.result, sizes)
+        sizes, operands, result = scope.axes(expr.subscripts, values)
         element = values[0].element
         if expr.type is not None:
             element = scope.element(expr.type.element)
@@ -360,22 +342,13 @@ class Speller:
         if not summed:
             raise GapError.at(expr.span, "a contraction that sums nothing", "write it with mulf and broadcast")
         named = named_contraction(operands, result) if self.spelling.named else None
-        dims = tuple(size_of(sizes, la) for la in result)
+        dims = tuple(sizes[label] for label in result)
         zero = self._start(expr, 0.0 if vocabulary.is_float(element) else 0, element, dims)
         if named is not None:
             return self.writer.leaf(
                 self.writer.named(named, [self.writer.materialise(v, expr.span) for v in values], zero)
             )
         leaves = self._with_loops(values, operands, result, expr.span)
-        loops = [*result, *summed]
-        maps = [
-            [loops.index(labels[axis]) for axis in leaf.axes] for leaf, labels in zip(leaves, operands, strict=True)
-        ]
-        maps.append([loops.index(la) for la in result])
-        iterators = ["parallel"] * len(result) + ["reduction"] * len(summed)
-        names = [f"%in.{i}" for i in range(len(leaves))]
         running_first = self.spelling.accumulator or self.spelling.named
-        body, product = product_body(names, [leaf.element for leaf in leaves], element, running_first=running_first)
-        return self.writer.leaf(
-            self.writer.generic([leaf.tensor for leaf in leaves], zero, maps, iterators, names, body, product)
-        )
+        body = product_body([leaf.element for leaf in leaves], element, running_first=running_first)
+        return self._summed(leaves, operands, [*result, *summed], result, zero, body)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from opsplice.rewrites.spelling.axis_labels import plain
+from opsplice.rewrites.spelling.axis_labels import Label, expanded, plain
 from opsplice.rewrites.spelling.dim_bounds import Extent
 from opsplice.rewrites.spelling.not_exportable import GapError
 from opsplice.rewrites.spelling.template_values import Lazy, Size
@@ -50,10 +50,16 @@ class Scope:
             sizes.extend(extent if isinstance(extent, tuple) else (extent,))
         return tuple(sizes)
 
-    def label_sizes(self, subscripts: tree.Subscripts, values: Sequence[Lazy]) -> dict[str, tuple[Size, ...]]:
-        """The sizes of each label; a pack's are several. Labels that only the result has are dims of the pattern."""
+    def axes(
+        self, subscripts: tree.Subscripts, values: Sequence[Lazy]
+    ) -> tuple[dict[Label, Size], list[list[Label]], list[Label]]:
+        """The sizes of all labels, and the labels of each operand and of the result, one for each axis.
+
+        Labels that only the result has are dims of the pattern.
+        """
         sizes: dict[str, tuple[Size, ...]] = {}
-        for labels, value in zip(plain(subscripts), values, strict=True):
+        operands = plain(subscripts)
+        for labels, value in zip(operands, values, strict=True):
             at = places((label.startswith("...") for label in labels), len(value.dims))
             for label, place in zip(labels, at, strict=True):
                 sizes.setdefault(label, value.dims[place])
@@ -63,7 +69,8 @@ class Scope:
                 if extent is None:
                     raise GapError.at(subscripts.span, f"the dim `{label}`", "no input has it")
                 sizes[label] = extent if isinstance(extent, tuple) else (extent,)
-        return sizes
+        known = {(label, i): size for label, each in sizes.items() for i, size in enumerate(each)}
+        return known, [expanded(labels, sizes) for labels in operands], expanded(subscripts.result, sizes)
 
 
 def defaults(pattern: tree.Pattern) -> dict[str, int]:

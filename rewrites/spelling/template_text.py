@@ -68,20 +68,20 @@ class Writer:
 
     def materialise(self, value: Lazy, span: tree.Span) -> Tensor:
         """A value as a tensor of its own."""
-        if isinstance(value, Leaf):
-            return value.tensor if value.plain else self._viewed(value)
+        if isinstance(value, Leaf) and value.plain:
+            return value.tensor
         if isinstance(value, Number):
             raise GapError.at(span, "a constant where a tensor is wanted", "a template has no op that makes it")
-        if self.spelling.elementwise == "tensor":
+        if isinstance(value, Apply) and self.spelling.elementwise == "tensor":
             return self._on_tensors(value, span)
-        body = _Body()
-        yielded = self._into(value, tuple(range(len(value.dims))), body)
-        maps = [[*leaf.axes] for leaf in body.leaves]
-        maps.append(list(range(len(value.dims))))
+        loops, body = tuple(range(len(value.dims))), _Body()
+        yielded = self._into(value, loops, body)
         out = self.empty(value.element, value.dims)
-        names = [f"%in.{i}" for i in range(len(body.leaves))]
-        tensors = [leaf.tensor for leaf in body.leaves]
-        return self.generic(tensors, out, maps, ["parallel"] * len(value.dims), names, body.lines, yielded)
+        is_order = isinstance(value, Leaf) and len(value.axes) == len(loops)
+        if isinstance(value, Leaf) and is_order and self.spelling.transposes == "linalg.transpose":
+            order = [value.axes.index(i) for i in loops]
+            return self._written_to(out, "linalg.transpose", [value.tensor], f" permutation = {order}")
+        return self.generic([(leaf.tensor, leaf.axes) for leaf in body.leaves], out, loops, body.lines, yielded)
 
     def _into(self, value: Lazy, axes: tuple[int, ...], body: _Body) -> str:
         """Write a value into a generic's body; axes: where each of its axes is among the generic's loops."""
@@ -104,17 +104,12 @@ class Writer:
         if key not in body.done:
             args = [self._into(a, axes if a.dims else (), body) for a in value.args]
             name = f"%body.{len(body.lines)}"
-            if self.spelling.extrema == "select" and value.op in _CHOICES:
-                less = f'%less.{len(body.lines)} = "arith.cmpf"({", ".join(args)}) {{predicate = {_CHOICES[value.op]}}}'
-                body.lines.append(f"{less} : ({value.element}, {value.element}) -> i1")
-                chosen = f'{name} = "arith.select"(%less.{len(body.lines) - 1}, {", ".join(args)})'
-                body.lines.append(f"{chosen} : (i1, {value.element}, {value.element}) -> {value.element}")
-                body.done[key] = name
-                return name
-            types = ", ".join(a.element for a in value.args)
-            body.lines.append(
-                f'{name} = "{value.op}"({", ".join(args)}) {value.attributes} : ({types}) -> {value.element}'
-            )
+            op, types, attributes = value.op, [a.element for a in value.args], value.attributes
+            if self.spelling.extrema == "select" and op in _CHOICES:
+                less, predicate = f"%less.{len(body.lines)}", f"{{predicate = {_CHOICES[op]}}}"
+                body.lines.append(op_text(less, "arith.cmpf", args, types, "i1", predicate))
+                op, args, types, attributes = "arith.select", [less, *args], ["i1", *types], "{}"
+            body.lines.append(op_text(name, op, args, types, value.element, attributes))
             body.done[key] = name
         return body.done[key]
 
@@ -129,9 +124,12 @@ class Writer:
                 args.append(self.materialise(arg, span))
         scalar = all(a.dims is None for a in args)
         result = Tensor(self.name(), value.element, None if scalar else value.dims)
-        operands = ", ".join(a.name for a in args)
-        types = ", ".join(a.type for a in args)
-        self.lines.append(f'{result.name} = "{value.op}"({operands}) {value.attributes} : ({types}) -> {result.type}')
+        return self.call(result, value.op, args, value.attributes)
+
+    def call(self, result: Tensor, op: str, args: Sequence[Tensor], attributes: str) -> Tensor:
+        """What an op, by its name, makes of its operands."""
+        names, types = [a.name for a in args], [a.type for a in args]
+        self.lines.append(op_text(result.name, op, names, types, result.type, attributes))
         return result
 
     def _spread(self, value: Number | Leaf, dims: tuple[Size, ...], span: tree.Span) -> Tensor:
@@ -159,46 +157,34 @@ class Writer:
         self.extra.append((name, "index"))
         return name
 
-    def _viewed(self, leaf: Leaf) -> Tensor:
-        """A broadcast or transpose as an op."""
-        if self.spelling.transposes == "linalg.transpose" and len(leaf.axes) == len(leaf.dims):
-            order = [leaf.axes.index(i) for i in range(len(leaf.dims))]
-            out = self.empty(leaf.element, leaf.dims)
-            return self._written_to(out, "linalg.transpose", [leaf.tensor], f" permutation = {order}")
-        out = self.empty(leaf.element, leaf.dims)
-        maps = [[*leaf.axes], list(range(len(leaf.dims)))]
-        return self.generic([leaf.tensor], out, maps, ["parallel"] * len(leaf.dims), ["%in.0"], [], "%in.0")
-
     def generic(
         self,
-        inputs: Sequence[Tensor],
+        inputs: Sequence[tuple[Tensor, Sequence[int]]],
         out: Tensor,
-        maps: Sequence[Sequence[int]],
-        iterators: Sequence[str],
-        names: Sequence[str],
+        kept: Sequence[int],
         body: Sequence[str],
         yielded: str,
     ) -> Tensor:
-        """A linalg.generic. maps: the loop of each axis, for each input and then for the result."""
-        loops = ", ".join(f"d{i}" for i in range(len(iterators)))
+        """A linalg.generic: each input, `%in.0` and so on in its body, with the loops of its axes, and the result's."""
+        maps = [*(loops for _, loops in inputs), kept]
+        every = range(1 + max((loop for loops in maps for loop in loops), default=-1))
+        loops = ", ".join(f"d{i}" for i in every)
         written = ", ".join(f"affine_map<({loops}) -> ({', '.join(f'd{i}' for i in m)})>" for m in maps)
-        kinds = ", ".join(f'"{i}"' for i in iterators)
-        arguments = [f"{n}: {t.element}" for n, t in zip(names, inputs, strict=True)]
+        kinds = ", ".join('"parallel"' if i in kept else '"reduction"' for i in every)
+        arguments = [f"%in.{i}: {tensor.element}" for i, (tensor, _) in enumerate(inputs)]
         op = f"linalg.generic {{indexing_maps = [{written}], iterator_types = [{kinds}]}}"
-        result = self._written_to(out, op, inputs, " {")
+        result = self._written_to(out, op, [tensor for tensor, _ in inputs], " {")
         self.lines.append(f"^bb0({', '.join([*arguments, f'%out.0: {out.element}'])}):")
         self.lines.extend(f"  {line}" for line in body)
         self.lines.append(f"  linalg.yield {yielded} : {out.element}")
         self.lines.append(f"}} -> {result.type}")
         return result
 
-    def reduce(self, value: Tensor, out: Tensor, axes: Sequence[int], body: Sequence[str], yielded: str) -> Tensor:
+    def reduce(self, value: Tensor, out: Tensor, axes: Sequence[int], line: str) -> Tensor:
         """A linalg.reduce over some axes of a tensor."""
         result = self._written_to(out, "linalg.reduce", [value], f" dimensions = {list(axes)}")
         self.lines.append(f"  (%in.0: {value.element}, %out.0: {out.element}) {{")
-        self.lines.extend(f"    {line}" for line in body)
-        self.lines.append(f"    linalg.yield {yielded} : {out.element}")
-        self.lines.append("  }")
+        self.lines += [f"    {line}", f"    linalg.yield %made.0 : {out.element}", "  }"]
         return result
 
     def packed(self, value: Tensor, outer: tuple[Size, ...], order: Sequence[int], pieces: Mapping[int, int]) -> Tensor:
@@ -260,23 +246,30 @@ def number_text(value: int | float, element: str) -> str:
     return str(emit.number(value, ir.Type.parse(element)))
 
 
-def product_body(
-    names: Sequence[str], elements: Sequence[str], element: str, *, running_first: bool
-) -> tuple[list[str], str]:
-    """The lines of a contraction's body, and the value that it yields."""
+def op_text(name: str, op: str, args: Sequence[str], types: Sequence[str], made: str, attributes: str = "{}") -> str:
+    """An op with one result, in the form that all ops have."""
+    return f'{name} = "{op}"({", ".join(args)}) {attributes} : ({", ".join(types)}) -> {made}'
+
+
+def product_body(elements: Sequence[str], element: str, *, running_first: bool) -> list[str]:
+    """The lines of a contraction's body, the last of which is `%made.0`."""
     times, plus, extend = _PRODUCTS[vocabulary.is_float(element)]
     lines, factors = [], []
-    for i, (name, kind) in enumerate(zip(names, elements, strict=True)):
-        factors.append(name if kind == element else f"%wide.{i}")
+    for i, kind in enumerate(elements):
+        factors.append(f"%in.{i}" if kind == element else f"%wide.{i}")
         if kind != element:
-            lines.append(f'%wide.{i} = "arith.{extend}"({name}) : ({kind}) -> {element}')
+            lines.append(op_text(f"%wide.{i}", f"arith.{extend}", [f"%in.{i}"], [kind], element))
     product = factors[0]
     for i, factor in enumerate(factors[1:]):
-        lines.append(f'%product.{i} = "arith.{times}"({product}, {factor}) : ({element}, {element}) -> {element}')
+        lines.append(op_text(f"%product.{i}", f"arith.{times}", [product, factor], [element] * 2, element))
         product = f"%product.{i}"
-    first, second = ("%out.0", product) if running_first else (product, "%out.0")
-    lines.append(f'%sum.0 = "arith.{plus}"({first}, {second}) : ({element}, {element}) -> {element}')
-    return lines, "%sum.0"
+    return [*lines, combined(f"arith.{plus}", product, element, running_first=running_first)]
+
+
+def combined(op: str, new: str, element: str, *, running_first: bool) -> str:
+    """The line `%made.0` of a reduction's body: its running value with a new one."""
+    args = ["%out.0", new] if running_first else [new, "%out.0"]
+    return op_text("%made.0", op, args, [element] * 2, element)
 
 
 def scalar_attributes(op: vocabulary.Op, expr: tree.Call) -> str:

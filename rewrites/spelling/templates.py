@@ -13,6 +13,7 @@ from opsplice.rewrites.spelling.not_exportable import GapError
 from opsplice.rewrites.spelling.spelled_template import Choices, Instance, Template
 from opsplice.rewrites.spelling.speller import Speller
 from opsplice.rewrites.spelling.spellings import Spelling
+from opsplice.rewrites.spelling.template_text import Writer
 from opsplice.spec_lang.syntax import tree
 
 MAX_CHOICES = 64
@@ -55,7 +56,7 @@ def _spelled(
 ) -> Template:
     def spelled(outside: frozenset[str], parameters: Sequence[tree.Parameter]) -> tuple[Speller, Template]:
         choices.counts.clear()
-        speller = Speller(patterns, instance, spelling, outside, choices)
+        speller = Speller(patterns, instance, spelling, Writer(spelling, outside), choices)
         return speller, speller.spell(pattern, parameters)
 
     speller, template = spelled(frozenset(), pattern.parameters)

@@ -317,16 +317,7 @@ def _alternatives(
         wheres.append((rule.where, template.dims))
     if isinstance(call, KernelCall) and kernel is not None and kernel.where is not None:
         wheres.append((kernel.where, {name: _extent(size, rule) for name, size in call.dims.items()}))
-    joined: tuple[Alternative, ...] = ((),)
-    gaps: list[Gap] = []
-    for where, dims in wheres:
-        try:
-            joined = dim_bounds.both(where, joined, dim_bounds.alternatives(where, dims))
-        except GapError as error:
-            gaps.extend(error.gaps)
-    if gaps:
-        raise GapError(*gaps)
-    return joined
+    return dim_bounds.all_of(wheres)
 
 
 def _is_of_scalars(part: tree.Condition, match: Match) -> bool:
