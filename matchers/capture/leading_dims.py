@@ -14,7 +14,6 @@ from iree.compiler import ir
 
 from opsplice.matchers.capture.expressions import (
     Arrange,
-    Axes,
     Captured,
     Contraction,
     Elementwise,
@@ -32,7 +31,7 @@ from opsplice.matchers.ir.tensor_values import shape_of
 from opsplice.matchers.terms.terms import Loop, Sum
 
 # Axes that stand for packs are told apart from loops by numbers that no loop has.
-_PACK = -1
+_PACK = Loop(-1, None)
 
 
 def packed(captured: Captured, roots: Sequence[ir.Value]) -> Captured | None:
@@ -47,10 +46,10 @@ def packed(captured: Captured, roots: Sequence[ir.Value]) -> Captured | None:
         carriers = [part for part in captured.inputs if _dims(captured, part.axes)[:count] == dims]
         in_batch = not batches or not batches.isdisjoint(carriers)
         if carriers and in_batch and len(set(dims)) == count and _only_carried(captured, dims):
-            return _Packer(captured, dims).run()
+            return _repacked(captured, dims)
     if not batches or any(isinstance(part, Opaque) for part in walk(captured.results)):
         return None
-    return _Batch(captured, batches).run()
+    return _batch(captured, batches)
 
 
 def _begins_with_one(value: ir.Value) -> bool:
@@ -77,85 +76,71 @@ def _only_carried(captured: Captured, dims: tuple[Loop, ...]) -> bool:
                 return False  # only the other operand has it
             if set(found) & set(dims) and (found[: len(dims)] != dims or set(found[len(dims) :]) & set(dims)):
                 return False
-        if isinstance(part, (Reduction, Contraction)) and not _keeps(captured, part, dims):
+        if isinstance(part, (Reduction, Contraction)) and set(_dims(captured, part.summed)) & set(dims):
             return False
     return True
-
-
-def _keeps(captured: Captured, part: Part, dims: tuple[Loop, ...]) -> bool:
-    """Whether the axes that are summed over are others."""
-    return not set(_dims(captured, part.summed)) & set(dims)
 
 
 def _dims(captured: Captured, labels: tuple[Label, ...]) -> tuple[Label, ...]:
     return tuple(captured.axes.dim(label) if isinstance(label, Loop) else label for label in labels)
 
 
-class _Batch:
+def _batch(captured: Captured, batches: frozenset[Input]) -> Captured | None:
     """A pack in front of all that has or is made from what has leading dims of size one."""
 
-    def __init__(self, captured: Captured, batches: frozenset[Input]) -> None:
-        self.captured = captured
-        self.batches = batches
-        self.pack = Loop(_PACK, None)
-
-    def run(self) -> Captured | None:
-        made = dataclasses.replace(rebuilt(self.captured, self._batched), pack=self.pack)
-        return made if all(map(self._carries, made.results)) else None
-
-    def _carries(self, part: Part) -> bool:
-        return part.axes[:1] == (self.pack,)
-
-    def _batched(self, part: Part, args: tuple[Part, ...]) -> Part:
+    def batched(part: Part, args: tuple[Part, ...]) -> Part:
         if isinstance(part, Input):
-            return dataclasses.replace(part, axes=(self.pack, *part.axes)) if part in self.batches else part
-        carrying = list(map(self._carries, args))
+            return dataclasses.replace(part, axes=(_PACK, *part.axes)) if part in batches else part
+        carrying = list(map(_carries, args))
         if not any(carrying):
             return dataclasses.replace(part, args=args)
-        axes = (self.pack, *part.axes)
+        axes = (_PACK, *part.axes)
         if isinstance(part, Elementwise):
-            args = tuple(self._spread(arg, axes) if arg.axes else arg for arg in args)
+            args = tuple(_spread(arg, axes) if arg.axes else arg for arg in args)
         each = zip(part.labels, carrying, strict=False)
-        labels = tuple((self.pack, *own) if carries else own for own, carries in each)
+        labels = tuple((_PACK, *own) if carries else own for own, carries in each)
         return dataclasses.replace(part, args=args, labels=labels, axes=axes)
 
-    def _spread(self, part: Part, axes: tuple[Loop, ...]) -> Part:
-        """An operand under the axes of what has the pack."""
-        if self._carries(part):  # one that had no other axes is still to be repeated
-            return part if len(part.axes) == len(axes) else _broadcast(part, axes)
-        own = (self.pack, *part.axes)
-        if isinstance(part, Arrange):
-            return dataclasses.replace(part, kind="broadcast", axes=own)
-        return _broadcast(part, own)
+    made = dataclasses.replace(rebuilt(captured, batched), pack=_PACK)
+    return made if all(map(_carries, made.results)) else None
+
+
+def _carries(part: Part) -> bool:
+    return part.axes[:1] == (_PACK,)
+
+
+def _spread(part: Part, axes: tuple[Loop, ...]) -> Part:
+    """An operand under the axes of what has the pack."""
+    if _carries(part):  # one that had no other axes is still to be repeated
+        return part if len(part.axes) == len(axes) else _broadcast(part, axes)
+    own = (_PACK, *part.axes)
+    if isinstance(part, Arrange):
+        return dataclasses.replace(part, kind="broadcast", axes=own)
+    return _broadcast(part, own)
 
 
 def _broadcast(part: Part, axes: tuple[Loop, ...]) -> Part:
     return Arrange(kind="broadcast", args=(part,), labels=(part.axes,), element=part.element, axes=axes)
 
 
-class _Packer:
-    def __init__(self, captured: Captured, dims: tuple[Loop, ...]) -> None:
-        self.captured = captured
-        self.dims = dims
-        self.axes: Axes = captured.axes.copy()
-        self.pack = Loop(_PACK, None)
-        self.packs: dict[tuple[Loop, ...], Loop] = {}
+def _repacked(captured: Captured, dims: tuple[Loop, ...]) -> Captured:
+    """A pack in the place of leading dims wherever they come, under an axis of its own for each of theirs."""
+    axes = captured.axes.copy()
+    packs: dict[tuple[Loop, ...], Loop] = {}
 
-    def run(self) -> Captured:
-        made = rebuilt(self.captured, self._repacked)
-        return dataclasses.replace(made, axes=self.axes, pack=self.axes.dim(self.pack))
+    def packed(own: tuple[Any, ...]) -> tuple[Any, ...]:
+        leading = own[: len(dims)]
+        if _dims(captured, leading) != dims:
+            return own
+        if leading not in packs:
+            packs[leading] = Loop(_PACK.id - 1 - len(packs), None)
+            axes.join(_PACK, packs[leading])
+        return (packs[leading], *own[len(dims) :])
 
-    def _repacked(self, part: Part, args: tuple[Part, ...]) -> Part:
+    def repacked(part: Part, args: tuple[Part, ...]) -> Part:
         assert not isinstance(part, Opaque), "an op known by name only takes no pack"
-        labels = tuple(map(self._tuple, part.labels))
-        return dataclasses.replace(part, args=args, labels=labels, axes=self._tuple(part.axes))
+        labels = tuple(map(packed, part.labels))
+        return dataclasses.replace(part, args=args, labels=labels, axes=packed(part.axes))
 
-    def _tuple(self, axes: tuple[Any, ...]) -> tuple[Any, ...]:
-        count = len(self.dims)
-        leading = axes[:count]
-        if _dims(self.captured, leading) != self.dims:
-            return axes
-        if leading not in self.packs:
-            self.packs[leading] = Loop(_PACK - 1 - len(self.packs), None)
-            self.axes.join(self.pack, self.packs[leading])
-        return (self.packs[leading], *axes[count:])
+    made = rebuilt(captured, repacked)
+    return dataclasses.replace(made, axes=axes, pack=axes.dim(_PACK))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import field
 
 from iree.compiler import ir
 
@@ -55,35 +56,28 @@ def lift(views: Views, part: Slice, *, splitting: bool = True) -> Captured:
     named = set(part.named)
     splits: Splits | None = {} if splitting else None
     for _ in range(_MAX_CUTS):
-        lifter = _Lifter(views, part, cuts, named, splits)
         try:
-            return lifter.run()
+            return _Lifter(SliceTerms(views, part, cuts, named, Wholes(views, splits))).run()
         except AgainError:
             continue
     raise OpspliceError("this part of the program is too large to capture", hint="say where it starts, with --inputs")
 
 
+@dataclasses.dataclass(eq=False)
 class _Lifter:
-    def __init__(
-        self,
-        views: Views,
-        part: Slice,
-        cuts: dict[ir.Value, str],
-        named: set[ir.Value],
-        splits: Splits | None,
-    ) -> None:
-        self.views = views
-        self.tensors = Wholes(views, splits)
-        self.slice = part
-        self.cuts = cuts
-        self.named = named
-        self.axes = Axes()
-        self.inputs: dict[ir.Value, Input] = {}
-        self.wholes: dict[ir.Value, Part] = {}
-        self.parts: dict[tuple[int, tuple[Loop, ...]], Part] = {}
-        self.kept: list[Term] = []  # so that ids stay their own
-        self.terms = SliceTerms(views, part, cuts, named, self.tensors)
-        self.sizes: list[tuple[Number, ir.Value]] = []
+    """kept: terms, so that ids stay their own. sizes: numbers that are sizes, and where they are read."""
+
+    terms: SliceTerms
+    axes: Axes = field(default_factory=Axes)
+    inputs: dict[ir.Value, Input] = field(default_factory=dict)
+    wholes: dict[ir.Value, Part] = field(default_factory=dict)
+    parts: dict[tuple[int, tuple[Loop, ...]], Part] = field(default_factory=dict)
+    kept: list[Term] = field(default_factory=list)
+    sizes: list[tuple[Number, ir.Value]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.views, self.tensors, self.slice = self.terms.views, self.terms.tensors, self.terms.slice
+        self.cuts, self.named = self.terms.cuts, self.terms.named
 
     def run(self) -> Captured:
         results = tuple(self._root(value) for value in self.slice.roots)

@@ -86,22 +86,22 @@ class _Scope:
     lines: list[str] = field(default_factory=list)
 
 
+@dataclass(eq=False)
 class _Function:
-    def __init__(
-        self, captured: Captured, names: Names, options: Options, elements: dict[str, str], needs: c.Needs
-    ) -> None:
-        self.captured = captured
-        self.names = names
-        self.options = options
-        self.elements = elements
-        self.needs = needs
-        count = len(captured.results)
-        taken = {*names.inputs.values(), *names.dims.values()}
+    captured: Captured
+    names: Names
+    options: Options
+    elements: dict[str, str]
+    needs: c.Needs
+    scopes: list[_Scope] = field(default_factory=list)
+    made: dict[tuple[int, tuple[str, ...]], str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        count = len(self.captured.results)
+        taken = {*self.names.inputs.values(), *self.names.dims.values()}
         self.outs = [free_name("out" if count == 1 else f"out{i}", taken) for i in range(count)]
         self.taken = taken | set(self.outs) | c.RESERVED
-        self.scopes: list[_Scope] = []
-        self.made: dict[tuple[int, tuple[str, ...]], str] = {}
-        self.shared = _shared(captured.results)
+        self.shared = _shared(self.captured.results)
 
     # ---- the function ---------------------------------------------------------------------------------------------
 
