@@ -163,8 +163,7 @@ def compared(op: str, left: ir.Value, right: ir.Value) -> ir.Value:
 
 def index(number: int) -> ir.Value:
     """A constant of type index."""
-    kind = ir.IndexType.get()
-    return value("arith.constant", [], kind, value=ir.IntegerAttr.get(kind, number))
+    return constant(number, ir.IndexType.get())
 
 
 def size(known: int | ir.Value) -> ir.Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cmp_to_key
+from functools import cmp_to_key, reduce
 from typing import Any
 
 from iree.compiler import ir
@@ -113,10 +113,7 @@ class Placer:
             return known
         if known != 1:
             values.append(emit.index(known))
-        product = values[0]
-        for factor in values[1:]:
-            product = emit.value("arith.muli", [product, factor], ir.IndexType.get())
-        return product
+        return reduce(emit.times, values)
 
     def amount(self, amount: Amount) -> ir.Value:
         """An offset, a stride or a size as a value of type index."""
@@ -130,8 +127,8 @@ class Placer:
                 else:
                     size = self.axis(atom) if isinstance(atom, DimSize) else self.current(atom)
                 size = size if size.type == index else emit.value("arith.index_cast", [size], index)
-                found = emit.value("arith.muli", [found, size], index)
-            total = emit.value("arith.addi", [total, found], index)
+                found = emit.times(found, size)
+            total = emit.plus(total, found)
         return total
 
     def axes(self, sizes: tuple[Size, ...]) -> list[ir.Value]:
@@ -146,7 +143,7 @@ class Placer:
 
     def _sum(self, size: SumSize) -> ir.Value:
         sizes = {name: self.size(of) for name, of in size.dims if name in dim_conditions.names_in(size.sum)}
-        values = {name: emit.index(known) if isinstance(known, int) else known for name, known in sizes.items()}
+        values = {name: emit.size(known) for name, known in sizes.items()}
         made = workgroups.arithmetic(size.sum, values)
         if size.wanted is not None:
             wanted = self.axis(size.wanted)
@@ -170,8 +167,7 @@ class Placer:
 
     def open_sizes(self, kind: ir.RankedTensorType, sizes: Sequence[Size]) -> list[ir.Value]:
         """The sizes, out of all those of a tensor, that its type does not say."""
-        open_ = [size for axis, size in enumerate(sizes) if kind.is_dynamic_dim(axis)]
-        return [self.axis(size) if isinstance(size, DimSize) else emit.index(size) for size in open_]
+        return [emit.size(self.size(size)) for axis, size in enumerate(sizes) if kind.is_dynamic_dim(axis)]
 
     def _as_typed(self, value: ir.Value, root: ir.Value, sizes: tuple[Size, ...]) -> ir.Value:
         """A new value with the type of what it replaces."""
