@@ -84,7 +84,7 @@ def export_spec(
             {
                 "rule": r.rule.title,
                 "location": str(r.rule.span),
-                "matchers": [dataclasses.asdict(m) for m in r.matchers],
+                "matchers": [{"name": m.name, "covers": m.covers} for m in r.matchers],
                 "notes": list(r.notes),
             }
             for r in found.rules

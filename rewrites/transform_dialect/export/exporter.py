@@ -8,7 +8,7 @@ matcher's action puts in. So what is exported is what the engine matched: a temp
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from iree.compiler.passmanager import PassManager
 
 from opsplice.matchers.explain.failure_words import sentence
 from opsplice.matchers.find import engine
+from opsplice.matchers.ir.op_names import last_op
 from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.search.matches import Match, Size
 from opsplice.matchers.terms.terms import DimSize
@@ -51,19 +52,11 @@ _DIALECTS = ("arith", "math", "linalg", "tensor", "util", "flow")
 
 
 @dataclass(frozen=True)
-class Matcher:
-    """A matcher of the exported spec: its name and what it covers."""
-
-    name: str
-    covers: str
-
-
-@dataclass(frozen=True)
 class ExportedRule:
     """A rule in the exported spec, and what to know of it."""
 
     rule: tree.Rule
-    matchers: tuple[Matcher, ...]
+    matchers: tuple[Case, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -101,24 +94,22 @@ def export(
         context.get_dialect_descriptor(name)
     with context, ir.Location.unknown():
         exporter = _Exporter(spec, targets, resolve)
-        found = exporter.programs()
-        put_in = [p.call for _, programs in found for p in programs if p.call is not None]
-        apply(exporter.module, put_in, codes=spec.codes)
+        found = exporter.cases()
+        apply(exporter.module, exporter.actions, codes=spec.codes)
         insertion.forget_rules(exporter.module)
         copies = place(exporter.module, carrier, folder)
         symbols = _symbols(exporter.module)
         sets = {rule: tuple((a.name, _value_text(a)) for a in rule.attributes) for rule, _ in found}
     groups, rules = [], []
-    for rule, programs in found:
-        cases = tuple(case for p in programs for case in _cases(p, symbols))
+    for rule, of_rule in found:
+        cases = tuple(replace(case, call=symbols.calls.get(case.call, "")) for case in of_rule)
         if not cases:  # its conditions never hold
             continue
         groups.append(Group(f"{rule.span.source.name}:{rule.span.line}: {rule.title}", cases, sets[rule]))
-        matchers = tuple(Matcher(f"match_{c.name}", c.comment) for c in cases)
-        rules.append(ExportedRule(rule, matchers, tuple(exporter.notes.get(rule, ()))))
+        rules.append(ExportedRule(rule, cases, tuple(exporter.notes.get(rule, ()))))
     passes = [each for run in spec.runs for each in exporter.passes(run)]
     gaps = tuple((rule, tuple(of_rule)) for rule, of_rule in exporter.gaps.items())
-    return Export(spec_text(groups, symbols.texts, note, passes), tuple(rules), gaps, copies)
+    return Export(spec_text(groups, symbols.texts, symbols.imports, note, passes), tuple(rules), gaps, copies)
 
 
 @dataclass(frozen=True)
@@ -129,42 +120,30 @@ class _Draft:
     covers: str
     template: Template
     function: ir.Operation
-    root: ir.Value
-
-
-@dataclass(frozen=True)
-class _Program:
-    """A template, or what is asked of an op, with its replacement, if there is one, and the ways in which its
-    conditions hold.
-    """
-
-    name: str
-    covers: str
-    template: Template | Direct
-    alternatives: tuple[Alternative, ...]
-    paths: dict[Axis, tuple[int, ...]]
-    call: Action | None
 
     @property
-    def call_name(self) -> str:
-        return f"{_CALL}{self.name}"
+    def root(self) -> ir.Value:
+        return last_op(self.function.regions[0].blocks[0]).operands[0]
 
 
+@dataclass(eq=False)
 class _Exporter:
-    def __init__(self, spec: LoadedSpec, targets: Sequence[ProgramTarget], resolve: Resolver) -> None:
-        self.spec = spec
-        self.targets = targets
-        self.resolve = resolve
-        self.module = ir.Module.create()
-        self.gaps: dict[tree.Rule | tree.Run, dict[Gap, None]] = {}
-        self.notes: dict[tree.Rule, dict[str, None]] = {}
+    """actions: what is put in the place of templates. Each is named by its function in the calls of cases."""
 
-    def programs(self) -> list[tuple[tree.Rule, list[_Program]]]:
-        """The templates of each rule that has any, in the order of the rules."""
-        found: list[tuple[tree.Rule, list[_Program]]] = []
+    spec: LoadedSpec
+    targets: Sequence[ProgramTarget]
+    resolve: Resolver
+    module: ir.Module = field(default_factory=ir.Module.create)
+    actions: list[Action] = field(default_factory=list)
+    gaps: dict[tree.Rule | tree.Run, dict[Gap, None]] = field(default_factory=dict)
+    notes: dict[tree.Rule, dict[str, None]] = field(default_factory=dict)
+
+    def cases(self) -> list[tuple[tree.Rule, list[Case]]]:
+        """The matchers of each rule that has any template, in the order of the rules."""
+        found: list[tuple[tree.Rule, list[Case]]] = []
         for number, rule in enumerate(self.spec.rules):
             try:
-                found.append((rule, self._programs(rule, f"{number}_{rule.pattern}")))
+                found.append((rule, self._cases(rule, f"{number}_{rule.pattern}")))
             except GapError as error:
                 self._note(rule, error)
         return found
@@ -182,31 +161,28 @@ class _Exporter:
 
     # ---- one rule -------------------------------------------------------------------------------------------------
 
-    def _programs(self, rule: tree.Rule, name: str) -> list[_Program]:
-        """Every template of a rule, with its replacement. Raises GapError if there is none."""
+    def _cases(self, rule: tree.Rule, name: str) -> list[Case]:
+        """The matchers of every template of a rule. Raises GapError if there is no template."""
         check_rule(rule, self.spec)
         failures: list[GapError] = []
-        asked = list(self._direct(rule, name)) if rule.attributes else []
-        if asked:
-            return asked
-        drafts = list(self._drafts(rule, name, failures))
-        matches, misses = self._matches(rule)
-        programs: list[_Program] = []
+        made = list(self._direct(rule, name)) if rule.attributes else []
+        drafts = [] if made else list(self._drafts(rule, name, failures))
+        matches, misses = self._matches(rule) if drafts else ({}, {})
         for draft in drafts:
             try:
                 match = matches.get(draft.root)
                 if match is None:
                     why = misses.get(draft.name, "it does not match itself written as ops of dynamic sizes")
                     raise GapError.at(rule.pattern_span, f"pattern '{rule.pattern}'", why)
-                programs.append(self._program(rule, draft, match))
+                made.append(self._matched(rule, draft, match))
             except GapError as error:
                 failures.append(error)
                 draft.function.erase()
-        if not programs:
+        if not made:
             raise failures[0]
-        return programs
+        return [case for cases in made for case in cases]
 
-    def _direct(self, rule: tree.Rule, name: str) -> Iterator[_Program]:
+    def _direct(self, rule: tree.Rule, name: str) -> Iterator[list[Case]]:
         """Matchers without a template, for a pattern that needs none."""
         pattern = self.spec.patterns[rule.pattern]
         for number, instance in enumerate(instances(pattern, rule)):
@@ -214,9 +190,8 @@ class _Exporter:
             if found is None:
                 return
             alternatives = _alternatives(rule, found, None, None)
-            axes = {check.axis for each in alternatives for check in each if isinstance(check, Check)}
-            paths = {axis: found.paths[axis.argument] for axis in axes}
-            yield _Program(f"{name}_{number}", found.covers, found, alternatives, paths, None)
+            paths = {axis: found.paths[axis.argument] for axis in _axes(alternatives)}
+            yield _each(Case(f"match_{name}_{number}", found.covers, found, (), paths), alternatives)
 
     def _drafts(self, rule: tree.Rule, name: str, failures: list[GapError]) -> Iterator[_Draft]:
         """Each distinct template, as a function of the module."""
@@ -228,20 +203,19 @@ class _Exporter:
                 if isinstance(spelled, GapError):
                     failures.append(spelled)
                     continue
-                if (spelled.arguments, spelled.lines, *spelled.settings.items()) in seen:
+                key = (spelled.arguments, spelled.lines, *spelled.settings.items())
+                if key in seen:
                     continue
-                seen.add((spelled.arguments, spelled.lines, *spelled.settings.items()))
+                seen.add(key)
                 number = f"{name}_{len(seen) - 1}"
                 try:
-                    function = self._template_function(f"{_CALL}{number}", spelled, rule, instance)
+                    function = self._function(f"{_CALL}{number}", spelled, rule, instance)
+                    yield _Draft(number, covers(instance, spelling, spelled.choices), spelled, function)
                 except GapError as error:
                     failures.append(error)
-                    continue
-                body = function.regions[0].blocks[0].operations
-                comment = covers(instance, spelling, spelled.choices)
-                yield _Draft(number, comment, spelled, function, body[len(body) - 1].operands[0])
 
-    def _template_function(self, name: str, template: Template, rule: tree.Rule, instance: Instance) -> ir.Operation:
+    def _function(self, name: str, template: Template, rule: tree.Rule, instance: Instance) -> ir.Operation:
+        """The template as a function at the end of the module."""
         pattern = self.spec.patterns[rule.pattern]
         if not template.lines:
             raise GapError.at(pattern.span, f"pattern '{pattern.name}'", "it has no op to look for")
@@ -250,10 +224,6 @@ class _Exporter:
             why = f"IREE does not compare constants outside of the bodies that use them ({numbers})"
             self.notes.setdefault(rule, {})[f"not for programs of linalg ops: {why}"] = None
             raise GapError.at(pattern.span, f"pattern '{pattern.name}'", why)
-        return self._function(name, template, rule, instance)
-
-    def _function(self, name: str, template: Template, rule: tree.Rule, instance: Instance) -> ir.Operation:
-        """The template as a function at the end of the module."""
         try:
             parsed = ir.Module.parse(template.function(f"util.func private @{name}"))
         except ir.MLIRError as error:
@@ -261,8 +231,7 @@ class _Exporter:
             raise GapError.at(rule.pattern_span, f"pattern '{rule.pattern}'", why) from None
         made = parsed.body.operations[0].operation
         read = {name.removeprefix("%") for name, _ in template.arguments}
-        parameters = [p for p in self.spec.patterns[rule.pattern].parameters if p.name in read]
-        equal_dims.check(parameters, instance, made)
+        equal_dims.check([p for p in pattern.parameters if p.name in read], instance, made)
         return made.clone(ir.InsertionPoint(self.module.body)).operation
 
     def _matches(self, rule: tree.Rule) -> tuple[dict[ir.Value, Match], dict[str, str]]:
@@ -276,7 +245,7 @@ class _Exporter:
         }
         return {match.roots[0]: match for match in found.matches}, misses
 
-    def _program(self, rule: tree.Rule, draft: _Draft, match: Match) -> _Program:
+    def _matched(self, rule: tree.Rule, draft: _Draft, match: Match) -> list[Case]:
         call = None if rule.attributes else self._plan(match, rule)
         try:
             alternatives = _alternatives(rule, draft.template, self.spec.kernels.get(rule.kernel), call)
@@ -284,11 +253,13 @@ class _Exporter:
             self._note(rule, error)  # other ranks and types may do without, but the rule is not whole
             raise
         root = draft.root.owner.operation
-        checks = [check for each in alternatives for check in each if isinstance(check, Check)]
-        paths = {check.axis: _path(root, check.axis.argument) for check in checks}
+        paths = {axis: _path(root, axis.argument) for axis in _axes(alternatives)}
         if call is None:
             draft.function.erase()
-        return _Program(draft.name, draft.covers, draft.template, alternatives, paths, call)
+            return _each(Case(f"match_{draft.name}", draft.covers, draft.template, (), paths), alternatives)
+        self.actions.append(call)
+        case = Case(f"match_{draft.name}", draft.covers, draft.template, (), paths, f"{_CALL}{draft.name}")
+        return _each(case, alternatives)
 
     def _plan(self, match: Match, rule: tree.Rule) -> Action:
         bare = replace(rule, where=dim_conditions.without(rule.where, lambda part: not _is_of_scalars(part, match)))
@@ -318,6 +289,18 @@ def _alternatives(
     if isinstance(call, KernelCall) and kernel is not None and kernel.where is not None:
         wheres.append((kernel.where, {name: _extent(size, rule) for name, size in call.dims.items()}))
     return dim_bounds.all_of(wheres)
+
+
+def _axes(alternatives: tuple[Alternative, ...]) -> set[Axis]:
+    """The axes that are asked about."""
+    return {check.axis for each in alternatives for check in each if isinstance(check, Check)}
+
+
+def _each(case: Case, alternatives: tuple[Alternative, ...]) -> list[Case]:
+    """A case for each way in which its conditions hold."""
+    if len(alternatives) == 1:
+        return [replace(case, checks=alternatives[0])]
+    return [replace(case, name=f"{case.name}_{number}", checks=each) for number, each in enumerate(alternatives)]
 
 
 def _is_of_scalars(part: tree.Condition, match: Match) -> bool:
@@ -369,14 +352,6 @@ class _Symbols:
     texts: tuple[str, ...]
     calls: Mapping[str, str]
     imports: Mapping[str, tuple[str, ...]]
-
-
-def _cases(program: _Program, symbols: _Symbols) -> Iterator[Case]:
-    call = "" if program.call is None else symbols.calls[program.call_name]
-    imports = symbols.imports[call] if call else ()
-    for number, checks in enumerate(program.alternatives):
-        name = program.name if len(program.alternatives) == 1 else f"{program.name}_{number}"
-        yield Case(name, program.covers, program.template, checks, program.paths, call, imports)
 
 
 def _symbols(module: ir.Module) -> _Symbols:

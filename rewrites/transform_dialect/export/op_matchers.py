@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from opsplice.rewrites.spelling import dim_bounds
+from opsplice.rewrites.spelling.axis_labels import Label, expanded
 from opsplice.rewrites.spelling.dim_bounds import Axis, Extent
 from opsplice.rewrites.spelling.not_exportable import GapError
 from opsplice.rewrites.spelling.spelled_template import Instance
@@ -199,7 +200,7 @@ class _Asker:
         if len(alike) != 1 or casts != (_SIGNS if widened else {("", "")}):
             why = "IREE takes integers with their signs and without; write all four, as `opsplice import` does"
             raise GapError.at(expr.span, f"`{_text(expr)}`", why)
-        maps, is_window = self._maps(expr, names)
+        maps, is_window = self._maps(expr)
         kind, count = ("convolution", 8) if is_window else ("contraction", 4)
         self._match_sizes(kind, count, [*elements, result], f", indexing_maps = [{', '.join(maps)}]")
         for number, name in enumerate(names):
@@ -233,31 +234,25 @@ class _Asker:
             f"{sizes} = transform.iree.match.{kind} %root, {types}{maps} : {_OP} -> !transform.param<i64>"
         )
 
-    def _maps(self, expr: tree.Contract, names: list[str]) -> tuple[list[str], bool]:
+    def _maps(self, expr: tree.Contract) -> tuple[list[str], bool]:
         """The indexing maps, whose loops are those of the result first, and whether one slides over an operand."""
+        operands, result = expr.subscripts.operands, expr.subscripts.result
         packs = {f"...{name}": rank for name, rank in self.instance.packs.items()}
-        subscripts = expr.subscripts
-        ranks = {
-            label: packs.get(label, 1)
-            for labels in (*subscripts.operands, subscripts.result)
-            for label in _flat(labels)
-        }
-        order = dict.fromkeys([*subscripts.result, *(la for labels in subscripts.operands for la in _flat(labels))])
-        loops = {
-            (label, i): number for number, (label, i) in enumerate((la, i) for la in order for i in range(ranks[la]))
-        }
+        order = dict.fromkeys(label for labels in (result, *operands) for label in _flat(labels))
+        ranks = {la: range(packs.get(la, 1)) for la in order}
+        loops = {label: number for number, label in enumerate(expanded([*order], ranks))}
 
         def text(labels: tuple[str | tree.Window, ...]) -> str:
             places = [place for label in labels for place in self._places(label, ranks, loops)]
             return f"affine_map<({', '.join(f'd{n}' for n in range(len(loops)))}) -> ({', '.join(places)})>"
 
-        return [text(labels) for labels in (*subscripts.operands, subscripts.result)], bool(subscripts.windows)
+        return [text(labels) for labels in (*operands, result)], bool(expr.subscripts.windows)
 
     def _places(
-        self, label: str | tree.Window, ranks: Mapping[str, int], loops: Mapping[tuple[str, int], int]
+        self, label: str | tree.Window, ranks: Mapping[str, range], loops: Mapping[Label, int]
     ) -> Iterator[str]:
         if isinstance(label, str):
-            yield from (f"d{loops[label, i]}" for i in range(ranks[label]))
+            yield from (f"d{loops[each]}" for each in expanded([label], ranks))
             return
         terms = []
         for factor, name in label.terms:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from opsplice.rewrites.spelling.dim_bounds import Alternative, Axis, Contracts, Untuned
@@ -21,20 +21,17 @@ RULE = "opsplice.rule"
 class Case:
     """A matcher and its action.
 
-    name:     what is left of their names after `match_` and `rewrite_`; call: the function put in, "" for none.
-    template: what is looked for, as ops or as questions.
-    comment:  what it covers. checks: what must hold of dims.
+    name:     the matcher's. covers: what it holds at. call: the function that its action puts in, "" for none.
+    template: what is looked for, as ops or as questions. checks: what must hold of dims.
     paths:    for each axis of a check, the operand positions that lead from the root to the argument.
-    imports:  the symbols that the function needs.
     """
 
     name: str
-    comment: str
+    covers: str
     template: Template | Direct
     checks: Alternative
     paths: dict[Axis, tuple[int, ...]]
-    call: str
-    imports: tuple[str, ...]
+    call: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,20 +56,29 @@ class Pass:
     is_after: bool
 
 
-def spec_text(groups: Sequence[Group], symbols: Sequence[str], note: str, passes: Sequence[Pass] = ()) -> str:
-    """The whole spec. symbols: the text of the executables and functions that actions put in."""
+def spec_text(
+    groups: Sequence[Group],
+    symbols: Sequence[str],
+    imports: Mapping[str, Sequence[str]],
+    note: str,
+    passes: Sequence[Pass] = (),
+) -> str:
+    """The whole spec.
+
+    symbols: the text of the executables and functions that actions put in. imports: what each function needs of these.
+    """
     parts = [f"// {line}".rstrip() for line in note.splitlines()]
     parts.append("module attributes {transform.with_named_sequence} {")
     for text in symbols:
         parts += ["", *_indented(text.splitlines())]
-    actions: dict[str, Case] = {}
+    actions: set[str] = set()
     for group in groups:
         parts += ["", f"  // {group.comment}"]
         for case in group.cases:
             parts += ["", *_indented(_matcher(case, group.comment))]
             if case.call and case.call not in actions:
-                actions[case.call] = case
-                parts += ["", *_indented(_action(case))]
+                actions.add(case.call)
+                parts += ["", *_indented(_action(case, imports[case.call]))]
     parts += ["", *_indented(_entry(groups, passes)), "}", ""]
     return "\n".join(parts)
 
@@ -95,8 +101,8 @@ def _matcher(case: Case, rule: str) -> list[str]:
             f"}} : ({_OP}) -> ({_VALUE}, {_VALUE})",
         ]
     return [
-        f"// {case.comment}",
-        f"transform.named_sequence @match_{case.name}(%root: {_OP} {{transform.readonly}}) -> {kinds}",
+        f"// {case.covers}",
+        f"transform.named_sequence @{case.name}(%root: {_OP} {{transform.readonly}}) -> {kinds}",
         f"    attributes {{{RULE} = {quote(rule)}}} {{",
         *_indented([*asked, *_checks(case), f"transform.yield {yielded}"]),
         "}",
@@ -140,10 +146,10 @@ def _walk(path: tuple[int, ...], name: str) -> list[str]:
     return lines
 
 
-def _action(case: Case) -> list[str]:
+def _action(case: Case, needed: Sequence[str]) -> list[str]:
     imports = [
         f"%symbol{i} = transform.util.import_symbol @{name} into %module if undefined : ({_OP}) -> {_OP}"
-        for i, name in enumerate(case.imports)
+        for i, name in enumerate(needed)
     ]
     readonly = "{transform.readonly}"
     return [
@@ -180,7 +186,7 @@ def _entry(groups: Sequence[Group], passes: Sequence[Pass]) -> list[str]:
     ]
     replacing = [group for group in groups if not group.sets]
     for number, group in enumerate(replacing):
-        pairs = ",\n".join(f"          @match_{case.name} -> @{rewriter(case)}" for case in group.cases)
+        pairs = ",\n".join(f"          @{case.name} -> @{rewriter(case)}" for case in group.cases)
         lines += [
             f"    %function{number + 1} = transform.foreach_match in %function{number}",
             *pairs.splitlines(),
@@ -212,7 +218,7 @@ def _annotations(groups: Sequence[Group], function: str) -> list[str]:
     for number, group in reversed(list(enumerate(groups))):
         places = [f"%place{number}_{i}" for i in range(len(group.cases))]
         finding += [
-            f"{place} = transform.collect_matching @match_{case.name} in {function} : ({_OP}) -> {_OP}"
+            f"{place} = transform.collect_matching @{case.name} in {function} : ({_OP}) -> {_OP}"
             for place, case in zip(places, group.cases, strict=True)
         ]
         found = places[0]
