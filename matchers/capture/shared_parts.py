@@ -11,18 +11,17 @@ from typing import Any
 from opsplice.matchers.capture.expressions import (
     Arrange,
     Captured,
-    Contraction,
-    Elementwise,
     Input,
     Label,
     Number,
     Opaque,
     Part,
-    Reduction,
     loops_of,
     rebuilt,
 )
 from opsplice.matchers.terms.terms import Loop
+
+_MADE_OF = frozenset({"args", "labels", "axes", "meaning"})
 
 
 def shared(captured: Captured) -> Captured:
@@ -49,23 +48,17 @@ class _Sharing:
         return found
 
     def _own(self, part: Part) -> tuple[Any, ...]:
-        """What a part is, but for what it is made of."""
+        """What a part is, but for what it is made of and what its axes are called: all of its other fields."""
         if isinstance(part, Input):
             return (id(part),)
+        said = {name: value for name, value in vars(part).items() if name not in _MADE_OF}
         if isinstance(part, Number):
-            return "number", repr(part.value), part.element, tuple(map(self.axes.dim, part.of))
-        if isinstance(part, Elementwise):
-            return part.op, part.attributes, part.element
-        if isinstance(part, Opaque):
-            # Results of one op belong together.
-            own = part.op if part.count > 1 else tuple(axis.size for axis in part.axes)
-            return part.name, part.attributes, part.number, own
+            said |= {"value": repr(part.value), "of": tuple(map(self.axes.dim, part.of))}
+        if isinstance(part, Opaque) and part.count == 1:  # results of one op belong together
+            said["op"] = tuple(axis.size for axis in part.axes)
         if isinstance(part, Arrange):
-            return part.kind, _numbered((*part.labels, part.axes)), tuple(map(self.axes.dim, part.axes))
-        if isinstance(part, Reduction):
-            return part.combiner, _numbered((*part.labels, part.axes))
-        assert isinstance(part, Contraction), "there are no other parts"
-        return part.widened, part.element, _numbered((*part.labels, part.axes))
+            said["dims"] = tuple(map(self.axes.dim, part.axes))
+        return type(part), *said.values(), _numbered((*part.labels, part.axes))
 
 
 def _numbered(labels: tuple[tuple[Label, ...], ...]) -> tuple[Any, ...]:

@@ -74,6 +74,25 @@ def test_a_product_of_a_tensor_with_itself_has_two_labels_for_one_dim() -> None:
     )
 
 
+def test_two_ops_of_one_name_with_other_bodies_are_two() -> None:
+    maps = "indexing_maps = [affine_map<(n) -> (n)>, affine_map<(n) -> (n)>]"
+    body = "  %e = tensor.empty() : tensor<8xi32>" + "".join(
+        f"""
+  %{name} = linalg.generic {{{maps}, iterator_types = ["parallel"]}}
+      ins(%x : tensor<8xi32>) outs(%e : tensor<8xi32>) {{
+  ^bb0(%in: i32, %out: i32):
+    %low, %high = arith.{name} %in, %in : i32
+    linalg.yield %high : i32
+  }} -> tensor<8xi32>"""
+        for name in ("mulsi_extended", "mului_extended")
+    )
+    kind = "tensor<8xi32>"
+    text = program(f"%x: {kind}", body, "%mulsi_extended, %mului_extended", f"{kind}, {kind}")
+    text = text.replace(f"-> {kind}, {kind} {{", f"-> ({kind}, {kind}) {{")
+    captured = opsplice.capture(text, ["linalg.generic#1", "linalg.generic#2"]).spec
+    assert captured.count("arith.mulsi_extended") == captured.count("arith.mului_extended") == 1
+
+
 MEAN = """
   %z = arith.constant 0.0 : f32
   %n = arith.constant {count} : f32
