@@ -16,7 +16,8 @@ _TYPES = {
     "f16": "_Float16", "bf16": "__bf16", "f32": "float", "f64": "double", "i1": "bool", "i8": "int8_t",
     "i16": "int16_t", "i32": "int32_t", "i64": "int64_t", "index": "size_t",
 }  # fmt: skip
-_SIMPLE = re.compile(r"[\w.]+(?:e-\d+f?)?")
+# Numbers and names; calls, elements and what is in parentheses, if nothing in them is.
+_SIMPLE = re.compile(r"[\w.]+(?:e-\d+f?)?|\w*\([^()]*\)|\w+\[[^\[\]]*\]")
 # Ops on floats, whose operands are {0} to {2}; {f} stands behind the name of a function of floats.
 _FLOATS = {
     "addf": "{0} + {1}", "subf": "{0} - {1}", "mulf": "{0} * {1}", "divf": "{0} / {1}", "negf": "-{0}",
@@ -236,17 +237,4 @@ def _cast(name: str, x: str, source: str, element: str) -> str:
 
 def _operand(text: str) -> str:
     """An expression that binds tighter than any operator around it."""
-    return text if _SIMPLE.fullmatch(text) or _is_bracketed(text) else f"({text})"
-
-
-def _is_bracketed(text: str) -> bool:
-    """Whether an expression is a call, an element or in parentheses as a whole."""
-    start = next((i for i, ch in enumerate(text) if not (ch.isalnum() or ch == "_")), len(text))
-    if start == len(text) or text[start] not in "([" or text[-1] not in ")]":
-        return False
-    depth = 0
-    for position in range(start, len(text)):
-        depth += (text[position] in "([") - (text[position] in ")]")
-        if depth == 0:
-            return position == len(text) - 1
-    return False
+    return text if _SIMPLE.fullmatch(text) else f"({text})"

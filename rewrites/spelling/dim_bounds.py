@@ -118,7 +118,7 @@ def _alternatives(where: tree.Condition, dims: Mapping[str, Extent], negated: bo
 
 
 def _comparison(where: tree.Comparison, dims: Mapping[str, Extent], op: str) -> tuple[Alternative, ...]:
-    numbers = {name: _number(extent) for name, extent in dims.items()}
+    numbers = {name: number_of(extent) for name, extent in dims.items()}
     known = judge.holds(tree.Comparison(where.span, op, where.left, where.right), numbers)
     if known is not None:
         return ((),) if known else ()
@@ -171,7 +171,8 @@ def _axis(expr: tree.DimExpr, dims: Mapping[str, Extent]) -> Axis | None:
     return extent if isinstance(extent, Axis) else None
 
 
-def _number(extent: Extent) -> int | None:
+def number_of(extent: Extent) -> int | None:
+    """A size, of a pack the product, if it is known."""
     if isinstance(extent, tuple):
         numbers = [part for part in extent if isinstance(part, int)]
         return math.prod(numbers) if len(numbers) == len(extent) else None
@@ -180,15 +181,3 @@ def _number(extent: Extent) -> int | None:
 
 def _gap(where: tree.Comparison) -> GapError:
     return GapError.at(where.span, f"the condition `{where.span.written}`", _WHY)
-
-
-def known_size(extent: Extent) -> int | tuple[int | None, ...] | None:
-    """A size as far as it is a number."""
-    if isinstance(extent, tuple):
-        return tuple(e if isinstance(e, int) else None for e in extent)
-    return extent if isinstance(extent, int) else None
-
-
-def is_open(size: int | tuple[int | None, ...] | None) -> bool:
-    """Whether a size, or some of several, is not a number."""
-    return size is None or (isinstance(size, tuple) and None in size)

@@ -8,11 +8,11 @@ from functools import partial
 
 from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.axis_labels import Label, named_contraction
-from opsplice.rewrites.spelling.dim_bounds import Axis, Extent, is_open, known_size
+from opsplice.rewrites.spelling.dim_bounds import Axis, Extent
 from opsplice.rewrites.spelling.not_exportable import Gap, GapError, check_call, gathered, written_text
 from opsplice.rewrites.spelling.spelled_template import Choices, Instance, Template
 from opsplice.rewrites.spelling.spellings import Spelling
-from opsplice.rewrites.spelling.template_scopes import Scope, defaults, shared_names
+from opsplice.rewrites.spelling.template_scopes import Scope, defaults
 from opsplice.rewrites.spelling.template_text import Writer, attribute_text, combined, product_body, scalar_attributes
 from opsplice.rewrites.spelling.template_values import Apply, Lazy, Leaf, Number, Size, Tensor, moved
 from opsplice.spec_lang.dims import dim_conditions, judge
@@ -38,7 +38,7 @@ class Speller:
         if len(pattern.results) != 1:
             why = "a matcher yields the results of one op, at which it starts; look for one of them"
             raise GapError.at(pattern.span, f"pattern '{pattern.name}' has several results", why)
-        scope = Scope(pattern, {}, self.instance.types, {}, shared_names(pattern))
+        scope = Scope(pattern, self.instance.types)
         for number, parameter in enumerate(parameters):
             scope.values[parameter.name] = self._parameter(number, parameter, scope)
         for parameter in pattern.parameters:
@@ -113,7 +113,7 @@ class Speller:
             raise GapError.at(expr.span, f"pattern '{pattern.name}' has several results", "use a pattern that has one")
         given = [self._value(a, scope) for a in expr.args]
         elements: dict[str, str] = {}
-        inner = Scope(pattern, {}, elements, {}, shared_names(pattern))
+        inner = Scope(pattern, elements)
         own = {v.name for v in pattern.type_variables}
         for parameter, value in zip(pattern.parameters, given, strict=True):
             kind = parameter.type
@@ -175,14 +175,12 @@ class Speller:
             why = "a matcher compares constants exactly; write one number"
             self.gaps[Gap(expr.span, f"the range `{written_text(expr)}`", why)] = None
             return Number(0)
-        sizes = {n: known_size(e) for n, e in scope.dims.items()}
+        sizes = {name: dim_bounds.number_of(extent) for name, extent in scope.dims.items()}
         value = judge.evaluate(expr.value, sizes)
         if value is None:
-            names = sorted(n for n in dim_conditions.numbers_in(expr.value) if is_open(sizes.get(n)))
-            some = (
-                f"{', '.join(names)} may be any; give it a size, as in `{names[0]} == 64`" if names else "it has none"
-            )
-            why = f"a matcher compares constants exactly, and {some}"
+            names = sorted(n for n in dim_conditions.numbers_in(expr.value) if sizes.get(n) is None)
+            some = f"{', '.join(names)} may be any; give it a size, as in `{names[0]} == 64`" if names else ""
+            why = f"a matcher compares constants exactly, and {some or 'it has none'}"
             self.gaps[Gap(expr.span, f"the constant `{expr.value.span.written}`", why)] = None
             return Number(0)
         return Number(value)
@@ -196,16 +194,8 @@ class Speller:
                 raise GapError.at(expr.span, f"`{written_text(expr)}`", why)
         if op.name == "fpowi":
             letters.setdefault("I", "i32")  # what frontends write
-        args = [
-            replace(a, element=letters.get(letter, "")) if isinstance(a, Number) and not a.element else a
-            for letter, a in zip(op.operands, args, strict=True)
-        ]
-        for arg, written in zip(args, expr.args, strict=True):
-            if isinstance(arg, Number) and arg.element and not vocabulary.holds(arg.element, arg.value):
-                raise GapError.at(
-                    written.span, f"the constant `{written_text(written)}`", f"{arg.element} cannot hold it"
-                )
-        args = [self._cast(a, letters.get(letter, ""), expr.span) for letter, a in zip(op.operands, args, strict=True)]
+        operands = zip(args, op.operands, expr.args, strict=True)
+        args = [self._fitted(arg, letters.get(letter, ""), written) for arg, letter, written in operands]
         if not all(a.element for a in args):
             raise GapError.at(expr.span, f"`{op.name}` of constants alone", "the compiler folds it; write the result")
         element = "i1" if op.result == "B" else letters.get(op.result, "")
@@ -219,13 +209,18 @@ class Speller:
         made = Apply(op.full_name, tuple(args), scalar_attributes(op, expr), element, dims)
         return made if self.spelling.elementwise == "fused" else self.writer.settled(made, expr.span)
 
-    def _cast(self, value: Lazy, element: str, span: tree.Span) -> Lazy:
-        """A value in the float type of what it is combined with: scalars may have one of their own (`through cast`)."""
+    def _fitted(self, value: Lazy, element: str, written: tree.Expr) -> Lazy:
+        """A value in the type of what it is combined with: scalars may have another of floats (`through cast`)."""
+        if isinstance(value, Number) and not value.element:
+            value = replace(value, element=element)
+        if isinstance(value, Number) and value.element and not vocabulary.holds(value.element, value.value):
+            what = f"the constant `{written_text(written)}`"
+            raise GapError.at(written.span, what, f"{value.element} cannot hold it")
         if value.element == element or not (vocabulary.is_float(value.element) and vocabulary.is_float(element)):
             return value
         narrower = (vocabulary.bits(element) or 0) < (vocabulary.bits(value.element) or 0)
         made = Apply("arith.truncf" if narrower else "arith.extf", (value,), "{}", element, value.dims)
-        return made if self.spelling.elementwise == "fused" else self.writer.settled(made, span)
+        return made if self.spelling.elementwise == "fused" else self.writer.settled(made, written.span)
 
     def _quoted(self, expr: tree.Call, scope: Scope) -> Lazy:
         args = [self.writer.materialise(self._value(a, scope), a.span) for a in expr.args]

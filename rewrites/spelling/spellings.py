@@ -34,6 +34,9 @@ class Spelling:
 
 _TENSORS = Spelling("ops on tensors", "tensor", "ops", accumulator=True)
 _REDUCE = replace(_TENSORS, name="ops on tensors, linalg.reduce", reductions="linalg.reduce")
+_TORCH = Spelling(
+    "one generic for each op, as from Torch", "generic", "maps", accumulator=False, transposes="linalg.transpose"
+)
 _BASE = (
     _TENSORS,
     replace(_TENSORS, name="ops on tensors, running values second", accumulator=False),
@@ -42,17 +45,8 @@ _BASE = (
     replace(_TENSORS, name="ops on tensors, splats", constants="splat"),
     replace(_TENSORS, name="ops on tensors, dense constants", constants="dense"),
     Spelling("one generic for each op, as from StableHLO", "generic", "ops", accumulator=True),
-    Spelling(
-        "one generic for each op, as from Torch", "generic", "maps", accumulator=False, transposes="linalg.transpose"
-    ),
-    Spelling(
-        "one generic for each op, as from Torch, maxima as choices",
-        "generic",
-        "maps",
-        accumulator=False,
-        transposes="linalg.transpose",
-        extrema="select",
-    ),
+    _TORCH,
+    replace(_TORCH, name=f"{_TORCH.name}, maxima as choices", extrema="select"),
     Spelling("fused generics", "fused", "maps", accumulator=False),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from opsplice.rewrites.spelling.axis_labels import Label, expanded, plain
 from opsplice.rewrites.spelling.dim_bounds import Extent
@@ -17,17 +18,25 @@ from opsplice.spec_lang.syntax import tree
 
 @dataclass(eq=False)
 class Scope:
-    """What names mean inside one pattern. shared: the names that a fused generic must not take in.
+    """What names mean inside one pattern.
 
     lets: what was not needed so far; an alternative that is not taken may be all that needs it.
     """
 
     pattern: tree.Pattern
-    values: dict[str, Lazy]
     elements: Mapping[str, str]
-    dims: dict[str, Extent]
-    shared: frozenset[str]
+    values: dict[str, Lazy] = field(default_factory=dict)
+    dims: dict[str, Extent] = field(default_factory=dict)
     lets: dict[str, tree.Expr] = field(default_factory=dict)
+
+    @cached_property
+    def shared(self) -> frozenset[str]:
+        """The names with several uses in a pattern that has more than elementwise ops: programs keep such values."""
+        found = list(reached([*(let.expr for let in self.pattern.body), *self.pattern.results]))
+        counts = Counter(e.name for e in found if isinstance(e, tree.Name))
+        kinds = tree.Contract, tree.Reduce
+        whole = any(isinstance(e, kinds) or (isinstance(e, tree.Call) and e.quoted) for e in found)
+        return frozenset(name for name, count in counts.items() if count > 1) if whole else frozenset()
 
     def element(self, kind: tree.ScalarType) -> str:
         """The element type that a name of the pattern stands for here."""
@@ -77,11 +86,3 @@ def defaults(pattern: tree.Pattern) -> dict[str, int]:
     """The integers that scalars are where no alternative says another."""
     given = {p.name: p.default.value for p in pattern.parameters if p.default is not None}
     return {name: value for name, value in given.items() if isinstance(value, int)}
-
-
-def shared_names(pattern: tree.Pattern) -> frozenset[str]:
-    """The names with several uses in a pattern that has more than elementwise ops: programs keep such values."""
-    found = list(reached([*(let.expr for let in pattern.body), *pattern.results]))
-    counts = Counter(expr.name for expr in found if isinstance(expr, tree.Name))
-    whole = any(isinstance(e, (tree.Contract, tree.Reduce)) or (isinstance(e, tree.Call) and e.quoted) for e in found)
-    return frozenset(name for name, count in counts.items() if count > 1) if whole else frozenset()

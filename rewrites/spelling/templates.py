@@ -26,7 +26,10 @@ def spell(
 
     Of alternatives the first is written, and optional ops are.
     """
-    return _spelled(pattern, patterns, instance, spelling, Choices(()))
+    found = next(spell_each(pattern, patterns, instance, spelling))
+    if isinstance(found, GapError):
+        raise found
+    return found
 
 
 def spell_each(
@@ -34,9 +37,20 @@ def spell_each(
 ) -> Iterator[Template | GapError]:
     """A template for each choice of alternatives, with and without each optional op, or why there is none."""
     choices = Choices(())
+
+    def spelled(outside: frozenset[str], parameters: Sequence[tree.Parameter]) -> tuple[Writer, Template]:
+        choices.counts.clear()
+        writer = Writer(spelling, outside)
+        return writer, Speller(patterns, instance, spelling, writer, choices).spell(pattern, parameters)
+
     for _ in range(MAX_CHOICES):
         try:
-            yield _spelled(pattern, patterns, instance, spelling, choices)
+            writer, template = spelled(frozenset(), pattern.parameters)
+            lines = *template.lines, f"return {template.root}"
+            read = [p for p in pattern.parameters if _is_read(f"%{p.name}", lines)]
+            if len(read) < len(pattern.parameters):
+                writer, template = spelled(frozenset(), read)
+            yield spelled(frozenset(writer.fills), read)[1] if template.inside else template
         except GapError as error:
             yield error
         taken = choices.following()
@@ -45,26 +59,6 @@ def spell_each(
         choices = Choices(taken)
     why = f"it would need more than {MAX_CHOICES} matchers for each spelling; give it fewer alternatives"
     yield GapError.at(pattern.span, f"pattern '{pattern.name}'", why)
-
-
-def _spelled(
-    pattern: tree.Pattern,
-    patterns: Mapping[str, tree.Pattern],
-    instance: Instance,
-    spelling: Spelling,
-    choices: Choices,
-) -> Template:
-    def spelled(outside: frozenset[str], parameters: Sequence[tree.Parameter]) -> tuple[Speller, Template]:
-        choices.counts.clear()
-        speller = Speller(patterns, instance, spelling, Writer(spelling, outside), choices)
-        return speller, speller.spell(pattern, parameters)
-
-    speller, template = spelled(frozenset(), pattern.parameters)
-    lines = *template.lines, f"return {template.root}"
-    read = [p for p in pattern.parameters if _is_read(f"%{p.name}", lines)]
-    if len(read) < len(pattern.parameters):
-        speller, template = spelled(frozenset(), read)
-    return spelled(frozenset(speller.writer.fills), read)[1] if template.inside else template
 
 
 def _is_read(name: str, lines: Sequence[str]) -> bool:
