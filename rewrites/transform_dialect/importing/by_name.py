@@ -14,7 +14,6 @@ from opsplice.rewrites.transform_dialect.importing.handles import (
     Asked,
     Handle,
     NamedOp,
-    Value,
     asked_of_dim,
     block_of,
     follow,
@@ -152,7 +151,7 @@ class ByName:
         self.handles.update(zip(op.results, ((of, kind) for kind in KINDS), strict=True))
 
     def _value(self, op: ir.Operation) -> Asked:
-        value: Value = value_of(op, self.handles)
+        value = value_of(op, self.handles)
         assert isinstance(value, Asked), "an op by name has no other values"
         return value
 

@@ -15,9 +15,10 @@ from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.matchers.capture.slices import above
+from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op, shape_of
 from opsplice.rewrites.transform_dialect.importing.handles import NAME_ONLY
-from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError, place
+from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 
 _UNSEEN = "an attribute that is set on an op keeps matchers from finding it in their templates"
 _PARTLY = "it sets only some of the attributes anew, and of rules one sets them all"
@@ -140,7 +141,7 @@ def _obstacle(first: Pair, second: Pair) -> UnreadableError | None:
 def _contends(pair: Pair, other: Pair, why: str) -> UnreadableError:
     if pair.op == other.op:
         return UnreadableError(pair.op, f"its matches may overlap: {why}")
-    return UnreadableError(pair.op, f"it may match where the one at {place(other.op)} does: {why}")
+    return UnreadableError(pair.op, f"it may match where the one at {location_text(other.op)} does: {why}")
 
 
 def _sorted(pairs: Sequence[Pair], unread: dict[str, None]) -> Iterator[str]:

@@ -18,14 +18,14 @@ from enum import Enum
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
-from opsplice.matchers.ir.op_names import ops_in, symbol_of
+from opsplice.matchers.ir.op_names import location_text, ops_in, symbol_of
 from opsplice.rewrites.ir.symbols import defined
 from opsplice.rewrites.transform_dialect import interpreter
 from opsplice.rewrites.transform_dialect.importing import includes, insertions, kernel_declarations
 from opsplice.rewrites.transform_dialect.importing.by_name import named_template
 from opsplice.rewrites.transform_dialect.importing.contention import Pair, Shape, ordered
 from opsplice.rewrites.transform_dialect.importing.handles import Handle, NamedOp, argument_of, follow
-from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError, place
+from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 from opsplice.rewrites.transform_dialect.importing.shims import read_call
 from opsplice.rewrites.transform_dialect.importing.spec_actions import Action, attribute_set, read_action
 from opsplice.rewrites.transform_dialect.importing.spec_matchers import Matcher
@@ -237,7 +237,9 @@ class _Importer:
     def _next_stage(self, op: ir.Operation) -> None:
         """Raises UnreadableError behind a pass that follows other matching: passes come before all rules or after."""
         if self.cleaning is not None:
-            raise UnreadableError(op, f"matching after the pass at {place(self.cleaning)}, which runs after all rules")
+            raise UnreadableError(
+                op, f"matching after the pass at {location_text(self.cleaning)}, which runs after all rules"
+            )
         self.stage += 1
 
     # ---- one pair -------------------------------------------------------------------------------------------------

@@ -18,14 +18,8 @@ _RESOURCE = "dense_resource<"
 def symbols_text(names: Iterable[str], symbols: Mapping[str, ir.Operation]) -> str:
     """Functions and what they refer to as a block of raw MLIR."""
     found = set().union(*(_reached(name, symbols) for name in names))
-    module = ir.Module.create(ir.Location.unknown())
-    for name, op in symbols.items():
-        if name in found:
-            module.body.append(op.clone())
-    lines = module.operation.get_asm(assume_verified=True).splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith("module"))
-    end = max(i for i, line in enumerate(lines) if line == "}")
-    return "\n".join(["mlir {", *lines[:start], *(line.removeprefix("  ") for line in lines[start + 1 : end]), "}"])
+    texts = [op.get_asm(use_local_scope=True) for name, op in symbols.items() if name in found]
+    return "\n".join(["mlir {", *texts, "}"])
 
 
 def check_symbols(name: str, symbols: Mapping[str, ir.Operation]) -> None:

@@ -18,9 +18,9 @@ def kernel(call: Call, template: Draft, inputs: Mapping[int, Input]) -> tuple[st
     shapes: list[tuple[str, ...] | None] = []
     parameters, names = [], []
     for number, (argument, scalar) in enumerate(zip(call.arguments, call.scalars, strict=True)):
-        known = inputs.get(argument) if isinstance(argument, int) else None
+        known = inputs.get(argument)
         if known is None:
-            raise UnreadableError(template.op, "a number for a scalar of the C function")
+            raise UnreadableError(template.op, "what is no input of the pattern for the C function")
         if known.variable:
             raise UnreadableError(template.op, "a tensor of any type for the C function")
         names.append(known.name)
@@ -31,7 +31,7 @@ def kernel(call: Call, template: Draft, inputs: Mapping[int, Input]) -> tuple[st
     shapes.append(template.result_dims)
     wanted = tuple(_size_key(size, dims) for size in call.sizes)
     for spelled in _shapes(shapes, template):
-        if spelled.sizes == wanted:
+        if tuple(spelled.names) == wanted:
             break
     else:
         raise UnreadableError(template.op, "a C function that is told other sizes than its buffers have")
@@ -52,10 +52,9 @@ _Key = int | tuple[str, ...]
 
 @dataclass(frozen=True)
 class _Shapes:
-    """One way to declare the buffers' dims, and the sizes that the C function is then told."""
+    """One way to declare the buffers, and the sizes that the C function is then told, in order, by their names."""
 
     texts: tuple[str | None, ...]
-    sizes: tuple[_Key, ...]
     names: Mapping[_Key, str]
 
 
@@ -97,13 +96,11 @@ def _declared(shapes: list[tuple[str, ...] | None], template: Draft, numbers: bo
             sizes.setdefault((name,) if size is None else size, name)
             words.append(name)
         texts.append(", ".join(words))
-    return _Shapes(tuple(texts), tuple(sizes), sizes)
+    return _Shapes(tuple(texts), sizes)
 
 
 def _size_key(size: Size, dims: Mapping[int, tuple[str, ...]]) -> _Key:
-    if size.number is not None:
-        return size.number
-    return tuple(dims[argument][axis] for argument, axis in size.axes)
+    return size if isinstance(size, int) else tuple(dims[argument][axis] for argument, axis in size)
 
 
 def _grid(call: Call, dims: Mapping[int, tuple[str, ...]], template: Draft, spelled: _Shapes) -> list[str]:

@@ -29,25 +29,21 @@ _DIVISIONS = {
 _FUNCTIONS = _DIVISIONS | {"arith.minui": "min", "arith.minsi": "min", "arith.maxui": "max", "arith.maxsi": "max"}
 
 
-@dataclass(frozen=True)
-class Size:
-    """A size: a number, or the product of dims of arguments (argument, axis)."""
-
-    number: int | None = None
-    axes: tuple[tuple[int, int], ...] = ()
+# A number, or the product of dims of arguments (argument, axis).
+Size = int | tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
 class Call:
     """A call of a C function.
 
-    symbol: its name. arguments: for each value before the results the argument of the function that it is, or a number.
-    scalars: whether each of these is a scalar. results: how many buffers it fills. sizes: what it is told of sizes, in
-    order. grid: workgroup counts, as text with `{0}`, `{1}` for `grid_sizes`. objects: architecture and file.
+    symbol: its name. arguments: for each value before the results the argument of the function that it is. scalars:
+    whether each of these is a scalar. results: how many buffers it fills. sizes: what it is told of sizes, in order.
+    grid: workgroup counts, as text with `{0}`, `{1}` for `grid_sizes`. objects: architecture and file.
     """
 
     symbol: str
-    arguments: tuple[int | float, ...]
+    arguments: tuple[int, ...]
     scalars: tuple[bool, ...]
     results: int
     sizes: tuple[Size, ...]
@@ -91,7 +87,7 @@ class _Reader:
         calls = ops_in(self.shim, "func.call")
         if len(calls) != 1:
             raise UnreadableError(self.shim, "a shim that calls other than one function")
-        arguments: list[int | float] = []
+        arguments: list[int] = []
         scalars: list[bool] = []
         results, sizes, dimensions = 0, [], []
         for value in calls[0].operands:
@@ -137,21 +133,18 @@ class _Reader:
                 pending.append(subspan.operands[0])
         return found.pop() if len(found) == 1 else None
 
-    def _scalar(self, value: ir.Value) -> int | float:
+    def _scalar(self, value: ir.Value) -> int:
         while not isinstance(value.owner, ir.Block):
             op = value.owner.operation
-            if op.name == "arith.constant":
-                attribute = op.attributes["value"]
-                return ir.FloatAttr(attribute).value if isinstance(attribute, ir.FloatAttr) else _integer(value) or 0
             if op.name not in ("arith.extui", "arith.extsi", "arith.bitcast"):
-                raise UnreadableError(op, "a scalar that is computed in the shim")
+                raise UnreadableError(op, "a scalar that is made in the shim")
             value = op.operands[0]
         return self._argument(self.passed[ir.BlockArgument(value).arg_number])
 
     def _shim_size(self, value: ir.Value) -> Size:
         number = _integer(value)
         if number is not None:
-            return Size(number)
+            return number
         if not isinstance(value.owner, ir.Block):
             raise UnreadableError(value.owner.operation, "a size that is computed in the shim")
         return self._size(self.passed[ir.BlockArgument(value).arg_number])
@@ -166,18 +159,18 @@ class _Reader:
     def _size(self, value: ir.Value) -> Size:
         number = _integer(value)
         if number is not None:
-            return Size(number)
+            return number
         if isinstance(value.owner, ir.Block):
             raise UnreadableError(self.function, "a size that is an argument")
         op = value.owner.operation
         if op.name == "arith.muli":
-            left, right = (self._size(v) for v in op.operands)
-            if left.number is None and right.number is None:
-                return Size(None, (*left.axes, *right.axes))
+            left, right = map(self._size, op.operands)
+            if isinstance(left, tuple) and isinstance(right, tuple):
+                return (*left, *right)
         axis = _integer(op.operands[1]) if op.name == "tensor.dim" else None
         if axis is None:
             raise UnreadableError(op, "a size that is not a product of dims")
-        return Size(None, ((self._argument(op.operands[0]), axis),))
+        return ((self._argument(op.operands[0]), axis),)
 
     # ---- grid and files -------------------------------------------------------------------------------------------
 
