@@ -14,6 +14,11 @@ to all, and gives elements the indices of others. The values that the op begins 
     iree_linalg_ext.topk { (%a, %b): yield before(%a, %b) }    =>    yield before(%a, %b) and not before(%b, %a)
 
 IREE asks of integers whether they are greater or equal, and then takes the last of equal elements for the first.
+
+    iree_linalg_ext.sort outs(%x, %n)    =>    iree_linalg_ext.sort outs(util.optimization_barrier %x, ...)
+
+IREE sorts in place, and lets sorts share what they overwrite, such as the numbers 0, 1, 2, ... that become their
+indices: all but one gave wrong ones. What others read, too, is overwritten in memory of its own.
 """
 
 from __future__ import annotations
@@ -36,6 +41,8 @@ def mend(module: ir.Module) -> None:
         for op in ops_in(module.operation, "iree_linalg_ext.sort", "iree_linalg_ext.topk"):
             body = op.regions[0].blocks[0]
             last = last_op(body)
+            if op.name == "iree_linalg_ext.sort":
+                _part(op)
             with op.location, ir.InsertionPoint(last):
                 pair = _compared(last.operands[0], body)
                 is_sort = op.name == "iree_linalg_ext.sort"
@@ -106,3 +113,15 @@ def _begin_with_least(op: ir.Operation, *, is_falling: bool) -> None:
         made = filled.clone().operation
         made.operands[0] = least
     op.operands[at] = made.results[0]
+
+
+def _part(sort: ir.Operation) -> None:
+    """Give a sort memory of its own for what others read, too: it is sorted in place."""
+    for number, value in enumerate(sort.operands):
+        maker = defining_op(value)
+        if maker is not None and len(maker.results) == 1 and any(use.owner != sort for use in value.uses):
+            with sort.location, ir.InsertionPoint(sort):
+                own = emit.value("util.optimization_barrier", [value], value.type)
+                if sizes := emit.dynamic_dims(value):
+                    own = emit.value("flow.tensor.tie_shape", [own, *sizes], value.type)
+                sort.operands[number] = own

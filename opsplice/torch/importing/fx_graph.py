@@ -14,7 +14,7 @@ from opsplice.torch.importing.control_flow import NodeImporter
 from opsplice.torch.importing.graph_edits import (
     fill_empty,
     fill_equal,
-    keep_sorts_apart,
+    name_sorts,
     refuse_draws,
     take_draws,
     write_signs,
@@ -106,7 +106,7 @@ def prepare(module: torch.nn.Module, graph: fx.Graph) -> None:
     """
     graphs = [graph, *(function.graph for function in functions(module, graph))]
     refuse_draws(graphs[1:])
-    keep_sorts_apart(graphs)
+    name_sorts(graphs)
     for each in graphs:
         locate(each)
         fill_equal(each)

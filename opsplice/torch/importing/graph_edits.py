@@ -7,10 +7,6 @@ Numbers below 0 are floats where they meet floats. Where IREE's importer compute
 ones for huge ones without a sign: 1 - x is x times -1 to it, and a mask of ones becomes anything but zeros. So PyTorch
 computes what is made of tensors of one number: 7 // -2 is -1 to the importer, and -7 % 2 is -1.
 
-Sorts are kept apart. IREE 3.13 sorts in place, and lets the sorts of a program share the numbers 0, 1, 2, ... that
-become their indices: all but one then give wrong ones. So each sort of a graph gets rows of another length; what is
-added is last, and is cut off.
-
 Random numbers are PyTorch's: they are drawn before a program runs, in the order of the graph, and handed to it. So a
 seed gives what it gives in eager, and no distribution is anyone else's.
 """
@@ -23,7 +19,6 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._dispatch.python import enable_python_dispatcher
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
@@ -168,52 +163,13 @@ def _one_element(filled: fx.Node) -> torch.Tensor:
 # ---- sorts -----------------------------------------------------------------------------------------------------------
 
 
-def keep_sorts_apart(graphs: Iterable[fx.Graph]) -> None:
-    """Write the sorts of a program's graphs such that they share nothing."""
+def name_sorts(graphs: Iterable[fx.Graph]) -> None:
+    """Give stable sorts the name by which IREE knows sorts, of which every one is stable."""
     sorts = [node for graph in graphs for node in graph.find_nodes(op="call_function", target=aten.sort.stable)]
-    for number, node in enumerate(sorts):
-        # Every sort of IREE's is stable, and it knows no other by name.
+    for node in sorts:
         node.target = aten.sort.default
         node.args = (node.args[0], node.kwargs.get("dim", -1), node.kwargs.get("descending", False))
         node.kwargs = {}
-        if number:
-            _lengthen(node, number)
-
-
-def _lengthen(node: fx.Node, by: int) -> None:
-    tensor, dim, descending = node.args
-    given = tensor.meta["val"]
-    amounts = [0] * (2 * (given.dim() - 1 - dim % given.dim()) + 1) + [by]
-    parts = [(part, part.args[1]) for part in node.users]
-    with node.graph.inserting_before(node):
-        longer = _call(node, aten.constant_pad_nd.default, tensor, amounts, _last(given.dtype, descending))
-        sort = _call(node, aten.sort.default, longer, dim, descending)
-        is_open = not isinstance(given.shape[dim], int)
-        size = _call(node, aten.sym_size.int, tensor, dim) if is_open else given.shape[dim]
-        for part, number in parts:
-            whole = _call(node, operator.getitem, sort, number)
-            cut = _call(node, aten.slice.Tensor, whole, dim, 0, size)
-            part.replace_all_uses_with(cut)
-            node.graph.erase_node(part)
-            cut.name = part.name  # by which signatures of programs know it
-    node.graph.erase_node(node)
-
-
-def _last(dtype: torch.dtype, descending: bool) -> float:
-    """What a stable sort has after all else."""
-    if dtype.is_floating_point:
-        return -torch.inf if descending else torch.inf
-    return torch.iinfo(dtype).min if descending else torch.iinfo(dtype).max
-
-
-def _call(like: fx.Node, target: Any, *args: Any) -> fx.Node:
-    """A node at the place of another one that comes from the same line."""
-    node = like.graph.call_function(target, args)
-    values = [arg.meta["val"] if isinstance(arg, fx.Node) else arg for arg in args]
-    with enable_python_dispatcher():  # sizes that are open stay so
-        value = target(*values)
-    node.meta = {"val": value, "stack_trace": like.meta.get("stack_trace")}
-    return node
 
 
 # ---- random numbers --------------------------------------------------------------------------------------------------

@@ -138,3 +138,15 @@ def test_first_elements_of_half_the_width(program, kind):
     wanted = np.array([[6, 0, 2, 5, 7, 1, 3, 4], [4, 2, 5, 0, 7, 1, 6, 3], [0, 2, 7, 1, 5, 6, 3, 4]])
     np.testing.assert_array_equal(places, wanted)
     np.testing.assert_array_equal(values.astype(np.float32), np.take_along_axis(ROWS, wanted, 1))
+
+
+def test_sorts_of_one_program_have_their_own_indices():
+    rising = SORT.format(name="both", body=BODIES["rising"])
+    start, end = rising.index("  %r:2"), rising.index("  return")
+    falling = rising[start:end].replace("%r:2", "%s:2").replace("olt, %a, %b", "olt, %b, %a")
+    text = rising[:end].replace("(tensor<3x8xf32>, tensor<3x8xi32>)", "(tensor<3x8xi32>, tensor<3x8xi32>)") + falling
+    program = opsplice.compile(text + "  return %r#1, %s#1 : tensor<3x8xi32>, tensor<3x8xi32>\n}")
+    known = np.nan_to_num(ROWS, nan=9)
+    up, down = program.run("both", known)
+    np.testing.assert_array_equal(up, np.argsort(known, axis=1, kind="stable"))
+    np.testing.assert_array_equal(down, np.argsort(-known, axis=1, kind="stable"))
