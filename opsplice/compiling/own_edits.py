@@ -26,7 +26,7 @@ from opsplice.rewrites.memory import (
     stored_types,
     workgroup_sizes,
 )
-from opsplice.rewrites.numbers import orders
+from opsplice.rewrites.numbers import nan_places, orders
 
 # Where rules apply: after input conversion and the ABI's wrappers, before dispatches are formed.
 PHASE = "preprocessing"
@@ -38,6 +38,7 @@ _BEFORE_LINKING: tuple[_Edit, ...] = (
     (carried_values.GLOBALS_PHASE, "keep globals apart", carried_values.part_globals),
     (PHASE, "write scalar ops otherwise", scalar_forms.mend),
     (PHASE, "keep equal elements in order", orders.mend),
+    (PHASE, "find NaN's place", nan_places.mend),
     (PHASE, "keep indices in bounds", in_bounds.keep_in_bounds),
     (PHASE, "read slices where they lie", sliced_gathers.read_through),
     (crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate),

@@ -288,6 +288,12 @@ def _sign(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return on.put("Where", on.put("IsNaN", x), x, on.put("Sub", above, below))
 
 
+def _negative(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Of integers, which IREE negates as floats of 32 bits."""
+    x = node.input[0]
+    return on.put("Sub", on.number(0, x), x) if on.element(x) not in (0, *_FLOATS) else None
+
+
 def _equal(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Of floats: IREE takes what is no number for equal to all."""
     if on.element(node.input[0]) not in _FLOATS or node.doc_string == OF_NUMBERS:
@@ -375,6 +381,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "MaxPool"): pooling.max_pool,
     ("", "Min"): _extreme,
     ("", "Mod"): _unsigned,
+    ("", "Neg"): _negative,
     ("", "Pad"): resizing.pad,
     ("", "QLinearConv"): quantized.qlinear_conv,
     ("", "QLinearMatMul"): quantized.on_dequantized("MatMul", 2, -1),

@@ -82,3 +82,37 @@ def test_logarithms_of_sums_of_large_powers():
     nodes = [node("ReduceLogSumExp", "x axes", "y", keepdims=0), node("ReduceLogSumExp", "x", "z")]
     model = make_model(nodes, {"x": ["n", 4, 5]}, {"y": [4], "z": [1, 1, 1]}, constants)
     check(model, {"x": floats(3, 4, 5) * 90 + 200})
+
+
+def test_the_first_or_last_nan_is_the_largest_and_the_smallest():
+    """As in NumPy, whose order ONNX's reference has; onnxruntime's places depend on where the NaN is."""
+    x = np.array([[1, NAN, 3, NAN], [NAN, 1, 2, 0], [1, 2, 3, 2], [INFINITE, 1, -INFINITE, NAN]], np.float32)
+    forms = [{"axis": axis, "select_last_index": last} for axis in (0, 1) for last in (0, 1)]
+    nodes = [
+        node(kind, "x", f"{kind}{number}", keepdims=0, **form)
+        for kind in ("ArgMax", "ArgMin")
+        for number, form in enumerate(forms)
+    ]
+    outputs = {each.output[0]: (TensorProto.INT64, [4]) for each in nodes}
+    model = make_model(nodes, {"x": [4, 4]}, outputs)
+    found = opsplice.onnx.session(model, providers=["local-sync"]).run(None, {"x": x})
+    for one, other in zip(found, onnx.reference.ReferenceEvaluator(model).run(None, {"x": x}), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int32, np.int64])
+def test_integers_are_negated_without_rounding(kind):
+    """IREE negates them as floats of 32 bits."""
+    element, info = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind)), np.iinfo(kind)
+    model = make_model([node("Neg", "x", "y")], {"x": (element, ["n"])}, {"y": (element, ["n"])})
+    x = np.array([info.min, info.max, info.max - 2, -1, 0, 5], kind)
+    check(model, {"x": x})
+
+
+@pytest.mark.parametrize("rows", [3, "n"], ids=["fixed", "open"])
+def test_several_sorts_have_their_own_places(rows):
+    """IREE sorts in place, and would begin each of them with what the one before left."""
+    nodes = [node("TopK", "x k", "a b"), node("TopK", "x k", "c d", largest=0)]
+    values, places = ({name: (kind, [rows, 2]) for name in names} for names, kind in (("ac", 1), ("bd", 7)))
+    model = make_model(nodes, {"x": [rows, 6]}, values | places, {"k": np.array([2])})
+    check(model, {"x": floats(3, 6)})

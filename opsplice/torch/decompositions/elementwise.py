@@ -181,6 +181,11 @@ def negative(tensor: Tensor) -> Tensor:
     return torch.zeros_like(tensor) - tensor
 
 
+def size_without_sign(tensor: Tensor) -> Tensor:
+    """IREE takes large numbers without a sign for negative ones."""
+    return tensor.clone() if tensor.dtype == torch.uint8 else NotImplemented
+
+
 def is_finite(tensor: Tensor) -> Tensor:
     """IREE takes NaN for a finite number, and no integers."""
     if tensor.is_complex():

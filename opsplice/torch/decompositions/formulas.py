@@ -259,9 +259,16 @@ def kth_value(tensor: Tensor, number: int, dim: int = -1, keepdim: bool = False)
 
 
 def median(tensor: Tensor, dim: int = 0, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """NaN, and the place of the first one, where there is one."""
     if not tensor.dim():
         return sort(tensor)
-    return kth_value(tensor, (tensor.shape[dim] + 1) // 2, dim, keepdim)
+    found = kth_value(tensor, (tensor.shape[dim] + 1) // 2, dim, keepdim)
+    if not tensor.is_floating_point():
+        return found
+    is_nan = torch.isnan(tensor)
+    kinds = zip(found, (torch.nan, is_nan.int().argmax(dim, keepdim)), strict=True)
+    values, indices = (torch.where(is_nan.any(dim, keepdim), other, each) for each, other in kinds)
+    return values, indices
 
 
 def median_of_all(tensor: Tensor) -> Tensor:
@@ -291,10 +298,10 @@ def running_log_sum(tensor: Tensor, dim: int) -> Tensor:
 
 
 def running_extreme(exceeds: Callable[..., Tensor], least: float) -> Callable[..., tuple[Tensor, ...]]:
-    """The running maximum or minimum, and its place: the last of equal ones, as PyTorch counts."""
+    """The running maximum or minimum, and its place: the last of equal ones or of NaN, as PyTorch counts."""
 
     def join(later: Tensors, earlier: Tensors) -> Tensors:
-        kept = exceeds(earlier[0], later[0])
+        kept = exceeds(earlier[0], later[0]) | (torch.isnan(earlier[0]) & ~torch.isnan(later[0]))
         return torch.where(kept, earlier[0], later[0]), torch.where(kept, earlier[1], later[1])
 
     def formula(tensor: Tensor, dim: int) -> tuple[Tensor, ...]:
@@ -321,7 +328,7 @@ def _running(
         return NotImplemented
     while step < size:
         earlier = [
-            torch.cat([each.narrow(dim, 0, step) * 0 + none, each.narrow(dim, 0, size - step)], dim)
+            torch.cat([torch.full_like(each.narrow(dim, 0, step), none), each.narrow(dim, 0, size - step)], dim)
             for each, none in zip(tensors, neutral, strict=True)
         ]
         tensors, step = join(tensors, earlier), 2 * step

@@ -153,7 +153,7 @@ OWN: Table = {
     aten._fft_c2r.default: fourier.to_real,
     aten._fft_r2c.default: fourier.of_real,
     aten._grouped_mm.default: formulas.grouped_product,
-    aten.abs.default: complex_numbers.magnitude,
+    aten.abs.default: _either(complex_numbers.magnitude, elementwise.size_without_sign),
     aten.adaptive_max_pool2d.default: windows.adaptive_max_pool,
     aten.adaptive_max_pool2d_backward.default: windows.max_backward(2),
     aten.adaptive_max_pool3d_backward.default: windows.max_backward(3),

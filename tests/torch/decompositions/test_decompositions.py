@@ -185,7 +185,7 @@ def test_an_optimizers_step_changes_weights_as_in_eager():
 
 def test_several_sorts_in_a_graph_have_their_own_indices():
     def order(x, whole):
-        sorts = [*x.sort(stable=True), *x.sort(stable=True, descending=True), *x.topk(2), x.argsort(dim=0, stable=True)]
+        sorts = [*x.sort(stable=True), *x.sort(stable=True, descending=True), *x.topk(2), *x.sort(stable=True, dim=0)]
         return [
             *sorts,
             whole.argsort(stable=True),
@@ -193,9 +193,10 @@ def test_several_sorts_in_a_graph_have_their_own_indices():
             (x > 0).sort(descending=True)[0],
         ]
 
-    x = torch.tensor([[1.0, 3.0, -torch.inf, 1.0, torch.inf], [0.0, 2.0, 2.0, 0.0, -1.0]])
+    x = torch.tensor([[1.0, torch.nan, -torch.inf, 1.0, torch.inf], [0.0, 2.0, 2.0, 0.0, -1.0]])
     whole = torch.tensor([3, 1, 1, 2, 1, 3, 2**63 - 1, -(2**63)])
-    torch.testing.assert_close(torch.compile(order, backend="opsplice")(x, whole), order(x, whole), rtol=0, atol=0)
+    found = torch.compile(order, backend="opsplice")(x, whole)
+    torch.testing.assert_close(found, order(x, whole), rtol=0, atol=0, equal_nan=True)
 
 
 def test_sorts_of_open_sizes_have_their_own_indices():
@@ -301,3 +302,17 @@ def test_a_recurrent_layer_is_trained_where_pytorch_hands_it_over():
     found = outcome(torch.compile(layer, backend="opsplice"))
     torch.testing.assert_close(found, outcome(layer), rtol=1e-5, atol=1e-6)
     assert all(report.ops["aten.mm.default"] + report.ops["aten.addmm.default"] for report in opsplice.torch.reports())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_nan_is_found_where_eager_finds_it(dtype):
+    """IREE computes places as if NaN were not there."""
+    nan, infinite = np.nan, np.inf
+    rows = torch.tensor([[1, nan, 3, nan], [nan, 1, 2, 0], [1, 2, 3, 4], [infinite, 1, 2, nan]], dtype=dtype)
+
+    def model(x):
+        places = [x.argmax(0), x.argmin(1), x.argmax(), *x.max(1), *x.min(0), *x.cummax(1), *x.cummin(0)]
+        return *places, *x.median(1), x.median(), x[3, :2].logcumsumexp(0)
+
+    found, wanted = torch.compile(model, backend="opsplice")(rows), model(rows)
+    torch.testing.assert_close(found, wanted, equal_nan=True)

@@ -115,6 +115,7 @@ def test_integers_at_the_ends_of_their_types():
         lambda long, byte: long.clamp(-5, 2**62 + 1),
         lambda long, byte: long.isfinite(),
         lambda long, byte: -byte,
+        lambda long, byte: byte.abs(),
         lambda long, byte: byte // byte.flip(0),
         lambda long, byte: torch.fmod(byte, byte.flip(0)),
         lambda long, byte: torch.remainder(byte, byte.flip(0)),
