@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from opsplice.errors import OpspliceError
 from opsplice.frontends.reshapes import is_misread
 from opsplice.onnx import attention, fused, loops, pooling, quantized, recurrent, resizing
 from opsplice.onnx.model_file import replace
@@ -294,6 +295,14 @@ def _negative(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return on.put("Sub", on.number(0, x), x) if on.element(x) not in (0, *_FLOATS) else None
 
 
+def _unique(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """IREE's compiler ends the process."""
+    raise OpspliceError(
+        f"IREE 3.13 does not compile node '{node.name}' ({node.op_type}): its compiler crashes",
+        hint="write it with other operators, or run that part elsewhere",
+    )
+
+
 def _equal(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Of floats: IREE takes what is no number for equal to all."""
     if on.element(node.input[0]) not in _FLOATS or node.doc_string == OF_NUMBERS:
@@ -400,6 +409,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "SpaceToDepth"): resizing.space_to_depth,
     ("", "Sum"): _of_pairs,
     ("", "TopK"): _unsigned,
+    ("", "Unique"): _unique,
     ("com.microsoft", "MatMulNBits"): quantized.matmul_nbits,
     ("com.microsoft", "Attention"): attention.attention,
     ("com.microsoft", "BiasGelu"): fused.gelu,

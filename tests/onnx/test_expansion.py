@@ -408,6 +408,12 @@ def test_what_iree_computes_wrongly_is_refused():
         frontends.load(make_model([shuffle], {"x": [1, "c", 4, 4]}, {"y": [None] * 4}))
 
 
+def test_what_iree_crashes_at_is_refused():
+    unique = node("Unique", "x", "y", name="/u")
+    with pytest.raises(OpspliceError, match=r"does not compile node '/u' \(Unique\)"):
+        frontends.load(make_model([unique], {"x": [3]}, {"y": [None]}))
+
+
 @pytest.fixture(scope="module")
 def spread():
     """A row for each of a batch, with the shape as PyTorch's exporter computes it."""
