@@ -384,6 +384,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "InstanceNormalization"): _group_norm,
     ("", "LSTM"): _lstm,
     ("", "LpNormalization"): _lp_norm,
+    ("", "LpPool"): pooling.lp_pool,
     ("", "MatMul"): _matmul,
     ("", "MatMulInteger"): quantized.matmul_integer,
     ("", "Max"): _extreme,

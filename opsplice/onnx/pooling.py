@@ -119,6 +119,19 @@ def average_pool(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return on.put("Mul", mean, on.give(shares[None, None].astype(helper.tensor_dtype_to_np_dtype(element))))
 
 
+def lp_pool(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Roots of means of powers, times the taps: IREE lowers none whose windows are placed by `auto_pad` or dilated."""
+    placed = attribute(node, "auto_pad", b"NOTSET") != b"NOTSET" or max(attribute(node, "dilations", [1])) > 1
+    if not placed or _rounds_up(node) or not on.element(node.input[0]):  # the last windows' means are of fewer taps
+        return None
+    form = attributes(node)
+    power, taps = form.pop("p", 2), math.prod(form["kernel_shape"])
+    powers = on.put("Pow", on.put("Abs", node.input[0]), on.number(power, node.input[0]))
+    mean = on.put("AveragePool", powers, count_include_pad=1, **form)
+    sums = on.put("Mul", mean, on.number(taps, node.input[0]))
+    return on.put("Pow", sums, on.number(1 / power, node.input[0]))
+
+
 def max_pool(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     """Places count the elements of all images, which IREE counts in each; bytes are floats meanwhile."""
     x, element, rank = node.input[0], on.element(node.input[0]), len(on.shape(node.input[0]) or ())

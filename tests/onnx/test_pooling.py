@@ -69,3 +69,17 @@ def test_means_of_random_windows():
         outputs[f"y{number}"] = [1, 2, None, None]
         nodes.append(node("AveragePool", "x", f"y{number}", count_include_pad=number % 2, **form))
     check(make_model(nodes, {"x": [1, 2, 9, 8]}, outputs, opset=22), {"x": floats(1, 2, 9, 8)})
+
+
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_norms_of_windows(power):
+    """IREE lowers those alone whose pads are given, and whose taps lie beside each other."""
+    form = {"kernel_shape": [3, 2], "p": power}
+    nodes = [
+        node("LpPool", "x", "upper", auto_pad="SAME_UPPER", strides=[2, 1], **form),
+        node("LpPool", "x", "lower", auto_pad="SAME_LOWER", strides=[2, 3], **form),
+        node("LpPool", "x", "valid", auto_pad="VALID", **form),
+        node("LpPool", "x", "apart", dilations=[2, 1], **form),
+    ]
+    model = make_model(nodes, {"x": [1, 2, 8, 6]}, {each.output[0]: [1, 2, None, None] for each in nodes}, opset=22)
+    check(model, {"x": floats(1, 2, 8, 6)})
