@@ -13,11 +13,12 @@
 
 // With AVX2 only: for others this was not measured.
 enum { IS_PACKED = LANES == 8 };
-// A tile is DOWN channels by ACROSS vectors. A filter of up to ROOM taps is one part. KEPT: sums of all panels between parts. READS:
-// vectors of the image that a block has, where rows have at least FEW_PLACES / 16 places. REACH: taps of a row at most.
-enum { GROUP = 4, DOWN = 4, ACROSS = 3, BLOCK = ACROSS * LANES, PART = 128, ROOM = 160, KEPT = 14336, READS = ACROSS + 2, REACH = 7 };
-// Of points channels at least; of filters of one tap, and of others, places at least.
-enum { POINTS = 64, FEW_PLACES = 192, MANY_PLACES = 26 * 15 };
+// A tile is DOWN channels by ACROSS vectors. A filter of up to ROOM taps is one part. KEPT: sums of all panels between parts. LINE:
+// floats of a line of the cache. REACH: taps of a row at most.
+enum { GROUP = 4, DOWN = 4, ACROSS = 3, BLOCK = ACROSS * LANES, PART = 128, ROOM = 160, KEPT = 14336, LINE = 16, REACH = 7 };
+// Places at least, and of points channels at least. A workgroup has at most 16 rows, so these have at least SHORTEST places. READS:
+// the vectors of the image that a block has then.
+enum { ENOUGH = 40, POINTS = 64, SHORTEST = (ENOUGH + 15) / 16, READS = (BLOCK - 2) / SHORTEST + 2 };
 
 // Places of the output that lie behind each other, and the vectors of the image that they are read by: where each begins for the first
 // tap, in which row of the image, where it goes to, and which lanes of it and of the vector behind it tap j of a row finds.
@@ -97,9 +98,10 @@ static __attribute__((noinline)) void fetch(const layer *of, int of_points, cons
   }
 }
 
-// DOWN channels by `vectors` vectors of places. kept: their sums of other parts, `apart` from channel to channel.
-INLINE void multiply_packed(const layer *of, const int vectors, const float *x, const float *w, size_t taps, float *kept, size_t apart,
-                            const block *at, size_t channel) {
+// DOWN channels by `vectors` vectors of places. kept: their sums of other parts, `apart` from channel to channel. later: weights
+// that are needed after these: as many tiles as read the same lines of weights each fetch their share of the next ones.
+INLINE void multiply_packed(const layer *of, const int vectors, const float *x, const float *w, size_t taps, const float *later, float *kept,
+                            size_t apart, const block *at, size_t channel) {
   floats sums[DOWN][ACROSS];
   UNROLL for (int r = 0; r < DOWN; r++) UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = splat(0.0f);
   const float *rest = of->rest ? of->rest + channel * of->rest_c + at->place : 0;
@@ -108,35 +110,38 @@ INLINE void multiply_packed(const layer *of, const int vectors, const float *x, 
     __builtin_prefetch(out + r * of->out_c, 1), __builtin_prefetch(out + r * of->out_c + at->count - 1, 1);
     if (rest) __builtin_prefetch(rest + r * of->rest_c), __builtin_prefetch(rest + r * of->rest_c + at->count - 1);
   }
-  ROLLED for (size_t k = 0; k < taps; k++, x += vectors * LANES, w += PANEL) {
+  ROLLED for (size_t k = 0; k < taps; k++, x += vectors * LANES, w += PANEL, later += PANEL / DOWN) {
     floats values[ACROSS];
+    __builtin_prefetch(later);
     UNROLL for (int v = 0; v < vectors; v++) values[v] = load(x + v * LANES);
     UNROLL for (int r = 0; r < DOWN; r++) UNROLL for (int v = 0; v < vectors; v++) sums[r][v] += values[v] * w[r];
   }
-  UNROLL for (int r = 0; r < DOWN; r++) UNROLL for (int v = 0; v < vectors; v++) {
-    float *sum = kept + r * apart + v * LANES;
-    if (of->has_some) sums[r][v] += load(sum);
-    if (of->has_more) store(sum, sums[r][v]);
+  if (of->has_some) UNROLL for (int r = 0; r < DOWN; r++) UNROLL for (int v = 0; v < vectors; v++)
+    sums[r][v] += load(kept + r * apart + v * LANES);
+  if (of->has_more) {
+    UNROLL for (int r = 0; r < DOWN; r++) UNROLL for (int v = 0; v < vectors; v++) store(kept + r * apart + v * LANES, sums[r][v]);
+    return;
   }
-  if (of->has_more) return;
-  floats made[DOWN][ACROSS];
-  UNROLL for (int r = 0; r < DOWN; r++) UNROLL for (int v = 0; v < vectors; v++) made[r][v] = sums[r][v];
-  ROLLED for (int r = 0; r < DOWN && channel + r < of->columns; r++, out += of->out_c) {
+  const size_t last = at->count - (vectors - 1) * LANES, which = of->activation;
+  UNROLL for (int r = 0; r < DOWN; r++) {
+    if (channel + r >= of->columns) return;
     const floats bias = splat(of->bias ? of->bias[channel + r] : 0.0f);
     UNROLL for (int v = 0; v < vectors; v++) {
-      const size_t left = v + 1 < vectors ? LANES : at->count - (vectors - 1) * LANES;
-      floats value = made[r][v] + bias;
-      if (rest) value += load_up_to(rest + r * of->rest_c + v * LANES, left, 0.0f);
-      store_up_to(out + v * LANES, activated(of->activation, value), left);
+      sums[r][v] += bias;
+      if (rest) sums[r][v] += load_up_to(rest + r * of->rest_c + v * LANES, v + 1 < vectors ? LANES : last, 0.0f);
     }
+    if (which == RELU) UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = activate(RELU, sums[r][v]);
+    else if (which != NOTHING) UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = activated(which, sums[r][v]);
+    UNROLL for (int v = 0; v < vectors; v++) store_up_to(out + r * of->out_c + v * LANES, sums[r][v], v + 1 < vectors ? LANES : last);
   }
 }
 
 // Functions of their own, so that all sums are in registers.
 #define MULTIPLY_PACKED(vectors) \
   static __attribute__((noinline)) void multiply_packed_##vectors( \
-      const layer *of, const float *x, const float *w, size_t taps, float *kept, size_t apart, const block *at, size_t channel) { \
-    multiply_packed(of, vectors, x, w, taps, kept, apart, at, channel); \
+      const layer *of, const float *x, const float *w, size_t taps, const float *later, float *kept, size_t apart, const block *at, \
+      size_t channel) { \
+    multiply_packed(of, vectors, x, w, taps, later, kept, apart, at, channel); \
   }
 MULTIPLY_PACKED(1)
 MULTIPLY_PACKED(2)
@@ -162,9 +167,13 @@ static __attribute__((noinline)) void convolve_packed(layer of, int of_points, s
         for (size_t channel = 0, done = 0; channel < of.columns; channel += DOWN, done += share) {
           if (done < channels) fetch(&of, of_points, x + done * of.x_c, least(channels - done, share), next);
           const float *w = of.w + channel / PANEL * of.panel + from * taps * PANEL + channel % PANEL;
+          const size_t after = channel / LINE * LINE + LINE;
+          const float *later = after < of.columns ? of.w + after / PANEL * of.panel + from * taps * PANEL + after % PANEL
+                                                  : of.w + (from + channels) * taps * PANEL;
+          later += channel % LINE / DOWN * (channels * taps / DOWN) * PANEL;
           float *kept = held + channel * most + at->place - first;
           (at->vectors == 1 ? multiply_packed_1 : at->vectors == 2 ? multiply_packed_2 : multiply_packed_3)(
-              &of, packed, w, channels * taps, kept, most, at, channel);
+              &of, packed, w, channels * taps, later, kept, most, at, channel);
         }
       }
     }
@@ -181,13 +190,13 @@ static void convolve_group(layer of, int of_points, size_t ow, size_t from, size
                   least(to, from + (of.number + 1) * blocks / of.panels * BLOCK));
 }
 
-// Whether it pays for `rows` of `oh` rows of `ow` places: not where blocks are few, nor where copies are used too seldom. All panels
+// Whether it pays for `rows` of `oh` rows of `ow` places: not where places are few, nor where copies are used too seldom. All panels
 // of a group get the same answer.
 static int pays_packed(const layer *of, int is_flat, size_t rows, size_t oh, size_t ow) {
   const int of_points = is_flat && of->sh == 1 && of->sw == 1, is_dense = of->w_i == of->kw * PANEL && of->w_j == PANEL;
   return IS_PACKED && is_dense && of->x_w == 1 && of->out_z == 1 && (oh == 1 || of->out_y == ow) &&
          (!of->rest || (of->rest_z == 1 && (oh == 1 || of->rest_y == ow))) &&
-         (!of_points || of->c >= POINTS) && rows * ow >= (of->kh * of->kw == 1 ? FEW_PLACES : MANY_PLACES) && of->sw <= 2 &&
-         of->kw <= REACH && of->kh * of->kw <= PART && 2 * of->dh * (of->kh - 1) <= of->h;
+         (!of_points || of->c >= POINTS) && rows * ow >= ENOUGH && of->sw <= 2 && of->kw <= REACH &&
+         of->kh * of->kw <= PART && 2 * of->dh * (of->kh - 1) <= of->h;
 }
 #endif

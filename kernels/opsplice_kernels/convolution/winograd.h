@@ -19,7 +19,7 @@
 // Tiles are as many as leave stack: IREE's workers have 128 KiB, and a block takes 110. SUMS: tiles times the rows
 // that are taken at once. CHUNK: half as many channels where all rows are. FAR: with so many channels the weights of the next chunk are
 // fetched meanwhile. PITCH: between channels of inputs, of which the last vector of a row may write as much more than there is.
-enum { LINE = 16, TILES = 56, SUMS = 64, CHUNK = LANES == 16 ? 16 : 32, FAR = 256, PITCH = 2 * TILES + LANES };
+enum { TILES = 56, SUMS = 64, CHUNK = LANES == 16 ? 16 : 32, FAR = 256, PITCH = 2 * TILES + LANES };
 
 // With r a row of Bt d, of all places: r[k] - r[k + 2], and r[k + 1] + r[k + 2] for even k and r[k + 1] - r[k] for odd ones. The row of
 // Bt d B of tile t is the first at 2 t, the second at 2 t and 2 t + 1, and the first at 2 t + 1.
