@@ -14,8 +14,8 @@
 // With AVX2 only: for others this was not measured.
 enum { IS_PACKED = LANES == 8 };
 // A tile is DOWN channels by ACROSS vectors. A filter of up to ROOM taps is one part. KEPT: sums of all panels between parts. LINE:
-// floats of a line of the cache. REACH: taps of a row at most.
-enum { GROUP = 4, DOWN = 4, ACROSS = 3, BLOCK = ACROSS * LANES, PART = 128, ROOM = 160, KEPT = 14336, LINE = 16, REACH = 7 };
+// floats of a line of the cache. REACH: taps of a row at most. REST: places at most that are no vector, but take vectors of channels.
+enum { GROUP = 4, DOWN = 4, ACROSS = 3, BLOCK = ACROSS * LANES, PART = 128, ROOM = 160, KEPT = 14336, LINE = 16, REACH = 7, REST = 3 };
 // Places at least, and of points channels at least. A workgroup has at most 16 rows, so these have at least SHORTEST places. READS:
 // the vectors of the image that a block has then.
 enum { ENOUGH = 40, POINTS = 64, SHORTEST = (ENOUGH + 15) / 16, READS = (BLOCK - 2) / SHORTEST + 2 };
@@ -31,8 +31,8 @@ typedef struct {
 
 // The block from `place` on. of_points: the places are those of the image itself, and need no reads.
 static __attribute__((noinline)) void find_block(const layer *of, int of_points, size_t ow, size_t place, size_t end, block *made) {
-  const size_t left = (end - place + LANES - 1) / LANES, blocks = (left + ACROSS - 1) / ACROSS;
-  made->place = place, made->vectors = blocks ? left / blocks : 0, made->reads = 0;
+  const size_t left = (end - place + LANES - 1 - REST) / LANES, blocks = (left + ACROSS - 1) / ACROSS;
+  made->place = place, made->vectors = blocks ? left / blocks : place < end, made->reads = 0;
   made->count = least(end - place, made->vectors * LANES);
   for (size_t at = 0, some; at < made->count && !of_points; at += some) {
     const size_t y = (place + at) / ow, z = (place + at) % ow, l = made->reads++;
@@ -147,6 +147,44 @@ MULTIPLY_PACKED(1)
 MULTIPLY_PACKED(2)
 MULTIPLY_PACKED(3)
 
+// A panel of channels by `places` <= REST. kept: as above.
+INLINE void multiply_rest(const layer *of, const int places, const float *x, const float *w, size_t taps, float *kept, size_t apart,
+                          const block *at, size_t channel) {
+  floats sums[REST][PANEL / LANES];
+  UNROLL for (int p = 0; p < places; p++) UNROLL for (int v = 0; v < PANEL / LANES; v++) sums[p][v] = splat(0.0f);
+  ROLLED for (size_t k = 0; k < taps; k++, x += LANES, w += PANEL)
+    UNROLL for (int v = 0; v < PANEL / LANES; v++) {
+      const floats weights = load(w + v * LANES);
+      UNROLL for (int p = 0; p < places; p++) sums[p][v] += weights * x[p];
+    }
+  const size_t columns = least(PANEL, of->columns - channel);
+  UNROLL for (int p = 0; p < places; p++) {
+    float made[PANEL] __attribute__((aligned(64)));
+    float *out = of->out + channel * of->out_c + at->place + p;
+    const float *rest = of->rest ? of->rest + channel * of->rest_c + at->place + p : 0;
+    UNROLL for (int v = 0; v < PANEL / LANES; v++) store(made + v * LANES, sums[p][v]);
+    for (size_t c = 0; c < columns; c++) {
+      float *sum = kept + c * apart + p;
+      if (of->has_some) made[c] += *sum;
+      if (of->has_more) *sum = made[c];
+    }
+    if (of->has_more) continue;
+    for (size_t c = 0; c < columns; c++) {
+      if (of->bias) made[c] += of->bias[channel + c];
+      if (rest) made[c] += rest[c * of->rest_c];
+    }
+    for (size_t c = 0; c < columns; c += LANES) store(made + c, activated(of->activation, load(made + c)));
+    for (size_t c = 0; c < columns; c++) out[c * of->out_c] = made[c];
+  }
+}
+
+static __attribute__((noinline)) void multiply_rests(const layer *of, const float *x, const float *w, size_t taps, float *kept,
+                                                     size_t apart, const block *at, size_t channel) {
+  if (at->count == 1) multiply_rest(of, 1, x, w, taps, kept, apart, at, channel);
+  else if (at->count == 2) multiply_rest(of, 2, x, w, taps, kept, apart, at, channel);
+  else multiply_rest(of, REST, x, w, taps, kept, apart, at, channel);
+}
+
 // Places `place` to `end` of the output, whose rows of `ow` lie behind each other, of all columns of up to GROUP panels.
 static __attribute__((noinline)) void convolve_packed(layer of, int of_points, size_t ow, size_t place, size_t end) {
   float held[KEPT] __attribute__((aligned(64))), packed[ROOM * BLOCK + LANES] __attribute__((aligned(64)));
@@ -164,7 +202,10 @@ static __attribute__((noinline)) void convolve_packed(layer of, int of_points, s
         pack(&of, of_points, x, channels, at, packed);
         find_block(&of, of_points, ow, at->place + at->count, last, next);
         const size_t share = next->count ? (channels * DOWN + of.columns - 1) / of.columns : 0;
-        for (size_t channel = 0, done = 0; channel < of.columns; channel += DOWN, done += share) {
+        for (size_t channel = 0; at->count <= REST && channel < of.columns; channel += PANEL)
+          multiply_rests(&of, packed, of.w + channel / PANEL * of.panel + from * taps * PANEL, channels * taps,
+                         held + channel * most + at->place - first, most, at, channel);
+        for (size_t channel = 0, done = 0; at->count > REST && channel < of.columns; channel += DOWN, done += share) {
           if (done < channels) fetch(&of, of_points, x + done * of.x_c, least(channels - done, share), next);
           const float *w = of.w + channel / PANEL * of.panel + from * taps * PANEL + channel % PANEL;
           const size_t after = channel / LINE * LINE + LINE;
@@ -182,12 +223,12 @@ static __attribute__((noinline)) void convolve_packed(layer of, int of_points, s
 
 // The same of `from` to `to` by a group of panels, of which each workgroup does a part of the places.
 static void convolve_group(layer of, int of_points, size_t ow, size_t from, size_t to) {
-  const size_t blocks = (to - from + BLOCK - 1) / BLOCK, back = of.number * PANEL;
+  const size_t blocks = (to - from + BLOCK - 1 - REST) / BLOCK, back = of.number * PANEL;
   if (of.bias) of.bias -= back;
   if (of.rest) of.rest -= back * of.rest_c;
   of.out -= back * of.out_c, of.w -= of.number * of.panel, of.columns = of.group;
   convolve_packed(of, of_points, ow, from + of.number * blocks / of.panels * BLOCK,
-                  least(to, from + (of.number + 1) * blocks / of.panels * BLOCK));
+                  of.number + 1 < of.panels ? from + (of.number + 1) * blocks / of.panels * BLOCK : to);
 }
 
 // Whether it pays for `rows` of `oh` rows of `ow` places: not where places are few, nor where copies are used too seldom. All panels
