@@ -34,6 +34,14 @@ _COMPUTING = (
     *("torch_c.from_builtin_tensor", "torch_c.to_builtin_tensor"),
 )
 _VARYING = frozenset({"stablehlo.custom_call", "stablehlo.rng", "stablehlo.rng_bit_generator", "tosa.custom"})
+# The operators of ONNX that draw numbers.
+_DRAWING = frozenset(
+    f"onnx.{name}"
+    for name in (
+        *("Bernoulli", "Dropout", "Multinomial"),
+        *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
+    )
+)
 # How many values are looked at behind one to tell whether what uses it goes with a match.
 _MOST_USERS = 16
 # Ops that only ask for a value's size.
@@ -72,7 +80,8 @@ def _sources(value: ir.Value) -> Sequence[ir.Value] | None:
     if op.name in _CONSTANTS or (op.name in _LOADS and not _is_mutable(op)):
         return ()
     if op.name == "torch.operator":
-        return () if ir.StringAttr(op.attributes["name"]).value == "onnx.Constant" else None
+        name = ir.StringAttr(op.attributes["name"]).value
+        return list(op.operands) if name.startswith("onnx.") and name not in _DRAWING and not len(op.regions) else None
     return list(op.operands) if op.name.startswith(_COMPUTING) and op.name not in _VARYING else None
 
 

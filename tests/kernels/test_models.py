@@ -82,13 +82,14 @@ def pooled_volumes() -> onnx_models.Model:
 
 
 def lstms() -> onnx_models.Model:
-    """More steps than are written out: with a bias and all results, and without."""
+    """More steps than are written out: with a bias and all results; without, and a weight in parts, as of PyTorch."""
     graph = onnx_models.Graph()
-    x, w = graph.input(LONG, 3, 10), [graph.weight(1, 64, size, size=0.3) for size in (10, 16, 16, 16)]
+    x, w = graph.input(LONG, 3, 10), [graph.weight(1, 64, size, size=0.3) for size in (10, 16, 16)]
     bias, state = graph.weight(1, 128, size=0.1), [graph.weight(1, 3, 16, size=0.5) for _ in range(2)]
     results = ["all", "last", "cell"]
     graph.nodes.append(onnx.helper.make_node("LSTM", [x, *w[:2], bias, "", *state], results, hidden_size=16))
-    y = graph.op("LSTM", graph.op("Squeeze", "all", graph.constant(np.array([1]))), *w[2:], hidden_size=16)
+    whole = graph.op("Concat", *(graph.weight(1, 32, 16, size=0.3) for _ in range(2)), axis=1)
+    y = graph.op("LSTM", graph.op("Squeeze", "all", graph.constant(np.array([1]))), whole, w[2], hidden_size=16)
     return graph.model(graph.op("Add", y, graph.op("Mul", "last", "cell")))
 
 
