@@ -39,24 +39,43 @@ enum { ROWS = 6 };
   }
 #endif
 
+// Some places of k, where from[p / 2] is row p or the one before it. AVX2 has so few sums that advancing beside them takes time: four
+// places are done at once, each pair of rows by one address.
+enum { EACH_TIME = LANES == 8 ? 4 : 1 };
+INLINE void multiply_some(const int count, const int rows, const int vectors, floats sums[][VECTORS], const float *const from[],
+                           size_t row, size_t step, const float *w, size_t next, const int ahead, const float *later, size_t part) {
+  UNROLL for (int i = 0; i < count; i++, w += next) {
+    floats weights[VECTORS];
+    if (later) __builtin_prefetch(later + i * part, 0, 2);
+    if (ahead) UNROLL for (int v = 0; v < vectors; v++) __builtin_prefetch(w + ahead + v * LANES);
+    UNROLL for (int v = 0; v < vectors; v++) weights[v] = load(w + v * LANES);
+    UNROLL for (int p = 0; p < rows; p++) {
+      float value = from[p / 2][p % 2 * row + i * step];
+      UNROLL for (int v = 0; v < vectors; v++) sums[p][v] += weights[v] * value;
+    }
+  }
+}
+
 // sums[p] += the sum over i < k of x[p * row + i * step] * w[i * next ...], of so many vectors. ahead: how many floats in front of w to fetch.
 // later: what is needed after this, of which each i fetches `part` floats; or null.
 INLINE void multiply_vectors(const int rows, const int vectors, floats sums[][VECTORS], const float *x, size_t row,
                              size_t step, const float *w, size_t next, size_t k, const int ahead, const float *later,
                              size_t part) {
-  for (size_t i = 0; i < k; i++, x += step, w += next) {
-    floats weights[VECTORS];
-    if (later) {
-      __builtin_prefetch(later, 0, 2);
-      later += part;
-    }
-    if (ahead) UNROLL for (int v = 0; v < vectors; v++) __builtin_prefetch(w + ahead + v * LANES);
-    UNROLL for (int v = 0; v < vectors; v++) weights[v] = load(w + v * LANES);
-    UNROLL for (int p = 0; p < rows; p++) {
-      float value = x[(size_t)p * row];
-      UNROLL for (int v = 0; v < vectors; v++) sums[p][v] += weights[v] * value;
-    }
+  const float *from[(ROWS + 1) / 2];
+  UNROLL for (int p = 0; p < rows; p += 2) {
+    from[p / 2] = x + (size_t)p * row;
+    if (EACH_TIME > 1 && !__builtin_constant_p(row)) __asm__("" : "+r"(from[p / 2]));
   }
+#define MULTIPLY_SOME(count) \
+  { \
+    multiply_some(count, rows, vectors, sums, from, row, step, w, next, ahead, later, part); \
+    UNROLL for (int p = 0; p < rows; p += 2) from[p / 2] += (count) * step; \
+    w += (count) * next; \
+    if (later) later += (count) * part; \
+  }
+  size_t left = k;
+  for (; left >= EACH_TIME; left -= EACH_TIME) MULTIPLY_SOME(EACH_TIME)
+  if (EACH_TIME > 1) ROLLED for (; left; left--) MULTIPLY_SOME(1)
 }
 
 INLINE void multiply_fetching(const int rows, floats sums[][VECTORS], const float *x, size_t row, size_t step,
