@@ -22,7 +22,6 @@ from iree.compiler.dialects.transform import interpreter
 
 from benchmarks.programs import exports, made_up_rules
 from opsplice.compiling import outcomes
-from opsplice.compiling.own_edits import PHASE
 from opsplice.compiling.splice import graphs_of
 from opsplice.frontends.source import ModuleSource
 from opsplice.matchers.explain.diagnosis import Explainer
@@ -30,7 +29,7 @@ from opsplice.matchers.find import engine
 from opsplice.matchers.patterns.compiled import compile_patterns
 from opsplice.matchers.terms.views import Views
 from opsplice.pipeline.compiler import Compilation
-from opsplice.pipeline.phases import END
+from opsplice.pipeline.phases import END, PHASE
 from opsplice.spec_lang.loading.libraries import OWN
 from opsplice.spec_lang.loading.loader import LoadedSpec, load, load_text
 

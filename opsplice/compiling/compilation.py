@@ -16,9 +16,8 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice import provenance
-from opsplice.compiling import linting, own_edits, prebuilt
+from opsplice.compiling import linting, prebuilt
 from opsplice.compiling.job import Job, Outcome, Question
-from opsplice.compiling.own_edits import PHASE
 from opsplice.compiling.resolution import commands_of
 from opsplice.compiling.spec_files import Spec, TransformSpec, load_specs
 from opsplice.compiling.splice import Splicer, at_phase, phases_of, run_pipeline
@@ -26,12 +25,12 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.isolation.crash import compiler_crash
 from opsplice.isolation.isolate import ChildCrashError, call_isolated
-from opsplice.pipeline import compiler
+from opsplice.pipeline import compiler, own_edits
 from opsplice.pipeline.compiler import Compilation, CompileError, Step, compile_executable, compile_module, run
 from opsplice.pipeline.devices import flags_for, target_step
 from opsplice.pipeline.diagnostics import render
 from opsplice.pipeline.flags import asks_to_print, with_growth, with_slp
-from opsplice.pipeline.phases import START, phase_index
+from opsplice.pipeline.phases import PHASE, START, phase_index
 from opsplice.reports.explanation import Explanation
 from opsplice.reports.render import unmatched_lines
 from opsplice.reports.report import Report

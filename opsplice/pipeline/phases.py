@@ -28,6 +28,8 @@ PHASES: tuple[str, ...] = (
 
 START = PHASES[0]
 END = PHASES[-1]
+# Where rules apply that name no phase: behind input conversion and the ABI's wrappers, before dispatches are formed.
+PHASE = "preprocessing"
 
 _ORDER = {name: index for index, name in enumerate(PHASES)}
 

@@ -13,7 +13,6 @@ from iree.compiler import ir
 from opsplice.compiling import outcomes, program_cache
 from opsplice.compiling.compilation import run_job
 from opsplice.compiling.job import Job, Outcome
-from opsplice.compiling.own_edits import PHASE
 from opsplice.compiling.spec_files import Spec, TransformSpec, load_specs
 from opsplice.compiling.splice import Splicer, at_phase, graphs_named
 from opsplice.frontends import ModuleSource
@@ -32,6 +31,7 @@ from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.verifying.verification import Prepared, Progress, of_text
 from opsplice.pipeline.compiler import CompileError, Step
 from opsplice.pipeline.flags import named_targets
+from opsplice.pipeline.phases import PHASE
 from opsplice.reports.report import Replacement, Report
 from opsplice.rewrites.plan.actions import Action
 from opsplice.rewrites.plan.planner import Plan

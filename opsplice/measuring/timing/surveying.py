@@ -18,7 +18,6 @@ from iree.compiler import ir
 from opsplice.compiling import program_cache
 from opsplice.compiling.compilation import run_job
 from opsplice.compiling.job import Job
-from opsplice.compiling.own_edits import PHASE
 from opsplice.compiling.spec_files import load_specs
 from opsplice.errors import OpspliceError
 from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
@@ -41,6 +40,7 @@ from opsplice.measuring.verifying.trials import random_inputs
 from opsplice.measuring.verifying.verification import Progress, of_text
 from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.pipeline.devices import target_step
+from opsplice.pipeline.phases import PHASE
 from opsplice.spec_lang.loading.loader import load_text
 
 _PATTERNS = 'import "opsplice"\n'

@@ -13,7 +13,6 @@ from iree.compiler import ir
 
 from opsplice.compiling import prebuilt
 from opsplice.compiling.job import Job
-from opsplice.compiling.own_edits import PHASE
 from opsplice.compiling.spec_files import TransformSpec, load_specs
 from opsplice.compiling.splice import Splicer, at_phase
 from opsplice.errors import OpspliceError
@@ -25,6 +24,7 @@ from opsplice.measuring.cutting.records import Cut
 from opsplice.measuring.tuning.measurements import Candidate, Left, Task
 from opsplice.measuring.verifying.verification import Progress
 from opsplice.pipeline.compiler import Compilation, Step, run
+from opsplice.pipeline.phases import PHASE
 from opsplice.reports.render import dims_text
 from opsplice.reports.report import Replacement
 from opsplice.rewrites.plan.actions import Action, KernelCall

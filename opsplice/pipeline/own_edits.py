@@ -10,6 +10,7 @@ from iree.compiler import ir
 
 from opsplice.pipeline.compiler import Step
 from opsplice.pipeline.flags import links_executables, offset_alignment
+from opsplice.pipeline.phases import PHASE
 from opsplice.rewrites.approaches import dynamic_function
 from opsplice.rewrites.link import mathematics
 from opsplice.rewrites.memory import (
@@ -27,9 +28,6 @@ from opsplice.rewrites.memory import (
     workgroup_sizes,
 )
 from opsplice.rewrites.numbers import nan_places, orders
-
-# Where rules apply: after input conversion and the ABI's wrappers, before dispatches are formed.
-PHASE = "preprocessing"
 
 # A phase, what is done in words, and the edit. Those of one phase are applied in this order.
 _Edit = tuple[str, str, Callable[[ir.Module], Any]]
