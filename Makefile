@@ -75,8 +75,9 @@ check: setup
 	@$(BIN)/ruff format --quiet --check $(SOURCES)
 	@rm -rf $(TYPES) && mkdir -p $(TYPES)/opsplice && ln -s $(CURDIR)/opsplice/* $(TYPES)/opsplice/
 	@for part in matchers rewrites spec_lang targets; do ln -s $(CURDIR)/$$part $(TYPES)/opsplice/$$part; done
+	@ln -s $(CURDIR)/benchmarks $(TYPES)/benchmarks
 	@cd $(TYPES) && MYPYPATH=. $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml \
-		--no-error-summary --cache-dir $(CURDIR)/.mypy_cache -p opsplice
+		--no-error-summary --cache-dir $(CURDIR)/.mypy_cache -p opsplice -p benchmarks
 
 format: setup
 	@$(BIN)/ruff check --quiet --fix $(SOURCES)

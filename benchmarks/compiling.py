@@ -1,8 +1,12 @@
-"""What a spec costs when compiling: opsplice against IREE with an equivalent transform-dialect spec.
+"""What a spec costs when compiling.
 
-    python -m benchmarks.compiling
+    python -m benchmarks.compiling [all | specs | library]
 
-"in process" compares the same work in one warm Python; "command" whole processes, Python's start included.
+specs: opsplice against IREE with an equivalent transform-dialect spec. "in process" compares the same work in one warm
+Python; "command" whole processes, Python's start included.
+
+library: exports of real models (`benchmarks.programs.exports`) with `opsplice_kernels` against the same without, in one
+warm process. Processor time counts.
 """
 
 from __future__ import annotations
@@ -11,9 +15,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import opsplice
+from benchmarks.programs import exports
 from benchmarks.timing import header, paired
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
@@ -22,10 +28,18 @@ from opsplice.targets.registry.store import Store
 SAMPLES = Path(__file__).parent.parent / "samples"
 TARGET = ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu"]
 CPU = "--iree-llvmcpu-target-cpu=host"
-ROUNDS = 15
+ROUNDS, FEW_ROUNDS = 15, 5
+LAYERS = 4
 
 
-def main() -> None:
+def main(part: str = "all") -> None:
+    if part != "library":
+        specs()
+    if part != "specs":
+        library()
+
+
+def specs() -> None:
     sample = SAMPLES / "mul_abs_negate"
     with tempfile.TemporaryDirectory() as folder:
         spec = stock_spec(sample, Path(folder))
@@ -35,6 +49,25 @@ def main() -> None:
         for name, model in (("2 matches", sample / "model.mlir"), ("40 matches in 20 functions", big)):
             print(in_process(name, model, sample / "replace.splice", spec), flush=True)
             print(command(name, model, sample / "replace.splice", spec, Path(folder)), flush=True)
+
+
+def library() -> None:
+    print(header("compiling with opsplice_kernels, processor time", "with it", "without"))
+    for name, made in exports.MODELS.items():
+        try:
+            model = made(LAYERS)
+        except ImportError as missing:
+            print(f"{name} skipped: {missing.name} is not installed")
+            continue
+        matches = len(opsplice.compile(model, ["opsplice_kernels"], [CPU]).report.replacements)
+        sides = (
+            lambda m=model: opsplice.compile(m, ["opsplice_kernels"], [CPU]),
+            lambda m=model: opsplice.compile(m, [], [CPU]),
+        )
+        print(
+            paired(*sides, FEW_ROUNDS, warm=1, clock=time.process_time).row(f"{name}, {matches} matches", 1e-3, "ms"),
+            flush=True,
+        )
 
 
 def in_process(name: str, model: Path, ours: Path, theirs: Path) -> str:
@@ -76,4 +109,4 @@ def many(model: Path, copies: int) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from opsplice.measuring.timing import paired
-from opsplice.measuring.timing.paired import Paired
+from opsplice.measuring.timing.paired import Paired, paired
 
 __all__ = ["Paired", "header", "paired"]
 

@@ -65,7 +65,7 @@ def start(backend: str, layers: int, width: int) -> None:
                 own += spent() - before
                 return compiled
 
-            module._compile = timed
+            vars(module)["_compile"] = timed
         before = spent()
         options = {"options": OPTIONS} if backend == "opsplice" else {}
         found = torch.compile(model, backend=backend, **options)(ids).last_hidden_state
