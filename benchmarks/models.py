@@ -52,7 +52,7 @@ def row(name: str, model: Model, rounds: int, verbose: bool, threads: int = 1) -
     with TemporaryDirectory() as folder:
         file = Path(folder) / "model.onnx"
         file.write_bytes(model.proto.SerializeToString())
-        theirs = _onnxruntime(file, model.inputs, threads)
+        theirs = onnxruntime_call(file, model.inputs, threads)
         plain = opsplice.compile(file, flags=[CPU])
         ours = opsplice.compile(file, [SPEC], flags=[CPU])
     if verbose:
@@ -60,11 +60,11 @@ def row(name: str, model: Model, rounds: int, verbose: bool, threads: int = 1) -
     # Each with a copy of its own: what another has just read is in the cache.
     sides = [
         theirs,
-        *(_call(program, [_aligned(value) for value in model.inputs.values()], threads) for program in (plain, ours)),
+        *(_call(program, [aligned(value) for value in model.inputs.values()], threads) for program in (plain, ours)),
     ]
     wanted, _, got = (np.asarray(side(), np.float64) for side in sides)
     error = np.abs(wanted - got).max() / np.abs(wanted).max()
-    onnx, iree, own = (statistics.median(found) * 1e3 for found in _in_turn(sides, rounds, threads))
+    onnx, iree, own = (statistics.median(found) * 1e3 for found in in_turn(sides, rounds, threads))
     replaced = sum(not each.lost for each in ours.report.replacements)
     return (
         f"| {name} | {onnx:.3f} ms | {iree:.3f} ms | {own:.3f} ms | {own / onnx:.2f} | {own / iree:.2f} "
@@ -78,7 +78,7 @@ def _call(program: opsplice.Program, inputs: Sequence[np.ndarray], threads: int)
     return lambda: np.asarray(direct(inputs)[0])
 
 
-def _aligned(value: np.ndarray) -> np.ndarray:
+def aligned(value: np.ndarray) -> np.ndarray:
     """A copy that begins at a multiple of 64 bytes, as tensors of frameworks do: programs read it where it is."""
     memory = np.empty(value.nbytes + 64, np.uint8)
     start = -memory.ctypes.data % 64
@@ -87,7 +87,8 @@ def _aligned(value: np.ndarray) -> np.ndarray:
     return copy
 
 
-def _onnxruntime(file: Path, inputs: dict[str, np.ndarray], threads: int) -> Callable[[], np.ndarray]:
+def onnxruntime_call(file: Path, inputs: dict[str, np.ndarray], threads: int) -> Callable[[], np.ndarray]:
+    """A session that is called with the same inputs each time, which it does not copy."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
@@ -104,7 +105,7 @@ def _onnxruntime(file: Path, inputs: dict[str, np.ndarray], threads: int) -> Cal
     return run
 
 
-def _in_turn(sides: Sequence[Callable[[], object]], rounds: int, threads: int) -> list[list[float]]:
+def in_turn(sides: Sequence[Callable[[], object]], rounds: int, threads: int) -> list[list[float]]:
     taken: list[list[float]] = [[] for _ in sides]
     clock = time.thread_time if threads == 1 else time.perf_counter
     for number in range(rounds + 3):
