@@ -170,7 +170,10 @@ def _most_held_first(miss: Attempt) -> tuple[float, ...]:
 
 
 def _others(spec: LoadedSpec) -> dict[str, tuple[Graph, ...]]:
-    """The patterns that a spec declares and those of the library, compiled, by what the user calls them."""
+    """The patterns that a spec declares and those of the library, compiled, by what the user calls them.
+
+    Those of the library are for kernels that say how their buffers lie: in any layout.
+    """
     libraries = {path for path, library in spec.libraries.items() if library is OWN}
     own = {n: p for n, p in spec.patterns.items() if p.name_span.source.path not in libraries}
     return {n: compile_pattern(spec, n) for n in own} | _library()
@@ -180,11 +183,15 @@ def _others(spec: LoadedSpec) -> dict[str, tuple[Graph, ...]]:
 def _library() -> dict[str, tuple[Graph, ...]]:
     specs = {f"{OWN.name}:{part}": load(OWN.spec(part), OWN) for part in OWN.parts()}
     return {
-        f"{pattern.name} of {name}": compile_pattern(spec, pattern.name)
+        f"{pattern.name} of {name}": compile_pattern(spec, pattern.name, _tensors(pattern), True)
         for name, spec in specs.items()
         for pattern in spec.patterns.values()
         if pattern.name_span.source.path == spec.paths[-1]  # not those that the file imports
     }
+
+
+def _tensors(pattern: tree.Pattern) -> frozenset[str]:
+    return frozenset(p.name for p in pattern.parameters if isinstance(p.type, tree.TensorType))
 
 
 def _lines(source: ModuleSource, told: Sequence[PatternExplanation], pointed: Sequence[Place]) -> dict[str, str]:

@@ -108,7 +108,7 @@ linear_64  rules.splice:7:9  no match, 1 near miss
     8 | %sum = arith.addf %product, %wide : tensor<4x100xf32>
       |        ^
     help: this is the pattern's own condition: relax it if the kernel can take more
-    linear, linear_kn of opsplice:nn match here
+    linear, linear of opsplice:nn, any_linear of opsplice:strided match here
 
 linear_cap  rules.splice:15:9  1 match
   = model.mlir:9:13  (m = 4, k = 16, n = 100) in @main  => k

@@ -148,7 +148,7 @@ func.func public @linear_nk(%arg0: tensor<8x32xf32>, %arg1: tensor<16x32xf32>) -
   return %0 : tensor<8x16xf32>
 }
 
-func.func public @linear_bias_heads_kn(%arg0: tensor<2x8x32xf32>, %arg1: tensor<32x4x4xf32>, %arg2: tensor<4x4xf32>) -> (tensor<2x8x4x4xf32>) {
+func.func public @linear_heads_kn(%arg0: tensor<2x8x32xf32>, %arg1: tensor<32x4x4xf32>, %arg2: tensor<4x4xf32>) -> (tensor<2x8x4x4xf32>) {
   %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [2] x [0] : (tensor<2x8x32xf32>, tensor<32x4x4xf32>) -> tensor<2x8x4x4xf32>
   %1 = stablehlo.broadcast_in_dim %arg2, dims = [2, 3] : (tensor<4x4xf32>) -> tensor<1x1x4x4xf32>
   %2 = stablehlo.broadcast_in_dim %1, dims = [0, 1, 2, 3] : (tensor<1x1x4x4xf32>) -> tensor<2x8x4x4xf32>

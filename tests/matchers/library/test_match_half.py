@@ -15,10 +15,9 @@ import pytest
 from opsplice.frontends.source import ModuleSource
 from opsplice.matchers.find import engine
 from opsplice.matchers.ir.tensor_values import element_type
-from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.pipeline.compiler import Compilation
 from opsplice.spec_lang.loading.loader import load_text
-from tests.matchers.library.test_match_library import HELPERS, whole
+from tests.matchers.library.test_match_library import HELPERS, graphs_of, whole
 
 FILES = sorted((Path(__file__).parents[1] / "half").glob("*.mlir"))
 # What lies within a layer, or is the same one said in other words.
@@ -26,10 +25,9 @@ WITHIN = {
     "attention": {"softmax"},
     "attention_kt": {"softmax"},
     "gelu": {"erfc_by_polynomials"},
-    "linear_nk": {"linear_kn"},
     "linear_nk_bias_relu": {"relu"},
     "silu": {"sigmoid"},
-    "swiglu_kn": {"linear_kn", "silu", "sigmoid"},
+    "swiglu": {"linear", "silu", "sigmoid"},
 }
 
 
@@ -38,7 +36,7 @@ def test_each_layer_is_found_with_inputs_and_results_of_its_type(path):
     library = load_text('import "opsplice:nn" import "opsplice:strided"')
     parts = {"any_linear", "any_norm", "attended"} | HELPERS
     patterns = [pattern for name, pattern in library.patterns.items() if name not in parts]
-    graphs = [g for p in patterns for g in compile_pattern(library, p.name)]
+    graphs = [g for p in patterns for g in graphs_of(library, p.name)]
     any_layout = {"strided": frozenset("qkv"), "reordered": True}
     graphs = [dataclasses.replace(g, **any_layout) if g.pattern.name == "any_attention" else g for g in graphs]
     half = path.stem.rpartition("_")[2]

@@ -36,19 +36,21 @@ ELSEWHERE = {
 # Those for kernels that say how their buffers lie: one pattern for all layouts.
 IN_ANY_LAYOUT = {
     "any_groupnorm", "average_pool", "batchnorm", "conv1d", "conv2d", "conv3d", "depthwise_conv2d", "grouped_conv2d",
-    "max_pool",
+    "linear", "linear_heads", "max_pool", "softmax", "swiglu",
 }  # fmt: skip
 FUNCTION = re.compile(r"func\.func (?:public )?@(\w+)\(")
 
 # What else is in a layer besides itself: its own parts, and the same layer said with fewer words.
-LINEAR = {"linear_kn": 1, "linear_nk": 1, "linear_bias_heads_kn": 1}
 PARTS = {
+    "conv1d_ncw_fcw_bias_pointwise": {"linear": 1},
+    "conv2d_nchw_fchw_bias_squeezed": {"linear": 1},
+    "conv2d_nchw_fchw_one_place": {"linear": 1},
     "conv3d_ncdhw_fcdhw": {"grouped_conv2d": 1},  # with one filter for each depth
     "instancenorm_nchw": {"global_average_pool": 2},
     "layernorm": {"rmsnorm": 1},
     "layernorm_2d": {"global_average_pool": 2},
     "layernorm_by_moments": {"relu": 1},
-    "linear": LINEAR,
+    "linear_heads": {"linear": 1},
     "gelu": {"erfc_by_polynomials": 1},
     "linear_kn_bias_gelu": {"gelu": 1, "erfc_by_polynomials": 1},
     "linear_kn_bias_gelu_tanh": {"gelu_tanh": 1},
@@ -59,7 +61,7 @@ PARTS = {
     "linear_nk_bias_relu": {"relu": 1},
     "linear_nk_bias_silu": {"silu": 1, "sigmoid": 1},
     "silu": {"sigmoid": 1},
-    "swiglu": {"linear_kn": 2, "linear_nk": 2, "silu": 1, "sigmoid": 1, "swiglu_kn": 1},
+    "swiglu": {"linear": 2, "silu": 1, "sigmoid": 1},
 }
 
 # Layers that look like those of the library but for one op: the function, what is in it, what there is instead.

@@ -347,7 +347,6 @@ LINEAR = "x, w, bias, activation"
 @pytest.mark.parametrize(
     ("file", "function", "pattern", "call", "shapes"),
     [
-        ("norms_2d", "softmax_first", "softmax_first", "x", [(6, 3, 5)]),
         ("norms_2d", "layernorm_2d", "layernorm_2d", NORM, [(2, 3, 5, 4), (5, 4), (5, 4)]),
         ("norms_2d", "instancenorm_nchw", "instancenorm_nchw", NORM, [(2, 3, 5, 4), (3,), (3,)]),
         ("norms_2d", "batchnorm_nchw_row", "batchnorm", BATCH_NORM, [(2, 3, 7), *[(3,)] * 4]),
@@ -355,9 +354,9 @@ LINEAR = "x, w, bias, activation"
         ("norms_keras", "layernorm_2d_keras", "layernorm_2d", NORM, [(2, 3, 5, 4), (5, 4), (5, 4)]),
         ("norms_keras", "layernorm_alone_keras", "layernorm", NORM, [(2, 4, 8)]),
         ("norms_keras", "batchnorm_nchw_row_without_eps_keras", "batchnorm", BATCH_NORM, [(2, 3, 7), *[(3,)] * 4]),
-        ("linear", "linear_kn", "linear_kn", LINEAR, [(8, 32), (32, 16)]),
-        ("linear", "linear_nk_bias", "linear_nk", LINEAR, [(2, 8, 32), (16, 32), (16,)]),
-        ("linear", "linear_kn_bias_relu", "linear_kn", LINEAR, [(2, 8, 32), (32, 16), (16,)]),
+        ("linear", "linear_nk", "linear", LINEAR, [(8, 32), (16, 32)]),
+        ("linear", "linear_nk_bias", "linear", LINEAR, [(2, 8, 32), (16, 32), (16,)]),
+        ("linear", "linear_nk_bias_relu", "linear", LINEAR, [(2, 8, 32), (16, 32), (16,)]),
     ],
 )
 def test_a_layer_written_out_again_makes_the_same_numbers(

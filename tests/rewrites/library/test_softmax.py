@@ -1,4 +1,4 @@
-"""Softmax of PyTorch along any dim by one rule and one kernel, of sizes that are known at run time only."""
+"""Softmax along any dim: by one rule and one kernel, of sizes that are known at run time only; and by dense kernels."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+import opsplice
+from tests.matchers.library.test_match_library import FOLDER
+from tests.plain import Plain
 
 SOFTMAX_C = """
 #include <math.h>
@@ -50,3 +54,44 @@ def test_one_rule_for_softmax_along_any_dim_of_any_size(tmp_path: Path):
         x = torch.randn(shape)
         for found, exact in zip(program.run("main", x.numpy()), model(x), strict=True):
             np.testing.assert_allclose(np.asarray(found), exact.numpy(), rtol=1e-6, atol=1e-7)
+
+
+DENSE_PY = """
+import numpy as np
+def rows(x, out, axis=-1):
+    e = np.exp(x - x.max(axis, keepdims=True))
+    out[...] = e / e.sum(axis, keepdims=True)
+def columns(x, out):
+    rows(x, out, -2)
+def first(x, out):
+    rows(x, out, 0)
+"""
+DENSE_SPEC = """
+import "opsplice:nn"
+kernel rows(x: f32[...m, n]) -> f32[...m, n] { cpu "k.py" as command }
+kernel first(x: f32[...m, n] as [n, ...m]) -> f32[...m, n] as [n, ...m] { cpu "k.py" as command }
+kernel columns(x: f32[...m, k, n] as [...m, n, k]) -> f32[...m, k, n] as [...m, n, k] { cpu "k.py" as command }
+pattern softmax_beside(x: tensor<...m x k x n x f32>) { softmax(x) }
+replace softmax with rows(x)
+replace softmax with first(x)
+replace softmax_beside with columns(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "kernel", "shape"),
+    [
+        ("softmax", "softmax", "rows", (8, 32)),
+        ("softmax", "softmax_columns", "columns", (2, 8, 32)),
+        ("norms_2d", "softmax_first", "first", (6, 3, 5)),
+    ],
+)
+def test_dense_kernels_say_which_dim_theirs_is(tmp_path: Path, file: str, function: str, kernel: str, shape):
+    (tmp_path / "k.py").write_text(DENSE_PY)
+    (tmp_path / "k.splice").write_text(DENSE_SPEC)
+    model = FOLDER / f"{file}.mlir"
+    program = opsplice.compile(model, specs=[tmp_path / "k.splice"])
+    assert [r.kernel for r in program.report.replacements if r.function == function] == [kernel]
+    x = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+    own = np.asarray(Plain(model).run(function, x))
+    np.testing.assert_allclose(np.asarray(program.run(function, x)), own, rtol=1e-5, atol=1e-6)
