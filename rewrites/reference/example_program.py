@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from iree.compiler import ir
 
 from opsplice.rewrites.ir import emit
-from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.not_exportable import GapError, written_text
 from opsplice.rewrites.spelling.spelled_template import Instance
 from opsplice.rewrites.spelling.spellings import Spelling
 from opsplice.rewrites.spelling.templates import spell
 from opsplice.spec_lang.checking.op_parameters import rewritten
+from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree
 
 # As frontends write programs. Of alternatives the first is written.
@@ -86,7 +86,7 @@ def _instances(pattern: tree.Pattern, element: str) -> Iterator[Instance]:
     packs = {dim.pack: _PACK_RANK for kind in kinds for dim in kind.dims if dim.pack is not None}
     symbols = dict.fromkeys(dim.symbol for kind in kinds for dim in kind.dims if dim.symbol is not None)
     for sizes in _SIZES:
-        known = {**dict(zip(symbols, sizes, strict=False)), **dim_bounds.fixed(pattern.where)}
+        known = {**dict(zip(symbols, sizes, strict=False)), **dim_conditions.fixed(pattern.where)}
         if all(math.prod(known.get(str(dim), 1) for dim in kind.dims) <= _MOST_ELEMENTS for kind in kinds):
             yield Instance(packs, types, known)
 

@@ -81,17 +81,6 @@ def _together(parts: Iterable[tuple[tree.Condition, tuple[Alternative, ...]]]) -
     return joined
 
 
-def fixed(where: tree.Condition | None) -> dict[str, int]:
-    """The dims that a condition gives one size: `n == 64`, alone or joined by `and`."""
-    equal = (p for p in dim_conditions.conjuncts(where) if isinstance(p, tree.Comparison) and p.op == "==")
-    return {
-        name.name: size.value
-        for part in equal
-        for name, size in ((part.left, part.right), (part.right, part.left))
-        if isinstance(name, tree.DimRef) and isinstance(size, tree.Literal) and isinstance(size.value, int)
-    }
-
-
 def _limited(where: tree.Condition, found: tuple[Alternative, ...]) -> tuple[Alternative, ...]:
     found = tuple(dict.fromkeys(found))
     if len(found) > MAX_ALTERNATIVES:

@@ -38,6 +38,17 @@ def conjuncts(condition: tree.Condition | None) -> list[tree.Condition]:
     return [condition]
 
 
+def fixed(where: tree.Condition | None) -> dict[str, int]:
+    """The dims that a condition gives one size: `n == 64`, alone or joined by `and`."""
+    equal = (p for p in conjuncts(where) if isinstance(p, tree.Comparison) and p.op == "==")
+    return {
+        name.name: size.value
+        for part in equal
+        for name, size in ((part.left, part.right), (part.right, part.left))
+        if isinstance(name, tree.DimRef) and isinstance(size, tree.Literal) and isinstance(size.value, int)
+    }
+
+
 def without(condition: Any, left_out: Callable[[Any], bool]) -> Any:
     """A condition without those of its parts that are left out, None if these are all. left_out: not for Logical."""
     if not isinstance(condition, tree.Logical):

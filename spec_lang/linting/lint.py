@@ -6,7 +6,7 @@ proof. What rules do to each other is judged by `matchers.overlap.shadow`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from opsplice.reaching import reachable
@@ -82,14 +82,45 @@ def untidy(spec: LoadedSpec, linted: Iterable[Path] = ()) -> tuple[Diagnostic, .
 
 def demands(rule: tree.Rule, spec: LoadedSpec) -> list[tree.Condition]:
     """All that a rule asks of the dims of its pattern: its own condition, and its kernel's in the pattern's dims; and
-    what its kernel asks of the types.
+    what it asks of types, of parts that matches may lack, and of how buffers lie.
     """
-    kernel = spec.kernels.get(rule.kernel)
+    kernel, pattern = spec.kernels.get(rule.kernel), spec.patterns[rule.pattern]
     own = [*dim_conditions.conjuncts(rule.where), *dim_conditions.conjuncts(rule.when)]
+    own += _unpassed(rule, pattern, spec.given[pattern.name])
     if kernel is None:
         return own
-    own += _kernel_types(rule, kernel, spec.patterns[rule.pattern])
+    own += _kernel_types(rule, kernel, pattern)
+    own += _kernel_buffers(rule, kernel, spec.given[pattern.name])
     return own if kernel.where is None else [*own, *_kernel_conditions(rule, kernel, spec)]
+
+
+def _unpassed(rule: tree.Rule, pattern: tree.Pattern, given: Collection[str]) -> Iterator[tree.Condition]:
+    """That a match lacks the parts that a rule does not pass, and has what is the default of others."""
+    passed = {part.name for part in tree.parts(rule.args) if isinstance(part, tree.Name)}
+    passed |= dim_conditions.fixed(rule.where).keys()
+    for parameter in pattern.parameters:
+        is_usual = parameter.name in given and parameter.default is None
+        if rule.code is None and parameter.name not in passed and not is_usual:
+            yield tree.Logical(rule.span, "not", (_has(rule, parameter.name),))
+
+
+def _kernel_buffers(rule: tree.Rule, kernel: tree.Kernel, given: Collection[str]) -> Iterator[tree.Condition]:
+    """That a match has what goes into buffers that are not `optional`, and that buffers lie as a kernel has them."""
+    pairs = zip(rule.args, (p.type for p in kernel.parameters), strict=False)
+    named = [(arg.name, kind) for arg, kind in pairs if isinstance(arg, tree.Name)]
+    made = [(f"result {at}", result.type) for at, result in enumerate(kernel.made)]
+    for name, kind in (*named, *made):
+        if isinstance(kind, tree.TensorType):
+            if kind.lies and not kind.copied:
+                order = " ".join(f"{at}{'...' * (kind.dims[at].pack is not None)}" for at in kind.order)
+                yield tree.Membership(rule.span, f"{name} as {order}", ())
+            if (name, kind) in named and name not in given and not kind.optional:
+                yield _has(rule, name)
+
+
+def _has(rule: tree.Rule, part: str) -> tree.Condition:
+    """That a match has a part: by a name that no type has, which stands for itself."""
+    return tree.Membership(rule.span, f"a {part}", ())
 
 
 def _kernel_types(rule: tree.Rule, kernel: tree.Kernel, pattern: tree.Pattern) -> Iterator[tree.Condition]:

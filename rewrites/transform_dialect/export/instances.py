@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.not_exportable import GapError
 from opsplice.rewrites.spelling.spelled_template import Instance
 from opsplice.rewrites.spelling.spellings import Spelling
 from opsplice.rewrites.transform_dialect.export.op_matchers import is_any_contraction
+from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 MAX_RANK = 4
@@ -22,7 +22,7 @@ def instances(pattern: tree.Pattern, rule: tree.Rule) -> Iterator[Instance]:
     packs = sorted({d.pack for kind in kinds for d in kind.dims if d.pack is not None})
     if is_any_contraction(pattern):  # of any rank, too
         packs, kinds = [], []
-    sizes = {**dim_bounds.fixed(pattern.where), **dim_bounds.fixed(rule.where)}
+    sizes = {**dim_conditions.fixed(pattern.where), **dim_conditions.fixed(rule.where)}
     choices = [[c.name for c in v.choices] or list(vocabulary.KERNEL_ELEMENTS) for v in pattern.type_variables]
     names = [v.name for v in pattern.type_variables]
     made = 0

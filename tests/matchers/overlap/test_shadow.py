@@ -109,6 +109,49 @@ def test_no_rule_is_unreachable(rules):
     assert codes(RELU + rules) == []
 
 
+PARTS = """
+kernel with_y(x: f32[...m, n], y: f32[...m, n] optional) -> f32[...m, n] { cpu "k.c" }
+kernel told(x: f32[...m, n], kind: i32) -> f32[...m, n] { cpu "k.c" }
+kernel turned(x: f32[m, n] as [n, m]) -> f32[m, n] { cpu "k.c" }
+kernel turning(x: f32[m, n]) -> f32[m, n] as [n, m] { cpu "k.c" }
+kernel turned_copy(x: f32[m, n] as [n, m] copied) -> f32[m, n] { cpu "k.c" }
+pattern part(x: tensor<...m x n x f32>, y: tensor<...m x n x f32>, kind: i32 = 0) {
+  z = addf?(exp(x), y)
+  z | negf(z) with kind = 1
+}
+pattern square(x: tensor<m x n x f32>) { exp(x) }
+"""
+
+
+@pytest.mark.parametrize(
+    ("rules", "unreachable"),
+    [
+        ("replace part with one(x) replace part with two(x, y)", False),  # those with a y
+        ("replace part with two(x, y) replace part with one(x)", False),
+        ("replace part with two(x, y) replace part with with_y(x, y)", False),
+        ("replace part with one(x) replace part with told(x, kind)", False),  # those whose kind is 1
+        ("replace part where kind == 1 with one(x) replace part with one(x)", False),
+        ("replace part with one(x) replace part where kind == 1 with one(x)", False),
+        ("replace part with with_y(x, y) replace part with one(x)", True),
+        ("replace part with with_y(x, y) replace part with two(x, y)", True),
+        ("replace part with told(x, kind) replace part with one(x)", True),
+        ("replace part with one(x) replace part with two(x, y) replace part with with_y(x, y)", True),
+        ("replace part with two(x, y) replace part with two(x, y)", True),
+        ("replace part where kind == 1 with one(x) replace part where kind == 1 with one(x)", True),
+        ("replace square with turned(x) replace square with one(x)", False),  # of another order
+        ("replace square with turned(x) replace square with any_layout(x)", False),
+        ("replace square with turned(x) replace square with turned_copy(x)", False),
+        ("replace square with turning(x) replace square with one(x)", False),
+        ("replace square with turned(x) replace square with turned(x)", True),
+        ("replace square with turned_copy(x) replace square with turned(x)", True),
+        ("replace square with turned_copy(x) replace square with one(x)", True),
+        ("replace square with any_layout(x) replace square with turned(x)", True),
+    ],
+)
+def test_a_rule_leaves_parts_and_orders_that_its_kernel_does_not_take(rules: str, unreachable: bool) -> None:
+    assert [code for code, _ in codes(PARTS + rules)] == ["unreachable-rule"] * unreachable
+
+
 TYPED = """
 kernel half(x: f16[...m, n]) -> f16[...m, n] { cpu "k.c" }
 kernel some<K in {f16, f32}>(x: K[...m, n]) -> K[...m, n] { cpu "k.c" }

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.dim_bounds import Axis, Check
 from opsplice.rewrites.spelling.not_exportable import GapError
-from opsplice.spec_lang.dims import judge
+from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.parser import parse
 
@@ -80,6 +80,6 @@ def test_too_many_alternatives_are_refused() -> None:
 
 
 def test_sizes_that_a_condition_fixes() -> None:
-    assert dim_bounds.fixed(condition("n == 64 and m <= 4")) == {"n": 64}
-    assert dim_bounds.fixed(condition("n == 64 or m == 4")) == {}
-    assert dim_bounds.fixed(None) == {}
+    assert dim_conditions.fixed(condition("n == 64 and m <= 4")) == {"n": 64}
+    assert dim_conditions.fixed(condition("n == 64 or m == 4")) == {}
+    assert dim_conditions.fixed(None) == {}
