@@ -72,6 +72,27 @@ def test_norms(kernel, guarded, element, n):
     np.testing.assert_allclose(out.astype(float), wanted, rtol=2e-6 + unit)
 
 
+@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.parametrize("element", TYPES)
+def test_norms_of_one_row(kernel, guarded, element, n):
+    """With a gain and a bias for each element, for the row, or without."""
+    kind, unit = TYPES[element]
+    x, gain, bias = (guarded(value.astype(kind)) for value in (rows(n)[0] + 5, rows(n, 1)[0], rows(n, 2)[0]))
+    wide, by, shift = (value.astype(float) for value in (x, gain, bias))
+    standard = (wide - wide.mean()) / np.sqrt(wide.var() + 1e-3)
+    norm = kernel("rows/norm.c", f"opsplice_norm_row_{element}")
+    for given, steps, wanted in (
+        ((gain, bias), (1, 1), standard * by + shift),
+        ((gain, bias), (0, 1), standard * by[0] + shift),
+        ((gain, bias), (0, 0), standard * by[0] + shift[0]),
+        ((gain, None), (1, 0), standard * by),
+        ((None, None), (0, 0), standard),
+    ):
+        out = guarded(np.full(n, np.nan, kind))
+        norm(x, *given, 1e-3, out, 1, n, 1, *steps, 1, 0)
+        np.testing.assert_allclose(out.astype(float), wanted, rtol=1e-5 + unit, atol=2e-5)
+
+
 @pytest.mark.parametrize("place", [(1, 5), (7, 9), (20, 13)])
 @pytest.mark.parametrize("element", TYPES)
 def test_norms_of_images(kernel, guarded, element, place):

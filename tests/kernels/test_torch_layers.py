@@ -51,6 +51,32 @@ def test_weights_of_four_bits_in_words():
     np.testing.assert_allclose(np.asarray(program.run("main", x.numpy())), wanted, rtol=1e-4, atol=1e-4)
 
 
+class Norms(torch.nn.Module):
+    """Norms of several dims, and of images without a gain."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        nn = torch.nn
+        self.norms = nn.ModuleList([nn.LayerNorm((6, 5, 40)), nn.LayerNorm((5, 40), bias=False), nn.InstanceNorm2d(6)])
+        self.norms.append(nn.LayerNorm((6, 5, 40), elementwise_affine=False))
+        for each in self.parameters():
+            nn.init.normal_(each)
+
+    def forward(self, x):
+        apart = x - x.mean((1, 2), keepdim=True)  # along dims whose numbers do not lie side by side
+        other = apart * torch.rsqrt(apart.pow(2).mean((1, 2), keepdim=True) + 1e-5)
+        return *(norm(x) for norm in self.norms), other
+
+
+def test_norms_of_several_dims():
+    torch.manual_seed(0)
+    layer, x = Norms().eval(), torch.randn(2, 6, 5, 40) + 1
+    program = opsplice.torch.export(layer, (x,), specs=[KERNELS / "rows.splice"], flags=[CPU])
+    assert [each.kernel for each in program.report.replacements].count("norm_row") == 4, program.report
+    for made, wanted in zip(program.run("main", x.numpy()), layer(x), strict=True):
+        np.testing.assert_allclose(np.asarray(made), wanted.detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
 class Gated(torch.nn.Module):
     """A block of halves, between f32: with a bias, a gate, an odd width, and what is added."""
 

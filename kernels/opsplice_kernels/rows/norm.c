@@ -136,6 +136,22 @@ void opsplice_layernorm_f32(OF_ROWS) { LAYERNORM(F32); }
 void opsplice_layernorm_f16(OF_ROWS) { LAYERNORM(F16); }
 void opsplice_layernorm_bf16(OF_ROWS) { LAYERNORM(BF16); }
 
+// One row, with a gain and a bias for each element or one for all. Grid: (m).
+INLINE void norm_one(const int kind, const void *x, const void *gain, const void *bias, float eps, void *out, size_t n,
+                     size_t gain_n, size_t bias_n) {
+  const float scale = gain && !gain_n ? number(kind, gain, 0) : 1.0f;
+  const float shift = bias && !bias_n ? number(kind, bias, 0) : 0.0f;
+  norm_row(kind, 1, x, gain_n ? gain : 0, bias_n ? bias : 0, scale, shift, eps, out, 0, n);
+}
+
+#define OF_ONE_ROW \
+  const void *x, const void *gain, const void *bias, float eps, void *out, size_t m, size_t n, size_t x_n, size_t gain_n, \
+      size_t bias_n, size_t out_n, size_t workgroup_x
+#define ONE_ROW(kind) (void)m, (void)x_n, (void)out_n, (void)workgroup_x, norm_one(kind, x, gain, bias, eps, out, n, gain_n, bias_n)
+void opsplice_norm_row_f32(OF_ONE_ROW) { ONE_ROW(F32); }
+void opsplice_norm_row_f16(OF_ONE_ROW) { ONE_ROW(F16); }
+void opsplice_norm_row_bf16(OF_ONE_ROW) { ONE_ROW(BF16); }
+
 #define WITH_GAIN const void *x, const void *gain, float eps, void *out, size_t m, size_t n, size_t workgroup_x
 #define RMSNORM(kind) norm(kind, 0, x, gain, 0, eps, out, m, n, workgroup_x)
 void opsplice_rmsnorm_f32(WITH_GAIN) { RMSNORM(F32); }
