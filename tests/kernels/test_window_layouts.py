@@ -131,6 +131,21 @@ func.func @f(%x: tensor<?x8x9x24xf32>) -> tensor<?x6x7x40xf32> {
 """
 
 
+def test_how_many_places_a_window_has_is_computed_once():
+    """As flax has it for means that leave zeros around an image out: the sums of windows of ones are no pools."""
+    x = np.random.default_rng(0).standard_normal((2, 9, 14, 24)).astype(np.float32)
+
+    def means(v: Any) -> Any:
+        def total(each: Any) -> Any:
+            return jax.lax.reduce_window(each, 0.0, jax.lax.add, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
+
+        return total(v) / total(jax.numpy.ones_like(v, shape=(1, 9, 14, 1)))
+
+    program = opsplice.compile(jax.export.export(jax.jit(means))(x), ["opsplice_kernels:convolution"])
+    assert [each.kernel for each in program.report.replacements] == ["pooling"], str(program.report)
+    np.testing.assert_allclose(np.asarray(program.run("main", x)), means(x), rtol=1e-5, atol=1e-6)
+
+
 def test_an_open_batch():
     random = np.random.default_rng(1)
     k = random.integers(-4, 5, (3, 3, 24, 40)).astype(np.float32)
