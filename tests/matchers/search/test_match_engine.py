@@ -49,6 +49,7 @@ def layers():
 @pytest.fixture(scope="module")
 def library():
     strided = {"any_attention": frozenset("qkv"), "conv1d": frozenset("x"), "depthwise_conv2d": frozenset("x")}
+    strided["linear"] = frozenset("w")
     any_layout = [
         dataclasses.replace(graph, strided=strided[graph.pattern.name], reordered=True)
         for graph in graphs_of(load(OWN.spec("strided")))
