@@ -62,26 +62,35 @@ INLINE ints dot(ints sum, factors bytes, factors weights) {
 // By how much the bytes that dot() takes are greater than those of x.
 INLINE int32_t moved(int is_signed) { return is_signed == SIGNED_DOT ? 0 : SIGNED_DOT ? -128 : 128; }
 
-// sums[p] += the products of `k` bytes of row p of x, `row` bytes apart, with w, as [k / 4][PANEL][4]. is_moved: dot()
-// takes the bytes of x with their highest bit turned. Each step fetches `step` bytes of what is needed `later`; that may be null.
+// sums[p] += the products of up to four bytes of row p of x, `row` bytes apart, with w, as [PANEL][4].
+INLINE void multiply_four(const int rows, const int is_moved, ints sums[][VECTORS], const uint8_t *x, size_t row,
+                          const int8_t *w, const size_t count) {
+  factors weights[VECTORS];
+  UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = of_weights(load_whole(w + 4 * v * LANES));
+  UNROLL for (int p = 0; p < rows; p++) {
+    uint32_t word = 0;
+    if (count == 4) __builtin_memcpy(&word, x + (size_t)p * row, 4);
+    else for (size_t i = 0; i < count; i++) word |= (uint32_t)x[(size_t)p * row + i] << 8 * i;
+    ints bytes = (int32_t)word - (ints){0};
+    if (is_moved) bytes ^= (int32_t)0x80808080;
+    const factors each = of_bytes(bytes);
+    UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] = dot(sums[p][v], each, weights[v]);
+  }
+}
+
+// The same of `k` bytes, with w as [ceil(k / 4)][PANEL][4], filled up with zeros. is_moved: dot() takes the bytes of x with
+// their highest bit turned. Each step fetches `step` bytes of what is needed `later`; that may be null.
 INLINE void multiply_bytes(const int rows, const int is_moved, ints sums[][VECTORS], const uint8_t *x, size_t row,
                            const int8_t *w, size_t k, const int8_t *later, size_t step) {
-  for (size_t i = 0; i < k; i += 4, w += 4 * PANEL) {
-    factors weights[VECTORS];
+  size_t i = 0;
+  for (; i + 4 <= k; i += 4, w += 4 * PANEL) {
     if (later) {
       __builtin_prefetch(later, 0, 2);
       later += step;
     }
-    UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = of_weights(load_whole(w + 4 * v * LANES));
-    UNROLL for (int p = 0; p < rows; p++) {
-      int32_t word;
-      __builtin_memcpy(&word, x + (size_t)p * row + i, 4);
-      ints bytes = word - (ints){0};
-      if (is_moved) bytes ^= (int32_t)0x80808080;
-      const factors each = of_bytes(bytes);
-      UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] = dot(sums[p][v], each, weights[v]);
-    }
+    multiply_four(rows, is_moved, sums, x + i, row, w, 4);
   }
+  if (i < k) multiply_four(rows, is_moved, sums, x + i, row, w, k - i);
 }
 
 // How numbers become bytes: round(x / step) + middle, as QuantizeLinear of ONNX, from `low` to `low` + 255.

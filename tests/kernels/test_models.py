@@ -140,8 +140,8 @@ def fixed_bytes() -> onnx_models.Model:
 def quantised_gemms() -> onnx_models.Model:
     """With a bias and a scale for each column, as onnxruntime's quantiser writes them."""
     graph = onnx_models.Graph()
-    x = graph.input(9, 64)
-    x = graph.op("Relu", graph.op("Gemm", x, graph.weight(64, 40), graph.weight(40, size=0.1)))
+    x = graph.input(9, 63)
+    x = graph.op("Relu", graph.op("Gemm", x, graph.weight(63, 40), graph.weight(40, size=0.1)))
     x = graph.op("Gemm", x, graph.weight(20, 40), graph.weight(20, size=0.1), transB=1)
     return onnx_models.quantised(graph.model(x), fixed=True, per_channel=True)
 
@@ -207,6 +207,7 @@ MODELS = {
     "poolings": (poolings, {"pooling": 3}),
     "activated": (activated, {"linear_packed": 4}),
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),
+    "int8 of an odd width": (lambda: onnx_models.int8_linear(5, 63, 40), {"quantise_bytes": 1, "byte_linear": 1}),
     "bytes with fixed scales": (fixed_bytes, {"byte_linear_fixed": 6}),
     "bytes with scales for columns": (quantised_gemms, {"byte_linear_fixed": 2}),
     "activations of bytes": (quantised_activations, {"byte_linear_fixed": 2, "byte_activation": 1}),

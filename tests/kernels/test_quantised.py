@@ -19,14 +19,16 @@ MATRICES = [(16, 64, 33), (33, 128, 70), (285, 64, 32)]
 def packed(w: np.ndarray) -> np.ndarray:
     k, n = w.shape
     panels = -(-n // 32)
-    wide = np.zeros((k, panels * 32), np.int8)
-    wide[:, :n] = w
-    return wide.reshape(k // 4, 4, panels, 32).transpose(2, 0, 3, 1).copy()
+    wide = np.zeros((-(-k // 4) * 4, panels * 32), np.int8)
+    wide[:k, :n] = w
+    return wide.reshape(-1, 4, panels, 32).transpose(2, 0, 3, 1).copy()
 
 
 @of_bytes
 @pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize(("m", "k", "n"), [(1, 4, 1), (1, 64, 33), (3, 32, 17), (15, 12, 70), (300, 48, 32), *MATRICES])
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(1, 4, 1), (1, 64, 33), (3, 33, 17), (15, 12, 70), (300, 47, 32), (6, 2, 16), *MATRICES]
+)
 def test_byte_linear(kernel, guarded, m, k, n, signed):
     random = np.random.default_rng(0)
     x = random.integers(-128, 128, (m, k)).astype(np.int8) if signed else random.integers(0, 256, (m, k), np.uint8)
@@ -43,14 +45,14 @@ def test_byte_linear(kernel, guarded, m, k, n, signed):
         for place in np.ndindex(len(panels), -(-m // 252)):
             kernel("quantised/linear.c", "opsplice_byte_linear")(
                 *(x, panels, sums, *given, ctypes.c_int8(np.int8(np.uint8(zero & 255).view(np.int8))), 0.5),
-                *(ctypes.c_int32(signed), out, m, k, len(panels), k // 4, n, *place),
+                *(ctypes.c_int32(signed), out, m, k, *panels.shape[:2], n, *place),
             )
         np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-4 * np.abs(wanted).max() * 1e-2)
 
 
 @of_bytes
 @pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize(("m", "k", "n"), [(1, 64, 33), (15, 12, 70), (300, 48, 32), *MATRICES])
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 66, 33), (15, 12, 70), (300, 47, 32), *MATRICES])
 def test_byte_linear_with_fixed_scales(kernel, guarded, m, k, n, signed):
     """To f32, and to bytes of the other kind: rounded to even, and at most the largest byte; one of them positive."""
     random = np.random.default_rng(0)
@@ -65,7 +67,7 @@ def test_byte_linear_with_fixed_scales(kernel, guarded, m, k, n, signed):
     # A step of a power of two, so that sums lie half way between bytes.
     step = 2.0 ** np.round(np.log2(np.abs(exact).max() / 200))
     for place in np.ndindex(len(panels), -(-m // 252)):
-        sizes, form = (m, k, len(panels), k // 4, n, *place), (ctypes.c_int32(zero), ctypes.c_int32(signed))
+        sizes, form = (m, k, *panels.shape[:2], n, *place), (ctypes.c_int32(zero), ctypes.c_int32(signed))
         given = (x, panels, sums, columns, bias, 0.5, 0.25, *form)
         to = (step / 8, float(middle), ctypes.c_int32(not signed))
         kernel("quantised/linear.c", "opsplice_byte_linear_f32")(*given, ctypes.c_int32(signed), *to, out, *sizes)

@@ -1,8 +1,8 @@
 // Products of bytes with packed weights, scaled back to f32:
 //   out[m, n] = (sum of (x[m, k] - zero) * w[k, n]) * rows[m] * columns[n] * scale + bias[n],
-// with x unsigned, or signed where `is_signed`, w as [n / 32][k / 4][32][4], the last panel filled up with zeros, and
-// sums[n] the sum over k of w. rows, columns and bias may be null. k is a multiple of 4. Or back to bytes, as QuantizeLinear
-// of ONNX: out[m, n] = round(that / step) + middle within the numbers of a byte. With `positive` what is below 0 is 0 before.
+// with x unsigned, or signed where `is_signed`, w as [n / 32][k / 4][32][4], filled up with zeros, and sums[n] the sum
+// over k of w. rows, columns and bias may be null. Or back to bytes, as QuantizeLinear of ONNX: out[m, n] =
+// round(that / step) + middle within the numbers of a byte. With `positive` what is below 0 is 0 before.
 //
 // With AMX, 16 rows and more of a k that 64 divides are multiplied in its registers where the system gives them.
 //
@@ -84,8 +84,8 @@ static void byte_linear(const product *of, const uint8_t *x, const int8_t *w, co
   const int32_t by = moved(is_signed);
   for (size_t c = 0; by && c < PANEL; c++) start[c] -= column + c < of->n ? by * sums[column + c] : 0;
   // Each tile fetches its part of the next panel.
-  size_t tiles = (left + BYTE_ROWS - 1) / BYTE_ROWS, part = of->k * PANEL / tiles, step = 4 * PANEL / tiles;
-  const int8_t *later = w + of->k * PANEL;
+  size_t tiles = (left + BYTE_ROWS - 1) / BYTE_ROWS, part = of->k4 * 4 * PANEL / tiles, step = 4 * PANEL / tiles;
+  const int8_t *later = w + of->k4 * 4 * PANEL;
   while (left > 0) {
     size_t count = left / ((left + BYTE_ROWS - 1) / BYTE_ROWS);
     for (size_t c = 0; c < PANEL && column + c < of->n; c += TILE) {
