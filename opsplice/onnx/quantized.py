@@ -254,15 +254,16 @@ def matmul_integer(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 
 def _with_sign(on: NodeWriter, weight: str, zero: str) -> tuple[str, str]:
-    """Constants without a sign as some with one, and their zero point: "" if there is none, or none is left."""
+    """Constants without a sign as some with one, and their zero points: "" if there are none, or none are left."""
     numbers, middle = on.constant(weight), on.constant(zero) if zero else np.array(0, np.uint8)
-    if numbers is None or middle is None or numbers.dtype != np.uint8 or middle.size != 1:
+    if numbers is None or middle is None or numbers.dtype != np.uint8:
         return weight, zero
-    start = int(middle.reshape(()))
-    centred = numbers.astype(np.int16) - start
-    if centred.size and (centred.min() < -128 or centred.max() > 127):
-        return weight, zero
-    return on.give(centred.astype(np.int8), large=True), ""
+    if middle.size == 1:
+        centred = numbers.astype(np.int16) - int(middle.reshape(()))
+        if not centred.size or (centred.min() >= -128 and centred.max() <= 127):
+            return on.give(centred.astype(np.int8), large=True), ""
+    less, points = ((each ^ 128).view(np.int8) for each in (numbers, middle))
+    return on.give(less, large=True), on.give(points)
 
 
 def _centred_as(on: NodeWriter, kind: int, name: str, zero: str) -> str:

@@ -114,6 +114,20 @@ def signed_bytes() -> onnx_models.Model:
     return graph.model(graph.op("Concat", *parts, axis=0))
 
 
+def bytes_without_signs() -> onnx_models.Model:
+    """Weights as onnxruntime's dynamic quantiser writes them: a zero point for each column, and one for all."""
+    graph = onnx_models.Graph()
+    x, zero = graph.input(9, 30), graph.constant(np.uint8(99))
+    x = graph.op("QuantizeLinear", x, graph.constant(np.float32(0.02)), zero)
+    parts = []
+    for points in (graph.random.integers(100, 150, 40).astype(np.uint8), np.uint8(120)):
+        weight = graph.constant(graph.random.integers(0, 256, (30, 40)).astype(np.uint8))
+        y = graph.op("MatMulInteger", x, weight, zero, graph.constant(points))
+        y = graph.op("Mul", graph.op("Cast", y, to=onnx.TensorProto.FLOAT), graph.constant(np.float32(0.001)))
+        parts.append(y)
+    return graph.model(graph.op("Concat", *parts, axis=0))
+
+
 def fixed_bytes() -> onnx_models.Model:
     """Products between DequantizeLinear and QuantizeLinear: signed, unsigned, without zero points, and in f32.
 
@@ -230,6 +244,7 @@ MODELS = {
     "four bits": (lambda: onnx_models.nibble_linear(3, 96, 40), {"nibble_linear": 1}),
     "eight bits": (lambda: onnx_models.nibble_linear(3, 96, 40, bits=8), {"byte_blocks": 1}),
     "signed bytes": (signed_bytes, {"byte_linear": 2}),
+    "bytes without signs": (bytes_without_signs, {"byte_linear": 2}),
     "normed": (onnx_models.normed_convs, {"convolution_packed": 1, "depthwise_rows": 1}),
     "normed by inputs": (
         lambda: onnx_models.normed_convs(takes_weights=True),

@@ -33,18 +33,29 @@ def test_byte_linear(kernel, guarded, m, k, n, signed):
     random = np.random.default_rng(0)
     x = random.integers(-128, 128, (m, k)).astype(np.int8) if signed else random.integers(0, 256, (m, k), np.uint8)
     w, zero = random.integers(-128, 128, (k, n)).astype(np.int8), (-7 if signed else 201)
+    middles = guarded(random.integers(-128, 128, n).astype(np.int8))
     rows, columns, bias = (guarded(random.random(size).astype(np.float32)) for size in (m, n, n))
     panels, sums = packed(w), guarded(w.sum(0, dtype=np.int32))
     x, out = guarded(x), guarded(np.zeros((m, n), np.float32))
-    exact = (x.astype(int) - zero) @ w.astype(int)
-    for given, wanted in (
-        ((None, None, None), exact * 0.5),
-        ((rows, columns, bias), exact * 0.5 * rows[:, None] * columns + bias),
+    weights = w.astype(int), w - middles.astype(int) - 3, w.astype(int) - 77
+    exact, less, even = ((x.astype(int) - zero) @ each for each in weights)
+    for given, middle, wanted in (
+        ((None, None, None, None), 0, exact * 0.5),
+        ((middles, rows, columns, bias), 3, less * 0.5 * rows[:, None] * columns + bias),
+        ((None, None, None, None), 77, even * 0.5),
     ):
         out[...] = np.nan
         for place in np.ndindex(len(panels), -(-m // 252)):
             kernel("quantised/linear.c", "opsplice_byte_linear")(
-                *(x, panels, sums, *given, ctypes.c_int8(np.int8(np.uint8(zero & 255).view(np.int8))), 0.5),
+                *(
+                    x,
+                    panels,
+                    sums,
+                    *given,
+                    ctypes.c_int32(middle),
+                    ctypes.c_int8(np.uint8(zero & 255).view(np.int8)),
+                    0.5,
+                ),
                 *(ctypes.c_int32(signed), out, m, k, *panels.shape[:2], n, *place),
             )
         np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-4 * np.abs(wanted).max() * 1e-2)
@@ -91,7 +102,8 @@ out = np.zeros((16, 32), np.float32)
 at = lambda array: ctypes.c_void_p(array.ctypes.data)
 sizes = map(ctypes.c_size_t, (16, 64, 1, 16, 32, 0, 0))
 library.opsplice_byte_linear(
-    at(x), at(w), at(sums), None, None, None, ctypes.c_int8(1), ctypes.c_float(0.5), ctypes.c_int32(0), at(out), *sizes
+    *(at(x), at(w), at(sums), None, None, None, None, ctypes.c_int32(0), ctypes.c_int8(1)),
+    *(ctypes.c_float(0.5), ctypes.c_int32(0), at(out), *sizes),
 )
 assert (out == 64).all(), out
 """

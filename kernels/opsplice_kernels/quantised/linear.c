@@ -1,7 +1,7 @@
 // Products of bytes with packed weights, scaled back to f32:
-//   out[m, n] = (sum of (x[m, k] - zero) * w[k, n]) * rows[m] * columns[n] * scale + bias[n],
+//   out[m, n] = (sum of (x[m, k] - zero) * (w[k, n] - middles[n] - middle)) * rows[m] * columns[n] * scale + bias[n],
 // with x unsigned, or signed where `is_signed`, w as [n / 32][k / 4][32][4], filled up with zeros, and sums[n] the sum
-// over k of w. rows, columns and bias may be null. Or back to bytes, as QuantizeLinear of ONNX: out[m, n] =
+// over k of w. middles, rows, columns and bias may be null. Or back to bytes, as QuantizeLinear of ONNX: out[m, n] =
 // round(that / step) + middle within the numbers of a byte. With `positive` what is below 0 is 0 before.
 //
 // With AMX, 16 rows and more of a k that 64 divides are multiplied in its registers where the system gives them.
@@ -16,6 +16,9 @@ typedef struct {
   const float *rows, *columns, *bias;
   float scale;
   int32_t positive;
+  const int8_t *middles;
+  int32_t middle;
+  const int32_t *totals;  // of each row of this workgroup, what its middles are to be multiplied by; or null
   size_t m, k, k4, n;
   float *out;
   uint8_t *bytes;  // instead of `out`
@@ -41,11 +44,16 @@ INLINE void scale_back(const int rows, const product *of, const ints *sums, size
   }
 }
 
+// A sum less what its column's middle adds. start: PANEL numbers that sums begin with, then PANEL middles.
+INLINE ints centred(const product *of, ints sum, const int32_t *start, size_t row) {
+  return of->totals ? sum - of->totals[row % SHARE] * load_whole(start + PANEL) : sum;
+}
+
 INLINE void byte_tile(const int rows, const int is_moved, const product *of, const uint8_t *x, const int8_t *w, const int32_t *start,
                       const int8_t *later, size_t step, size_t row, size_t column) {
   ints sums[ROWS][VECTORS];
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++)
-    sums[p][v] = load_whole(start + v * LANES);
+    sums[p][v] = centred(of, load_whole(start + v * LANES), start + v * LANES, row + p);
   multiply_bytes(rows, is_moved, sums, x, of->k, w, of->k, later, step);
   UNROLL for (int v = 0; v < VECTORS; v++) scale_back(rows, of, &sums[0][v], VECTORS, row, column + v * LANES);
 }
@@ -61,6 +69,8 @@ static void byte_matrices(const product *of, const uint8_t *x, const int8_t *w, 
     if (is_signed) multiply_matrices(S8_BY_S8, above, below, of->k, w, of->k, 1, 0, start, sums);
     else multiply_matrices(U8_BY_S8, above, below, of->k, w, of->k, 1, 0, start, sums);
     UNROLL for (int v = 0; v < PANEL / LANES; v++) {
+      for (size_t p = 0; p < 2 * MATRIX_ROWS; p++)
+        sums[p][v] = centred(of, sums[p][v], start + v * LANES, p < MATRIX_ROWS ? first + p : second + p - MATRIX_ROWS);
       scale_back(MATRIX_ROWS, of, &sums[0][v], PANEL / LANES, first, column + v * LANES);
       scale_back(MATRIX_ROWS, of, &sums[MATRIX_ROWS][v], PANEL / LANES, second, column + v * LANES);
     }
@@ -68,12 +78,23 @@ static void byte_matrices(const product *of, const uint8_t *x, const int8_t *w, 
 }
 #endif
 
-static void byte_linear(const product *of, const uint8_t *x, const int8_t *w, const int32_t *sums, int32_t zero,
+static void byte_linear(product *of, const uint8_t *x, const int8_t *w, const int32_t *sums, int32_t zero,
                         int32_t is_signed, size_t workgroup_x, size_t workgroup_y) {
   size_t column = workgroup_x * PANEL, row = workgroup_y * SHARE, left = least(SHARE, of->m - row);
-  int32_t start[PANEL];
+  int32_t start[2 * PANEL];
   for (size_t c = 0; c < PANEL; c++) start[c] = column + c < of->n ? -zero * sums[column + c] : 0;
   w += workgroup_x * of->k4 * 4 * PANEL;
+  int32_t totals[SHARE];
+  if (of->middles || of->middle) of->totals = totals;
+  for (size_t c = 0; of->totals && c < PANEL; c++)
+    start[PANEL + c] = of->middle + (of->middles && column + c < of->n ? of->middles[column + c] : 0);
+  for (size_t p = 0; of->totals && p < left; p++) {
+    const uint8_t *from = x + (row + p) * of->k;
+    int32_t total = -zero * (int32_t)of->k;
+    if (is_signed) for (size_t i = 0; i < of->k; i++) total += (int8_t)from[i];
+    else for (size_t i = 0; i < of->k; i++) total += from[i];
+    totals[p] = total;
+  }
 #ifdef HAS_MATRICES_OF_BYTES
   if (left >= MATRIX_ROWS && of->k % MATRIX_BYTES == 0 && begin_matrices()) {
     byte_matrices(of, x, w, start, is_signed, row, left, column);
@@ -98,13 +119,13 @@ static void byte_linear(const product *of, const uint8_t *x, const int8_t *w, co
   }
 }
 
-void opsplice_byte_linear(const uint8_t *x, const int8_t *w, const int32_t *sums, const float *rows,
-                          const float *columns, const float *bias, int8_t zero, float scale, int32_t is_signed,
-                          float *out, size_t m, size_t k, size_t p, size_t k4, size_t n, size_t workgroup_x,
-                          size_t workgroup_y) {
+void opsplice_byte_linear(const uint8_t *x, const int8_t *w, const int32_t *sums, const int8_t *middles,
+                          const float *rows, const float *columns, const float *bias, int32_t middle, int8_t zero,
+                          float scale, int32_t is_signed, float *out, size_t m, size_t k, size_t p, size_t k4, size_t n,
+                          size_t workgroup_x, size_t workgroup_y) {
   (void)p;
-  product of = {.rows = rows, .columns = columns, .bias = bias, .scale = scale, .m = m, .k = k, .k4 = k4, .n = n,
-                .out = out};
+  product of = {.middles = middles, .middle = middle, .rows = rows, .columns = columns, .bias = bias, .scale = scale,
+                .m = m, .k = k, .k4 = k4, .n = n, .out = out};
   byte_linear(&of, x, w, sums, is_signed ? zero : (uint8_t)zero, is_signed, workgroup_x, workgroup_y);
 }
 
