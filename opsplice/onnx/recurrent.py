@@ -2,7 +2,7 @@
 
 The products with the input are one product of all steps, and those with the state one for all gates. IREE makes eight
 products in each round of a loop. An LSTM of more steps stays one node, with all of its inputs and results, as kernels
-for whole layers take it.
+for whole layers take it, and so does a GRU whose reset gate multiplies what the state adds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_WRITTEN = 128
 _ACTIVATIONS = {"LSTM": [b"Sigmoid", b"Tanh", b"Tanh"], "GRU": [b"Sigmoid", b"Tanh"], "RNN": [b"Tanh"]}
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _BIAS, _LENGTHS, _HIDDEN, _CELL, _PEEPHOLES = 3, 4, 5, 6, 7
-_RESULTS, _SIZES = 3, 4
+_RESULTS, _SIZES = {"LSTM": 3, "GRU": 2}, 4
 
 _State = tuple[str, str]  # h and c, "" where they are zero
 
@@ -44,7 +44,7 @@ def written_out(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
         if lengths:
             raise wrongly_computed(node, "it takes all steps, whatever the lengths of sequences (input sequence_lens)")
         is_plain = is_usual and not turned and not input_name(node, _PEEPHOLES) and attribute(node, "hidden_size", 0)
-        return _whole(on, node) if kind == "LSTM" and is_plain and backwards != [True] and not is_short else None
+        return _whole(on, node) if kind in _RESULTS and is_plain and backwards != [True] and not is_short else None
     layers = [_Direction(on, node, number, steps, each, lengths) for number, each in enumerate(backwards)]
     ends = [layer.run() for layer in layers]
     across = on.give(np.array([1]))
@@ -58,22 +58,27 @@ def written_out(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
 
 
 def _whole(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
-    """An LSTM with all that it can have: a bias, a state to start from, its direction, and three results."""
+    """A layer with all that it can have: a bias, a state to start from, its direction, and all results."""
     x, weights, of_state = node.input[:3]
     shape, sizes, element = on.shape(x), on.shape(of_state), on.element(x)
     forms = {"hidden_size": attribute(node, "hidden_size", 0), "direction": attribute(node, "direction", b"forward")}
-    given = [input_name(node, index) for index in (_BIAS, _HIDDEN, _CELL)]
+    results = _RESULTS[node.op_type]
+    if node.op_type == "GRU":
+        forms["linear_before_reset"] = 1
+        if not attribute(node, "linear_before_reset", 0):
+            return None
+    given = [input_name(node, index) for index in (_BIAS, _HIDDEN, _CELL)[:results]]
     is_whole = all(given) and all(each in attributes(node) for each in forms) and len(node.attribute) == len(forms)
-    if is_whole and len(node.output) == _RESULTS and all(node.output):
+    if is_whole and len(node.output) == results and all(node.output):
         return None
     known = [each for each in (*(sizes or ()), shape[1] if shape else None) if each is not None]
     if len(known) != _SIZES or not element:
         return None
     both, wide, size, rows = known
     kind = helper.tensor_dtype_to_np_dtype(element)
-    empty = [(both, 2 * wide), (both, rows, size), (both, rows, size)]
-    bias, h, c = (each or on.give(np.zeros(zeros, kind)) for each, zeros in zip(given, empty, strict=True))
-    return on.put_all("LSTM", _RESULTS, x, weights, of_state, bias, "", h, c, **forms)
+    empty = [(both, 2 * wide), *[(both, rows, size)] * (results - 1)]
+    bias, *state = (each or on.give(np.zeros(zeros, kind)) for each, zeros in zip(given, empty, strict=True))
+    return on.put_all(node.op_type, results, x, weights, of_state, bias, "", *state, **forms)
 
 
 class _Direction:

@@ -93,6 +93,17 @@ def lstms() -> onnx_models.Model:
     return graph.model(graph.op("Add", y, graph.op("Mul", "last", "cell")))
 
 
+def grus() -> onnx_models.Model:
+    """The same of GRU: with a bias, a state and both results, and without."""
+    graph = onnx_models.Graph()
+    x, w = graph.input(LONG, 3, 10), [graph.weight(1, 48, size, size=0.3) for size in (10, 16, 16, 16)]
+    given = [x, *w[:2], graph.weight(1, 96, size=0.1), "", graph.weight(1, 3, 16, size=0.5)]
+    form = {"hidden_size": 16, "linear_before_reset": 1}
+    graph.nodes.append(onnx.helper.make_node("GRU", given, ["all", "last"], **form))
+    y = graph.op("GRU", graph.op("Squeeze", "all", graph.constant(np.array([1]))), *w[2:], **form)
+    return graph.model(graph.op("Mul", y, "last"))
+
+
 def products() -> onnx_models.Model:
     """Of inputs alone: in batches, one of them turned, and of rows."""
     graph = onnx_models.Graph()
@@ -215,6 +226,7 @@ MODELS = {
     "prefill in f16": (lambda: halves(9, 0), HALF_LLAMA),
     "decode in f16": (lambda: halves(1, 70), HALF_LLAMA),
     "lstms": (lstms, {"lstm_steps": 2}),
+    "grus": (grus, {"gru_steps": 2}),
     "products": (products, {"product_unpacked": 1, "linear_unpacked": 1}),
     "functions": (functions, {"activation_all": 4, "log_softmax_rows": 1}),
     "reductions": (reductions, {"reduced_rows": 3, "reduced_columns": 1}),
@@ -290,15 +302,16 @@ def test_few_bits_by_kernels_for_cuda(name, wanted, tmp_path):
     compared(make, wanted, emulated_cuda.spec(tmp_path), [], tmp_path, "local-sync")
 
 
-def test_lstms_of_an_open_number_of_steps(tmp_path):
-    model, file = lstms().proto, tmp_path / "model.onnx"
+@pytest.mark.parametrize(("make", "kernel"), [(lstms, "lstm_steps"), (grus, "gru_steps")])
+def test_an_open_number_of_steps(make, kernel, tmp_path):
+    model, file = make().proto, tmp_path / "model.onnx"
     for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_value == LONG:
                 dim.dim_param = "steps"
     file.write_bytes(model.SerializeToString())
     program = opsplice.compile(file, [SPEC], [CPU])
-    assert [each.kernel for each in program.report.replacements if not each.lost] == ["lstm_steps"] * 2, program.report
+    assert [each.kernel for each in program.report.replacements if not each.lost] == [kernel] * 2, program.report
     for steps in (1, 7):
         x = np.random.default_rng(steps).standard_normal((steps, 3, 10), np.float32)
         (wanted,) = ReferenceEvaluator(model).run(None, {model.graph.input[0].name: x})

@@ -40,3 +40,24 @@ def test_lstm(kernel, guarded, d, t, m, k, n):
             np.testing.assert_allclose(y[number, way], state, rtol=1e-5, atol=2e-6)
         np.testing.assert_allclose(last_h[way], state, rtol=1e-5, atol=2e-6)
         np.testing.assert_allclose(last_c[way], cell, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(("d", "t", "m", "k", "n"), [(1, 5, 7, 3, 16), (2, 3, 1, 9, 48), (2, 4, 10, 40, 32)])
+def test_gru(kernel, guarded, d, t, m, k, n):
+    """One direction and two, of one row, and of more than a workgroup does; columns that no whole panel is of."""
+    random, g, wide = np.random.default_rng(0), 3 * n, -(-3 * n // 32) * 32
+    shapes = {"given": (d, t, m, wide), "r": (d, g, n), "b": (d, 2 * g), "h": (d, m, n)}
+    given, r, b, h = (guarded(random.standard_normal(shape).astype(np.float32) / 2) for shape in shapes.values())
+    y, last_h = (guarded(np.full(shape, np.nan, np.float32)) for shape in ((t, d, m, n), (d, m, n)))
+    panels = guarded(r.reshape(d, g // 16, 16, n).swapaxes(2, 3))
+    for at in np.ndindex(-(-m // 4), d):
+        kernel("recurrent/gru.c", "opsplice_gru")(given, panels, b, h, y, last_h, d, t, m, wide, g // 16, n, 2 * g, *at)
+    for way in range(d):
+        state = h[way].astype(float)
+        for number in range(t)[:: -1 if way else 1]:
+            of_input = np.split(given[way, number, :, :g] + b[way, :g], 3, axis=1)
+            of_state = np.split(state @ r[way].T + b[way, g:], 3, axis=1)
+            update, reset = (sigmoid(of_input[gate] + of_state[gate]) for gate in range(2))
+            state = update * state + (1 - update) * np.tanh(of_input[2] + reset * of_state[2])
+            np.testing.assert_allclose(y[number, way], state, rtol=1e-5, atol=2e-6)
+        np.testing.assert_allclose(last_h[way], state, rtol=1e-5, atol=2e-6)

@@ -100,18 +100,20 @@ def test_layers_give_the_numbers_of_onnxruntime():
 def test_long_layers_stay_one_node_with_all_that_it_can_have():
     """As kernels for whole layers take it: whatever the model leaves out of inputs, results and attributes."""
     usual = {"activations": ["Sigmoid", "Tanh", "Tanh"] * 2}
-    kinds = [("LSTM", "forward", "", {}), ("LSTM", "bidirectional", "b h", usual)]
+    kinds = [("LSTM", "forward", "", {}), ("LSTM", "bidirectional", "b h", usual), ("GRU", "forward", "", AFTER)]
     made, weights = zip(*(layer(*kind, number) for number, kind in enumerate(kinds)), strict=True)
     del made[0].output[1:]
     made[0].attribute.remove(next(each for each in made[0].attribute if each.name == "direction"))
     outputs = {name: [None] * (4 if name[0] == "y" else 3) for each in made for name in each.output}
-    model = make_model(made, {"x": ["t", 2, INPUT]}, outputs, weights[0] | weights[1], 19)
+    model = make_model(made, {"x": ["t", 2, INPUT]}, outputs, weights[0] | weights[1] | weights[2], 19)
     written = expanded(model)
     onnx.checker.check_model(written)
-    whole = [each for each in written.graph.node if each.op_type == "LSTM"]
-    assert [[bool(name) for name in each.input] for each in whole] == [[True] * 4 + [False] + [True] * 2] * 2
-    assert [len(each.output) for each in whole] == [3, 3]
-    assert [{one.name for one in each.attribute} for each in whole] == [{"hidden_size", "direction"}] * 2
+    whole = [each for each in written.graph.node if each.op_type in GATES]
+    given = [True] * 4 + [False, True]
+    assert [[bool(name) for name in each.input] for each in whole] == [[*given, True], [*given, True], given]
+    assert [len(each.output) for each in whole] == [3, 3, 2]
+    forms = {"hidden_size", "direction"}
+    assert [{one.name for one in each.attribute} for each in whole] == [forms, forms, forms | AFTER.keys()]
     assert expanded(written) is None
     feed = {"x": RANDOM.normal(size=(STEPS, 2, INPUT)).astype(np.float32)}
     for one, other in zip(computed(written, feed), computed(model, feed), strict=True):

@@ -7,8 +7,7 @@
 // A block of columns has its four gates in registers, for a few rows at once, so nothing but h and c is stored.
 //
 // Grid: (ceildiv(m, 5), d); a workgroup does 5 rows.
-#include "../tile.h"
-#include "../vector_math.h"
+#include "gates.h"
 
 enum { SHARE = 5, GATES = 4, WIDTH = 16, PLACES = 252 };
 #if LANES == 16 || defined(__aarch64__)
@@ -22,8 +21,6 @@ typedef struct {
   float *h_out, *c_out;
   size_t n;
 } step;
-
-INLINE floats sigmoid(floats x) { return 1.0f / (1.0f + exponential(-x)); }
 
 INLINE void block(const int rows, const step *of, size_t column) {
   const size_t n = of->n, gate = n * n;
