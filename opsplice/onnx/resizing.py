@@ -19,6 +19,7 @@ from onnx import TensorProto
 from opsplice.onnx.node_writer import NodeWriter, attribute, input_name, wrongly_computed
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+_BYTES = (TensorProto.INT8, TensorProto.UINT8)
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class _Axis:
 
 
 def resize(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """None for what is left to IREE: open sizes, antialiasing, integers that are weighed."""
+    """None for what is left to IREE: open sizes, antialiasing, integers that are weighed, but for linear bytes."""
     for write in (_repeated, _weighed):
         if (result := write(on, node)) is not None:
             return result
@@ -76,7 +77,9 @@ def _weighed(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     mode = attribute(node, "mode", b"nearest")
     element = on.element(node.input[0])
     is_nearest = mode == b"nearest"
-    if axes is None or attribute(node, "antialias", 0) or not (is_nearest or element in _FLOATS):
+    # Sums of bytes are cut off to whole numbers, as in onnxruntime. Cubic ones may be no bytes.
+    is_known = is_nearest or element in _FLOATS or (element in _BYTES and mode == b"linear")
+    if axes is None or attribute(node, "antialias", 0) or not is_known:
         return None
     y = node.input[0] if is_nearest else on.cast(node.input[0], TensorProto.FLOAT)
     outside = ""
@@ -96,6 +99,8 @@ def _weighed(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         y = taken[0]
         for part in taken[1:]:
             y = on.put("Add", y, part)
+    if element in _BYTES and not is_nearest:  # IREE takes floats above 127 for no bytes
+        y = on.put("Cast", y, to=TensorProto.INT32)
     y = y if is_nearest or element == TensorProto.FLOAT else on.put("Cast", y, to=element)
     if not outside:
         return y

@@ -357,6 +357,16 @@ def test_images_of_fixed_sizes_are_resized(factors):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5, err_msg=str(each))
 
 
+@pytest.mark.parametrize(("kind", "element"), [(np.int8, TensorProto.INT8), (np.uint8, U8)])
+def test_bytes_are_weighed_and_cut_off(kind, element):
+    """As onnxruntime does, whose sums have the same exact weights."""
+    nodes = [node("Resize", "x - s", "y", mode="linear"), node("Resize", "x - - z", "small", mode="linear")]
+    constants = {"s": scale([1, 1, 2, 4]), "z": np.array([1, 2, 4, 2])}
+    outputs = {"y": (element, [1, 2, 16, 32]), "small": (element, [1, 2, 4, 2])}
+    model = make_model(nodes, {"x": (element, [1, 2, 8, 8])}, outputs, constants, 19)
+    check(model, {"x": integers(kind, 1, 2, 8, 8)})
+
+
 def test_a_batch_of_open_size_grows():
     inputs, outputs = {"x": ["n", 2, 4, 5]}, {"y": [None] * 4}
     model = make_model([node("Resize", "x - s", "y")], inputs, outputs, {"s": scale([1, 1, 2, 2])})
