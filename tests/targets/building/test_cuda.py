@@ -303,7 +303,7 @@ def test_files_that_are_cut_off_are_refused_and_not_kept(refused, write, store):
     ("data", "said"),
     [
         (os.urandom(2000) + b"\0!", "k.ptx is a binary file, not PTX text"),
-        (b"\x7fELF" + bytes(60), "k.ptx is a cubin"),
+        (b"\x7fELF" + bytes(60), "k.ptx is an ELF file, such as an object or a cubin"),
         (b"\xff\xfe" * 100, "k.ptx is not PTX text"),
     ],
 )
