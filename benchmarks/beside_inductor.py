@@ -1,6 +1,6 @@
 """The kernels of `kernels/` on models of PyTorch, beside onnxruntime and torch.compile's own code (inductor).
 
-    python -m benchmarks.torch_models [NAME ...] [--rounds 30]
+    python -m benchmarks.beside_inductor [NAME ...] [--rounds 30]
 
 One process, one thread, float32, random weights: those of `benchmarks.programs.torch_models`. Times are medians of the
 thread's, taken in turn; parts are medians of the rounds' ratios. Errors are the largest distance from PyTorch in f64,
