@@ -25,7 +25,7 @@ import torch
 
 import opsplice.torch
 from benchmarks.calling import CPU
-from benchmarks.models import SPEC, aligned, in_turn, onnxruntime_call
+from benchmarks.models import SPEC, aligned, direct_call, in_turn, onnxruntime_call
 from benchmarks.programs.torch_models import MODELS, Made
 from opsplice.runtime.runtime_devices import limit_threads
 
@@ -84,10 +84,7 @@ def _inductor(model: torch.nn.Module, given: tuple[torch.Tensor, ...]) -> Callab
 def _ours(
     model: torch.nn.Module, given: tuple[torch.Tensor, ...], inputs: Sequence[np.ndarray]
 ) -> Callable[[], np.ndarray]:
-    program = opsplice.torch.export(model, given, specs=[SPEC], flags=[CPU])
-    (function,) = (each for each in program.functions if not each.endswith("$async"))
-    direct = program.direct(function, device="local-sync")
-    return lambda: np.asarray(direct(inputs)[0])
+    return direct_call(opsplice.torch.export(model, given, specs=[SPEC], flags=[CPU]), inputs, 1)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import opsplice
@@ -59,15 +60,9 @@ def library() -> None:
         except ImportError as missing:
             print(f"{name} skipped: {missing.name} is not installed")
             continue
-        matches = len(opsplice.compile(model, ["opsplice_kernels"], [CPU]).report.replacements)
-        sides = (
-            lambda m=model: opsplice.compile(m, ["opsplice_kernels"], [CPU]),
-            lambda m=model: opsplice.compile(m, [], [CPU]),
-        )
-        print(
-            paired(*sides, FEW_ROUNDS, warm=1, clock=time.process_time).row(f"{name}, {matches} matches", 1e-3, "ms"),
-            flush=True,
-        )
+        with_it, without = (partial(opsplice.compile, model, specs, [CPU]) for specs in (["opsplice_kernels"], []))
+        taken = paired(with_it, without, FEW_ROUNDS, warm=1, clock=time.process_time)
+        print(taken.row(f"{name}, {len(with_it().report.replacements)} matches", 1e-3, "ms"), flush=True)
 
 
 def in_process(name: str, model: Path, ours: Path, theirs: Path) -> str:

@@ -60,7 +60,7 @@ def row(name: str, model: Model, rounds: int, verbose: bool, threads: int = 1) -
     # Each with a copy of its own: what another has just read is in the cache.
     sides = [
         theirs,
-        *(_call(program, [aligned(value) for value in model.inputs.values()], threads) for program in (plain, ours)),
+        *(direct_call(each, [aligned(value) for value in model.inputs.values()], threads) for each in (plain, ours)),
     ]
     wanted, _, got = (np.asarray(side(), np.float64) for side in sides)
     error = np.abs(wanted - got).max() / np.abs(wanted).max()
@@ -72,7 +72,8 @@ def row(name: str, model: Model, rounds: int, verbose: bool, threads: int = 1) -
     )
 
 
-def _call(program: opsplice.Program, inputs: Sequence[np.ndarray], threads: int) -> Callable[[], np.ndarray]:
+def direct_call(program: opsplice.Program, inputs: Sequence[np.ndarray], threads: int) -> Callable[[], np.ndarray]:
+    """A program of one function that is called with the same inputs each time, which it does not copy."""
     (function,) = (each for each in program.functions if not each.endswith("$async"))
     direct = program.direct(function, device="local-sync" if threads == 1 else "local-task")
     return lambda: np.asarray(direct(inputs)[0])

@@ -29,9 +29,9 @@ class _First(nn.Module):
         return self.model(*given, return_dict=True).last_hidden_state
 
 
-def _of(name: str, given: torch.Tensor, model: str = "Model", **config: Any) -> Made:
+def _of(name: str, given: torch.Tensor, **config: Any) -> Made:
     """name: of the family in transformers. config: its sizes."""
-    made = getattr(transformers, f"{name}{model}")(getattr(transformers, f"{name}Config")(**config))
+    made = getattr(transformers, f"{name}Model")(getattr(transformers, f"{name}Config")(**config))
     if getattr(made.config, "use_cache", False):
         made.config.use_cache = False
     for part in made.modules():
@@ -50,9 +50,9 @@ def _decoder(name: str, words: int, wide: int, inner: int, heads: int, shared: i
     return _of(name, _words(words), num_hidden_layers=2, num_key_value_heads=shared, **sizes, **more)
 
 
-def _encoder(name: str, given: torch.Tensor, wide: int, heads: int, model: str = "Model", **more: Any) -> Made:
+def _encoder(name: str, given: torch.Tensor, wide: int, heads: int, **more: Any) -> Made:
     sizes = {"hidden_size": wide, "intermediate_size": 4 * wide, "num_attention_heads": heads}
-    return _of(name, given, model, num_hidden_layers=2, **sizes, **more)
+    return _of(name, given, num_hidden_layers=2, **sizes, **more)
 
 
 def _mlp(rows: int) -> Made:

@@ -36,11 +36,8 @@ _COMPUTING = (
 _VARYING = frozenset({"stablehlo.custom_call", "stablehlo.rng", "stablehlo.rng_bit_generator", "tosa.custom"})
 # The operators of ONNX that draw numbers.
 _DRAWING = frozenset(
-    f"onnx.{name}"
-    for name in (
-        *("Bernoulli", "Dropout", "Multinomial"),
-        *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
-    )
+    {"onnx.Bernoulli", "onnx.Dropout", "onnx.Multinomial", "onnx.RandomNormal", "onnx.RandomNormalLike"}
+    | {"onnx.RandomUniform", "onnx.RandomUniformLike"}
 )
 # How many values are looked at behind one to tell whether what uses it goes with a match.
 _MOST_USERS = 16

@@ -13,11 +13,18 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from opsplice.errors import OpspliceError
 from opsplice.frontends.reshapes import is_misread
 from opsplice.onnx import attention, fused, loops, pooling, quantized, recurrent, resizing
 from opsplice.onnx.model_file import replace
-from opsplice.onnx.node_writer import OF_NUMBERS, NodeWriter, attribute, attributes, input_name, wrongly_computed
+from opsplice.onnx.node_writer import (
+    OF_NUMBERS,
+    NodeWriter,
+    attribute,
+    attributes,
+    input_name,
+    not_compiled,
+    wrongly_computed,
+)
 
 # Operators that are functions of ONNX's own, and that IREE does not lower as they are.
 FUNCTIONS = (
@@ -297,10 +304,7 @@ def _negative(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 def _unique(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """IREE's compiler ends the process."""
-    raise OpspliceError(
-        f"IREE 3.13 does not compile node '{node.name}' ({node.op_type}): its compiler crashes",
-        hint="write it with other operators, or run that part elsewhere",
-    )
+    raise not_compiled(node, "its compiler crashes")
 
 
 def _equal(on: NodeWriter, node: onnx.NodeProto) -> str | None:

@@ -168,7 +168,17 @@ def wanted_result(node: onnx.NodeProto, index: int) -> bool:
 
 def wrongly_computed(node: onnx.NodeProto, how: str) -> OpspliceError:
     """The error for a node that has no correct form."""
-    return OpspliceError(
-        f"IREE 3.13 computes node '{node.name}' ({node.op_type}) wrongly: {how}",
-        hint="write it with other operators, or run that part elsewhere",
-    )
+    return _unsupported(f"IREE 3.13 computes {_named(node)} wrongly: {how}")
+
+
+def not_compiled(node: onnx.NodeProto, why: str) -> OpspliceError:
+    """The error for a node that has no form which compiles."""
+    return _unsupported(f"IREE 3.13 does not compile {_named(node)}: {why}")
+
+
+def _named(node: onnx.NodeProto) -> str:
+    return f"node '{node.name}' ({node.op_type})"
+
+
+def _unsupported(message: str) -> OpspliceError:
+    return OpspliceError(message, hint="write it with other operators, or run that part elsewhere")

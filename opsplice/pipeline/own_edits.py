@@ -62,10 +62,12 @@ def steps(flags: Sequence[str], note: Callable[[ir.Module], None] | None) -> lis
     rows = [*_BEFORE_LINKING]
     if note is not None:
         align = functools.partial(aligned_buffers.align, alignment=offset_alignment(flags))
-        rows.append((aligned_buffers.PHASE, "align buffers", align))
-        rows.append((dynamic_function.NOTE_PHASE, "note imports", dynamic_function.note_imports))
-        rows.append((dynamic_function.NUMBER_PHASE, "make imports weak", dynamic_function.weaken_imports))
-        rows.append((dynamic_function.NUMBER_PHASE, "note kernels", note))
+        rows += [
+            (aligned_buffers.PHASE, "align buffers", align),
+            (dynamic_function.NOTE_PHASE, "note imports", dynamic_function.note_imports),
+            (dynamic_function.NUMBER_PHASE, "make imports weak", dynamic_function.weaken_imports),
+            (dynamic_function.NUMBER_PHASE, "note kernels", note),
+        ]
         if not links_executables(flags):
             rows.append((dynamic_function.NUMBER_PHASE, "number imports", dynamic_function.number_imports))
     rows += [*mathematics.edits(), *_BEHIND_LINKING]

@@ -18,6 +18,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from iree.compiler import ir
@@ -64,13 +65,13 @@ def results(placer: Placer, insertion: Insertion, spec: Helpers) -> list[ir.Valu
         return [_written(placer, insertion.code, writers)]
     code = insertion.code
     body, yielded, kinds = _cut(code)
-    values, types, fitted = _names(insertion.match, ranked=bool(kinds))
-    used = [name for name in values if re.search(rf"%{re.escape(name)}\b", code.text)]
-    given = {name: _value(placer, values[name], fitted.get(name)) for name in used}
+    known = _names(insertion.match, ranked=bool(kinds))
+    used = [name for name in known.values if re.search(rf"%{re.escape(name)}\b", code.text)]
+    given = {name: _value(placer, known.values[name], known.fitted.get(name)) for name in used}
     arguments = ", ".join(f"%{name}: {value.type}" for name, value in given.items())
-    kinds = _filled(kinds, types) or ", ".join(str(builtin_type(root)) for root in insertion.match.roots)
+    kinds = _filled(kinds, known.types) or ", ".join(str(builtin_type(root)) for root in insertion.match.roots)
     head = f"{spec.prelude(code)}\nutil.func private @opsplice_insertion({arguments}) -> ({kinds}) {{"
-    text = f"{head}{_filled(body, types)}\nutil.return {yielded} : {kinds}\n}}"
+    text = f"{head}{_filled(body, known.types)}\nutil.return {yielded} : {kinds}\n}}"
     parsed = raw_symbols.parse(text, head.count("\n") + 1, code)
     raw_symbols.convert(parsed, insertion.rule.phase)
     spec.rename(last_op(parsed.body), code)
@@ -246,13 +247,22 @@ def _fitted(placer: Placer, argument: Argument) -> ir.Value:
     return emit.constant(binding.constant, kind)
 
 
-def _names(
-    match: Match, *, ranked: bool
-) -> tuple[dict[str, Binding | Size | tuple[Size, ...]], dict[str, str], dict[str, _Fitted]]:
-    """What the names in an insertion stand for: inputs and dims as values, the text of types, inputs of other ranks.
+@dataclass(frozen=True)
+class _Names:
+    """What the names in an insertion stand for: inputs and dims as values, and the text of types.
 
-    ranked: give inputs the rank that they have in the pattern, whatever dims of size one the program has. Inputs that
-    are reshapes of values get it in any case.
+    fitted: those of inputs that have another rank in the program.
+    """
+
+    values: Mapping[str, Binding | Size | tuple[Size, ...]]
+    types: Mapping[str, str]
+    fitted: Mapping[str, _Fitted]
+
+
+def _names(match: Match, *, ranked: bool) -> _Names:
+    """ranked: give inputs the rank that they have in the pattern, whatever dims of size one the program has.
+
+    Inputs that are reshapes of values get it in any case.
     """
     values: dict[str, Binding | Size | tuple[Size, ...]] = {}
     types: dict[str, str] = {}
@@ -273,7 +283,7 @@ def _names(
     for number, root in enumerate(match.roots):
         types[f"result{number}"] = str(builtin_type(root))
     types["result"] = types["result0"]
-    return values, types, fitted
+    return _Names(values, types, fitted)
 
 
 def _size_text(size: Size | tuple[Size, ...]) -> str:

@@ -7,7 +7,7 @@ spec b: @f = x + 1000  =>   program: @f (a's), @f_1 (b's), and b calls @f_1
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from iree.compiler import ir
@@ -90,17 +90,8 @@ def references(op: ir.Operation) -> set[str]:
     """The symbols at the top of a module that an op there refers to."""
     if op.name in EXECUTABLES:  # these have symbols of their own, and see no others
         return set()
-    found: set[str] = set()
-
-    def noted(path: list[str]) -> ir.Attribute:
-        found.add(path[0])
-        return ir.SymbolRefAttr.get(path)
-
-    with op.context:
-        for each in ops_in(op):
-            for name in each.attributes:
-                _mapped(each.attributes[name], noted)
-    return found
+    attributes = (each.attributes[name] for each in ops_in(op) for name in each.attributes)
+    return {path[0] for attribute in attributes for path in _paths(attribute)}
 
 
 def reached(op: ir.Operation, tops: Mapping[str, ir.Operation]) -> tuple[str, ...]:
@@ -140,12 +131,30 @@ def _rename(op: ir.Operation, names: Names, inner: Mapping[str, Names], own: boo
                 op.attributes[name] = new
 
 
-def _mapped(attribute: ir.Attribute, change: Callable[[list[str]], ir.Attribute]) -> ir.Attribute:
-    """An attribute with `change` applied to the names of each reference in it. Needs a current context."""
+def _path(attribute: ir.Attribute) -> list[str] | None:
+    """The names in a reference to a symbol; None for another attribute."""
     if isinstance(attribute, ir.FlatSymbolRefAttr):
-        return change([attribute.value])
-    if isinstance(attribute, ir.SymbolRefAttr):
-        return change(list(attribute.value))
+        return [attribute.value]
+    return list(attribute.value) if isinstance(attribute, ir.SymbolRefAttr) else None
+
+
+def _paths(attribute: ir.Attribute) -> Iterator[list[str]]:
+    path = _path(attribute)
+    if path is not None:
+        yield path
+    elif isinstance(attribute, ir.ArrayAttr):
+        for each in attribute:
+            yield from _paths(each)
+    elif isinstance(attribute, ir.DictAttr):
+        for entry in attribute:
+            yield from _paths(entry.attr)
+
+
+def _mapped(attribute: ir.Attribute, change: Callable[[list[str]], ir.Attribute]) -> ir.Attribute:
+    """An attribute with `change` applied to each reference in it. Needs a current context."""
+    path = _path(attribute)
+    if path is not None:
+        return change(path)
     if isinstance(attribute, ir.ArrayAttr):
         return ir.ArrayAttr.get([_mapped(each, change) for each in attribute])
     if isinstance(attribute, ir.DictAttr):

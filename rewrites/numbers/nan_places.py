@@ -23,8 +23,7 @@ _EXTREMES = ("arith.maximumf", "arith.minimumf")
 
 def mend(module: ir.Module) -> None:
     """Change the bodies in a module whose inputs are converted."""
-    with module.context:
-        emit.load_dialects(module.context)
+    with emit.building(module):
         for op in ops_in(module.operation, ARG_COMPARE, "linalg.generic"):
             block = op.regions[0].blocks[0]
             new, best = _compared(op, block)

@@ -44,7 +44,7 @@ from opsplice.rewrites.plan.clause_choice import (
     with_features,
 )
 from opsplice.rewrites.plan.known_sizes import product
-from opsplice.spec_lang.checking.computed_arguments import launched
+from opsplice.spec_lang.checking.computed_arguments import launched, passed
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts.artifact import Artifact
@@ -400,9 +400,7 @@ def _check_passed(match: Match, rule: tree.Rule, given: Collection[str]) -> None
     So must a scalar that an alternative says, unless the rule's condition says the number; and one with a default, as
     where a band starts, unless it is that. given: the parameters that every match has.
     """
-    passed = {part.name for part in tree.parts(rule.args) if isinstance(part, tree.Name)}
-    passed |= dim_conditions.fixed(rule.where).keys()
-    left = {name for name in match.inputs if name not in passed and not name.startswith("_")}
+    left = {name for name in match.inputs.keys() - passed(rule) if not name.startswith("_")}
     optional = {p.name: _is_default(p, match) for p in match.pattern.parameters if p.default is not None}
     usual = {name for name, is_default in optional.items() if is_default}
     dropped = sorted(left - ({*given} - optional.keys()) - usual)

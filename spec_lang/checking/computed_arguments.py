@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 
+from opsplice.spec_lang.dims.dim_conditions import fixed
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 
@@ -30,6 +31,11 @@ def with_launches(rule: tree.Rule, kernels: Collection[str]) -> tree.Rule:
 def launched(rule: tree.Rule, argument: tree.Launch) -> tree.Rule:
     """The call of a kernel among the arguments of a rule, as a rule of its own."""
     return dataclasses.replace(rule, kernel=argument.kernel, kernel_span=argument.kernel_span, args=argument.args)
+
+
+def passed(rule: tree.Rule) -> set[str]:
+    """The parameters of its pattern that a rule passes or computes from, and those of which it says the number."""
+    return {part.name for part in tree.parts(rule.args) if isinstance(part, tree.Name)} | {*fixed(rule.where)}
 
 
 def pattern_of(pattern: tree.Pattern, argument: tree.Computed) -> tree.Pattern:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from opsplice.reaching import reachable
+from opsplice.spec_lang.checking.computed_arguments import passed
 from opsplice.spec_lang.checking.scalar_kernels import FORMED_PHASES
 from opsplice.spec_lang.checking.types.signature_binding import Binding, possible_elements
 from opsplice.spec_lang.checking.walks import children, expressions, named_values, pattern_factors, reached
@@ -96,11 +97,10 @@ def demands(rule: tree.Rule, spec: LoadedSpec) -> list[tree.Condition]:
 
 def _unpassed(rule: tree.Rule, pattern: tree.Pattern, given: Collection[str]) -> Iterator[tree.Condition]:
     """That a match lacks the parts that a rule does not pass, and has what is the default of others."""
-    passed = {part.name for part in tree.parts(rule.args) if isinstance(part, tree.Name)}
-    passed |= dim_conditions.fixed(rule.where).keys()
+    told = passed(rule)
     for parameter in pattern.parameters:
         is_usual = parameter.name in given and parameter.default is None
-        if rule.code is None and parameter.name not in passed and not is_usual:
+        if rule.code is None and parameter.name not in told and not is_usual:
             yield tree.Logical(rule.span, "not", (_has(rule, parameter.name),))
 
 

@@ -202,10 +202,13 @@ static __attribute__((noinline)) void convolve_packed(layer of, int of_points, s
         pack(&of, of_points, x, channels, at, packed);
         find_block(&of, of_points, ow, at->place + at->count, last, next);
         const size_t share = next->count ? (channels * DOWN + of.columns - 1) / of.columns : 0;
-        for (size_t channel = 0; at->count <= REST && channel < of.columns; channel += PANEL)
-          multiply_rests(&of, packed, of.w + channel / PANEL * of.panel + from * taps * PANEL, channels * taps,
-                         held + channel * most + at->place - first, most, at, channel);
-        for (size_t channel = 0, done = 0; at->count > REST && channel < of.columns; channel += DOWN, done += share) {
+        if (at->count <= REST) {
+          for (size_t channel = 0; channel < of.columns; channel += PANEL)
+            multiply_rests(&of, packed, of.w + channel / PANEL * of.panel + from * taps * PANEL, channels * taps,
+                           held + channel * most + at->place - first, most, at, channel);
+          continue;
+        }
+        for (size_t channel = 0, done = 0; channel < of.columns; channel += DOWN, done += share) {
           if (done < channels) fetch(&of, of_points, x + done * of.x_c, least(channels - done, share), next);
           const float *w = of.w + channel / PANEL * of.panel + from * taps * PANEL + channel % PANEL;
           const size_t after = channel / LINE * LINE + LINE;

@@ -265,10 +265,9 @@ def median(tensor: Tensor, dim: int = 0, keepdim: bool = False) -> tuple[Tensor,
     found = kth_value(tensor, (tensor.shape[dim] + 1) // 2, dim, keepdim)
     if not tensor.is_floating_point():
         return found
-    is_nan = torch.isnan(tensor)
-    kinds = zip(found, (torch.nan, is_nan.int().argmax(dim, keepdim)), strict=True)
-    values, indices = (torch.where(is_nan.any(dim, keepdim), other, each) for each, other in kinds)
-    return values, indices
+    is_nan, (values, indices) = torch.isnan(tensor), found
+    has_nan, first = is_nan.any(dim, keepdim), is_nan.int().argmax(dim, keepdim)
+    return torch.where(has_nan, torch.nan, values), torch.where(has_nan, first, indices)
 
 
 def median_of_all(tensor: Tensor) -> Tensor:
