@@ -65,9 +65,8 @@ def test_patterns_that_match_where_another_does_not_are_named(tmp_path: Path, at
 
     spec = f"pattern transposed(x: tensor<m x k x f32>, w: tensor<n x k x f32>) {{ {PRODUCT.replace('k n', 'n k')} }}"
     explanation = explain(spec, tmp_path, at="linalg.matmul")
-    assert (
-        explanation.patterns[0].misses[0].others[0] == "linear of opsplice:nn"
-    )  # for kernels that say how their weight lies
+    # For kernels that say how their weight lies.
+    assert explanation.patterns[0].misses[0].others[0] == "linear of opsplice:nn"
     assert "\n    linear of opsplice:nn, any_linear of opsplice:strided match here" in shown(explanation)
 
 
