@@ -69,7 +69,7 @@ void rmsnorm_rows(const float *x, const float *gain, float eps, float *out, size
   }
 }
 
-void linear(const float *x, const float *w, float *out, size_t m, size_t k, size_t n) {
+void linear_rows(const float *x, const float *w, float *out, size_t m, size_t k, size_t n) {
   for (size_t row = 0; row < m; row++)
     for (size_t i = 0; i < n; i++) out[row * n + i] = dot(x + row * k, w + i * k, k, 1);
 }

@@ -46,7 +46,8 @@ def check_rule(
     if pattern is None and "<" not in rule.pattern:  # with ops put in, it was reported where that failed
         advice = one_of(rule.pattern, patterns)
         if rule.pattern in kernels:
-            advice = "that is a kernel: a library's pattern of its name has the library's first, opsplice.softmax"
+            named = [p for p in patterns if p.rpartition(".")[2] == rule.pattern]
+            advice = "that is a kernel" + (f"; the pattern of its name is {named[0]}" if named else "")
         report(error(rule.pattern_span, f"unknown pattern {rule.pattern}", advice))
     check_phase(rule.phase, rule.phase_span, report)
     known = used.get(rule.pattern, set())

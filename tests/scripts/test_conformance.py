@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opsplice.spec_lang.loading import loader
 from scripts.conformance import Case, Outcome, WrongError, __main__, check_close, results, running
 
 SUITE = "tests.scripts.ending_cases"
@@ -127,3 +128,8 @@ def test_an_exception_around_one_of_ours_has_its_reason() -> None:
             raise RuntimeError("wrapped") from error
 
     assert running.attempt(Case("x", run), ()) == Outcome("not compiled", "bad tensor here")
+
+
+def test_the_rules_say_what_the_library_has() -> None:
+    for path in running.VARIANTS["rules"]:
+        assert not loader.load(str(path)).warnings

@@ -683,7 +683,7 @@ kernel turned(x: f32[m, n]) -> f32[m, n] as [n, m] { cpu "k.c" }
     ("rule", "expected"),
     [
         ("replace q with k(x, 1.0, m)", "unknown pattern q"),
-        ("replace k with k(x, 1.0, m)", "a library's pattern of its name has the library's first"),
+        ("replace k with k(x, 1.0, m)", "that is a kernel"),
         ("replace p with kk(x, 1.0, m)", "unknown kernel or pattern kk; did you mean k?"),
         ("replace p with k(x)", "k takes 3 arguments, found 1"),
         ("replace p with k(y, 1.0, m)", "y: tensor<n x f32> does not fit x: f32[m, n]: 2 dims wanted, found 1 dim"),

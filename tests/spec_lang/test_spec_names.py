@@ -139,6 +139,14 @@ def test_a_library_sees_no_names_of_the_user(tmp_path: Path) -> None:
     assert "<text>:2:9: note: it is here" in text
 
 
+def test_a_kernel_of_a_patterns_name_hides_the_pattern() -> None:
+    text = errors_of(
+        'import "acme"\nkernel layer(x: f32[n]) -> f32[n] { cpu "layer.c" }\nreplace layer with layer(x)\n'
+    )
+    assert "<text>:3:9: error: unknown pattern layer" in text
+    assert "help: that is a kernel; the pattern of its name is acme.layer" in text
+
+
 def test_names_that_no_library_has() -> None:
     text = errors_of('import "acme"\nreplace acme.leyer with acme.kernel_of_layer(x)\n')
     assert "<text>:2:9: error: acme declares no leyer" in text
