@@ -61,6 +61,9 @@ class LoadedProgram:
             if len(self._functions) != 1:
                 raise OpspliceError(f"the program has several functions: {names}", hint="name the one to call")
             return next(iter(self._functions.values()))
+        if not isinstance(name, str):
+            hint = f"name it, as in run('{next(iter(self._functions), 'main')}', ...), or give None for the only one"
+            raise OpspliceError(f"a function's name comes before the inputs, found {type(name).__name__}", hint=hint)
         if name in self._functions:
             return self._functions[name]
         bare = name.removeprefix("@").removesuffix(_ASYNC)

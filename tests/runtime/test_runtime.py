@@ -178,6 +178,12 @@ def test_missing_function_lists_those_there_are(program):
     assert "several functions" in error_of(program.function).message
 
 
+def test_inputs_in_the_place_of_the_function(program):
+    error = error_of(program.call, np.ones(2, np.float32))
+    assert error.message == "a function's name comes before the inputs, found ndarray"
+    assert error.hint == "name it, as in run('scalars', ...), or give None for the only one"
+
+
 def test_async_twins_are_hidden():
     text = """func.func @main(%a: !torch.vtensor<[?],f32>) -> !torch.vtensor<[?],f32> {
       %0 = torch.aten.relu %a : !torch.vtensor<[?],f32> -> !torch.vtensor<[?],f32>
