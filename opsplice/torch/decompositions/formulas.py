@@ -342,21 +342,8 @@ def added_product(added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1
     return beta * added + alpha * (left.transpose(0, 1).flatten(1) @ right.flatten(0, 1))
 
 
-def with_equal_indices(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Indices of one type, where a program has them in several."""
-
-    def formula(tensor: Tensor, indices: Sequence[Tensor | None], *others: Any) -> Tensor:
-        if len({index.dtype for index in indices if index is not None and index.dtype != torch.bool}) < 2:
-            return NotImplemented
-        wide = [index if index is None or index.dtype == torch.bool else index.long() for index in indices]
-        return op(tensor, wide, *others)
-
-    return formula
-
-
-def put(tensor: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    flat = aten.index_put(tensor.flatten(), [index.flatten()], source.flatten(), accumulate)
-    return flat.view(tensor.shape)
+def nothing(*_given: Any, **_options: Any) -> None:
+    """What says of a tensor what PyTorch has seen, which complex numbers in parts are no more."""
 
 
 def multiply_add(left: Tensor, right: Tensor, added: Tensor) -> Tensor:

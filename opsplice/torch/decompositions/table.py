@@ -22,6 +22,7 @@ from opsplice.torch.decompositions import (
     formulas,
     fourier,
     functions,
+    masked_places,
     quantized,
     windows,
 )
@@ -137,6 +138,7 @@ OWN: Table = {
     **_OF_NUMBERS,
     **_COMPARED,
     **_OVER_A_DIM,
+    aten._assert_tensor_metadata.default: formulas.nothing,
     aten._adaptive_avg_pool2d_backward.default: windows.adaptive_average_pool_backward,
     aten._adaptive_avg_pool3d_backward.default: windows.adaptive_average_pool_backward_3d,
     aten._cdist_backward.default: formulas.distances_backward,
@@ -195,9 +197,9 @@ OWN: Table = {
     aten.hardtanh.default: elementwise.hard_tangent,
     aten.histc.default: formulas.histogram,
     aten.hypot.default: elementwise.hypotenuse,
-    aten.index.Tensor: formulas.with_equal_indices(aten.index.Tensor),
+    aten.index.Tensor: masked_places.at_places(aten.index.Tensor),
     aten.index_put.default: complex_numbers.placed(
-        aten.index_put.default, formulas.with_equal_indices(aten.index_put.default)
+        aten.index_put.default, _either(masked_places.put_where, masked_places.at_places(aten.index_put.default))
     ),
     aten.isfinite.default: elementwise.is_finite,
     aten.kthvalue.default: formulas.kth_value,
@@ -207,6 +209,7 @@ OWN: Table = {
     aten.max_pool2d_with_indices_backward.default: windows.max_pool_backward,
     aten.max_pool3d_with_indices.default: windows.max_pool(aten.max_pool3d_with_indices, 3),
     aten.max_pool3d_with_indices_backward.default: windows.max_backward(3),
+    aten.masked_select.default: masked_places.selected,
     aten.maximum.default: elementwise.extreme(torch.gt),
     aten.mean.default: complex_numbers.linear(torch.mean, complex_numbers.as_it_is),
     aten.mean.dim: complex_numbers.linear(torch.mean, complex_numbers.as_it_is),
@@ -224,7 +227,7 @@ OWN: Table = {
     aten.pow.Tensor_Tensor: complex_numbers.power(elementwise.power),
     aten.prod.default: complex_numbers.product_over,
     aten.prod.dim_int: complex_numbers.product_over,
-    aten.put.default: formulas.put,
+    aten.put.default: masked_places.put,
     aten.rand_like.default: formulas.like(torch.rand),
     aten.randint_like.default: formulas.like(torch.randint),
     aten.randint_like.low_dtype: formulas.like(torch.randint),
@@ -256,6 +259,7 @@ OWN: Table = {
     aten.upsample_nearest2d.default: windows.nearest,
     aten.upsample_nearest2d.vec: windows.nearest,
     aten.var.correction: complex_numbers.variance,
+    aten.where.default: masked_places.held,
     aten._to_copy.default: complex_numbers.or_converted(formulas.converted),
     aten._unsafe_view.default: formulas.view,
     aten._weight_norm_interface_backward.default: formulas.weight_norm_backward,

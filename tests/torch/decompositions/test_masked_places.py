@@ -1,0 +1,67 @@
+"""Elements that a mask names, read and written: the numbers of eager, whatever dims the mask has."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+
+import numpy as np
+import torch
+
+import opsplice
+
+
+class Read(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        return [
+            x[x > 0],
+            x[x[:, 0] > 0],
+            x[:, y > 0],
+            torch.stack([x, 2 * x])[:, x > 0],
+            torch.masked_select(x, y > 0),
+            *torch.where(x > 0),
+        ]
+
+
+class Write(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        numbers = torch.arange(20.0)
+        return [
+            x.index_put((x > 0,), torch.tensor(7.0)),
+            x.index_put((x[:, 0] > 0,), y, accumulate=True),
+            x.index_put((x[:, 0] > 0,), numbers.view(4, 5)[:2]),
+            x.index_put((x > 0,), numbers[:11]),
+            x.index_put((x > 0,), (2 * x)[x > 0]),
+            x.index_put((x[:, 0] > 0, torch.tensor([1, 3])), torch.tensor(7.0)),
+            torch.ops.aten.index_put(x, [None, y > 0], torch.tensor(7.0)),
+            x.masked_scatter(x > 0, numbers),
+            (x > 0).index_put((y[:4] > 0,), torch.tensor(True), accumulate=True),
+        ]
+
+
+@pytest.mark.parametrize("model", [Read(), Write()])
+def test_elements_that_a_mask_names(model: torch.nn.Module) -> None:
+    x = torch.tensor([[1.0, -2, 3, -4, 5], [-1, 2, -3, 4, -5], [6, 7, -8, 9, -1], [-1, -1, 1, 1, 2]])
+    y = torch.tensor([-1.0, 2, 3, -4, 5])
+    program = opsplice.torch.export(model.eval(), (x, y))
+    found, wanted = program.run(None, x.numpy(), y.numpy()), model(x, y)
+    assert len(found) == len(wanted)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+class Turned(torch.nn.Module):
+    """Complex numbers, of which PyTorch's exporter asserts the type."""
+
+    def forward(self, x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
+        turns = torch.polar(torch.ones_like(angles), angles).to("cpu")
+        return torch.view_as_real(torch.view_as_complex(x.float().view(4, 5, 2)) * turns.to(x.device)).flatten(1)
+
+
+def test_what_is_said_of_complex_numbers_is_left_out() -> None:
+    x, angles = torch.randn(4, 10), torch.randn(5)
+    exported = torch.export.export(Turned(), (x, angles))
+    assert torch.ops.aten._assert_tensor_metadata.default in {node.target for node in exported.graph.nodes}
+    found = opsplice.torch.export(Turned().eval(), (x, angles)).run(None, x.numpy(), angles.numpy())
+    np.testing.assert_allclose(found, Turned()(x, angles), rtol=1e-5, atol=1e-6)
