@@ -10,23 +10,25 @@
 
 // ---- exponentials -------------------------------------------------------------------------------------------------------
 
-// x = n ln2 + r with n whole and |r| <= ln2 / 2, so e^x = 2^n e^r, and e^r = 1 + r + r^2 q(r), where q is off by 3.1e-9 of
-// e^r. ln2 is split in two, so that n times its first part is exact. Adding 1.5 * 2^23 to a number rounds it.
+// x = n ln2 + r with n whole and |r| <= ln2 / 2, so e^x = 2^n e^r, where the polynomial for e^r is off by 3.1e-9 of it. ln2 is
+// split in two, so that n times its first part is exact. Adding 1.5 * 2^23 to a number rounds it.
 #define ROUNDING 12582912.0f
 INLINE floats remainder_of_ln2(floats x, floats n) { return x - n * 0.693359375f + n * 2.12194440e-4f; }
 INLINE floats exponential_rest(floats r) {
-  floats q = r * 1.39504799e-3f + 8.36888235e-3f;
-  q = q * r + 4.16662060e-2f;
-  q = q * r + 1.66665196e-1f;
-  return q * r + 0.5f;
+  floats e = r * 1.39504799e-3f + 8.36888235e-3f;
+  e = e * r + 4.16662060e-2f;
+  e = e * r + 1.66665196e-1f;
+  e = e * r + 0.5f;
+  e = e * r + 1.0f;
+  return e * r + 1.0f;
 }
 
-// e^x for x <= 88. Below -87.3, where e^x is denormal, it is e^-87.3; NaN stays NaN.
+// e^x for x <= 88. Below -87.7, where e^x is denormal, it is 0; NaN stays NaN.
 INLINE floats exponential_below(floats x) {
   const float shift = ROUNDING + 127.0f;  // leaves n + 127 in the low bits of the sum, which are the exponent of 2^n
-  x = larger(splat(-87.3f), x);
+  x = larger(splat(-88.0f), x);           // n is -127 there, and 2^n is made zero
   floats shifted = x * 1.44269504f + shift, r = remainder_of_ln2(x, shifted - shift);
-  return ((r * r) * exponential_rest(r) + r + 1.0f) * (floats)((ints)shifted << 23);
+  return exponential_rest(r) * (floats)((ints)shifted << 23);
 }
 
 // value * 2^n for whole n from -252 to 254, rounded once.
@@ -43,7 +45,7 @@ INLINE floats times_power_of_two(floats value, floats n) {
 INLINE floats exponential(floats x) {
   x = smaller(splat(89.0f), larger(splat(-104.0f), x));
   floats n = (x * 1.44269504f + ROUNDING) - ROUNDING, r = remainder_of_ln2(x, n);
-  return times_power_of_two((r * r) * exponential_rest(r) + r + 1.0f, n);
+  return times_power_of_two(exponential_rest(r), n);
 }
 
 // e^x, and infinity for x above `most`, which is 88 or less.

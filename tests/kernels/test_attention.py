@@ -97,6 +97,19 @@ def test_layouts(kernel):
         np.testing.assert_allclose(out, wanted(q, k, v), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("m", [3, 45, 90])
+@pytest.mark.parametrize("e", [64, 80])
+def test_heads_side_by_side(kernel, m, e):
+    """Rows of a head lie apart, and only its own part of the result is written."""
+    function = kernel("attention/attention.c", "opsplice_attention_f32")
+    q, k, v = values(m, 3 * 80), values(75, 3 * 80, seed=1), values(75, 3 * e, seed=2)
+    out = np.full((m, 3 * e), np.nan, np.float32)
+    heads = (q[:, 80:160], k[:, 80:160], v[:, e : 2 * e])
+    attention(function, *heads, out[:, e : 2 * e], scale=0.1)
+    np.testing.assert_allclose(out[:, e : 2 * e], wanted(*heads, scale=0.1), rtol=1e-5, atol=1e-5)
+    assert np.isnan(np.delete(out, range(e, 2 * e), axis=1)).all()
+
+
 @pytest.mark.parametrize(("m", "n", "d", "e"), SIZES)
 def test_sinks(kernel, guarded, m, n, d, e):
     """One more score for each row: far below the others, among them, far above, and with no key left."""

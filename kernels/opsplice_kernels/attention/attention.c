@@ -176,30 +176,32 @@ static void pack(int kind, const void *w, size_t column, size_t step, size_t col
     }
 }
 
-INLINE void product_tile(const int rows, const int vectors, const float *x, size_t row, size_t step, const float *w,
-                         size_t next, size_t k, const float *shrink, float *out, size_t out_row) {
+INLINE void product_tile(const int rows, const int vectors, const float *x, size_t row, const float *w, size_t next, size_t k,
+                         const float *shrink, float *out, size_t out_row) {
   floats sums[ROWS][VECTORS];
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < vectors; v++)
     sums[p][v] = shrink ? load(out + (size_t)p * out_row + v * LANES) * shrink[p] : splat(0.0f);
-  multiply_vectors(rows, vectors, sums, x, row, step, w, next, k, 0, 0, 0);
+  multiply_vectors(rows, vectors, sums, x, row, 1, w, next, k, 0, 0, 0);
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < vectors; v++)
     store(out + (size_t)p * out_row + v * LANES, sums[p][v]);
 }
 
 // out[m, columns] = shrink * out + x[m, k] @ w[k, columns]; without `shrink` out is only written. columns: whole vectors.
-static void product(const float *x, size_t row, size_t step, const float *w, size_t next, size_t columns, size_t k,
-                    const float *shrink, float *out, size_t out_row, size_t m) {
-  for (size_t c = 0; c < columns; c += TILE)
-    for (size_t i = 0, left = m; i < m;) {
-      size_t rows = left / ((left + ROWS - 1) / ROWS);
+// A few rows do all columns before the next rows begin, so that w stays in the nearest cache.
+static void product(const float *x, size_t row, const float *w, size_t next, size_t columns, size_t k, const float *shrink,
+                    float *out, size_t out_row, size_t m) {
+  const size_t tiles = (m + ROWS - 1) / ROWS;
+  for (size_t tile = 0, i = 0, rows; tile < tiles; tile++, i += rows) {
+    rows = m / tiles + (tile < m % tiles);
+    for (size_t c = 0; c < columns; c += TILE) {
 #define TILE_OF(p, vectors) \
-  product_tile(p, vectors, x + i * row, row, step, w + c, next, k, shrink ? shrink + i : 0, out + i * out_row + c, out_row)
+  product_tile(p, vectors, x + i * row, row, w + c, next, k, shrink ? shrink + i : 0, out + i * out_row + c, out_row)
 #define WHOLE_TILE(p) TILE_OF(p, VECTORS)
 #define LAST_TILE(p) TILE_OF(p, 1)
       if (columns - c > LANES) { FOR_ROWS(rows, WHOLE_TILE) }
       else { FOR_ROWS(rows, LAST_TILE) }
-      i += rows, left -= rows;
     }
+  }
 }
 
 // scores[j] = q . k[j] for few rows, where packing the keys costs more than it saves.
@@ -229,40 +231,57 @@ static int sums_fit_result(const operands *of, int kind) {
   return kind == F32 && of->out_e == 1 && of->e == width_of(of);
 }
 
+// Whether queries are always copied.
+static int is_copied(const operands *of, int kind) { return kind != F32 || of->q_d != 1; }
+
 // The first block of keys in which some count for a row. Those behind it are done after it, then those before it.
 static size_t first_near(const scoring *with, size_t row, size_t blocks) {
   int64_t key = (int64_t)row + with->low;
   return !with->is_banded || key <= 0 ? 0 : least((size_t)key / KEYS, blocks - 1);
 }
 
-// Scores of a row become their exponentials below the largest score so far. is_plain: all of them count as they are.
-INLINE void weigh(const int is_plain, const scoring *with, float *scores, size_t i, size_t j, size_t count, float *so_far,
-                  float *shrink, floats *total) {
-  const float before = *so_far;
-  floats row[KEYS / LANES], peak = splat(before);
-  UNROLL for (size_t l = 0; l < KEYS / LANES; l++) {
-    const size_t at = l * LANES;
-    if (is_plain) row[l] = load(scores + at) * with->scale;
-    else if (at >= count) row[l] = splat(NEVER);
-    else row[l] = scored(load(scores + at), with, i, j + at, least(LANES, count - at));
-    peak = larger(row[l], peak);
+// Scores of `some` rows from row i on, up to LANES, become their exponentials below the largest score so far, which is found for
+// all rows at once. is_plain: all scores count as they are.
+INLINE void weigh(const int is_plain, const scoring *with, float *scores, size_t i, size_t j, size_t count, size_t some,
+                  float *peaks, float *shrink, floats *totals) {
+  floats highest[LANES];
+  float tops[LANES] __attribute__((aligned(4 * LANES)));
+  for (size_t p = 0; p < LANES; p++) {
+    highest[p] = splat(NEVER);
+    if (p < some) UNROLL for (size_t at = 0; at < KEYS; at += LANES) {
+      float *to = scores + p * KEYS + at;
+      floats score = load(to) * with->scale;
+      if (!is_plain) {
+        score = at >= count ? splat(NEVER) : scored(load(to), with, i + p, j + at, least(LANES, count - at));
+        store(to, score);
+      }
+      highest[p] = larger(score, highest[p]);
+    }
   }
-  const float top = *so_far = largest_of_lanes(peak), under = top == NEVER ? 0.0f : top;
-  *shrink = before == top ? 1.0f : exponential_below(splat(before - under))[0];
-  floats sum = *total * *shrink;
-  UNROLL for (size_t l = 0; l < KEYS / LANES; l++) {
-    floats below = row[l] - under, weight = choose(below < -87.3f, splat(0.0f), exponential_below(below));
-    sum += weight;
-    if (with->zeros == 2) weight = choose(weight == weight, weight, splat(0.0f));
-    store(scores + l * LANES, weight);
+  transpose(highest);
+  floats before = load(peaks), top = before;
+  UNROLL for (size_t p = 0; p < LANES; p++) top = larger(highest[p], top);
+  floats under = choose(top == NEVER, splat(0.0f), top);
+  store(peaks, top);
+  store(shrink, choose(before == top, splat(1.0f), exponential_below(before - under)));
+  store(tops, under);
+  for (size_t p = 0; p < some; p++) {
+    floats sum = totals[p] * shrink[p];
+    UNROLL for (size_t at = 0; at < KEYS; at += LANES) {
+      float *to = scores + p * KEYS + at;
+      floats weight = exponential_below((is_plain ? load(to) * with->scale : load(to)) - tops[p]);
+      sum += weight;
+      if (with->zeros == 2) weight = choose(weight == weight, weight, splat(0.0f));
+      store(to, weight);
+    }
+    totals[p] = sum;
   }
-  *total = sum;
 }
 
 static void attend(const operands *of, const scoring *with, size_t start, size_t rows) {
   float panel[PANEL * DEPTH] __attribute__((aligned(64))), scores[SHARE * KEYS] __attribute__((aligned(64)));
   float own_sums[SUMS] __attribute__((aligned(64))), wide[SUMS] __attribute__((aligned(64)));
-  float peaks[SHARE], shrink[SHARE];
+  float peaks[SHARE + LANES], shrink[SHARE + LANES];
   floats totals[SHARE];
   const int kind = with->kind;
   size_t width = width_of(of);
@@ -274,15 +293,18 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
     if (sink != NEVER) totals[i][0] = 1.0f + (sink - sink);  // NaN where the sink is NaN or infinity
     for (size_t c = 0; c < width; c += LANES) store(sums + i * sums_m + c, splat(0.0f));
   }
+  store(peaks + rows, splat(NEVER));  // those behind the last row are read with it
 
   const float *q = element(kind, of->q, start * of->q_m);
-  size_t q_m = of->q_m, q_d = of->q_d;
-  int may_skip = (with->mask || with->keep || with->drop || with->is_banded) && is_finite(kind, q, q_m, q_d, rows, of->d);
-  if (kind != F32) {
-    widen(kind, q, q_m, q_d, rows, of->d, wide);
-    q = wide, q_m = of->d, q_d = 1;
+  size_t q_m = of->q_m;
+  int may_skip = (with->mask || with->keep || with->drop || with->is_banded) && is_finite(kind, q, q_m, of->q_d, rows, of->d);
+  if (is_copied(of, kind) || (q_m != of->d && rows > ROWS && rows * of->d <= SUMS)) {
+    widen(kind, q, q_m, of->q_d, rows, of->d, wide);
+    q = wide, q_m = of->d;
   }
-  int is_few = rows <= 2 && of->k_d == 1 && q_d == 1, is_in_place = kind == F32 && of->v_e == 1 && of->e == width;
+  const int is_few = rows <= 2 && of->k_d == 1;
+  // Rows of values that are apart may all lie in the same few sets of a cache.
+  const int is_in_place = kind == F32 && of->v_e == 1 && of->e == width && (of->v_n == width || rows <= ROWS);
   size_t blocks = (of->n + KEYS - 1) / KEYS, near = first_near(with, start, blocks);
   for (size_t number = 0; number < blocks; number++) {
     size_t j = (number < blocks - near ? near + number : blocks - 1 - number) * KEYS, count = least(KEYS, of->n - j);
@@ -305,21 +327,23 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
           dots(q + i * q_m, kind == F32 ? keys : panel, kind == F32 ? of->k_n : of->d, of->d, some, scores + i * KEYS + c);
       } else {
         pack(kind, keys, of->k_n, of->k_d, some, of->d, panel);
-        product(q + first * q_m, q_m, q_d, panel, PANEL, whole_vectors(some), of->d, 0, scores + first * KEYS + c, KEYS,
+        product(q + first * q_m, q_m, panel, PANEL, whole_vectors(some), of->d, 0, scores + first * KEYS + c, KEYS,
                 end - first);
       }
     }
 
     const int is_plain = count == KEYS && is_bare(with);
-    for (size_t i = first; i < end; i++) {
-      if (is_plain) weigh(1, with, scores + i * KEYS, start + i, j, count, peaks + i, shrink + i, totals + i);
-      else weigh(0, with, scores + i * KEYS, start + i, j, count, peaks + i, shrink + i, totals + i);
+    for (size_t i = first; i < end; i += LANES) {
+#define WEIGH(is_plain) \
+  weigh(is_plain, with, scores + i * KEYS, start + i, j, count, least(LANES, end - i), peaks + i, shrink + i, totals + i)
+      if (is_plain) WEIGH(1);
+      else WEIGH(0);
     }
 
     for (size_t c = 0; c < width; c += PANEL) {
       const void *values = element(kind, v, c * of->v_e);
       if (!is_in_place) pack(kind, values, of->v_e, of->v_n, least(PANEL, of->e - c), count, panel);
-      product(scores + first * KEYS, KEYS, 1, is_in_place ? values : panel, is_in_place ? of->v_n : PANEL,
+      product(scores + first * KEYS, KEYS, is_in_place ? values : panel, is_in_place ? of->v_n : PANEL,
               least(PANEL, width - c), count, shrink + first, sums + first * sums_m + c, sums_m, end - first);
     }
   }
@@ -346,7 +370,9 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
 INLINE void rows_of(const operands *of, const scoring *with, size_t m, size_t workgroup) {
   size_t at = share_from(m, SHARE, workgroup), end = share_from(m, SHARE, workgroup + 1);
   size_t width = width_of(of);
-  size_t share = sums_fit_result(of, with->kind) ? SHARE : SUMS / (with->kind != F32 && of->d > width ? of->d : width);
+  size_t share = SHARE;
+  if (!sums_fit_result(of, with->kind)) share = least(share, SUMS / width);
+  if (is_copied(of, with->kind)) share = least(share, SUMS / of->d);
   for (size_t rows; at < end; at += rows) {
     rows = least(share, end - at);
     attend(of, with, at, rows);
