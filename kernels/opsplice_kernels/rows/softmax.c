@@ -3,7 +3,7 @@
 // Grid: (ceildiv(m, 16)); a workgroup does 16 rows.
 #include "../vector_math.h"
 
-enum { ROWS = 16, WIDE = 4 };
+enum { ROWS = 16, WIDE = 4, LINE = 16 };  // LINE: of a cache, in floats
 
 static float largest(const float *x, size_t n) {
   floats peak[WIDE];
@@ -15,13 +15,14 @@ static float largest(const float *x, size_t n) {
   return largest_of_lanes(larger(larger(peak[0], peak[1]), larger(peak[2], peak[3])));
 }
 
-// The sum of e^(x - peak), whose terms are kept in `out` if there is one.
+// The sum of e^(x - peak), whose terms are kept in `out` if there is one. The next row is fetched meanwhile.
 INLINE float sum_of_exponentials(const float *x, float peak, float *out, size_t n) {
   floats sums[WIDE];
   UNROLL for (int v = 0; v < WIDE; v++) sums[v] = splat(0.0f);
   size_t i = 0;
   for (; i + WIDE * LANES <= n; i += WIDE * LANES)
     UNROLL for (int v = 0; v < WIDE; v++) {
+      if (v * LANES % LINE == 0) __builtin_prefetch(x + n + i + v * LANES);
       floats e = exponential_below(load(x + i + v * LANES) - peak);
       if (out) store(out + i + v * LANES, e);
       sums[v] += e;
