@@ -2,15 +2,15 @@
 //   out[m, n] = activation(x[m, k] @ w + bias) * factor + rest,
 // where bias, factor and rest may be null. w is [n / 32][k / 2][32][2], the last panel and pair filled up with zeros.
 //
-// Grid: (ceildiv(n, 32), ceildiv(m, 168)); a workgroup does a panel of 32 columns by up to 168 rows. It widens a slice of the
-// panel for all its rows, and of x for a tile of them. With AMX, 16 rows and more of bf16 with a k that 32 divides are
+// Grid: (ceildiv(n, 64), ceildiv(m, 168)); a workgroup does two panels of 32 columns by up to 168 rows. It widens a slice of all
+// its rows for both panels, and of a panel for all rows. With AMX, 16 rows and more of bf16 with a k that 32 divides are
 // multiplied in its registers where the system gives them.
 #include "../halves.h"
 #include "../matrix_tiles.h"
 #include "../tile.h"
 #include "../vector_math.h"
 
-enum { SHARE = 168, DEPTH = 128, AHEAD = 1024, WIDTH = PANEL / LANES };
+enum { SHARE = 168, DEPTH = 64, PANELS = 2, AHEAD = 1024, WIDTH = PANEL / LANES };
 
 typedef struct {
   const uint16_t *bias, *factor, *rest;
@@ -42,17 +42,43 @@ INLINE void widen_panel(const int kind, const uint32_t *w, size_t pairs, float *
     }
 }
 
-INLINE void multiply_row(const int kind, const float *x, const uint32_t *w, size_t pairs, float *sums) {
+// One row of sums: a panel is read from its beginning to its end.
+INLINE void multiply_row(const int kind, const uint16_t *x, size_t k, const uint32_t *w, float *sums) {
+  float wide[2 * DEPTH];
   floats first[WIDTH], second[WIDTH];
-  UNROLL for (int v = 0; v < WIDTH; v++) first[v] = load(sums + v * LANES), second[v] = splat(0.0f);
-  for (size_t p = 0; p < pairs; p++, w += PANEL, x += 2)
-    UNROLL for (int v = 0; v < WIDTH; v++) {
-      ints both = load_pairs(w + v * LANES);
-      __builtin_prefetch(w + AHEAD + v * LANES);
-      first[v] += first_of_pair(kind, both) * x[0];
-      second[v] += second_of_pair(kind, both) * x[1];
+  UNROLL for (int v = 0; v < WIDTH; v++) first[v] = splat(0.0f);
+  for (size_t at = 0; at < k; at += 2 * DEPTH) {
+    const size_t depth = least(2 * DEPTH, k - at), pairs = (depth + 1) / 2;
+    widen_rows(kind, x + at, k, 1, depth, wide);
+    UNROLL for (int v = 0; v < WIDTH; v++) second[v] = splat(0.0f);
+    for (size_t p = 0; p < pairs; p++, w += PANEL)
+      UNROLL for (int v = 0; v < WIDTH; v++) {
+        ints both = load_pairs(w + v * LANES);
+        __builtin_prefetch(w + AHEAD + v * LANES);
+        first[v] += first_of_pair(kind, both) * wide[2 * p];
+        second[v] += second_of_pair(kind, both) * wide[2 * p + 1];
+      }
+    UNROLL for (int v = 0; v < WIDTH; v++) first[v] += second[v];
+  }
+  UNROLL for (int v = 0; v < WIDTH; v++) store(sums + v * LANES, first[v]);
+}
+
+// sums[p][i * PANEL + c] of row i and column c of panel p.
+INLINE void multiply_rows(const int kind, const uint16_t *x, size_t k, const uint32_t *w, size_t k2, float *sums, size_t rows,
+                          size_t panels) {
+  // Vectors that lie across two lines of the cache would be read and written in twice the time.
+  float panel[DEPTH * PANEL] __attribute__((aligned(64))), wide[SHARE * DEPTH] __attribute__((aligned(64)));
+  for (size_t p = 0; p < panels; p++)
+    for (size_t i = 0; i < rows * PANEL; i += LANES) store(sums + p * SHARE * PANEL + i, splat(0.0f));
+  for (size_t at = 0; at < k; at += DEPTH) {
+    const size_t depth = least(DEPTH, k - at), pairs = (depth + 1) / 2;
+    widen_rows(kind, x + at, k, rows, depth, wide);
+    for (size_t p = 0; p < panels; p++) {
+      float *to = sums + p * SHARE * PANEL;
+      widen_panel(kind, w + (p * k2 + at / 2) * PANEL, pairs, panel);
+      product_with_panel(wide, DEPTH, 1, depth, panel, to, PANEL, to, PANEL, rows, PANEL);
     }
-  UNROLL for (int v = 0; v < WIDTH; v++) store(sums + v * LANES, first[v] + second[v]);
+  }
 }
 
 INLINE void finish(const int kind, const epilogue *by, const float *sums, uint16_t *out, size_t row, size_t rows) {
@@ -85,52 +111,35 @@ static void half_matrices(const epilogue *by, const uint16_t *x, size_t k, const
 
 INLINE void half_linear(const int kind, const uint16_t *x, const uint32_t *w, const uint16_t *bias,
                         const uint16_t *factor, const uint16_t *rest, int32_t which, uint16_t *out, size_t m, size_t k,
-                        size_t k2, size_t n, size_t workgroup_x, size_t workgroup_y) {
-  size_t column = workgroup_x * PANEL, row = share_from(m, SHARE, workgroup_y);
-  size_t rows = share_from(m, SHARE, workgroup_y + 1) - row;
-  epilogue by = {bias, factor, rest, which, n, column, least(PANEL, n - column)};
-  w += workgroup_x * k2 * PANEL;
+                        size_t p, size_t k2, size_t n, size_t workgroup_x, size_t workgroup_y) {
+  const size_t from = workgroup_x * PANELS, panels = least(PANELS, p - from), row = share_from(m, SHARE, workgroup_y);
+  const size_t rows = share_from(m, SHARE, workgroup_y + 1) - row;
+  epilogue by[PANELS];
+  for (size_t i = 0, column = from * PANEL; i < panels; i++, column += PANEL)
+    by[i] = (epilogue){bias, factor, rest, which, n, column, least(PANEL, n - column)};
+  w += from * k2 * PANEL;
 #ifdef HAS_MATRICES_OF_BF16
   if (kind == BF16 && rows >= MATRIX_ROWS && 2 * k % MATRIX_BYTES == 0 && begin_matrices()) {
-    half_matrices(&by, x, k, w, out, row, rows);
+    for (size_t i = 0; i < panels; i++) half_matrices(by + i, x, k, w + i * k2 * PANEL, out, row, rows);
     end_matrices();
     return;
   }
 #endif
-  // Vectors that lie across two lines of the cache would be read and written in twice the time.
-  float sums[SHARE * PANEL] __attribute__((aligned(64))), panel[DEPTH * PANEL] __attribute__((aligned(64)));
-  float tile[ROWS * DEPTH] __attribute__((aligned(64)));
-  for (size_t i = 0; i < rows * PANEL; i += LANES) store(sums + i, splat(0.0f));
-  for (size_t at = 0; at < k; at += DEPTH, w += DEPTH / 2 * PANEL) {
-    size_t depth = least(DEPTH, k - at), pairs = (depth + 1) / 2;
-    const uint16_t *from = x + row * k + at;
-    if (rows == 1) {
-      widen_rows(kind, from, k, 1, depth, tile);
-      multiply_row(kind, tile, w, pairs, sums);
-      continue;
-    }
-    widen_panel(kind, w, pairs, panel);
-    for (size_t i = 0, count; i < rows; i += count) {
-      size_t left = rows - i;
-      count = left / ((left + ROWS - 1) / ROWS);
-      widen_rows(kind, from + i * k, k, count, depth, tile);
-      float *to = sums + i * PANEL;
-      product_with_panel(tile, DEPTH, 1, depth, panel, to, PANEL, to, PANEL, count, PANEL);
-    }
-  }
-  finish(kind, &by, sums, out, row, rows);
+  float sums[PANELS * SHARE * PANEL] __attribute__((aligned(64)));
+  if (rows == 1)
+    for (size_t i = 0; i < panels; i++) multiply_row(kind, x + row * k, k, w + i * k2 * PANEL, sums + i * SHARE * PANEL);
+  else multiply_rows(kind, x + row * k, k, w, k2, sums, rows, panels);
+  for (size_t i = 0; i < panels; i++) finish(kind, by + i, sums + i * SHARE * PANEL, out, row, rows);
 }
 
 void opsplice_half_linear_f16(const uint16_t *x, const uint32_t *w, const uint16_t *bias, const uint16_t *factor,
                               const uint16_t *rest, int32_t which, uint16_t *out, size_t m, size_t k, size_t p,
                               size_t k2, size_t n, size_t workgroup_x, size_t workgroup_y) {
-  (void)p;
-  half_linear(F16, x, w, bias, factor, rest, which, out, m, k, k2, n, workgroup_x, workgroup_y);
+  half_linear(F16, x, w, bias, factor, rest, which, out, m, k, p, k2, n, workgroup_x, workgroup_y);
 }
 
 void opsplice_half_linear_bf16(const uint16_t *x, const uint32_t *w, const uint16_t *bias, const uint16_t *factor,
                               const uint16_t *rest, int32_t which, uint16_t *out, size_t m, size_t k, size_t p,
                               size_t k2, size_t n, size_t workgroup_x, size_t workgroup_y) {
-  (void)p;
-  half_linear(BF16, x, w, bias, factor, rest, which, out, m, k, k2, n, workgroup_x, workgroup_y);
+  half_linear(BF16, x, w, bias, factor, rest, which, out, m, k, p, k2, n, workgroup_x, workgroup_y);
 }
