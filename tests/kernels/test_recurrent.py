@@ -12,10 +12,11 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(("d", "t", "m", "k", "n"), [(1, 5, 7, 3, 16), (2, 3, 1, 9, 48), (2, 4, 11, 40, 32)])
 def test_lstm(kernel, guarded, d, t, m, k, n):
-    """One direction and two, of one row, and of more than a workgroup does."""
+    """One direction and two, of one row, and of more than a workgroup does; and gates that are far from 0."""
     random, g = np.random.default_rng(0), 4 * n
     shapes = {"x": (t, m, k), "w": (d, g, k), "r": (d, g, n), "b": (d, 2 * g), "h": (d, m, n), "c": (d, m, n)}
     x, w, r, b, h, c = (guarded(random.standard_normal(shape).astype(np.float32) / 2) for shape in shapes.values())
+    b[:, ::7] *= 300
     given, y, last_h, last_c = (
         guarded(np.full(shape, np.nan, np.float32)) for shape in ((d, t, m, g), (t, d, m, n), (d, m, n), (d, m, n))
     )

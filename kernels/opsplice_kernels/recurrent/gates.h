@@ -5,5 +5,5 @@
 #include "../tile.h"
 #include "../vector_math.h"
 
-INLINE floats sigmoid(floats x) { return 1.0f / (1.0f + exponential(-x)); }
+INLINE floats sigmoid(floats x) { return 1.0f / (1.0f + exponential_up_to(88.0f, -x)); }
 #endif

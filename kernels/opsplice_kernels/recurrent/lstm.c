@@ -45,40 +45,41 @@ INLINE void block(const int rows, const step *of, size_t column) {
   }
 }
 
-#define EACH_BLOCK(rows) \
-  for (size_t column = 0; column < of->n; column += LANES) block(rows, of, column)
+// A few rows at once do a block of columns, then the next rows, whose weights are in the nearest cache then.
 static void some_rows(const step *of, size_t rows) {
-  switch (rows) {
-    case 1: EACH_BLOCK(1); break;
-    case 2: EACH_BLOCK(2); break;
+  const size_t n = of->n;
+  for (size_t column = 0; column < n; column += LANES)
+    for (size_t row = 0; row < rows; row += AT_ONCE) {
+      const step some = {of->given + row * GATES * n, of->r, of->b, of->h + row * n, of->c + row * n,
+                         of->h_out + row * n, of->c_out + row * n, n};
+      switch (least(AT_ONCE, rows - row)) {
+        case 1: block(1, &some, column); break;
+        case 2: block(2, &some, column); break;
 #if LANES == 16 || defined(__aarch64__)
-    case 3: EACH_BLOCK(3); break;
-    case 4: EACH_BLOCK(4); break;
-    case 5: EACH_BLOCK(5); break;
+        case 3: block(3, &some, column); break;
+        case 4: block(4, &some, column); break;
+        case 5: block(5, &some, column); break;
 #endif
-  }
+      }
+    }
 }
 
 void opsplice_lstm(const float *given, const float *r, const float *b, const float *h, const float *c, float *y,
                    float *last_h, float *last_c, size_t d, size_t t, size_t m, size_t g, size_t p, size_t n, size_t gg,
                    size_t workgroup_x, size_t workgroup_y) {
   (void)p;
-  const size_t end = least(m, (workgroup_x + 1) * SHARE);
+  const size_t row = workgroup_x * SHARE, rows = least(SHARE, m - row), state = (workgroup_y * m + row) * n;
   r += workgroup_y * g * n, b += workgroup_y * gg, given += workgroup_y * t * m * g;
-  for (size_t row = workgroup_x * SHARE, rows; row < end; row += rows) {
-    rows = least(AT_ONCE, end - row);
-    const size_t state = (workgroup_y * m + row) * n;
-    step of = {given, r, b, h + state, c + state, last_h + state, last_c + state, n};
-    for (size_t i = 0; i < t; i++) {
-      const size_t at = workgroup_y ? t - 1 - i : i;
-      of.given = given + (at * m + row) * g, of.h_out = y + ((at * d + workgroup_y) * m + row) * n;
-      some_rows(&of, rows);
-      of.h = of.h_out, of.c = of.c_out;
-    }
-    for (size_t i = 0; i < rows * n; i += LANES) {
-      store(last_h + state + i, load(of.h + i));
-      if (t == 0) store(last_c + state + i, load(of.c + i));
-    }
+  step of = {given, r, b, h + state, c + state, last_h + state, last_c + state, n};
+  for (size_t i = 0; i < t; i++) {
+    const size_t at = workgroup_y ? t - 1 - i : i;
+    of.given = given + (at * m + row) * g, of.h_out = y + ((at * d + workgroup_y) * m + row) * n;
+    some_rows(&of, rows);
+    of.h = of.h_out, of.c = of.c_out;
+  }
+  for (size_t i = 0; i < rows * n; i += LANES) {
+    store(last_h + state + i, load(of.h + i));
+    if (t == 0) store(last_c + state + i, load(of.c + i));
   }
 }
 
