@@ -114,7 +114,8 @@ INLINE lanes lanes_between(ptrdiff_t low, ptrdiff_t high) {
 }
 #if LANES == 8
 INLINE floats load_lanes(const float *from, lanes there, float rest) {
-  return choose(there, (floats)_mm256_maskload_ps(from, (__m256i)there), splat(rest));
+  const floats value = (floats)_mm256_maskload_ps(from, (__m256i)there);
+  return rest == 0.0f ? value : choose(there, value, splat(rest));
 }
 #else
 static __attribute__((noinline, unused)) floats load_lanes(const float *from, lanes there, float rest) {

@@ -41,31 +41,24 @@ INLINE void put(const plane *of, floats sums, ptrdiff_t y, ptrdiff_t z) {
 
 // A vector of places of each of some rows, which are dh apart. x: what the first tap of the first one reads. A column of
 // the filter is in registers for all rows: the barrier keeps the compiler from having all of a large one in others, and in
-// memory. is_cut: of stride 1, from the image itself.
+// memory. is_cut: of stride 1, from the image itself. With stride 2 every other place of a line stands in its second half.
 INLINE void places(const plane *of, const int rows, const int size, const int stride, const int is_cut, const float *x,
                    ptrdiff_t pitch, ptrdiff_t y, ptrdiff_t z) {
   floats sums[MOST_ROWS];
   UNROLL for (int r = 0; r < rows; r++) sums[r] = splat(0.0f);
-  UNROLL for (int j = 0; j < size; j += stride) {
+  UNROLL for (int j = 0; j < size; j++) {
     if (size > 3) __asm__ volatile("" ::: "memory");
-    floats weights[MOST_SIZE][2];
-    UNROLL for (int i = 0; i < size; i++) UNROLL for (int k = 0; k < stride && j + k < size; k++)
-      weights[i][k] = splat(of->w[i * size + j + k]);
-    const float *from = x + j * of->dw;
+    floats weights[MOST_SIZE];
+    UNROLL for (int i = 0; i < size; i++) weights[i] = splat(of->w[i * size + j]);
+    const float *from = x + (stride == 1 ? j * of->dw : j % 2 * (pitch / 2) + j / 2);
     const ptrdiff_t column = z + j - of->left, line = y - of->top;
     const lanes there = is_cut ? lanes_between(-column, of->width - column) : (lanes){0};
     UNROLL for (int i = 0; i < (rows - 1) * stride + size; i++, from += of->dh * pitch) {
       const int is_outside = is_cut && (line + i < 0 || line + i >= of->h);
-      floats values[2] = {is_outside ? splat(0.0f) : is_cut ? load_lanes(from, there, 0.0f) : load(from)};
-      // Taps 2k and 2k + 1 with stride 2 share what they read.
-      if (stride == 2) {
-        floats even = values[0], odd = load(from + LANES);
-        values[0] = every_other(even, odd, 0), values[1] = every_other(even, odd, 1);
-      }
+      const floats value = is_outside ? splat(0.0f) : is_cut ? load_lanes(from, there, 0.0f) : load(from);
       UNROLL for (int r = 0; r < rows; r++) {
         const int tap = i - r * stride;
-        if (tap < 0 || tap >= size) continue;
-        UNROLL for (int k = 0; k < stride && j + k < size; k++) sums[r] += values[k] * weights[tap][k];
+        if (tap >= 0 && tap < size) sums[r] += value * weights[tap];
       }
     }
   }
@@ -113,22 +106,35 @@ static void narrow(const plane *of) {
 }
 #endif
 
-// `lines` of the image from (line, column) on, zero outside of it.
-static void copy_block(const plane *of, ptrdiff_t line, ptrdiff_t column, ptrdiff_t lines, ptrdiff_t pitch, float *to) {
-  const ptrdiff_t above = line < 0 ? least((size_t)-line, (size_t)lines) : 0;
-  const ptrdiff_t end = of->h - line < lines ? of->h - line : lines;
-  for (ptrdiff_t c = 0; c < pitch; c += LANES) {
-    const ptrdiff_t from = column + c;
-    const float *x = of->x + line * of->x_h + from;
-    const lanes there = lanes_between(-from, of->width - from);
-    ptrdiff_t l = 0;
-    for (; l < above; l++) store(to + l * pitch + c, splat(0.0f));
-    if (from >= 0 && from + LANES <= of->width)
-      for (; l < end; l++) store(to + l * pitch + c, load(x + l * of->x_h));
+// `lines` of the image from (line, column) on, zero outside of it. With stride 2 each has its even places in front of the odd ones.
+// Meanwhile what lies `ahead` is fetched: the next block, or that of the next channel.
+INLINE void copy_lines(const plane *of, const int stride, ptrdiff_t ahead, ptrdiff_t line, ptrdiff_t column, ptrdiff_t lines,
+                       ptrdiff_t pitch, float *to) {
+  lanes inside[BLOCK / 3 / LANES];
+  for (ptrdiff_t c = 0; c < pitch; c += LANES) inside[c / LANES] = lanes_between(-column - c, of->width - column - c);
+  for (ptrdiff_t l = line; l < line + lines; l++, to += pitch) {
+    const float *x = of->x + l * of->x_h + column;
+    if (l < 0 || l >= of->h)
+      for (ptrdiff_t c = 0; c < pitch; c += LANES) store(to + c, splat(0.0f));
     else
-      for (; l < end; l++) store(to + l * pitch + c, load_lanes(x + l * of->x_h, there, 0.0f));
-    for (; l < lines; l++) store(to + l * pitch + c, splat(0.0f));
+      for (ptrdiff_t c = 0; c < pitch; c += stride * LANES) {
+        floats values[2];
+        if (stride == 2 || c % (2 * LANES) == 0) __builtin_prefetch(x + c + ahead);
+        UNROLL for (int v = 0; v < stride; v++) {
+          const ptrdiff_t at = column + c + v * LANES;
+          const int is_whole = LANES == 4 && at >= 0 && at + LANES <= of->width;  // masks of longer vectors cost nothing
+          values[v] = is_whole ? load(x + c + v * LANES) : load_lanes(x + c + v * LANES, inside[c / LANES + v], 0.0f);
+        }
+        if (stride == 1) store(to + c, values[0]);
+        else UNROLL for (int v = 0; v < stride; v++) store(to + v * (pitch / 2) + c / 2, every_other(values[0], values[1], v));
+      }
   }
+}
+
+static void copy_block(const plane *of, ptrdiff_t ahead, ptrdiff_t line, ptrdiff_t column, ptrdiff_t lines, ptrdiff_t pitch,
+                       float *to) {
+  if (of->sw == 1) copy_lines(of, 1, ahead, line, column, lines, pitch, to);
+  else copy_lines(of, 2, ahead, line, column, lines, pitch, to);
 }
 
 // The places of a block, from row y and place z on.
@@ -142,7 +148,7 @@ static void block(const plane *of, const float *x, ptrdiff_t pitch, ptrdiff_t y,
 #define EACH_TILE(tile) \
   for (ptrdiff_t at = 0; at < wide; at += LANES) { \
     const ptrdiff_t p = at + LANES <= wide || wide < LANES ? at : wide - LANES; \
-    tile(of, some, x + r * of->sh * pitch + p * of->sw, pitch, y + r, z + p); \
+    tile(of, some, x + r * of->sh * pitch + p, pitch, y + r, z + p); \
   } \
   break
       switch (of->kh * 2 + of->sh) {
@@ -164,7 +170,7 @@ typedef struct {
 // How much of the output a block has, and how long its lines are; no height where not even a row fits.
 static shape block_shape(const plane *of) {
   shape found = {of->oh, of->ow > WIDEST ? WIDEST : of->ow, 0};
-  found.pitch = ((found.wide - 1) * of->sw + (of->kw - 1) * of->dw + LANES) / LANES * LANES;
+  found.pitch = (found.wide + (of->kw - 1) * of->dw / of->sw + LANES - 1) / LANES * LANES * of->sw;
   const ptrdiff_t lines = (BLOCK - 4 * LANES) / found.pitch, window = (of->kh - 1) * of->dh + 1;
   const ptrdiff_t most = lines < window ? 0 : (lines - window) / of->sh + 1, even = HIGH * of->dh;
   if (most < found.high) found.high = most > even ? most / even * even : most;
@@ -178,7 +184,7 @@ static void all(const plane *of, const shape by) {
       const ptrdiff_t high = y + by.high <= of->oh ? by.high : of->oh - y;
       const ptrdiff_t wide = z + by.wide <= of->ow ? by.wide : of->ow - z;
       const ptrdiff_t lines = (high - 1) * of->sh + (of->kh - 1) * of->dh + 1;
-      copy_block(of, y * of->sh - of->top, z * of->sw - of->left, lines, by.pitch, x);
+      copy_block(of, by.high * of->sh * of->x_h, y * of->sh - of->top, z * of->sw - of->left, lines, by.pitch, x);
       block(of, x, by.pitch, y, high, z, wide);
     }
 }
