@@ -98,6 +98,12 @@ static __attribute__((noinline)) void fetch(const layer *of, int of_points, cons
   }
 }
 
+INLINE void add_column(const int vectors, const float *x, const float *w, floats sums[DOWN][ACROSS]) {
+  floats values[ACROSS];
+  UNROLL for (int v = 0; v < vectors; v++) values[v] = load(x + v * LANES);
+  UNROLL for (int r = 0; r < DOWN; r++) UNROLL for (int v = 0; v < vectors; v++) sums[r][v] += values[v] * w[r];
+}
+
 // DOWN channels by `vectors` vectors of places. kept: their sums of other parts, `apart` from channel to channel. later: weights
 // that are needed after these: as many tiles as read the same lines of weights each fetch their share of the next ones.
 INLINE void multiply_packed(const layer *of, const int vectors, const float *x, const float *w, size_t taps, const float *later, float *kept,
@@ -110,12 +116,11 @@ INLINE void multiply_packed(const layer *of, const int vectors, const float *x, 
     __builtin_prefetch(out + r * of->out_c, 1), __builtin_prefetch(out + r * of->out_c + at->count - 1, 1);
     if (rest) __builtin_prefetch(rest + r * of->rest_c), __builtin_prefetch(rest + r * of->rest_c + at->count - 1);
   }
-  ROLLED for (size_t k = 0; k < taps; k++, x += vectors * LANES, w += PANEL, later += PANEL / DOWN) {
-    floats values[ACROSS];
+  ROLLED for (size_t k = DOWN; k <= taps; k += DOWN, later += PANEL) {
     __builtin_prefetch(later);
-    UNROLL for (int v = 0; v < vectors; v++) values[v] = load(x + v * LANES);
-    UNROLL for (int r = 0; r < DOWN; r++) UNROLL for (int v = 0; v < vectors; v++) sums[r][v] += values[v] * w[r];
+    UNROLL for (int i = 0; i < DOWN; i++, x += vectors * LANES, w += PANEL) add_column(vectors, x, w, sums);
   }
+  ROLLED for (size_t k = taps % DOWN; k; k--, x += vectors * LANES, w += PANEL) add_column(vectors, x, w, sums);
   if (of->has_some) UNROLL for (int r = 0; r < DOWN; r++) UNROLL for (int v = 0; v < vectors; v++)
     sums[r][v] += load(kept + r * apart + v * LANES);
   if (of->has_more) {
