@@ -9,7 +9,7 @@
 //
 // A 1x1 convolution of few channels and many places is a product with vectors of places instead, which leaves nothing to
 // transpose. So is one of any filter with a stride of 1 or 2 and few channels of the output, such as a group's, which would
-// leave half of a tile's channels empty.
+// leave half of a tile's channels empty. Where a row is one vector, its vectors are of several rows.
 //
 // Filters of 3x3 with stride 1 take fewer products where the image is large enough (winograd.h). With AVX2 others of large images
 // are products of places that are copied side by side (packed.h).
@@ -240,36 +240,51 @@ INLINE floats every(const int step, const float *x, const inside *there) {
   return step == 1 ? low : every_other(low, load_lanes(x + LANES, there->high, 0.0f), 0);
 }
 
-// sums += what a tap adds to `rows` channels and `vectors` vectors of places, the last of `last` places.
-INLINE void add_tap(const int rows, const int vectors, const int step, const int is_cut, const float *x,
-                    const inside there[WIDE], size_t last, const float *w, floats sums[LOW][WIDE]) {
+// How far vectors of places lie apart in the image, in the output and in what is added; how many places all but the last have, and
+// the last; and where they are of different rows, what row of the image the first tap of the first one reads, and how many further
+// the next ones do, else 0.
+typedef struct {
+  size_t x, out, rest, most, last;
+  ptrdiff_t line, lines;
+} vectors_at;
+
+INLINE vectors_at in_a_row(const int step, const int vectors, size_t count) {
+  return (vectors_at){step * LANES, LANES, LANES, LANES, count - (vectors - 1) * LANES, 0, 0};
+}
+
+// sums += what a tap adds to `rows` channels and `vectors` vectors of places. there: what each of them finds in the image.
+INLINE void add_tap(const int rows, const int vectors, const int step, const int is_cut, const float *x, const vectors_at at,
+                    const inside *const there[WIDE], size_t tap, const float *w, floats sums[LOW][WIDE]) {
   floats values[WIDE];
   UNROLL for (int v = 0; v < vectors; v++) {
-    if (is_cut) values[v] = every(step, x + v * step * LANES, &there[v]);
-    else values[v] = v + 1 < vectors ? load(x + v * LANES) : load_up_to(x + v * LANES, last, 0.0f);
+    if (is_cut) values[v] = every(step, x + v * at.x, there[v] + tap * WIDE);
+    else values[v] = v + 1 < vectors ? load(x + v * at.x) : load_up_to(x + v * at.x, at.last, 0.0f);
   }
   UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) sums[r][v] += values[v] * w[r];
 }
 
-// `rows` channels by `vectors` vectors of places of row y from z on, the last of which ends after `count` places. Of a filter of more
-// than one tap, the rows `from` to `to`; there[j]: the places of each vector that tap j of a row finds in the image. A step of 2 is
-// always cut. later: of one tap, what is fetched of each channel.
+// `rows` channels by `vectors` vectors of places from row y and place z on. Of a filter of more than one tap, the rows `from` to `to`;
+// there[j]: the places of each vector that tap j of a row finds in the image. A step of 2 is always cut. later: of one tap, what is
+// fetched of each channel.
 INLINE void product(const layer *of, const int rows, const int vectors, const int step, const int is_point,
-                    const int is_cut, const float *x, size_t from, size_t to, const inside there[SHORT][WIDE], size_t y,
-                    size_t z, size_t count, size_t channel, const float *later) {
+                    const int is_cut, const float *x, const vectors_at at, size_t from, size_t to,
+                    const inside there[SHORT][WIDE], size_t y, size_t z, size_t channel, const float *later) {
+  static const inside none[SHORT][WIDE];
   floats sums[LOW][WIDE];
   UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = splat(0.0f);
   const float *w = of->w + channel;
-  const size_t last = count - (vectors - 1) * LANES;
   for (size_t c = 0; c < of->c; c++, x += of->x_c, w += of->w_c) {
     if (is_point) {
       __builtin_prefetch(later, 0, 2), later += of->x_c;
-      add_tap(rows, vectors, 1, 0, x, 0, last, w, sums);
+      add_tap(rows, vectors, 1, 0, x, at, 0, 0, w, sums);
     } else
-      for (size_t i = from; i < to; i++)
+      for (size_t i = from; i < to; i++) {
+        const inside *found[WIDE];
+        UNROLL for (int v = 0; v < vectors; v++)
+          found[v] = !at.lines || (size_t)(at.line + (ptrdiff_t)(i * of->dh) + v * at.lines) < of->h ? &there[0][v] : &none[0][v];
         for (size_t j = 0; j < of->kw; j++)
-          add_tap(rows, vectors, step, is_cut, x + i * of->dh * of->x_h + j * of->dw, there[j], last,
-                  w + i * of->w_i + j * of->w_j, sums);
+          add_tap(rows, vectors, step, is_cut, x + i * of->dh * of->x_h + j * of->dw, at, found, j, w + i * of->w_i + j * of->w_j, sums);
+      }
   }
   floats kept[LOW][WIDE];
   UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) kept[r][v] = sums[r][v];
@@ -278,10 +293,10 @@ INLINE void product(const layer *of, const int rows, const int vectors, const in
     float *out = of->out + (channel + r) * of->out_c + y * of->out_y + z;
     const floats bias = splat(of->bias ? of->bias[channel + r] : 0.0f);
     UNROLL for (int v = 0; v < vectors; v++) {
-      size_t left = v + 1 < vectors ? LANES : last;
+      size_t left = v + 1 < vectors ? at.most : at.last;
       floats value = kept[r][v] + bias;
-      if (rest) value += load_up_to(rest + v * LANES, left, 0.0f);
-      store_up_to(out + v * LANES, activated(of->activation, value), left);
+      if (rest) value += load_up_to(rest + v * at.rest, left, 0.0f);
+      store_up_to(out + v * at.out, activated(of->activation, value), left);
     }
   }
 }
@@ -297,38 +312,42 @@ static __attribute__((noinline)) void point_products(const layer *of, size_t z, 
     count = least(end - z, vectors * LANES);
     for (size_t channel = 0; channel < of->columns; channel += HELD) {
       const float *later = of->x + least(z + count + channel / HELD * LINE, end - 1);
-#define OF_POINTS(v) product(of, HELD, v, 1, 1, 0, of->x + z, 0, 1, 0, 0, z, count, channel, later)
+#define OF_POINTS(v) product(of, HELD, v, 1, 1, 0, of->x + z, in_a_row(1, v, count), 0, 1, 0, 0, z, channel, later)
       PRODUCT(vectors, OF_POINTS)
     }
   }
 }
 
-// Places z to `end` of row y, where filters have rows of at most SHORT taps.
-static __attribute__((noinline)) void row_products(const layer *of, size_t y, size_t z, size_t end) {
+// Places z to `end` of row y, where filters have rows of at most SHORT taps; of `high` rows, where each is a vector.
+static __attribute__((noinline)) void row_products(const layer *of, size_t y, size_t high, size_t z, size_t end) {
   const ptrdiff_t above = (ptrdiff_t)(y * of->sh - of->top), width = (ptrdiff_t)of->width;
   size_t from = 0, to = of->kh;
-  while (from < to && above + (ptrdiff_t)(from * of->dh) < 0) from++;
+  while (from < to && above + (ptrdiff_t)((high - 1) * of->sh + from * of->dh) < 0) from++;
   while (from < to && above + (ptrdiff_t)((to - 1) * of->dh) >= (ptrdiff_t)of->h) to--;
   for (size_t count; z < end; z += count) {
-    const size_t left = (end - z + LANES - 1) / LANES, vectors = left / ((left + WIDE - 1) / WIDE);
-    count = least(end - z, vectors * LANES);
+    const size_t left = (end - z + LANES - 1) / LANES, vectors = high > 1 ? high : left / ((left + WIDE - 1) / WIDE);
+    count = least(end - z, high > 1 ? LANES : vectors * LANES);
+    const vectors_at of_rows = {of->sh * of->x_h, of->out_y, of->rest_y, count, count, above, (ptrdiff_t)of->sh};
     const ptrdiff_t first = (ptrdiff_t)(z * of->sw - of->left);
     const float *x = of->x + above * (ptrdiff_t)of->x_h + first;
     inside there[SHORT][WIDE];
     for (size_t j = 0; j < of->kw; j++)
       for (size_t v = 0; v < vectors; v++) {
-        const ptrdiff_t at = first + (ptrdiff_t)(j * of->dw + v * of->sw * LANES);
-        there[j][v].low = lanes_between(-at, width - at);
-        there[j][v].high = lanes_between(-at - LANES, width - at - LANES);
+        const ptrdiff_t place = first + (ptrdiff_t)(j * of->dw + (high > 1 ? 0 : v * of->sw * LANES));
+        there[j][v].low = lanes_between(-place, width - place);
+        there[j][v].high = lanes_between(-place - LANES, width - place - LANES);
       }
     // Vectors of 16 lanes are read with a mask in the same time.
-    const int is_cut = LANES == 16 || first < 0 || first + (ptrdiff_t)(vectors * LANES + (of->kw - 1) * of->dw) > width;
+    const int is_cut = LANES == 16 || high > 1 || first < 0 || first + (ptrdiff_t)(vectors * LANES + (of->kw - 1) * of->dw) > width;
     for (size_t channel = 0, rows; channel < of->columns; channel += rows) {
       rows = LANES == 16 && of->columns - channel > SOME ? LOW : SOME;
+#define OF_VECTORS(rows, vectors, step, is_cut) \
+  if (is_cut && vectors > 1 && high > 1) product(of, rows, vectors, step, 0, is_cut, x, of_rows, from, to, there, y, z, channel, 0); \
+  else product(of, rows, vectors, step, 0, is_cut, x, in_a_row(step, vectors, count), from, to, there, y, z, channel, 0)
 #define OF_ROWS(rows, step, is_cut) \
-  if (vectors == 1) product(of, rows, 1, step, 0, is_cut, x, from, to, there, y, z, count, channel, 0); \
-  else if (vectors == 2) product(of, rows, 2, step, 0, is_cut, x, from, to, there, y, z, count, channel, 0); \
-  else product(of, rows, 3, step, 0, is_cut, x, from, to, there, y, z, count, channel, 0)
+  if (vectors == 1) { OF_VECTORS(rows, 1, step, is_cut); } \
+  else if (vectors == 2) { OF_VECTORS(rows, 2, step, is_cut); } \
+  else { OF_VECTORS(rows, 3, step, is_cut); }
 #define OF_CHANNELS(rows) \
   if (of->sw == 2) { OF_ROWS(rows, 2, 1); } \
   else if (is_cut) { OF_ROWS(rows, 1, 1); } \
@@ -397,7 +416,11 @@ static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
   }
   if (!is_point && of.columns <= NARROW && of.kw <= SHORT && of.sw <= (LANES == 4 ? 1 : 2) && of.x_w == 1 && of.out_z == 1 && ow >= LONG &&
       (!of.rest || of.rest_z == 1)) {
-    for (; y < end; y++) row_products(&of, y, 0, ow);
+    const size_t most = ow <= LANES ? WIDE : 1;
+    for (size_t high; y < end; y += high) {
+      high = (end - y) / ((end - y + most - 1) / most);
+      row_products(&of, y, high, 0, ow);
+    }
     return;
   }
   if (is_winograd && of.columns == PANEL) {
