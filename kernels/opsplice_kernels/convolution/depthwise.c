@@ -14,12 +14,8 @@
 #include "channels_last.h"
 
 enum { CHANNELS = 4, HIGH = 4, WIDEST = 256, BLOCK = 4096, MOST_SIZE = 7 };
-// Of images of seven rows, as last stages have them, all are done at once where there are registers for that.
-#if LANES == 16
-enum { MOST_ROWS = 7 };
-#else
-enum { MOST_ROWS = HIGH };
-#endif
+// Rows that are done at once: seven, of which images have multiples, or four, whichever does fewer again.
+enum { MOST_ROWS = LANES >= 8 ? 7 : HIGH };
 
 typedef struct {
   const float *x, *w;
@@ -29,6 +25,11 @@ typedef struct {
   // How far rows and places of x, the filter and the result lie apart.
   ptrdiff_t x_h, x_w, w_i, w_j, out_h, out_w;
 } plane;
+
+static ptrdiff_t rows_at_once(ptrdiff_t rows) {
+  const ptrdiff_t by_most = (rows + MOST_ROWS - 1) / MOST_ROWS * MOST_ROWS, by_four = (rows + HIGH - 1) / HIGH * HIGH;
+  return rows >= MOST_ROWS && by_most <= by_four ? MOST_ROWS : rows >= HIGH ? HIGH : 1;
+}
 
 // The sums of places z ... of row y.
 INLINE void put(const plane *of, floats sums, ptrdiff_t y, ptrdiff_t z) {
@@ -93,7 +94,7 @@ TILE_OF(static __attribute__((noinline)), 7, 1, _cut, 1)
 
 // A plane of at most a vector of places a row, with stride 1, from the image itself.
 static void narrow(const plane *of) {
-  const ptrdiff_t some = of->oh % MOST_ROWS == 0 ? MOST_ROWS : of->oh >= HIGH ? HIGH : 1;
+  const ptrdiff_t some = rows_at_once(of->oh);
   for (ptrdiff_t row = 0; row < of->oh; row += some) {
     const ptrdiff_t y = row + some <= of->oh ? row : of->oh - some;
     const float *x = of->x + (y - of->top) * of->x_h - of->left;
@@ -142,7 +143,7 @@ static void block(const plane *of, const float *x, ptrdiff_t pitch, ptrdiff_t y,
                   ptrdiff_t wide) {
   for (ptrdiff_t first = 0; first < of->dh && first < high; first++) {
     const ptrdiff_t rows = of->dh == 1 ? high : (high - first + of->dh - 1) / of->dh;
-    const ptrdiff_t some = rows == MOST_ROWS ? MOST_ROWS : rows >= HIGH ? HIGH : 1;
+    const ptrdiff_t some = rows_at_once(rows);
     for (ptrdiff_t row = 0; row < rows; row += some) {
       const ptrdiff_t r = first + of->dh * (row + some <= rows ? row : rows - some);
 #define EACH_TILE(tile) \
@@ -172,7 +173,7 @@ static shape block_shape(const plane *of) {
   shape found = {of->oh, of->ow > WIDEST ? WIDEST : of->ow, 0};
   found.pitch = (found.wide + (of->kw - 1) * of->dw / of->sw + LANES - 1) / LANES * LANES * of->sw;
   const ptrdiff_t lines = (BLOCK - 4 * LANES) / found.pitch, window = (of->kh - 1) * of->dh + 1;
-  const ptrdiff_t most = lines < window ? 0 : (lines - window) / of->sh + 1, even = HIGH * of->dh;
+  const ptrdiff_t most = lines < window ? 0 : (lines - window) / of->sh + 1, even = MOST_ROWS * of->dh;
   if (most < found.high) found.high = most > even ? most / even * even : most;
   return found;
 }
