@@ -1,9 +1,10 @@
 """Functions that a program calls while it runs: what a kernel `as command` is on the host.
 
 A function of Python gets a numpy array for each buffer, in the kernel's own shape (a pack is one dim), a number for
-each scalar, and then an array for each result, to be filled. What it overwrites is its own copy. The program notes
-what it calls, so that a compiled program and the files are all that is needed. Functions of libraries are called alike
-(`tvm_functions.py`); those of a module that IREE has compiled it calls itself.
+each scalar, and then an array for each result, to be filled. A strided array has the strides that it has in the
+program's memory, and all dims of a pack; None is what a match lacks. What it overwrites is its own copy. The program
+notes what it calls, so that a compiled program and the files are all that is needed. Functions of libraries are called
+alike (`tvm_functions.py`); those of a module that IREE has compiled it calls itself.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import math
 import os
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -126,7 +128,7 @@ class _Command:
         self.outputs = signature["outputs"]
         self.dims = signature["dims"]
         self.views = [a for a in self.arguments if a["view"]]
-        self.scalars = [a for a in self.arguments if not a["view"]]
+        self.scalars = _scalars(signature)
 
 
 def wanted(program: Any) -> dict[str, Any]:
@@ -140,8 +142,14 @@ def wanted(program: Any) -> dict[str, Any]:
 def _convention(signature: Mapping[str, Any]) -> str:
     """The types of a function as IREE's virtual machine writes them."""
     views = sum(a["view"] for a in signature["arguments"])
-    scalars = ["F" if _is_float(a) else "I" for a in signature["arguments"] if not a["view"]]
-    return f"0{'r' * views}rr{''.join(scalars)}{'I' * len(signature['dims'])}_{'r' * len(signature['outputs'])}"
+    scalars = ["F" if _is_float(a) else "I" for a in _scalars(signature)]
+    counts = len(signature["dims"]) + signature.get("given", 0)
+    return f"0{'r' * views}rr{''.join(scalars)}{'I' * counts}_{'r' * len(signature['outputs'])}"
+
+
+def _scalars(signature: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The arguments that are passed as numbers."""
+    return [a for a in signature["arguments"] if not a["view"] and not a.get("absent")]
 
 
 def _is_float(argument: Mapping[str, Any]) -> bool:
@@ -166,10 +174,11 @@ def _call(command: _Command, commands: Commands, values: Sequence[Any]) -> Any:
         if before is not None:
             before.wait()
         scalars = dict(zip((a["name"] for a in command.scalars), numbers, strict=False))
-        sizes = dict(zip(command.dims, numbers[len(command.scalars) :], strict=True))
+        counts = numbers[len(command.scalars) :]
+        place = partial(_place, dict(zip(command.dims, counts, strict=False)), counts[len(command.dims) :])
         arrays = {}
         for argument, view in zip(command.views, views, strict=True):
-            arrays[argument["name"]] = _array(command.device, view.deref(HalBufferView), argument, sizes)
+            arrays[argument["name"]] = _array(command.device, view.deref(HalBufferView), argument, place(argument))
         given = [_given(a, arrays, scalars) for a in command.arguments]
         overwritten = {o["alias"] for o in command.outputs}
         given = [
@@ -178,12 +187,14 @@ def _call(command: _Command, commands: Commands, values: Sequence[Any]) -> Any:
         ]
         named = dict(zip((a["name"] for a in command.arguments), given, strict=True))
         made_here = [o for o in command.outputs if o["alias"] is None]
-        fresh = [_unfilled(_sizes(o, sizes), _dtype(o)) for o in made_here]
-        returned = command.function(*given, *fresh)
+        places = list(map(place, made_here))
+        fresh = [_unfilled(at.held, _dtype(o)) for at, o in zip(places, made_here, strict=True)]
+        passed = [at.found_in(memory) for at, memory in zip(places, fresh, strict=True)]
+        returned = command.function(*given, *passed)
+        _check_returned(returned, [named[o["alias"]] for o in command.outputs if o["alias"] is not None] + passed)
+        _check_filled(fresh, made_here)
         rest = iter(fresh)
         outputs = [named[o["alias"]] if o["alias"] is not None else next(rest) for o in command.outputs]
-        _check_returned(returned, outputs)
-        _check_filled(fresh, made_here)
         made = [to_host.on_device(command.device, np.asarray(each, order="C")).ref for each in outputs]
         if after is not None:
             after.signal()
@@ -246,11 +257,39 @@ def _given(argument: Mapping[str, Any], arrays: Mapping[str, np.ndarray], scalar
     name = argument["name"]
     if name in scalars:
         return bool(scalars[name]) if argument["element"] == "i1" else scalars[name]
-    return arrays[name]
+    return arrays.get(name)  # none for what the match lacks
 
 
-def _sizes(value: Mapping[str, Any], sizes: Mapping[str, int]) -> list[int]:
-    return [sizes[dim] if isinstance(dim, str) else dim for dim in value["shape"]]
+@dataclass(frozen=True)
+class _Place:
+    """Where the elements of an array lie. held: the shape of the memory that has them. strides: in elements."""
+
+    shape: tuple[int, ...]
+    held: tuple[int, ...]
+    first: int = 0
+    strides: tuple[int, ...] = ()
+
+    def found_in(self, memory: np.ndarray) -> np.ndarray:
+        """The array in its memory, which may be written to if that may be."""
+        if self.shape == self.held and not self.strides:
+            return memory
+        strides = [stride * memory.itemsize for stride in self.strides]
+        start, is_writeable = memory[self.first :], memory.flags.writeable
+        return np.lib.stride_tricks.as_strided(start, self.shape, strides, writeable=is_writeable)
+
+
+def _place(sizes: Mapping[str, int], given: Sequence[int], value: Mapping[str, Any]) -> _Place:
+    """Where a buffer's elements lie. sizes: of the kernel's dims. given: what strides are at run time."""
+
+    def number(told: Any) -> int:
+        return int(given[told["given"]] if isinstance(told, dict) else sizes[told] if isinstance(told, str) else told)
+
+    lies = value.get("lies")
+    if lies is None:
+        shape = tuple(map(number, value["shape"]))
+        return _Place(shape, shape)
+    shape, strides = (tuple(number(axis[at]) for axis in lies["axes"]) for at in (0, 1))
+    return _Place(shape, (number(lies["count"]),), number(lies["offset"]), strides)
 
 
 def _dtype(value: Mapping[str, Any]) -> np.dtype:
@@ -260,19 +299,19 @@ def _dtype(value: Mapping[str, Any]) -> np.dtype:
     return np.dtype(ELEMENT_TYPES[element])
 
 
-def _array(device: Any, view: Any, argument: Mapping[str, Any], sizes: Mapping[str, int]) -> np.ndarray:
+def _array(device: Any, view: Any, argument: Mapping[str, Any], place: _Place) -> np.ndarray:
     """The elements of a view, not to be written to: the device's own memory, or a copy where the host cannot see it."""
-    shape, dtype = _sizes(argument, sizes), _dtype(argument)
-    if 0 in shape:
-        return np.empty(shape, dtype)
+    dtype = _dtype(argument)
+    if 0 in place.shape:
+        return np.empty(place.shape, dtype)
     buffer = view.get_buffer()
     if to_host.is_mappable(buffer):
-        found: np.ndarray = view.map().asarray(shape, _raw(dtype)).view(dtype)
+        found: np.ndarray = view.map().asarray(list(place.held), _raw(dtype)).view(dtype)
     else:
-        copied = to_host.to_host(device, buffer, math.prod(shape) * dtype.itemsize)
-        found = to_host.aligned_copy(copied.view(dtype).reshape(shape))
+        copied = to_host.to_host(device, buffer, math.prod(place.held) * dtype.itemsize)
+        found = to_host.aligned_copy(copied.view(dtype).reshape(place.held))
     found.flags.writeable = False
-    return found
+    return place.found_in(found)
 
 
 def _raw(dtype: np.dtype) -> np.dtype:

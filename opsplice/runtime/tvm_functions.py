@@ -1,6 +1,7 @@
 """Functions of shared libraries with TVM's interface for foreign functions (`apache-tvm-ffi`), called with arrays.
 
-Such a library has an export `__tvm_ffi_NAME` for each function. It takes tensors as DLPack has them, and numbers.
+Such a library has an export `__tvm_ffi_NAME` for each function. It takes tensors as DLPack has them, with
+strides, and numbers.
 """
 
 from __future__ import annotations
@@ -50,8 +51,10 @@ class Library:
 
     def _passed(self, array: np.ndarray) -> Any:
         """An array as a tensor in the same memory. DLPack does not say that a tensor is only to be read."""
-        memory = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
+        extent = sum((size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True))
+        length = extent + array.itemsize if array.size else 0
+        memory = (ctypes.c_char * length).from_address(array.ctypes.data)
         try:
-            return self._tensor(np.ndarray(array.shape, array.dtype, memoryview(memory)))
+            return self._tensor(np.ndarray(array.shape, array.dtype, memoryview(memory), 0, array.strides))
         except (BufferError, TypeError) as error:
             raise OpspliceError(f"numpy gives no {array.dtype} to DLPack: {error}") from None

@@ -7,8 +7,9 @@
 
 `blas` is a module that is loaded before the program, of a Python file or anything else that IREE can load. The call
 gets a view of each buffer in the kernel's own shape, the fence to wait for, the fence to signal, and then the scalars
-and the dims, as i64 and f64. It returns a view of each result. IREE's virtual machine does the call while it records
-work, so this is not a command inside of a command buffer: it splits one in two, and costs a submission more.
+and the dims, as i64 and f64, and what strides are at run time. It returns a view of each result. IREE's virtual machine
+does the call while it records work, so this is not a command inside of a command buffer: it splits one in two, and
+costs a submission more.
 
 A module that IREE has compiled (`blas.vmfb`) is called as IREE calls functions whose execution model is async-external:
 with views and scalars in the order of the parameters, and then the fences.
@@ -33,6 +34,7 @@ from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import result_type
 from opsplice.rewrites.ir.reflection import add_notes, notes_of
 from opsplice.rewrites.ir.symbols import defined, symbols
+from opsplice.rewrites.memory import stride_words, strides
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
 from opsplice.rewrites.plan.clause_choice import check_alike
 from opsplice.spec_lang.syntax import tree
@@ -60,8 +62,10 @@ def is_recorded(kernel: tree.Kernel) -> bool:
 
 
 def is_binding(argument: Buffer | Scalar) -> bool:
-    """Whether an argument is a buffer, or a scalar that is held in one."""
-    return isinstance(argument, Buffer) or isinstance(getattr(argument.value, "type", None), ir.RankedTensorType)
+    """Whether an argument is a buffer that is there, or a scalar that is held in one."""
+    if isinstance(argument, Buffer):
+        return argument.value is not None
+    return isinstance(getattr(argument.value, "type", None), ir.RankedTensorType)
 
 
 def function_name(call: KernelCall) -> str:
@@ -96,9 +100,11 @@ class CommandWriter(Writer):
             given = [next(rest) if is_binding(a) else self._as_it_is(a, sizes) for a in call.arguments]
             operands = [*given, ready, done]
         else:
-            scalars = [self._scalar(a, sizes) for a in call.arguments if not is_binding(a)]
+            own = [a for a in call.arguments if isinstance(a, Scalar) and not is_binding(a)]
+            scalars = [self._scalar(a, sizes) for a in own]
             counts = [_wide(emit.size(size)) for size in sizes.values()]
-            operands = [*views, ready, done, *scalars, *counts]
+            given = [_wide(self.placer.amount(amount)) for amount in strides.passed(call)]
+            operands = [*views, ready, done, *scalars, *counts, *given]
         made = [ir.Type.parse(emit.VIEW)] * len(call.outputs)
         callee = ir.FlatSymbolRefAttr.get(self._declared(call, "util.func", [v.type for v in operands], made))
         returned = emit.op("util.call", operands, made, {"callee": callee}).results
@@ -115,9 +121,11 @@ class CommandWriter(Writer):
         )
 
     def _shaped(self, value: ir.Value, argument: Buffer | Scalar, sizes: Mapping[str, Any]) -> ir.Value:
-        """A tensor in the kernel's own shape."""
+        """A tensor in the kernel's own shape, or as it lies in memory."""
         if isinstance(argument, Scalar):
             return without_dims(value)
+        if argument.layout is not None:
+            return value
         return emit.reshape(value, *kernel_type(argument.shape, value.type, sizes))
 
     def _as_it_is(self, argument: Buffer | Scalar, sizes: Mapping[str, Any]) -> ir.Value:
@@ -132,6 +140,11 @@ class CommandWriter(Writer):
 
     def _result(self, view: ir.Value, done: ir.Value, output: Output, sizes: Mapping[str, Any]) -> ir.Value:
         kind, dims = kernel_type(output.shape, result_type(output), sizes)
+        if output.layout is not None:  # its elements, as they lie in memory
+            count = output.layout.count
+            size = self.placer.amount(count) if count.number is None else count.number
+            kind = emit.tensor_type([size], kind.element_type)
+            dims = [size] if isinstance(size, ir.Value) else []
         attributes = {
             "target_encoding": ir.TypeAttr.get(kind),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dims), 1, 0]),
@@ -192,17 +205,24 @@ def _signature(call: KernelCall) -> dict[str, Any]:
     def shape(dims: Sequence[tree.Dim]) -> list[Any]:
         return [dim.size if dim.size is not None else dim.name for dim in dims]
 
+    def lies(each: Buffer | Scalar | Output) -> dict[str, Any]:
+        if isinstance(each, Scalar) or each.layout is None:
+            return {}
+        return {"lies": stride_words.noted(call, each)}
+
     arguments = [
         {
             "name": a.name,
             "element": a.element,
             "shape": shape(a.shape) if isinstance(a, Buffer) else [],
             "view": is_binding(a),
+            **({"absent": True} if isinstance(a, Buffer) and a.value is None else lies(a)),
         }
         for a in call.arguments
     ]
-    outputs = [{"element": o.element, "shape": shape(o.shape), "alias": o.alias} for o in call.outputs]
-    signature = {"function": call.symbol, "arguments": arguments, "outputs": outputs, "dims": list(call.dims)}
+    outputs = [{"element": o.element, "shape": shape(o.shape), "alias": o.alias, **lies(o)} for o in call.outputs]
+    signature: dict[str, Any] = {"function": call.symbol, "arguments": arguments, "outputs": outputs}
+    signature |= {"dims": list(call.dims), "given": len(strides.passed(call))}
     return signature | ({"compiled": True} if is_compiled(call.kernel) else {})
 
 

@@ -1,18 +1,21 @@
-"""What a whole dispatch is told of buffers that are strided or may be left out: in words, and in a table.
+"""What whole dispatches and commands are told of buffers that are strided or may be left out.
 
-A dispatch binds the values that strided buffers lie in from their beginning on. After scalars and dims it is given, for
-each such buffer in the order of the signature:
+A dispatch binds the values that strided buffers lie in from their beginning on. After scalars and dims it is given
+words, for each such buffer in the order of the signature:
 
     optional    1, or 0 where it is left out; a buffer of one element is then bound in its place
     strided     the number of its first element, and the stride of each dim that is not a pack, in elements
 
 Where strided buffers have packs, first elements depend on the workgroup. They are not words then, but stand in one more
 buffer behind those of the parameters, i32[packs..., strided buffers]. So a kernel never sees how many dims a pack has.
+
+Of a command the program notes where each buffer lies (`noted`), and hands over what is known at run time only.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from iree.compiler import ir
 
@@ -56,6 +59,28 @@ def words(call: KernelCall) -> list[Word]:
             if dim.pack is None:
                 found.append(Word("stride", f"stride({name}, {dim})", runs[0][1] if runs else NONE))
     return found
+
+
+def noted(call: KernelCall, buffer: Buffer | Output) -> dict[str, Any]:
+    """Where a strided buffer lies, as data. An axis is its size, a number or a dim's name, and its stride.
+
+    A pack has an axis for each dim that it is made of, the same for all buffers. What is known at run time only is its
+    place among the amounts that are passed, {"given": 0}.
+    """
+    given = strides.passed(call)
+
+    def told(amount: Amount) -> int | dict[str, int]:
+        return {"given": given.index(amount)} if amount.number is None else amount.number
+
+    layout = buffer.layout
+    assert layout is not None, "it is strided"
+    axes: list[list[Any]] = []
+    for dim, runs in zip(buffer.shape, layout.dims, strict=True):
+        if len(runs) > 1:
+            axes += ([told(Amount.of(size)), told(stride)] for size, stride in runs)
+        else:
+            axes.append([dim.name if dim.size is None else dim.size, told(runs[0][1]) if runs else 0])
+    return {"count": told(layout.count), "offset": told(layout.offset), "axes": axes}
 
 
 def first_elements(call: KernelCall, placer: Placer) -> ir.Value:

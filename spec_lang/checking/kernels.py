@@ -39,7 +39,7 @@ _BACKENDS_OF = {"provided": BACKENDS, "command": BACKENDS, "recorded": BACKENDS}
 
 
 # What takes strided and optional buffers: functions that are called by what we write, and whole dispatches.
-_STRIDED_FORMS = (None, "object", "bitcode", "plugin", "dispatch", "provided", "generated")
+_STRIDED_FORMS = (None, "object", "bitcode", "plugin", "dispatch", "provided", "generated", "command")
 
 
 # Where a launch gives a workgroup the memory that it shares.
@@ -170,16 +170,22 @@ def _check_strided(kernel: tree.Kernel, report: Report) -> None:
             report(error(result.span, "a result is always there", "leave out `optional`"))
     whole = {size.name for size in kernel.grid if isinstance(size, tree.DimRef)}
     packs = {dim.pack: dim for kind in strided for dim in kind.dims if dim.pack is not None and dim.pack not in whole}
-    for pack, dim in packs.items():
+    for pack, dim in packs.items() if not all(map(_on_the_host, kernel.artifacts)) else ():
         advice = f"make it a dim of the grid, grid ({pack}): the kernel gets the address of its workgroup's part"
         report(error(dim.span, f"no dim of the grid is {pack}, a pack of a strided buffer", advice))
     for clause in kernel.artifacts if strided or optional else ():
         late = bool(optional) and (clause.form, clause.backend) == ("provided", "cpu")  # one function for all calls
-        if late or clause.form not in _STRIDED_FORMS:
+        if late or clause.form not in _STRIDED_FORMS or (clause.is_command and not _on_the_host(clause)):
             word = "strided" if strided and not late else "optional"
-            message = f"no kernel `as {clause.form}` takes {word} buffers"
+            which = " in a module of IREE's" if clause.form == "command" else ""
+            message = f"no kernel `as {clause.form}`{which} takes {word} buffers"
             instead = "write `copied` in place of `strided`: the program then makes dense copies"
             report(error(clause.span, message, instead if word == "strided" else None))
+
+
+def _on_the_host(clause: tree.ArtifactClause) -> bool:
+    """Whether a clause is a function that we call, with arrays: in any layout, and with all dims of a pack."""
+    return clause.form == "command" and not clause.path.endswith(".vmfb")
 
 
 def _check_zeroed(kernel: tree.Kernel, report: Report) -> None:

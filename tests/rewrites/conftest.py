@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
+import shlex
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -170,3 +175,19 @@ def filecheck() -> Callable[[str, str], None]:
 
 def _listed(results: Any) -> list[Any]:
     return results if isinstance(results, list) else [results]
+
+
+def tvm_library(folder: Path, code: str) -> Path:
+    """A library of TVM FFI, made of C++. Skips where there is no compiler or no package."""
+    # Its presence is asked without importing it: its library stays in the process.
+    if importlib.util.find_spec("tvm_ffi") is None:
+        pytest.skip("tvm_ffi is not here: pip install apache-tvm-ffi")
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        pytest.skip("no C++ compiler: apt-get install g++")
+    (folder / "library.cc").write_text(code)
+    asked = [sys.executable, "-m", "tvm_ffi.config", "--cxxflags", "--ldflags", "--libs"]
+    flags = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    command = [compiler, "-shared", "-fPIC", "library.cc", *shlex.split(flags.replace("\n", " ")), "-o", "library.so"]
+    subprocess.run(command, cwd=folder, check=True)
+    return folder / "library.so"

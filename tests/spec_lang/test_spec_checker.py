@@ -395,7 +395,7 @@ def test_warnings():
             'k(x: f32[n], y: f32[m] optional) -> x { cpu "k.c" }',
             "nothing says how large m is where this buffer is left",
         ),
-        ('k(x: f32[n], y: f32[n] optional) -> x { cuda "k.py" as command }', "`as command` takes optional buffers"),
+        ('k(x: f32[n], y: f32[n] optional) -> x { cuda "k.vmfb" as command }', "IREE's takes optional buffers"),
         ('k(x: f32[n], y: f32[n] optional) -> y { cpu "k.c" }', "y is optional and cannot be overwritten"),
         ('k(x: f32[n], y: f32[n]) -> f32[n] optional { cpu "k.c" }', "a result is always there"),
         ('k(x: f32[n]) -> f32[n] finite { cpu "k.c" }', "only what a kernel takes is to be finite"),
@@ -413,7 +413,8 @@ def test_warnings():
             'k(x: f32[n] strided, y: f32[n] optional) -> f32[n] { cpu "k.c" as provided }',
             "`as provided` takes optional buffers",
         ),
-        ('k(x: f32[n]) -> f32[n] strided { cpu "k.py" as command }', "`as command` takes strided buffers"),
+        ('k(x: f32[n]) -> f32[n] strided { cpu "k.vmfb" as command }', "a module of IREE's takes strided"),
+        ('k(x: f32[n]) -> f32[n] strided { cpu "k.vmfb" as recorded }', "`as recorded` takes strided buffers"),
         ('k(x: f32[n]) -> f32[n] where stride(x, n) == 1 { cpu "k.c" }', "unknown strided buffer x"),
         ('k(x: f32[n] strided) -> f32[n] where stride(x, m) == 1 { cpu "k.c" }', "unknown dim of x m"),
         (

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +10,7 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
-from tests.rewrites.conftest import write_spec
-
-# Its presence is asked without importing it: its library stays in the process.
-if importlib.util.find_spec("tvm_ffi") is None:
-    pytest.skip("tvm_ffi is not here: pip install apache-tvm-ffi", allow_module_level=True)
+from tests.rewrites.conftest import tvm_library, write_spec
 
 CODE = """
 #include <tvm/ffi/tvm_ffi.h>
@@ -67,16 +59,7 @@ replace sum with add(x, y)
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory) -> Path:
-    compiler = shutil.which("g++") or shutil.which("clang++")
-    if compiler is None:
-        pytest.skip("no C++ compiler: apt-get install g++")
-    folder = tmp_path_factory.mktemp("tvm")
-    (folder / "library.cc").write_text(CODE)
-    asked = [sys.executable, "-m", "tvm_ffi.config", "--cxxflags", "--ldflags", "--libs"]
-    flags = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
-    command = [compiler, "-shared", "-fPIC", "library.cc", *shlex.split(flags.replace("\n", " ")), "-o", "library.so"]
-    subprocess.run(command, cwd=folder, check=True)
-    return folder / "library.so"
+    return tvm_library(tmp_path_factory.mktemp("tvm"), CODE)
 
 
 def test_a_library_computes_in_a_program(tmp_path, library):
