@@ -847,6 +847,8 @@ def test_kernels_and_patterns_have_names_of_their_own():
 def test_a_pattern_cannot_have_an_ops_name():
     (found,) = messages("pattern mulf(x: tensor<n x f32>) { exp(x) }")
     assert "mulf is the name of an op" in found
+    (found,) = messages("pattern band(x: tensor<n x f32>) { exp(x) }")
+    assert "band is the name of an op" in found
 
 
 def test_all_errors_are_found_in_the_order_of_the_text():

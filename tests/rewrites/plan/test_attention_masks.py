@@ -96,3 +96,66 @@ def test_a_kernel_that_is_not_told_what_masks_put_in_is_for_minus_infinity(pairs
     text = GUARDED.format(name="f", fill=fill, guard=GUARDS["unguarded"])
     spec = SPEC.replace("cap, fill, zeros)", "cap, -inf, 0)")
     assert len(pairs(text, spec, {"attend.c": CODE}).spliced.report.replacements) == count
+
+
+# Baichuan's: what leaves out later keys and ALiBi's distances are one tensor, which is added to the scores.
+ALIBI = """
+func.func public @main(%q: tensor<2x6x4xf32>, %k: tensor<2x6x4xf32>, %v: tensor<2x6x5xf32>, %slopes: tensor<2xf32>)
+    -> tensor<2x6x5xf32> {
+  %rows = stablehlo.iota dim = 0 : tensor<6x6xi32>
+  %columns = stablehlo.iota dim = 1 : tensor<6x6xi32>
+  %later = stablehlo.compare GT, %columns, %rows : (tensor<6x6xi32>, tensor<6x6xi32>) -> tensor<6x6xi1>
+  %low = stablehlo.constant dense<0xFF800000> : tensor<6x6xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<6x6xf32>
+  %future = stablehlo.select %later, %low, %zero : tensor<6x6xi1>, tensor<6x6xf32>
+  %places = stablehlo.iota dim = 0 : tensor<6xf32>
+  %far = stablehlo.broadcast_in_dim %places, dims = [2] : (tensor<6xf32>) -> tensor<2x6x6xf32>
+  %steep = stablehlo.broadcast_in_dim %slopes, dims = [0] : (tensor<2xf32>) -> tensor<2x6x6xf32>
+  %alibi = stablehlo.multiply %steep, %far : tensor<2x6x6xf32>
+  %wide = stablehlo.broadcast_in_dim %future, dims = [1, 2] : (tensor<6x6xf32>) -> tensor<2x6x6xf32>
+  %mask = stablehlo.add %wide, %alibi : tensor<2x6x6xf32>
+  %0 = stablehlo.dot_general %q, %k, batching_dims = [0] x [0], contracting_dims = [2] x [2]
+    : (tensor<2x6x4xf32>, tensor<2x6x4xf32>) -> tensor<2x6x6xf32>
+  %s = stablehlo.add %0, %mask : tensor<2x6x6xf32>
+  %minus = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %nothing = stablehlo.constant dense<0.0> : tensor<f32>
+  %peak = stablehlo.reduce(%s init: %minus) applies stablehlo.maximum across dimensions = [2]
+    : (tensor<2x6x6xf32>, tensor<f32>) -> tensor<2x6xf32>
+  %peaks = stablehlo.broadcast_in_dim %peak, dims = [0, 1] : (tensor<2x6xf32>) -> tensor<2x6x6xf32>
+  %off = stablehlo.subtract %s, %peaks : tensor<2x6x6xf32>
+  %e = stablehlo.exponential %off : tensor<2x6x6xf32>
+  %total = stablehlo.reduce(%e init: %nothing) applies stablehlo.add across dimensions = [2]
+    : (tensor<2x6x6xf32>, tensor<f32>) -> tensor<2x6xf32>
+  %totals = stablehlo.broadcast_in_dim %total, dims = [0, 1] : (tensor<2x6xf32>) -> tensor<2x6x6xf32>
+  %p = stablehlo.divide %e, %totals : tensor<2x6x6xf32>
+  %r = stablehlo.dot_general %p, %v, batching_dims = [0] x [0], contracting_dims = [2] x [1]
+    : (tensor<2x6x6xf32>, tensor<2x6x5xf32>) -> tensor<2x6x5xf32>
+  return %r : tensor<2x6x5xf32>
+}
+"""
+# The kernel has the name of a word of the language, which the library goes on to use.
+BANDED_SPEC = """
+import "opsplice:strided"
+kernel band(
+  q: f32[...b, m, d] strided, k: f32[...b, n, d] strided, v: f32[...b, n, e] strided,
+  bias: f32[...b, m, n] strided optional, low: i32, high: i32, added: i32,
+) -> f32[...b, m, e] strided { cpu "host.py" as command }
+replace banded_attention where added == 1 and mask_as == 0 with band(q, k, v, bias, low, high, added)
+"""
+BANDED_CODE = """
+import numpy as np
+
+def band(q, k, v, bias, low, high, added, out):
+  apart = np.arange(k.shape[-2]) - np.arange(q.shape[-2])[:, None]
+  scores = np.where((low <= apart) & (apart <= high), q @ k.swapaxes(-1, -2) + bias, -np.inf)
+  weights = np.exp(scores - scores.max(-1, keepdims=True))
+  out[...] = weights / weights.sum(-1, keepdims=True) @ v
+"""
+
+
+def test_a_causal_mask_that_has_distances_added(pairs):
+    made = pairs(ALIBI, BANDED_SPEC, {"host.py": BANDED_CODE})
+    assert [each.pattern for each in made.spliced.report.replacements] == ["banded_attention"]
+    random = np.random.default_rng(3)
+    given = [random.standard_normal(shape).astype(np.float32) for shape in ((2, 6, 4), (2, 6, 4), (2, 6, 5), (2,))]
+    np.testing.assert_allclose(made.spliced.run("main", *given), made.plain.run("main", *given), rtol=1e-5, atol=1e-6)
