@@ -108,3 +108,61 @@ def test_pools_of_pytorch(spec):
     assert found == ["max_nchw", "max_nchw", "mean_nchw", "mean_of_image"], program.report
     for got, wanted in zip(program.run("main", x.numpy()), Pools()(x), strict=True):
         np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-5, atol=1e-6)
+
+
+# flax's avg_pool where padding does not count: how many numbers each window has is a pool of ones.
+WITH_COUNTS = """
+func.func @main(%x: tensor<2x9x9x4xf32>) -> tensor<2x5x5x4xf32> {
+  %one = stablehlo.constant dense<1.0> : tensor<1x9x9x1xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %sum = "stablehlo.reduce_window"(%x, %zero) <{padding = dense<[[0, 0], [1, 1], [1, 1], [0, 0]]> : tensor<4x2xi64>,
+      window_dimensions = array<i64: 1, 3, 3, 1>, window_strides = array<i64: 1, 2, 2, 1>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<2x9x9x4xf32>, tensor<f32>) -> tensor<2x5x5x4xf32>
+  %count = "stablehlo.reduce_window"(%one, %zero) <{padding = dense<[[0, 0], [1, 1], [1, 1], [0, 0]]> : tensor<4x2xi64>,
+      window_dimensions = array<i64: 1, 3, 3, 1>, window_strides = array<i64: 1, 2, 2, 1>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<1x9x9x1xf32>, tensor<f32>) -> tensor<1x5x5x1xf32>
+  %counts = stablehlo.broadcast_in_dim %count, dims = [0, 1, 2, 3] : (tensor<1x5x5x1xf32>) -> tensor<2x5x5x4xf32>
+  %mean = stablehlo.divide %sum, %counts : tensor<2x5x5x4xf32>
+  return %mean : tensor<2x5x5x4xf32>
+}
+"""
+COUNTED_SPEC = """
+import "opsplice:nn"
+kernel counted(x: f32[n, c, h, w] strided, counts: f32[y, z] strided optional) -> f32[n, c, y, z] strided {
+  cpu "host.py" as command
+}
+replace average_pool where kh == 3 and sh == 2 with counted(x, counts)
+"""
+COUNTED_CODE = """
+import numpy as np
+
+def counted(x, counts, out):
+  windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))[:, :, ::2, ::2]
+  out[...] = windows.sum((4, 5)) / (9 if counts is None else counts)
+"""
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_padding_that_does_not_count(tmp_path, is_counted):
+    text = (
+        WITH_COUNTS
+        if is_counted
+        else WITH_COUNTS.replace("divide %sum, %counts", "divide %sum, %nine").replace(
+            "%mean =", "%nine = stablehlo.constant dense<9.0> : tensor<2x5x5x4xf32>\n  %mean ="
+        )
+    )
+    program = opsplice.compile(text, [write_spec(tmp_path, COUNTED_SPEC, {"host.py": COUNTED_CODE})])
+    assert [each.kernel for each in program.report.replacements] == ["counted"], program.report
+    x = np.random.default_rng(2).standard_normal((2, 9, 9, 4)).astype(np.float32)
+    np.testing.assert_allclose(program.run("main", x), Plain(text).run("main", x), rtol=1e-5, atol=1e-6)
+
+
+def test_a_kernel_that_takes_no_counts_leaves_these_alone(spec):
+    program = opsplice.compile(WITH_COUNTS, [spec])
+    assert "mean_nhwc" not in [each.kernel for each in program.report.replacements]
