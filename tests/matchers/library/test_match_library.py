@@ -8,6 +8,7 @@ what jax.export makes of one-line functions, and, written by hand, `gelu.mlir`, 
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import re
 from collections import Counter
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from opsplice import spec_lang
 from opsplice.frontends.source import ModuleSource
 from opsplice.matchers.find import engine
 from opsplice.matchers.patterns.compiled import compile_pattern
@@ -155,3 +157,23 @@ def test_what_differs_in_one_op_is_no_such_layer(function, old, new, library, tm
 def test_every_pattern_of_the_library_has_a_kernel(library):
     tested = {named_after(name, library.patterns) for path in FILES for name in functions(path)}
     assert set(library.patterns) - tested == HELPERS | ELSEWHERE
+
+
+LIBRARY = sorted((Path(spec_lang.__file__).parent / "library").glob("*.splice"))
+
+
+def test_each_pattern_has_a_picture_above_it():
+    """A picture is a line of its own in the comment, indented: what goes in, what is done to it, what comes out."""
+    for path in LIBRARY:
+        lines = path.read_text().splitlines()
+        for at, line in enumerate(lines):
+            if line.startswith("pattern "):
+                above = list(itertools.takewhile(lambda text: text.startswith("//"), reversed(lines[:at])))
+                assert any(re.match(r"//   \S.* -", text) for text in above), f"{path.name}: {line}"
+
+
+def test_the_library_is_small():
+    """A word of the language is better than one more pattern."""
+    texts = [path.read_text() for path in LIBRARY]
+    assert sum(text.count("\npattern ") for text in texts) < 60
+    assert sum(text.count("\n") for text in texts) < 900
