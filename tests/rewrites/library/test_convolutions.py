@@ -1,11 +1,18 @@
-"""Convolutions in groups by one rule and one kernel, channels second or last, with the numbers of PyTorch."""
+"""Convolutions in groups and each channel alone, channels second or last, with numbers of PyTorch and of IREE."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+import opsplice
+from tests.plain import Plain
+from tests.rewrites.conftest import write_spec
+
+LAYERS = Path(__file__).parents[2] / "matchers" / "library"
 
 GROUPS_C = """
 #include <stddef.h>
@@ -68,3 +75,47 @@ def test_one_rule_for_groups_with_a_bias_and_without(tmp_path: Path):
     assert [each.dims["g"] for each in program.report.replacements] == [3, 3, 3], str(program.report)
     for found, exact in zip(program.run("main", x.numpy()), model(x), strict=True):
         np.testing.assert_allclose(np.asarray(found), exact.detach().numpy(), rtol=1e-5, atol=2e-6)
+
+
+# Of one and of three dims, in groups and each channel alone, by numpy, for channels second and last.
+HOST_SPEC = """
+import "opsplice:nn"
+kernel alone1(x: f32[n, c, w] strided, f: f32[c, k] strided, b: f32[c] optional, s: i32) -> f32[n, c, z] strided {
+  cpu "host.py" as command
+}
+kernel groups1(
+  x: f32[n, g, c, w] strided, f: f32[g, o, c, k] strided, b: f32[g, o] optional, s: i32,
+) -> f32[n, g, o, z] strided { cpu "host.py" as command }
+kernel alone3(x: f32[n, c, d, h, w] strided, f: f32[c, r, i, j] strided) -> f32[n, c, v, y, z] strided {
+  cpu "host.py" as command
+}
+replace depthwise_conv1d where dw == 1 with alone1(x, filter, bias, sw)
+replace grouped_conv1d where dw == 1 with groups1(x, filter, bias, sw)
+replace depthwise_conv3d where sd == 1 and sh == 1 and sw == 1 with alone3(x, filter)
+"""
+HOST_CODE = """
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view as windows
+
+def alone1(x, f, b, s, out):
+  out[...] = np.einsum("nczk,ck->ncz", windows(x, f.shape[1], 2)[:, :, ::s], f) + (0 if b is None else b[:, None])
+
+def groups1(x, f, b, s, out):
+  seen = windows(x, f.shape[3], 3)[:, :, :, ::s]
+  out[...] = np.einsum("ngczk,gock->ngoz", seen, f) + (0 if b is None else b[..., None])
+
+def alone3(x, f, out):
+  out[...] = np.einsum("ncvyzrij,crij->ncvyz", windows(x, f.shape[1:], (2, 3, 4)), f)
+"""
+
+
+def test_depthwise_and_grouped_ones_of_one_and_three_dims(tmp_path):
+    model = LAYERS / "conv_depthwise_jax.mlir"
+    program, plain = opsplice.compile(model, [write_spec(tmp_path, HOST_SPEC, {"host.py": HOST_CODE})]), Plain(model)
+    found = [(each.function, each.kernel) for each in program.report.replacements]
+    assert [kernel for _, kernel in found] == ["alone1", "alone1", "alone3", "groups1", "groups1"], program.report
+    random = np.random.default_rng(5)
+    for function, _ in found:
+        shapes = re.findall(r"%arg\d: tensor<([\dx]+)xf32>", model.read_text().split(f"@{function}(")[1].split("->")[0])
+        given = [random.standard_normal(tuple(map(int, s.split("x")))).astype(np.float32) for s in shapes]
+        np.testing.assert_allclose(program.run(function, *given), plain.run(function, *given), rtol=1e-4, atol=1e-5)
