@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import opsplice
+from tests.rewrites.conftest import write_spec
+
 NORM_C = """
 #include <math.h>
 #include <stddef.h>
@@ -92,3 +95,39 @@ def test_one_rule_for_norms_in_any_layout(tmp_path: Path):
     assert made == rows + several, str(program.report)
     for found, exact in zip(program.run("main", x.numpy()), model(x), strict=True):
         np.testing.assert_allclose(np.asarray(found), exact.detach().numpy(), rtol=1e-5, atol=2e-6)
+
+
+ANY_AXIS = """
+import "opsplice:strided"
+kernel norm_on_host(
+  x: f32[...m, n] strided, gain: f32[...m, n] strided optional, bias: f32[...m, n] strided optional, eps: f32,
+) -> f32[...m, n] strided { cpu "host.py" as command }
+replace any_norm where kind == 1 with norm_on_host(x, gain, bias, eps)
+replace any_norm with norm_on_host(x, gain, bias, eps)
+"""
+ON_HOST = """
+def norm_on_host(x, gain, bias, eps, out):
+  y = x - x.mean(-1, keepdims=True)
+  y = y / (y.var(-1, keepdims=True) + eps) ** 0.5
+  out[...] = (y if gain is None else y * gain) + (0 if bias is None else bias)
+"""
+
+
+def test_instance_norms_with_channels_last(tmp_path):
+    """They are norms of rows in a layout of their own, with a gain and a bias for each row."""
+    jax = pytest.importorskip("jax", reason="JAX is not installed (make frontends)")
+    nn = pytest.importorskip("flax.linen", reason="flax is not installed (make frontends)")
+    layers = [nn.InstanceNorm(), nn.InstanceNorm(use_fast_variance=False), nn.InstanceNorm(use_scale=False)]
+    random = np.random.default_rng(0)
+    x = random.standard_normal((2, 5, 4, 6)).astype(np.float32) + 1
+    kinds = [jax.eval_shape(each.init, jax.random.key(0), x) for each in layers]
+    weights = [jax.tree.map(lambda k: random.uniform(0.5, 1.5, k.shape).astype(np.float32), each) for each in kinds]
+
+    def normed(v):
+        return [each.apply(own, v) for each, own in zip(layers, weights, strict=True)]
+
+    spec = write_spec(tmp_path, ANY_AXIS, {"host.py": ON_HOST})
+    program = opsplice.compile(jax.export.export(jax.jit(normed))(x), [spec])
+    assert [each.kernel for each in program.report.replacements] == ["norm_on_host"] * 3, program.report
+    for got, wanted in zip(program.run("main", x), normed(x), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
