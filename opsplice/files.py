@@ -113,7 +113,7 @@ def _named(folder: Path) -> str:
 
 def _near(path: Path) -> str:
     try:
-        there = sorted(entry.name for entry in path.parent.iterdir())
+        there = sorted(entry.name for entry in path.parent.iterdir() if not entry.is_dir())
     except OSError:
         return f"there is no folder {path.parent}"
     nearest = difflib.get_close_matches(path.name, there, n=1)

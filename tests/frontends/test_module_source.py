@@ -88,6 +88,8 @@ def test_missing_file_suggests_a_near_one(tmp_path):
     error = error_of(tmp_path / "modle.mlir")
     assert error.message == f"no such file: {tmp_path / 'modle.mlir'}"
     assert error.hint == "did you mean model.mlir?"
+    (tmp_path / "opsplice").mkdir()
+    assert "no file in" in error_of(tmp_path / "nospec.splice").hint, "a folder is no file"
     assert "no folder" in error_of(tmp_path / "nowhere" / "model.mlir").hint
 
 
