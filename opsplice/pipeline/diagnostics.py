@@ -33,6 +33,14 @@ _CALLER = "called from"
 _ILLEGAL = re.compile(r"failed to legalize operation '([\w.]+)'")
 _CARRIED = re.compile(r'\b(?:name|call_target_name) = "([\w.]+)"')
 _CARRIERS = ("torch.operator", "stablehlo.custom_call")
+# How MLIR prints an operator of ONNX that no pass lowers: its attributes, and the types of what it is given.
+_OF_ONNX = re.compile(
+    r"(?P<failed>failed to legalize operation) 'torch\.operator'.*"
+    r'<\{name = "(?P<name>onnx\.\w+)"\}> (?:\{(?P<form>.*?)\} )?: \((?P<given>.*?)\) -> .*',
+    re.DOTALL,
+)
+_VALUE_TYPE = re.compile(r"!torch\.vtensor<\[(?P<sizes>[^\]]*)\],(?P<element>\w+)>")
+_TYPE_OF_NUMBER = re.compile(r" : [sui]+\d+| : f\d+")
 
 # MLIR appends this note to verifier errors; it prints the whole op, regions and constants too.
 _CURRENT_OPERATION = "see current operation:"
@@ -174,17 +182,31 @@ def _prints_operation(note: Diagnostic) -> bool:
 
 def _render_one(diagnostic: Diagnostic, line_reader: LineReader | None, verbose: bool) -> str:
     place = f"{diagnostic.location}: " if diagnostic.location else ""
-    message = diagnostic.message if verbose else _clipped(diagnostic.message)
+    message = diagnostic.message if verbose else _clipped(_of_onnx(diagnostic.message))
     lines = [f"{place}{diagnostic.severity}: {message}"]
     excerpt = _excerpt(diagnostic.location, line_reader)
     lines += excerpt
+    is_named = diagnostic.location is not None and diagnostic.location.line == 0
     for note in unique(diagnostic.notes):
-        # Where the source line is shown, the compiler's dump of the operation says nothing new.
-        if excerpt and _prints_operation(note) and not verbose:
+        # Where the source line or a node's name is shown, the compiler's dump of the operation says nothing new.
+        if (excerpt or is_named) and _prints_operation(note) and not verbose:
             continue
         same_place = note.location == diagnostic.location
         lines.append(_render_one(note, None if same_place else line_reader, verbose))
     return "\n".join(lines)
+
+
+def _of_onnx(message: str) -> str:
+    """A message about an operator of ONNX in ONNX's words, as `onnx.Resize of 1x2x?xf32, none, with mode = "cubic"`."""
+    if (found := _OF_ONNX.fullmatch(message)) is None:
+        return message
+    given = _VALUE_TYPE.sub(_plain_type, found["given"]).replace("!torch.", "")
+    form = _TYPE_OF_NUMBER.sub("", found["form"] or "").replace("torch.onnx.", "")
+    return f"{found['failed']} '{found['name']}' of {given}{form and f', with {form}'}"
+
+
+def _plain_type(found: re.Match[str]) -> str:
+    return "x".join([*filter(None, found["sizes"].split(",")), found["element"]])
 
 
 def _clipped(message: str) -> str:

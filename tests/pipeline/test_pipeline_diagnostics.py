@@ -89,6 +89,27 @@ def test_dump_of_the_operation_is_left_out_beside_the_source_line():
     assert "DUMP" in render([diagnostic], line_reader("text"), verbose=True)
 
 
+def test_operators_of_onnx_that_are_not_lowered_are_in_its_own_words():
+    """Without MLIR, and so that what IREE lacks is still found in the text."""
+    text = (
+        """failed to legalize operation 'torch.operator' that was explicitly marked illegal: """
+        """%1 = "torch.operator"(%arg0, %2) <{name = "onnx.Resize"}> {torch.onnx.a = -5.000000e-01 : f32, """
+        """torch.onnx.mode = "cubic", torch.onnx.pads = [1 : si64, 2 : si64]} : (!torch.vtensor<[1,?],f32>, """
+        """!torch.none, !torch.vtensor<[],si64>) -> !torch.vtensor<[1,?],f32>"""
+    )
+    node = Location("/resize")
+    diagnostic = Diagnostic("error", text, node, (Diagnostic("note", "see current operation: DUMP", node),))
+    shown = render([diagnostic])
+    assert shown == (
+        "/resize: error: failed to legalize operation 'onnx.Resize' of 1x?xf32, none, si64, "
+        'with a = -5.000000e-01, mode = "cubic", pads = [1, 2]'
+    )
+    assert unlowered(shown) == unlowered(text) == "onnx.Resize"
+    bare = text.partition("{torch.onnx.a")[0] + ": (!torch.vtensor<[1,?],f32>) -> !torch.vtensor<[1,?],f32>"
+    assert render([Diagnostic("error", bare)]).endswith("'onnx.Resize' of 1x?xf32")
+    assert "DUMP" in render([diagnostic], verbose=True)
+
+
 def test_long_messages_are_cut_unless_verbose():
     diagnostic = Diagnostic("error", "\n".join(f"line {n}" for n in range(100)))
     assert render([diagnostic]).endswith("... (88 more lines)")
