@@ -24,6 +24,10 @@ seen the number by then; their kernels take the right one.
     arith.sitofp %x : i64 to bf16   =>    the upper half of the bits of arith.sitofp %x : i64 to f32, rounded
 
 IREE makes it a call of a function that compilers bring and programs lack, also where it is spelled by way of f32.
+
+    arith.truncf (arith.constant -1.8e308 : f64)   =>    arith.constant -inf : f32
+
+MLIR folds none that loses something, and IREE's VM, which then has them, knows no f64 in constants, and no f16.
 """
 
 from __future__ import annotations
@@ -212,8 +216,14 @@ def _converted(op: ir.Operation) -> ir.Value | None:
     return emit.value("arith.bitcast", [upper], op.results[0].type)
 
 
+def _rounded(op: ir.Operation) -> ir.Value | None:
+    known = _known(op.operands[0])
+    return None if known is None else _constant(known, op)
+
+
 _FORMS: dict[str, Callable[[ir.Operation], ir.Value | None]] = {
     "arith.sitofp": _converted,
+    "arith.truncf": _rounded,
     "arith.uitofp": _converted,
     "math.asinh": _odd(_inverse_hyperbolic_sine),
     "math.atan2": _angle,

@@ -1,5 +1,8 @@
 """Powers of negative numbers and zeros; angles and hyperbolic functions of large and of small numbers."""
 
+import sys
+
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -125,3 +128,28 @@ def test_cube_roots(program, kind):
     number, tolerance = KINDS[kind]
     x = np.array([*NUMBERS, 27, -1000, 6e-8, -3e4, np.finfo(number).max, np.finfo(number).tiny], number)
     np.testing.assert_allclose(program.run(f"cbrt_{kind}", x, x), np.cbrt(x.astype(np.float64)), tolerance)
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16", "f32"])
+def test_numbers_that_lose_something_are_rounded(kind):
+    """As what IREE pads images with for their maxima: its VM has no f64 in constants, and no f16."""
+    ends = {"lowest": -sys.float_info.max, "tenth": 0.1}
+    functions = [
+        f"""func.func @{name}(%x: tensor<2x{kind}>) -> tensor<5x{kind}> {{
+          %number = arith.constant {end!r} : f64
+          %narrow = arith.truncf %number : f64 to {kind}
+          %y = tensor.pad %x low[1] high[2] {{
+          ^bb0(%i: index):
+            tensor.yield %narrow : {kind}
+          }} : tensor<2x{kind}> to tensor<5x{kind}>
+          return %y : tensor<5x{kind}>
+        }}"""
+        for name, end in ends.items()
+    ]
+    program = opsplice.compile("\n".join(functions), flags=["--iree-input-demote-f64-to-f32=false"])
+    dtype = ml_dtypes.bfloat16 if kind == "bf16" else KINDS[kind][0]
+    for name, end in ends.items():
+        with np.errstate(over="ignore"):
+            around = np.array(end).astype(dtype)
+        found = program.run(name, np.array([1, 2], dtype))
+        np.testing.assert_array_equal(found, np.array([around, 1, 2, around, around], dtype))
