@@ -16,7 +16,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from opsplice.errors import OpspliceError
-from opsplice.onnx.node_writer import NodeWriter, attribute, attributes, wanted_result, wrongly_computed
+from opsplice.onnx.node_writer import NodeWriter, attribute, attributes, input_name, wanted_result, wrongly_computed
 
 _VOLUME = 5  # dims of volumes with batches and channels
 # The version in which windows that begin behind the image are no longer counted.
@@ -173,6 +173,47 @@ def _of_all_images(on: NodeWriter, node: onnx.NodeProto, places: str) -> str:
 
 
 def conv_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """What IREE does not take: pads that are not the same at both ends, and a convolution of each channel apart."""
+    cut = _cut_transpose(on, node)
+    return _spread_transpose(on, node) if cut is None else cut
+
+
+def _cut_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Without pads, of which the result is cut, and zeros put behind it where it is to be larger."""
+    shape, weight = (on.shape(name) for name in node.input[:2])
+    form = attributes(node)
+    automatic, wanted = form.pop("auto_pad", b"NOTSET"), form.pop("output_shape", [])
+    if not weight or not shape or None in weight:
+        return None
+    dims = len(weight) - 2
+    pads, more = form.pop("pads", [0] * 2 * dims), form.pop("output_padding", [0] * dims)
+    strides, apart = (form.get(name, [1] * dims) for name in ("strides", "dilations"))
+    if automatic.startswith(b"SAME") or wanted:
+        if None in shape[2:]:
+            return None
+        sizes = [int(size or 0) for size in shape[2:]]
+        is_given = bool(wanted)
+        wanted = wanted or [size * step for size, step in zip(sizes, strides, strict=True)]
+        reach = [step * (int(size or 0) - 1) + 1 for step, size in zip(apart, weight[2:], strict=True)]
+        ends = [step * (size - 1) + end for step, size, end in zip(strides, sizes, reach, strict=True)]
+        over = [end + added - size for end, added, size in zip(ends, more, wanted[-dims:], strict=True)]
+        over = over if is_given else [max(each, 0) for each in over]
+        less = [each // 2 for each in over]
+        rest = [each - half for each, half in zip(over, less, strict=True)]
+        pads = [*less, *rest] if automatic == b"SAME_UPPER" else [*rest, *less]
+    elif automatic == b"VALID":
+        pads = [0] * 2 * dims
+    if pads[:dims] == pads[dims:] and automatic == b"NOTSET" and not attribute(node, "output_shape", []):
+        return None
+    around = [-pad for pad in pads[:dims]], [added - pad for pad, added in zip(pads[dims:], more, strict=True)]
+    whole = on.put("ConvTranspose", *node.input[:2], **form)
+    cut = on.put("Pad", whole, on.give(np.array([0, 0, *around[0], 0, 0, *around[1]])))
+    if not input_name(node, 2):
+        return cut
+    return on.put("Add", cut, on.put("Reshape", node.input[2], on.give(np.array([-1, *[1] * dims]))))
+
+
+def _spread_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Of each channel apart, which IREE does not take: as a plain convolution over spread elements."""
     group, (shape, weight) = attribute(node, "group", 1), (on.shape(name) for name in node.input[:2])
     placed = any(attribute(node, name, b"NOTSET") not in (b"NOTSET", []) for name in ("auto_pad", "output_shape"))
@@ -186,8 +227,6 @@ def conv_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     before = [far - pad for far, pad in zip(reach, pads[:dims], strict=True)]
     ends = zip(reach, pads[dims:], more, strides, strict=True)
     after = [far - pad + added - (stride - 1) for far, pad, added, stride in ends]
-    if min(*before, *after) < 0:
-        return None
     lines = on.put("Reshape", node.input[0], on.give(np.array([0, 0, *(n for size in sizes for n in (size, 1))])))
     gaps = [n for stride in strides for n in (0, stride - 1)]
     lines = on.put("Pad", lines, on.give(np.array([0] * (2 * dims + 4) + gaps)))

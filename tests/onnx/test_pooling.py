@@ -83,3 +83,21 @@ def test_norms_of_windows(power):
     ]
     model = make_model(nodes, {"x": [1, 2, 8, 6]}, {each.output[0]: [1, 2, None, None] for each in nodes}, opset=22)
     check(model, {"x": floats(1, 2, 8, 6)})
+
+
+def test_transposed_convolutions_whose_ends_differ():
+    """IREE lowers those alone that leave out as much at both ends, and whose sizes follow from that."""
+    forms = [
+        {"pads": [1, 0, 0, 1]},
+        {"pads": [0, 1, 1, 1], "strides": [2, 2], "output_padding": [1, 1], "dilations": [2, 1]},
+        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+        {"auto_pad": "SAME_LOWER", "strides": [2, 3]},
+        {"output_shape": [12, 9], "strides": [2, 2]},
+    ]
+    nodes = [node("ConvTranspose", "x w b", f"y{n}", **form) for n, form in enumerate(forms)]
+    nodes += [node("ConvTranspose", "x g", f"z{n}", group=3, **form) for n, form in enumerate(forms)]
+    nodes += [node("ConvTranspose", "open w b", f"o{n}", **form) for n, form in enumerate(forms[:2])]
+    weights = {"w": floats(3, 4, 3, 2), "b": floats(4), "g": floats(3, 1, 3, 2)}
+    outputs = {each.output[0]: [None] * 4 for each in nodes}
+    model = make_model(nodes, {"x": [2, 3, 6, 5], "open": ["n", 3, "h", "w"]}, outputs, weights)
+    check(model, {"x": floats(2, 3, 6, 5), "open": floats(2, 3, 6, 5)}, 1e-4)
