@@ -34,6 +34,7 @@ FUNCTIONS = (
     "NegativeLogLikelihoodLoss",
     "RotaryEmbedding",
     "SoftmaxCrossEntropyLoss",
+    "Softsign",
     "SwiGLU",
     "Swish",
 )
@@ -193,61 +194,6 @@ def _determinant(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return minor(0, tuple(range(size)))
 
 
-def _grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Elements by their places: IREE takes the wrong ones at ties, outside, and where images are not square."""
-    shape, places = on.shape(node.input[0]), on.shape(node.input[1])
-    mode, padding = attribute(node, "mode", b"linear"), attribute(node, "padding_mode", b"zeros")
-    if shape is None or places is None or len(shape) != 4 or None in (*shape, *places):
-        raise wrongly_computed(
-            node, "it takes elements of other places; with fixed sizes in 2-D it is written otherwise"
-        )
-    if mode not in (b"linear", b"bilinear", b"nearest") or padding not in (b"zeros", b"border"):
-        return None
-    sizes = [int(size or 0) for size in shape]
-    last = np.array([sizes[3] - 1, sizes[2] - 1], np.float32)  # of columns and rows, as grids have them
-    corners = attribute(node, "align_corners", 0)
-    half = on.give(last / 2 if corners else (last + 1) / 2)
-    place = on.put("Add", on.put("Mul", node.input[1], half), on.give(last / 2))
-    zero, end = on.give(np.zeros(2, np.float32)), on.give(last)
-    if padding == b"border":
-        place = on.put("Min", on.put("Max", place, zero), end)
-    flat = on.put("Reshape", node.input[0], on.give(np.array([*sizes[:2], -1])))
-    row_starts = on.give(np.array([1, sizes[3]], np.float32))
-    apart = on.give(np.array([-1]))
-
-    nothing = on.cast(on.give(np.zeros(1, np.float32)), on.element(node.input[0]))
-
-    def product(pairs: str) -> str:
-        """Of the two numbers for each place, for all channels."""
-        parts = [on.put("Gather", pairs, on.give(np.array(column)), axis=-1) for column in (0, 1)]
-        return on.put("Unsqueeze", on.put("Mul", *parts), on.give(np.array([1])))
-
-    def taken(at: str) -> str:
-        within = on.put("Min", on.put("Max", at, zero), end)
-        number = on.put("ReduceSum", on.put("Mul", within, row_starts), apart, keepdims=0)
-        index = on.put("Reshape", on.put("Cast", number, to=TensorProto.INT64), on.give(np.array([sizes[0], 1, -1])))
-        count = int(places[1] or 0) * int(places[2] or 0)
-        wide = on.put("Expand", index, on.give(np.array([*sizes[:2], count])))
-        values = on.put("GatherElements", flat, wide, axis=2)
-        inside = product(on.put("Cast", on.put("Equal", at, within), to=TensorProto.FLOAT))
-        values = on.put("Reshape", values, on.give(np.array([*sizes[:2], *places[1:3]])))
-        return on.put("Where", on.put("Cast", inside, to=TensorProto.BOOL), values, nothing)
-
-    if mode == b"nearest":
-        return taken(on.put("Round", place))
-    floor = on.put("Floor", place)
-    above = on.put("Sub", place, floor)
-    below = on.put("Sub", on.give(np.ones(2, np.float32)), above)
-    total = ""
-    for corner in ((0, 0), (1, 0), (0, 1), (1, 1)):
-        picked = on.give(np.array(corner, np.float32))
-        kept = on.put("Where", on.put("Equal", picked, on.give(np.ones(2, np.float32))), above, below)
-        share = product(kept)
-        term = on.put("Mul", taken(on.put("Add", floor, picked)), share)
-        total = on.put("Add", total, term) if total else term
-    return total
-
-
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 _LARGEST_DETERMINANT = 4
 _MATRIX = 2  # dims
@@ -331,6 +277,23 @@ def _extreme(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return on.put("Where", on.put("IsNaN", one), one, both)
 
 
+def _extremes_scattered(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """By whole places, where the larger or the smaller element stays: IREE does not lower it by places along a dim."""
+    x, indices, updates = node.input
+    shape, sizes = on.shape(x), on.shape(indices)
+    kind = attribute(node, "reduction", b"none")
+    if kind not in (b"max", b"min") or shape is None or sizes is None or None in sizes:
+        return None
+    axis = attribute(node, "axis", 0) % len(shape)
+    known = [int(size or 0) for size in sizes]
+    from_end = on.put("Less", indices, on.number(0, indices))
+    size = on.cast(on.size(x, axis), on.element(indices))
+    places = [on.give(each[..., None]) for each in np.indices(known)]
+    along = on.cast(on.put("Where", from_end, on.put("Add", indices, size), indices), TensorProto.INT64)
+    places[axis] = on.put("Unsqueeze", along, on.give(np.array([-1])))
+    return on.put("ScatterND", x, on.put("Concat", *places, axis=-1), updates, reduction=kind)
+
+
 def _clip(on: NodeWriter, node: onnx.NodeProto) -> str | list[str] | None:
     """What is no number stays, of which IREE makes a bound."""
     if on.element(node.input[0]) not in _FLOATS:
@@ -383,7 +346,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "Div"): _unsigned,
     ("", "Equal"): _equal,
     ("", "GRU"): recurrent.written_out,
-    ("", "GridSample"): _grid_sample,
+    ("", "GridSample"): resizing.grid_sample,
     ("", "GroupNormalization"): _group_norm,
     ("", "InstanceNormalization"): _group_norm,
     ("", "LSTM"): _lstm,
@@ -409,6 +372,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "RMSNormalization"): _rms_norm,
     ("", "RNN"): recurrent.written_out,
     ("", "Scan"): loops.scan,
+    ("", "ScatterElements"): _extremes_scattered,
     ("", "Sign"): _sign,
     ("", "Slice"): resizing.cut,
     ("", "SpaceToDepth"): resizing.space_to_depth,

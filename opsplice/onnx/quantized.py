@@ -340,9 +340,14 @@ def _single(on: NodeWriter, name: str) -> str:
 
 
 def cast_like(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """To 8-bit floats, for which what is too large becomes the largest: IREE makes NaN or infinity of it."""
+    """To 8-bit floats, for which what is too large becomes the largest: IREE makes NaN or infinity of it.
+
+    A cast for other types: at some without a sign, IREE's compiler ends the process.
+    """
     x, like = node.input
     wanted, producer = on.element(like), on.producer(x)
+    if wanted and wanted not in _EIGHT_BIT_FLOATS:
+        return on.put("Cast", x, to=wanted)
     is_limited = producer is not None and producer.op_type == "Clip"
     if wanted not in _EIGHT_BIT_FLOATS or on.element(x) != TensorProto.FLOAT or is_limited:
         return None

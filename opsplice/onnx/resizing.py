@@ -4,8 +4,8 @@ IREE lowers few of its forms. Which elements a place takes, and with which weigh
 
     nearest 1 element, linear 2, cubic 4:  y = the sum over t of weights[t] * Gather(x, places[t])
 
-DepthToSpace and SpaceToDepth are reshapes and transposes. What Pad puts around other than one number is gathered along
-each dim, too, and Slice begins where there is an element.
+GridSample gathers elements by their places. DepthToSpace and SpaceToDepth are reshapes and transposes. What Pad puts
+around other than one number is gathered along each dim, too, and Slice begins where there is an element.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from opsplice.onnx.node_writer import NodeWriter, attribute, input_name, wrongly
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _BYTES = (TensorProto.INT8, TensorProto.UINT8)
+# What GridSample may find around an image.
+_AROUND = (b"zeros", b"border", b"reflection")
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,71 @@ def _cubic(above: np.ndarray, a: np.float32) -> list[np.ndarray]:
         return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
 
     return [far(above + 1), near(above), near(1 - above), far(2 - above)]
+
+
+# ---- pixels from anywhere --------------------------------------------------------------------------------------------
+
+
+def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Elements by their places: IREE takes the wrong ones at ties, outside, and where images are not square."""
+    shape, places = on.shape(node.input[0]), on.shape(node.input[1])
+    mode, padding = attribute(node, "mode", b"linear"), attribute(node, "padding_mode", b"zeros")
+    if shape is None or places is None or len(shape) != 4 or None in (*shape, *places):
+        raise wrongly_computed(
+            node, "it takes elements of other places; with fixed sizes in 2-D it is written otherwise"
+        )
+    if mode not in (b"linear", b"bilinear", b"nearest") or padding not in _AROUND:
+        return None
+    sizes = [int(size or 0) for size in shape]
+    last = np.array([sizes[3] - 1, sizes[2] - 1], np.float32)  # of columns and rows, as grids have them
+    corners = attribute(node, "align_corners", 0)
+    half = on.give(last / 2 if corners else (last + 1) / 2)
+    place = on.put("Add", on.put("Mul", node.input[1], half), on.give(last / 2))
+    zero, end = on.give(np.zeros(2, np.float32)), on.give(last)
+    if mode == b"nearest":  # of ties outside, before they are mirrored
+        place = on.put("Round", place)
+    if padding == b"reflection":
+        first = on.give(np.full(2, 0 if corners else -0.5, np.float32))
+        span = on.give(np.maximum(last, 1) if corners else last + 1)
+        far = on.put("Mod", on.put("Abs", on.put("Sub", place, first)), on.put("Add", span, span), fmod=1)
+        place = on.put("Add", first, on.put("Min", far, on.put("Sub", on.put("Add", span, span), far)))
+    if padding != b"zeros":
+        place = on.put("Min", on.put("Max", place, zero), end)
+    flat = on.put("Reshape", node.input[0], on.give(np.array([*sizes[:2], -1])))
+    row_starts = on.give(np.array([1, sizes[3]], np.float32))
+    apart = on.give(np.array([-1]))
+
+    nothing = on.cast(on.give(np.zeros(1, np.float32)), on.element(node.input[0]))
+
+    def product(pairs: str) -> str:
+        """Of the two numbers for each place, for all channels."""
+        parts = [on.put("Gather", pairs, on.give(np.array(column)), axis=-1) for column in (0, 1)]
+        return on.put("Unsqueeze", on.put("Mul", *parts), on.give(np.array([1])))
+
+    def taken(at: str) -> str:
+        within = on.put("Min", on.put("Max", at, zero), end)
+        number = on.put("ReduceSum", on.put("Mul", within, row_starts), apart, keepdims=0)
+        index = on.put("Reshape", on.put("Cast", number, to=TensorProto.INT64), on.give(np.array([sizes[0], 1, -1])))
+        count = int(places[1] or 0) * int(places[2] or 0)
+        wide = on.put("Expand", index, on.give(np.array([*sizes[:2], count])))
+        values = on.put("GatherElements", flat, wide, axis=2)
+        inside = product(on.put("Cast", on.put("Equal", at, within), to=TensorProto.FLOAT))
+        values = on.put("Reshape", values, on.give(np.array([*sizes[:2], *places[1:3]])))
+        return on.put("Where", on.put("Cast", inside, to=TensorProto.BOOL), values, nothing)
+
+    if mode == b"nearest":
+        return taken(place)
+    floor = on.put("Floor", place)
+    above = on.put("Sub", place, floor)
+    below = on.put("Sub", on.give(np.ones(2, np.float32)), above)
+    total = ""
+    for corner in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        picked = on.give(np.array(corner, np.float32))
+        kept = on.put("Where", on.put("Equal", picked, on.give(np.ones(2, np.float32))), above, below)
+        share = product(kept)
+        term = on.put("Mul", taken(on.put("Add", floor, picked)), share)
+        total = on.put("Add", total, term) if total else term
+    return total
 
 
 # ---- pixels as channels ----------------------------------------------------------------------------------------------

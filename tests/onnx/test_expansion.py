@@ -277,6 +277,10 @@ def test_what_iree_computes_wrongly_is_written_otherwise():
         node("GridSample", "x grid", "inner", mode="nearest"),
         node("GridSample", "x grid", "outer", mode="linear", align_corners=1),
         node("GridSample", "x grid", "border", padding_mode="border"),
+        *(
+            node("GridSample", "x grid", f"mirrored{n}", mode=mode, padding_mode="reflection", align_corners=n % 2)
+            for n, mode in enumerate(("nearest", "nearest", "linear", "linear"))
+        ),
         *(node("Det", f"m{size}", f"d{size}") for size in (1, 2, 3, 4)),
         *(node("LpNormalization", "x", f"norm{p}", axis=-1, p=p) for p in (1, 2)),
         *(node("DepthToSpace", f"{each}", f"{each}_shuffled", blocksize=2, mode="CRD") for each in ("deep", "open")),
@@ -286,6 +290,7 @@ def test_what_iree_computes_wrongly_is_written_otherwise():
     outputs |= {
         "outer": [1, 2, 8, 8],
         "border": [1, 2, 8, 8],
+        **{f"mirrored{n}": [1, 2, 8, 8] for n in range(4)},
         "norm1": [1, 2, 4, 6],
         "norm2": [1, 2, 4, 6],
         "grown": [None] * 4,
@@ -518,3 +523,27 @@ def test_norms_of_channels_of_any_size():
     model = make_model(nodes, {"x": sizes, "line": line}, shapes, constants)
     for b, h, w in ((1, 1, 2), (2, 6, 5), (3, 1, 7)):
         check(model, {"x": floats(b, 12, h, w) + 2, "line": floats(b, 12, h + w)})
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_extremes_that_are_scattered(axis):
+    """IREE lowers sums and products alone; indices count from the end, too, and meet at some places."""
+    nodes = [node("ScatterElements", "x at new", kind, axis=axis, reduction=kind) for kind in ("max", "min")]
+    kinds = {"x": [3, "n", 4], "at": (TensorProto.INT32, [2, 5, 3]), "new": [2, 5, 3]}
+    model = make_model(nodes, kinds, {kind: [3, "n", 4] for kind in ("max", "min")})
+    at = RANDOM.integers(-3, 3, (2, 5, 3)).astype(np.int32)
+    check(model, {"x": floats(3, 5, 4), "at": at, "new": floats(2, 5, 3)})
+
+
+def test_softsign_of_open_sizes():
+    check(make_model([node("Softsign", "x", "y")], {"x": [3, "n"]}, {"y": [3, "n"]}), {"x": floats(3, 5)})
+
+
+def test_casts_to_the_type_of_another_value():
+    """IREE's compiler ends the process at those to 64 bits without a sign."""
+    like = {"t": np.zeros(1, np.uint64), "f": np.zeros(1, np.float64)}
+    outputs = {"y": (TensorProto.DOUBLE, [3])}
+    check(make_model([node("CastLike", "x f", "y")], {"x": [3]}, outputs, like), {"x": floats(3)})
+    unsigned = make_model([node("CastLike", "x t", "y")], {"x": [3]}, {"y": (TensorProto.UINT64, [3])}, like)
+    with pytest.raises(OpspliceError, match=r"'onnx\.Cast' of 3xf32, with to = 13"):
+        opsplice.onnx.session(unsigned, cache=False)
