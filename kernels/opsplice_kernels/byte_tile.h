@@ -34,7 +34,8 @@ INLINE ints dot(ints sum, factors bytes, factors weights) {
 }
 #else
 // Numbers of 16 bits, two in a lane, whose products cannot overflow: the even bytes and the odd ones.
-enum { SIGNED_DOT = 0, BYTE_ROWS = LANES == 16 ? 12 : 4 };
+#define HAS_PAIRS
+enum { SIGNED_DOT = 0, BYTE_ROWS = 4 };
 typedef int16_t shorts __attribute__((vector_size(4 * LANES)));
 typedef uint16_t naturals __attribute__((vector_size(4 * LANES)));
 typedef struct {
@@ -92,6 +93,8 @@ INLINE void multiply_bytes(const int rows, const int is_moved, ints sums[][VECTO
   }
   if (i < k) multiply_four(rows, is_moved, sums, x + i, row, w, k - i);
 }
+
+#include "byte_pairs.h"
 
 // How numbers become bytes: round(x / step) + middle, as QuantizeLinear of ONNX, from `low` to `low` + 255.
 typedef struct {

@@ -27,7 +27,7 @@ def packed(w: np.ndarray) -> np.ndarray:
 @of_bytes
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize(
-    ("m", "k", "n"), [(1, 4, 1), (1, 64, 33), (3, 33, 17), (15, 12, 70), (300, 47, 32), (6, 2, 16), *MATRICES]
+    ("m", "k", "n"), [(1, 4, 1), (1, 64, 33), (3, 33, 17), (15, 12, 70), (300, 47, 32), (6, 515, 16), *MATRICES]
 )
 def test_byte_linear(kernel, guarded, m, k, n, signed):
     random = np.random.default_rng(0)
@@ -86,6 +86,29 @@ def test_byte_linear_with_fixed_scales(kernel, guarded, m, k, n, signed):
     np.testing.assert_array_equal(out, np.maximum(exact, 0 if signed else -np.inf) * 0.125)
     exact = np.maximum(exact, -np.inf if signed else 0)
     np.testing.assert_array_equal(result, np.clip(np.round(exact / step) + middle, low, high))
+
+
+@of_bytes
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("share", [0.0, 0.002, 0.05, 1.0])
+@pytest.mark.parametrize(("m", "k", "n"), [(8, 9, 20), (23, 700, 33), (254, 260, 48)])
+def test_sums_of_two_products_that_do_not_fit_16_bits(kernel, guarded, m, k, n, share, signed):
+    """The largest bytes by weights of which two side by side have a sum of 128 at most, but for a share of them."""
+    random = np.random.default_rng(0)
+    fitting, others = [[64, 64], [127, 1], [-128, 0], [-64, -64], [-128, 127]], [[64, 65], [127, 127], [-128, -1]]
+    pairs = np.asarray(fitting)[random.integers(0, len(fitting), (-(-k // 2), n))]
+    too_large = random.random(pairs.shape[:2]) < share
+    pairs[too_large] = np.asarray(others)[random.integers(0, len(others), int(too_large.sum()))]
+    w = pairs.transpose(0, 2, 1).reshape(-1, n)[:k].astype(np.int8)
+    x = guarded(np.full((m, k), 127, np.int8) if signed else np.full((m, k), 255, np.uint8))
+    x[::3] -= random.integers(0, 2, x[::3].shape).astype(x.dtype)
+    panels, sums, out = packed(w), guarded(w.sum(0, dtype=np.int32)), guarded(np.full((m, n), np.nan, np.float32))
+    for place in np.ndindex(len(panels), -(-m // 252)):
+        kernel("quantised/linear.c", "opsplice_byte_linear")(
+            *(x, panels, sums, None, None, None, None, ctypes.c_int32(0), ctypes.c_int8(0), 1.0),
+            *(ctypes.c_int32(signed), out, m, k, *panels.shape[:2], n, *place),
+        )
+    np.testing.assert_array_equal(out, (x.astype(int) @ w.astype(int)).astype(np.float32))
 
 
 WITHOUT_PERMISSION = """

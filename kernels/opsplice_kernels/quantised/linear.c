@@ -78,6 +78,29 @@ static void byte_matrices(const product *of, const uint8_t *x, const int8_t *w, 
 }
 #endif
 
+#ifdef HAS_PAIRS
+typedef struct {
+  const product *of;
+  size_t row, column;
+} place;
+
+static void finish_rows(const void *at, ints (*sums)[PANEL / LANES], size_t row, size_t rows) {
+  const place *from = at;
+  for (size_t p = 0; p < rows; p++) UNROLL for (int v = 0; v < PANEL / LANES; v++)
+    scale_back(1, from->of, &sums[p][v], 0, from->row + row + p, from->column + v * LANES);
+}
+
+static void many_rows(const product *of, const uint8_t *x, const int8_t *w, const int32_t *start, int32_t by, size_t row,
+                      size_t rows, size_t column) {
+  ints sums[SHARE][PANEL / LANES];
+  for (size_t p = 0; p < rows; p++) UNROLL for (int v = 0; v < PANEL / LANES; v++)
+    sums[p][v] = centred(of, load_whole(start + v * LANES), start + v * LANES, row + p);
+  const place at = {of, row, column};
+  multiply_panel(rows, least(TILES, (of->n - column + TILE - 1) / TILE), sums, x + row * of->k, of->k, of->k, 1, 0, w,
+                 x + of->m * of->k, by ? (int32_t)0x80808080 : 0, finish_rows, &at);
+}
+#endif
+
 static void byte_linear(product *of, const uint8_t *x, const int8_t *w, const int32_t *sums, int32_t zero,
                         int32_t is_signed, size_t workgroup_x, size_t workgroup_y) {
   size_t column = workgroup_x * PANEL, row = workgroup_y * SHARE, left = least(SHARE, of->m - row);
@@ -104,6 +127,12 @@ static void byte_linear(product *of, const uint8_t *x, const int8_t *w, const in
 #endif
   const int32_t by = moved(is_signed);
   for (size_t c = 0; by && c < PANEL; c++) start[c] -= column + c < of->n ? by * sums[column + c] : 0;
+#ifdef HAS_PAIRS
+  if (left >= MANY_ROWS) {
+    many_rows(of, x, w, start, by, row, left, column);
+    return;
+  }
+#endif
   // Each tile fetches its part of the next panel.
   size_t tiles = (left + BYTE_ROWS - 1) / BYTE_ROWS, part = of->k4 * 4 * PANEL / tiles, step = 4 * PANEL / tiles;
   const int8_t *later = w + of->k4 * 4 * PANEL;
