@@ -110,7 +110,7 @@ INLINE void multiply_split(const int rows, ints (*kept)[PANEL / LANES], split_ro
 }
 
 // sums[p] += the products of `bytes` bytes of row p of x, `row` bytes apart, in `runs`, each of which is `apart` bytes behind the
-// one before in x, and next to it in w, with the first `tiles` tiles of a panel. `finish` gets rows whose sums are complete.
+// one before in x, and next to it in w, with the first `tiles` tiles of a panel. `finish` gets rows whose sums are complete, if it is not null.
 typedef void each_rows(const void *of, ints (*sums)[PANEL / LANES], size_t row, size_t rows);
 INLINE void multiply_panel(size_t rows, size_t tiles, ints (*sums)[PANEL / LANES], const uint8_t *x, size_t row, size_t bytes,
                            size_t runs, size_t apart, const int8_t *w, const uint8_t *end, const int32_t flip,
@@ -145,7 +145,7 @@ INLINE void multiply_panel(size_t rows, size_t tiles, ints (*sums)[PANEL / LANES
   multiply_split(p, (ints (*)[PANEL / LANES])&sums[r][t * VECTORS], part, w + t * 4 * TILE, weights + t)
           FOR_ROWS(each, SPLIT_TILE)
         }
-        if (run + most >= runs && begin + 4 * DEPTH >= bytes) finish(of, sums + r, r, each);
+        if (finish && run + most >= runs && begin + 4 * DEPTH >= bytes) finish(of, sums + r, r, each);
       }
       w = next;
     }

@@ -14,7 +14,13 @@
 #include "../byte_tile.h"
 #include "../matrix_tiles.h"
 
-enum { HEIGHT = 8, PANELS = 8, ROOM = 64 * 1024, BLOCK = 16, PLACES = 64 };
+// Many places at once pay for the preparation of weights (byte_pairs.h).
+#ifdef HAS_PAIRS
+enum { PLACES = 96 };
+#else
+enum { PLACES = 64 };
+#endif
+enum { HEIGHT = 8, PANELS = 8, ROOM = 64 * 1024, BLOCK = 16 };
 
 typedef uint8_t block __attribute__((vector_size(BLOCK)));
 typedef uint8_t block_anywhere __attribute__((vector_size(BLOCK), aligned(1), may_alias));
@@ -114,7 +120,7 @@ static void copy(const layer *of, const piece *at) {
 }
 
 INLINE void place_tile(const int rows, const layer *of, const uint8_t *x, size_t pitch, const int8_t *w,
-                       const int32_t *start, float *to) {
+                       const int32_t *start, ints (*to)[PANEL / LANES]) {
   ints sums[ROWS][VECTORS];
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++)
     sums[p][v] = load_whole(start + v * LANES);
@@ -122,12 +128,11 @@ INLINE void place_tile(const int rows, const layer *of, const uint8_t *x, size_t
   for (size_t i = 0; i < of->kh; i++, x += of->dh * pitch)
     for (size_t j = 0; j < taps; j++, w += run * PANEL)
       multiply_bytes(rows, 0, sums, x + j * of->dw * pixel, of->sw * pixel, w, run, 0, 0);
-  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++)
-    store(to + (size_t)p * PANEL + v * LANES, __builtin_convertvector(sums[p][v], floats));
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) to[p][v] = sums[p][v];
 }
 
 // Sums of `places` places of a row, PANEL channels each, to the output at y and z.
-static __attribute__((noinline)) void put(const layer *of, float sums[][PANEL], size_t places, size_t channel,
+static __attribute__((noinline)) void put(const layer *of, ints (*sums)[PANEL / LANES], size_t places, size_t channel,
                                           size_t y, size_t z) {
   for (size_t v = 0; v < PANEL && channel + v < of->o; v += LANES) {
     const size_t lanes = least(LANES, of->o - channel - v);
@@ -137,7 +142,7 @@ static __attribute__((noinline)) void put(const layer *of, float sums[][PANEL], 
     for (size_t p = 0; p < places; p += LANES) {
       floats turned[LANES], kept[LANES];
       UNROLL for (int i = 0; i < LANES; i++) {
-        turned[i] = load(sums[p + i] + v) * scale + bias;
+        turned[i] = __builtin_convertvector(sums[p + i][v / LANES], floats) * scale + bias;
         if (of->positive) turned[i] = larger(turned[i], splat(0.0f));
       }
       transpose(turned);
@@ -154,7 +159,7 @@ static __attribute__((noinline)) void put(const layer *of, float sums[][PANEL], 
 #ifdef HAS_MATRICES_OF_BYTES
 // PLACES places at most, and MATRIX_ROWS at least.
 static void place_matrices(const layer *of, const uint8_t *x, size_t pitch, const int8_t *w, const int32_t *start,
-                           size_t places, float to[][PANEL]) {
+                           size_t places, ints (*to)[PANEL / LANES]) {
   const size_t step = of->sw * 4 * of->c4, run = of->kw * 4 * of->c4;
   ints sums[2 * MATRIX_ROWS][PANEL / LANES];
   for (size_t i = 0; i < places; i += 2 * MATRIX_ROWS) {
@@ -162,17 +167,37 @@ static void place_matrices(const layer *of, const uint8_t *x, size_t pitch, cons
     size_t at[] = {least(i, places - MATRIX_ROWS), least(i + MATRIX_ROWS, places - MATRIX_ROWS)};
     multiply_matrices(U8_BY_S8, x + at[0] * step, x + at[1] * step, step, w, run, of->kh, of->dh * pitch, start, sums);
     for (size_t p = 0; p < 2 * MATRIX_ROWS; p++) UNROLL for (size_t v = 0; v < PANEL / LANES; v++)
-      store(to[at[p / MATRIX_ROWS] + p % MATRIX_ROWS] + v * LANES, __builtin_convertvector(sums[p][v], floats));
+      to[at[p / MATRIX_ROWS] + p % MATRIX_ROWS][v] = sums[p][v];
   }
 }
 #endif
 
-// Sums of `count` places of the output, whose inputs begin at x.
-static void sum_up(const layer *of, const uint8_t *x, size_t pitch, const int8_t *w, const int32_t *start, size_t count,
-                   float sums[][PANEL]) {
+#ifdef HAS_PAIRS
+static void many_places(const layer *of, const uint8_t *x, const uint8_t *end, size_t pitch, const int8_t *w,
+                        const int32_t *start, size_t count, ints (*sums)[PANEL / LANES]) {
+  const size_t pixel = 4 * of->c4, tiles = PANEL / TILE;
+  // Taps side by side are one run; else each is one.
+  const int is_dense = of->dw == 1;
+  const size_t bytes = is_dense ? of->kw * pixel : pixel, runs = is_dense ? of->kh : of->kw, times = is_dense ? 1 : of->kh;
+  for (size_t p = 0; p < count; p++) UNROLL for (int v = 0; v < PANEL / LANES; v++) sums[p][v] = load_whole(start + v * LANES);
+  for (size_t i = 0; i < times; i++, x += of->dh * pitch, w += runs * bytes * PANEL)
+    multiply_panel(count, tiles, sums, x, of->sw * pixel, bytes, runs, is_dense ? of->dh * pitch : of->dw * pixel, w, end, 0, 0, 0);
+}
+#endif
+
+// Sums of `count` places of the output, whose inputs begin at x, in memory that ends at `end`.
+static void sum_up(const layer *of, const uint8_t *x, const uint8_t *end, size_t pitch, const int8_t *w, const int32_t *start,
+                   size_t count, ints (*sums)[PANEL / LANES]) {
+  (void)end;
 #ifdef HAS_MATRICES_OF_BYTES
   if (of->has_matrices && count >= MATRIX_ROWS) {
     place_matrices(of, x, pitch, w, start, count, sums);
+    return;
+  }
+#endif
+#ifdef HAS_PAIRS
+  if (count >= MANY_ROWS) {
+    many_places(of, x, end, pitch, w, start, count, sums);
     return;
   }
 #endif
@@ -181,7 +206,8 @@ static void sum_up(const layer *of, const uint8_t *x, size_t pitch, const int8_t
     tile = left / ((left + BYTE_ROWS - 1) / BYTE_ROWS);
     for (size_t c = 0; c < PANEL; c += TILE) {
 #define PLACE_TILE(n) \
-  if (n <= BYTE_ROWS) place_tile(n, of, x + p * of->sw * 4 * of->c4, pitch, w + 4 * c, start + c, sums[p] + c)
+  if (n <= BYTE_ROWS) place_tile(n, of, x + p * of->sw * 4 * of->c4, pitch, w + 4 * c, start + c, \
+                               (ints (*)[PANEL / LANES])&sums[p][c / LANES])
       FOR_ROWS(tile, PLACE_TILE)
     }
   }
@@ -194,14 +220,14 @@ static void panel_of(const layer *of, const piece *at, size_t panel, size_t y, s
   int32_t start[PANEL];
   for (size_t c = 0; c < PANEL; c++)
     start[c] = channel + c < of->o ? -(of->zero + of->moved) * of->sums[channel + c] : 0;
-  float sums[PLACES + LANES][PANEL] __attribute__((aligned(64)));
+  ints sums[PLACES + LANES][PANEL / LANES];
   // With a stride of one all rows are one line, in which some places lie between two rows and are left out.
   const size_t lines = of->sh == 1 && of->sw == 1 ? 1 : rows, each = rows / lines;
   const size_t count = (each - 1) * at->wide + wide;
   for (size_t line = 0; line < lines; line++)
     for (size_t p = 0; p < count; p += PLACES) {
       const size_t places = least(PLACES, count - p);
-      sum_up(of, at->bytes + line * of->sh * pitch + p * of->sw * pixel, pitch, w, start, places, sums);
+      sum_up(of, at->bytes + line * of->sh * pitch + p * of->sw * pixel, at->bytes + ROOM, pitch, w, start, places, sums);
       for (size_t r = p / at->wide; r < each && r * at->wide < p + places; r++) {
         const size_t begin = r * at->wide < p ? p : r * at->wide, end = least(p + places, r * at->wide + wide);
         if (begin < end) put(of, sums + (begin - p), end - begin, channel, y + line + r, z + begin - r * at->wide);
