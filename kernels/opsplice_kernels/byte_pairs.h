@@ -110,7 +110,8 @@ INLINE void multiply_split(const int rows, ints (*kept)[PANEL / LANES], split_ro
 }
 
 // sums[p] += the products of `bytes` bytes of row p of x, `row` bytes apart, in `runs`, each of which is `apart` bytes behind the
-// one before in x, and next to it in w, with the first `tiles` tiles of a panel. `finish` gets rows whose sums are complete, if it is not null.
+// one before in x, and next to it in w, with the first `tiles` tiles of a panel. `finish`, if it is not null, gets rows whose sums
+// are complete.
 typedef void each_rows(const void *of, ints (*sums)[PANEL / LANES], size_t row, size_t rows);
 INLINE void multiply_panel(size_t rows, size_t tiles, ints (*sums)[PANEL / LANES], const uint8_t *x, size_t row, size_t bytes,
                            size_t runs, size_t apart, const int8_t *w, const uint8_t *end, const int32_t flip,
