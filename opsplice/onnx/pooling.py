@@ -182,28 +182,27 @@ def _cut_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Without pads, of which the result is cut, and zeros put behind it where it is to be larger."""
     shape, weight = (on.shape(name) for name in node.input[:2])
     form = attributes(node)
-    automatic, wanted = form.pop("auto_pad", b"NOTSET"), form.pop("output_shape", [])
+    automatic, given = form.pop("auto_pad", b"NOTSET"), form.pop("output_shape", [])
     if not weight or not shape or None in weight:
         return None
     dims = len(weight) - 2
     pads, more = form.pop("pads", [0] * 2 * dims), form.pop("output_padding", [0] * dims)
     strides, apart = (form.get(name, [1] * dims) for name in ("strides", "dilations"))
-    if automatic.startswith(b"SAME") or wanted:
+    if automatic.startswith(b"SAME") or given:
         if None in shape[2:]:
             return None
         sizes = [int(size or 0) for size in shape[2:]]
-        is_given = bool(wanted)
-        wanted = wanted or [size * step for size, step in zip(sizes, strides, strict=True)]
+        wanted = given[-dims:] or [size * step for size, step in zip(sizes, strides, strict=True)]
         reach = [step * (int(size or 0) - 1) + 1 for step, size in zip(apart, weight[2:], strict=True)]
         ends = [step * (size - 1) + end for step, size, end in zip(strides, sizes, reach, strict=True)]
-        over = [end + added - size for end, added, size in zip(ends, more, wanted[-dims:], strict=True)]
-        over = over if is_given else [max(each, 0) for each in over]
+        over = [end + added - size for end, added, size in zip(ends, more, wanted, strict=True)]
+        over = over if given else [max(each, 0) for each in over]
         less = [each // 2 for each in over]
         rest = [each - half for each, half in zip(over, less, strict=True)]
         pads = [*less, *rest] if automatic == b"SAME_UPPER" else [*rest, *less]
     elif automatic == b"VALID":
         pads = [0] * 2 * dims
-    if pads[:dims] == pads[dims:] and automatic == b"NOTSET" and not attribute(node, "output_shape", []):
+    if pads[:dims] == pads[dims:] and automatic == b"NOTSET" and not given:
         return None
     around = [-pad for pad in pads[:dims]], [added - pad for pad, added in zip(pads[dims:], more, strict=True)]
     whole = on.put("ConvTranspose", *node.input[:2], **form)
@@ -216,8 +215,7 @@ def _cut_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 def _spread_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Of each channel apart, which IREE does not take: as a plain convolution over spread elements."""
     group, (shape, weight) = attribute(node, "group", 1), (on.shape(name) for name in node.input[:2])
-    placed = any(attribute(node, name, b"NOTSET") not in (b"NOTSET", []) for name in ("auto_pad", "output_shape"))
-    if group == 1 or not weight or weight[0] != group or None in weight or not shape or None in shape[2:] or placed:
+    if group == 1 or not weight or weight[0] != group or None in weight or not shape or None in shape[2:]:
         return None
     sizes, kernel = ([size or 0 for size in each[2:]] for each in (shape, weight))
     dims = len(kernel)

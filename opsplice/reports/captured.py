@@ -91,7 +91,7 @@ def check_name(name: str) -> str:
         raise OpspliceError(
             f"'{name}' cannot be a pattern's name", hint="use letters, digits and _, and no keyword of the language"
         )
-    if vocabulary.find(name) is not None:
+    if vocabulary.is_word(name):
         raise OpspliceError(f"'{name}' is the name of an op", hint=f"choose another, such as {name}_pattern")
     return name
 
@@ -101,4 +101,4 @@ def name_for(path: Path) -> str:
     name = re.sub(r"\W", "_", path.stem, flags=re.ASCII)
     if not name or not (name[0].isalpha() or name[0] == "_"):
         name = f"_{name}"
-    return f"{name}_pattern" if name in _WORDS or vocabulary.find(name) is not None else name
+    return f"{name}_pattern" if name in _WORDS or vocabulary.is_word(name) else name

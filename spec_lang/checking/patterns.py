@@ -32,7 +32,7 @@ def _bound(exprs: Iterable[Expr]) -> dict[str, Span]:
 def check_pattern_names(pattern: tree.Pattern, report: Report) -> None:
     dims = check_parameters(pattern, report)
     dims |= factors(pattern, dims)
-    if vocabulary.find(pattern.name) is not None or pattern.name == vocabulary.BAND:
+    if vocabulary.is_word(pattern.name):
         report(error(pattern.name_span, f"{pattern.name} is the name of an op", "choose another name for the pattern"))
     taken = {p.name: p.span.first(p.name) for p in pattern.parameters}
     for let in pattern.body:

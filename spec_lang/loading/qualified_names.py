@@ -104,7 +104,7 @@ class _Names:
     def _word(self, word: str, span: tree.Span, library: str) -> str:
         qualifier, _, name = word.rpartition(".")
         owners = self.declared.get(name, {})
-        if vocabulary.find(word) is not None or word == vocabulary.BAND:
+        if vocabulary.is_word(word):
             return word
         if qualifier:
             return self._qualified(qualifier, name, span, library)

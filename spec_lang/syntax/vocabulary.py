@@ -187,6 +187,11 @@ def find(name: str) -> Op | None:
     return op if op is not None and dialect in ("", op.dialect) else None
 
 
+def is_word(name: str) -> bool:
+    """Whether a name is the language's own: an op's, or `band`."""
+    return name == BAND or find(name) is not None
+
+
 def commutes(name: str) -> bool:
     """Whether an op may have its two operands either way round."""
     op = find(name)

@@ -27,7 +27,7 @@ def at_places(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
         for index in indices:
             if index is not None and index.dtype == torch.bool:
                 flat = flat.flatten(len(places), len(places) + index.dim() - 1)
-                places.append(torch.nonzero(index.flatten()).squeeze(1))
+                places += held(index.flatten())
             else:
                 places.append(index if index is None else index.long())
         made = op(flat, places, *others)
@@ -43,7 +43,7 @@ def held(mask: Tensor) -> Sequence[Tensor]:
 
 def selected(tensor: Tensor, mask: Tensor) -> Tensor:
     tensor, mask = torch.broadcast_tensors(tensor, mask)
-    return tensor.flatten()[torch.nonzero(mask.flatten()).squeeze(1)]
+    return tensor[mask]
 
 
 def put_where(tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:

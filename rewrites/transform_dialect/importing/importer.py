@@ -292,7 +292,7 @@ class _Importer:
                 return name
         name = wanted
         taken = {*self.kernels.values(), *self.patterns.values(), *RESERVED}
-        while name in taken or vocabulary.find(name) is not None:
+        while name in taken or vocabulary.is_word(name):
             name += "_"
         known[text.replace("NAME", name, 1)] = name
         return name
