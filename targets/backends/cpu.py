@@ -6,11 +6,11 @@ all are checked, and what passes lives in the store. It must not know what the k
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shlex
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from opsplice.targets.registry.store import Entry as StoreEntry
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
-_BUILDER = "cpu 9"
+_BUILDER = "cpu 11"
 
 _LANGUAGES: dict[str, toolchains.Language] = {
     ".c": "c",
@@ -77,13 +77,14 @@ def _resolve_source(request: ArtifactRequest, target: CpuTarget, store: Store) -
     inputs = source_inputs.read_inputs(source, flags, toolchains.HEADERS)
 
     def built_by(toolchain: toolchains.Toolchain) -> Artifact:
-        made_from = (source.name, inputs.digest, toolchain.identity, "\0".join(request.flags))
+        made_from = (source.name, inputs.digest, toolchain.identity, "\0".join(request.flags), llvm.version())
 
         def compiled(output: Path) -> Mapping[str, Any]:
-            included = toolchain.compile(source, output, target, form, language, flags)
+            included, makers = _compile(toolchain, source, output, target, form, language, flags)
             source_inputs.check_complete(inputs, included, source)
             has_types = form == "object" and language != "assembler-with-cpp"
-            return {"signatures": dict(toolchain.types(source, target, language, flags))} if has_types else {}
+            types = {"signatures": dict(toolchain.types(source, target, language, flags))} if has_types else {}
+            return {"toolchain": makers, **types}
 
         def build(output: Path) -> Mapping[str, Any]:
             # A source may have many kernels, each with its own symbol: it is compiled once.
@@ -95,7 +96,7 @@ def _resolve_source(request: ArtifactRequest, target: CpuTarget, store: Store) -
             except OpspliceError as error:
                 told = f"the compiler was given flags of the clause: {shlex.join(request.flags)}"
                 raise error.noting(told if request.flags else "") from None
-            return {"toolchain": toolchain.version(), **entry.notes, **found}
+            return {**entry.notes, **found}
 
         key = _key(request, target, form, *made_from)
         return _linkable(store.get_or_build(key, _SUFFIX[form], build), form, request, target, store)
@@ -103,12 +104,38 @@ def _resolve_source(request: ArtifactRequest, target: CpuTarget, store: Store) -
     return toolchains.build_with_first(target, form, built_by)
 
 
+def _compile(
+    toolchain: toolchains.Toolchain,
+    source: Path,
+    output: Path,
+    target: CpuTarget,
+    form: Form,
+    language: toolchains.Language,
+    flags: Sequence[str],
+) -> tuple[frozenset[Path], str]:
+    """As `Toolchain.compile`, but that llvmlite's LLVM chooses the instructions of an object where it can.
+
+    A distribution's compiler is years older; IREE's own LLVM, which does so for bitcode, is about as new.
+    Returns also what made it.
+    """
+    large, optimised = None, output.with_name(f"optimised{_SUFFIX['bitcode']}")
+    if form == "object" and "bitcode" in toolchain.forms and language != "assembler-with-cpp":
+        with contextlib.suppress(OpspliceError):  # if it is the source's, the compiler says so below
+            included = toolchain.compile(source, optimised, target, "bitcode", language, flags)
+            large = llvm.generate_object(optimised, output, target, source.name)
+        optimised.unlink(missing_ok=True)
+    if large is None:
+        return toolchain.compile(source, output, target, form, language, flags), toolchain.version()
+    _check_stack(large, source.name)
+    return included, f"{toolchain.version()}, {llvm.version()}"
+
+
 def _resolve_ir(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifact:
     form: Form = request.form or "object"
 
     def build(output: Path) -> Mapping[str, Any]:
         module = llvm.compile_ir(request.path, output, target, form)
-        _check_stack(module, request.path.name)
+        _check_stack(module.stack, request.path.name)
         if form == "object":
             noted = _check_object(output, request, target)
         else:
@@ -213,7 +240,7 @@ def _check_object(
     return {} if left == code.undefined else {_AS_BITCODE: ", ".join(sorted(code.undefined))}
 
 
-@contextmanager
+@contextlib.contextmanager
 def _named(name: str, called: Collection[str]) -> Iterator[None]:
     """Say of an error with C's mathematics which file calls what of it."""
     try:
@@ -229,7 +256,7 @@ def _checked_module(output: Path, module: llvm.Module, request: ArtifactRequest,
     if module.symbols is None:
         return module
     name = request.path.name
-    _check_stack(module, name)
+    _check_stack(module.stack, name)
     intrinsics = libm.called(target)
     called = (libm.NAMES & module.symbols.undefined) | intrinsics.intersection(module.mathematics)
     if called - elf.LINKED_INTO_BITCODE:
@@ -240,9 +267,9 @@ def _checked_module(output: Path, module: llvm.Module, request: ArtifactRequest,
     return module
 
 
-def _check_stack(module: llvm.Module, name: str) -> None:
-    """Raise OpspliceError for a function that wants more of the stack than there is."""
-    for function, size in module.stack.items():
+def _check_stack(stack: Mapping[str, int], name: str) -> None:
+    """Raise OpspliceError for a function that wants more of the stack than there is. stack: the bytes of each."""
+    for function, size in stack.items():
         if size > toolchains.MOST_STACK:
             raise OpspliceError(f"{function} of {name} takes {size} bytes of the stack", hint=toolchains.STACK_HINT)
 

@@ -39,6 +39,8 @@ _MADE_AND_READ_BY = re.compile(r"\(Producer: '([^']*)' Reader: '([^']*)'\)")
 _FEATURE = re.compile(r"^  ([\w.+-]+) +- ", re.MULTILINE)
 _UNKNOWN_CPU = re.compile(r"'([^'\n]*)' is not a recognized processor")
 
+_LARGE_FRAME = re.compile(r"stack frame size \((\d+)\) exceeds limit \(\d+\) in function '([^'\n]*)'")
+
 _NVPTX = "nvptx64-nvidia-cuda"
 _AMDGCN = "amdgcn-amd-amdhsa"
 
@@ -77,17 +79,29 @@ def compile_ir(source: Path, output: Path, target: CpuTarget, form: Form) -> Mod
 
     Raises OpspliceError, with LLVM's own words as details, when the text is not valid IR or uses what the target lacks.
     """
-    answer = _compile(
-        source,
-        output,
-        form=form,
-        triple=archs.llvm_triple(target.arch),
-        cpu=_CPU[target.arch],
-        features=archs.feature_string(target.features | _BASE_FEATURES[target.arch]),
-        abi=_ABI[target.arch],
-    )
+    answer = _compile(source, output, form=form, **_machine(target))
     made_for = archs.of_triple(answer["made_for"])
     return _module(answer, _note(made_for, source.name, target.arch, made_for not in (None, target.arch)))
+
+
+def generate_object(source: Path, output: Path, target: CpuTarget, name: str) -> Mapping[str, int] | None:
+    """Makes an object of bitcode that a compiler has optimised: this LLVM may choose instructions better than its own.
+
+    name: how errors call what was compiled. Returns the functions that take more of the stack than the compiler was
+    told to allow, with the bytes; None where no object was made, because the compiler's LLVM is newer than this one or
+    the bitcode holds assembly.
+    """
+    job = {"do": "generate", "source": str(source.absolute()), "output": str(output.absolute()), **_machine(target)}
+    answer = _run(job, name)
+    if "unreadable" in answer:
+        return None
+    return {function: int(size) for size, function in _LARGE_FRAME.findall(answer["said"])}
+
+
+def _machine(target: CpuTarget) -> dict[str, str]:
+    features = archs.feature_string(target.features | _BASE_FEATURES[target.arch])
+    triple = archs.llvm_triple(target.arch)
+    return {"triple": triple, "cpu": _CPU[target.arch], "features": features, "abi": _ABI[target.arch]}
 
 
 def compile_ptx(source: Path, output: Path, target: CudaTarget) -> tuple[str, ...]:
@@ -221,8 +235,7 @@ def _run(job: dict[str, Any], name: str) -> dict[str, Any]:
             hint="pip install --upgrade llvmlite, or compile for an older processor",
         )
     if done.returncode == 0:
-        answer: dict[str, Any] = json.loads(done.stdout)
-        return answer
+        return {**json.loads(done.stdout), "said": done.stderr}
     raise OpspliceError(
         f"LLVM failed on {name}",
         hint=_crash_hint(done.stderr),
