@@ -60,7 +60,9 @@ class Inputs:
             return
         if not levels:
             yield lambda: self.state.fail(node, Why.INSIDE_FUSED) or None
-        for position in range(len(levels)):
+        bound = self.state.inputs.get(node.name)
+        own = [at for at, level in enumerate(levels) if bound is not None and level.value == bound.value]
+        for position in own or range(len(levels)):  # what it is already is not compared with others
             yield partial(self._level, node, parameter, levels, position)
         if by_address:
             yield lambda: self._placed(node, parameter, levels)

@@ -49,7 +49,7 @@ def test_one_rule_for_softmax_along_any_dim_of_any_size(tmp_path: Path):
     program = opsplice_torch.export(
         model, (torch.randn(3, 5, 4),), dynamic={"x": sizes}, specs=[tmp_path / "softmax.splice"]
     )
-    assert len(program.report.replacements) == 3, str(program.report)  # along the middle there is one for two
+    assert len(program.report.replacements) == 4, str(program.report)
     for shape in ((3, 5, 4), (2, 7, 6)):
         x = torch.randn(shape)
         for found, exact in zip(program.run("main", x.numpy()), model(x), strict=True):
@@ -95,3 +95,43 @@ def test_dense_kernels_say_which_dim_theirs_is(tmp_path: Path, file: str, functi
     x = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
     own = np.asarray(Plain(model).run(function, x))
     np.testing.assert_allclose(np.asarray(program.run(function, x)), own, rtol=1e-5, atol=1e-6)
+
+
+OF_A_SLICE = """
+func.func @main(%x: tensor<3x9x8xf32>) -> tensor<3x5x8xf32> {
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.slice %x [0:3, 2:7, 0:8] : (tensor<3x9x8xf32>) -> tensor<3x5x8xf32>
+  %1 = stablehlo.reduce(%0 init: %low) applies stablehlo.maximum across dimensions = [1]
+    : (tensor<3x5x8xf32>, tensor<f32>) -> tensor<3x8xf32>
+  %2 = stablehlo.broadcast_in_dim %1, dims = [0, 2] : (tensor<3x8xf32>) -> tensor<3x5x8xf32>
+  %3 = stablehlo.subtract %0, %2 : tensor<3x5x8xf32>
+  %4 = stablehlo.exponential %3 : tensor<3x5x8xf32>
+  %5 = stablehlo.reduce(%4 init: %zero) applies stablehlo.add across dimensions = [1]
+    : (tensor<3x5x8xf32>, tensor<f32>) -> tensor<3x8xf32>
+  %6 = stablehlo.broadcast_in_dim %5, dims = [0, 2] : (tensor<3x8xf32>) -> tensor<3x5x8xf32>
+  %7 = stablehlo.divide %4, %6 : tensor<3x5x8xf32>
+  return %7 : tensor<3x5x8xf32>
+}
+"""
+SLICE_SPEC = """
+import "opsplice:nn"
+kernel on_host(x: f32[...m, n] strided) -> f32[...m, n] strided { cpu "host.py" as command }
+replace softmax with on_host(x)
+"""
+ON_HOST = """
+import numpy as np
+
+def on_host(x, out):
+  weights = np.exp(x - x.max(-1, keepdims=True))
+  out[...] = weights / weights.sum(-1, keepdims=True)
+"""
+
+
+def test_a_slice_along_a_dim_that_is_not_the_last(pairs):
+    """The slice is what the input is, at each place where it is read, and not what it was cut from."""
+    made = pairs(OF_A_SLICE, SLICE_SPEC, {"host.py": ON_HOST})
+    (replaced,) = made.spliced.report.replacements
+    assert "from element 16" in replaced.views[0]
+    x = np.random.default_rng(1).standard_normal((3, 9, 8)).astype(np.float32)
+    np.testing.assert_allclose(made.spliced.run("main", x), made.plain.run("main", x), rtol=1e-5, atol=1e-6)
