@@ -119,7 +119,9 @@ def join(
         llvm.compile_ir(support, Path(name) / "support.o", target, "object")
         made = Path(name) / "joined.o"
         roots = ["--gc-sections", *(f"--undefined={symbol}" for symbol in symbols)] if symbols else []
-        files = [*map(str, objects), "--start-group", *map(str, archives), "--end-group", f"{name}/support.o"]
+        # The linker runs in a folder of its own, from where paths in that of a spec lead nowhere.
+        joined, taken = ([str(path.absolute()) for path in paths] for paths in (objects, archives))
+        files = [*joined, "--start-group", *taken, "--end-group", f"{name}/support.o"]
         command = [embedded(), "-flavor", "gnu", "-r", *roots, "-o", str(made), *files]
         programs.must_run(command, "the objects of a kernel do not go together")
         output.write_bytes(made.read_bytes())

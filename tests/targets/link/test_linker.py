@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import mpmath
@@ -85,6 +86,17 @@ def test_an_archive_gives_what_is_needed_and_no_more(tmp_path, store, library):
     assert not cpu.resolve(request, CpuTarget("x86_64"), store).built
     archive(tmp_path, built(tmp_path, "twice", TWICE.replace("* 2", "* 3")))
     assert cpu.resolve(request, CpuTarget("x86_64"), store).digest != artifact.digest
+
+
+def test_an_archive_in_the_folder_that_one_works_in(tmp_path, store, library, monkeypatch):
+    (tmp_path / "k.c").write_text(KERNEL)
+    monkeypatch.chdir(tmp_path)
+    for request in (
+        ArtifactRequest(Path("k.c"), ("scale",), links=(Path("lib.a"),)),
+        ArtifactRequest(archive(tmp_path, built(tmp_path, "twice", TWICE), built(tmp_path, "k", KERNEL)), ("scale",)),
+    ):
+        found = cpu.resolve(replace(request, path=Path(request.path.name)), CpuTarget("x86_64"), store)
+        assert elf.read_object(found.path.read_bytes(), "k.o").functions == {"scale", "twice"}
 
 
 def test_an_archive_is_a_kernel_by_itself(tmp_path, store, library):
