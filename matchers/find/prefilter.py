@@ -162,7 +162,7 @@ def _ranks(graph: Graph) -> tuple[int, float]:
     labels = graph.results[0].labels
     if any(label.pack for label in labels):
         return 0, math.inf
-    return least_rank(graph), len(labels)
+    return 0 if "ones" in graph.through else least_rank(graph), len(labels)
 
 
 class _Outlines:
@@ -187,7 +187,7 @@ class _Outlines:
         return self._down_to(_DEEPEST)
 
     def _down_to(self, depth: int) -> _Outline:
-        if self.graph.through - {"cast"}:
+        if "reshape" in self.graph.through:
             return self._anything()  # what is looked through may stand between any two ops
         return self._of(self.graph.results[0].node, depth)
 

@@ -7,8 +7,8 @@ from functools import partial
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import Extent
-from opsplice.matchers.dims.layouts import Layout, row_major
+from opsplice.matchers.dims.extents import ONE, Extent
+from opsplice.matchers.dims.layouts import NONE, Layout, row_major
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
 from opsplice.matchers.patterns.nodes import Input, Label, Window
 from opsplice.matchers.patterns.walk import has_windows
@@ -144,15 +144,23 @@ class Inputs:
     def _in_any_order(self, node: Input, parameter: tree.Parameter, levels: list[Access]) -> Iterator[Branch]:
         """The ways in which an input that is read in windows may be a value with its dims in another order."""
         orders = [
-            (at, order)
+            (at, indices, order)
             for at, level in enumerate(levels)
             if is_in_windows(level.indices)
-            for order in turns(node.labels, level.indices, self.state.may_become)
+            for indices in (self._with_ones(node, level.indices),)
+            for order in turns(node.labels, indices, self.state.may_become, len(indices) - len(level.indices))
         ]
         if not orders:
             yield lambda: self.state.fail(node, Why.INSIDE_FUSED) or None
-        for at, order in orders:
-            yield partial(self._turned, node, parameter, levels[at], levels[:at], order)
+        for at, indices, order in orders:
+            yield partial(
+                self._turned, node, parameter, levels[at], levels[:at], tuple(indices[i] for i in order), order
+            )
+
+    def _with_ones(self, node: Input, indices: tuple[Index, ...]) -> tuple[Index, ...]:
+        """Indices, and those of the dims of a pattern that a program may lack and lacks."""
+        missing = len(node.labels) - len(indices) if "ones" in self.graph.through else 0
+        return (*indices, *[UNIT] * missing)
 
     def _turned(
         self,
@@ -160,18 +168,22 @@ class Inputs:
         parameter: tree.Parameter,
         access: Access,
         above: list[Access],
+        indices: tuple[Index, ...],
         order: tuple[int, ...],
     ) -> list[Goal] | None:
-        """Bind an input to the value of an access whose dims are in an order, by where its elements lie."""
+        """Bind an input to the value of an access whose dims are in an order, by where its elements lie.
+
+        indices: its own in that order.
+        """
         assert isinstance(parameter.type, tree.TensorType)
         for view in above:
             self._account(view)
         self.state.place = defining_op(access.value) or self.state.place
-        pairs = self.state.turn(node, node.labels, access.indices, order)
+        pairs = self.state.turn(node, node.labels, indices)
         if pairs is None:
             return None
         own = address.sizes_of(self.views, access.value)
-        sizes = tuple(own[axis] for axis in order)
+        sizes = tuple(own[axis] if axis < len(own) else ONE for axis in order)
         binding = self._at_places(node, address.turned(self.views, access.value, order), sizes)
         if binding is None:
             self.state.fail(node, Why.NO_STRIDES)
@@ -191,6 +203,8 @@ class Inputs:
             extents = tuple(address.extent_of(self.views, size) for size in flat(sizes))
             held = address.places(self.views, access, extents, tuple(i for group in indices for i in group))
             places = [each for each in held if _has_strides(each[1], node.labels, indices)]
+            if "ones" in self.graph.through:  # a dim along which it is one and the same is one that it lacks
+                places = [each for each in places if all(run[1] != NONE for runs in each[1].dims for run in runs)]
             binding = self._at_places(node, places, extents)
             if binding is None:
                 continue

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from opsplice.matchers.ir.tensor_values import shape_of
 from opsplice.matchers.patterns.nodes import Label, Window
 from opsplice.matchers.search.matches import Size
-from opsplice.matchers.terms.terms import UNIT, Access, Affine, DimSize, Flat, Index, Part, Point, Sum
+from opsplice.matchers.terms.terms import UNIT, Access, Affine, DimSize, Flat, Index, Loop, Part, Point, Sum
 
 T = TypeVar("T")
 _MOST_TURNS, _MOST_ORDERS = 5040, 24
@@ -80,12 +81,19 @@ def ones_first(indices: tuple[Index, ...]) -> tuple[Index, ...]:
 
 
 def turns(
-    labels: Sequence[Label | Window], indices: tuple[Index, ...], may_be: Callable[[Label | Window, Index], bool]
+    labels: Sequence[Label | Window],
+    indices: tuple[Index, ...],
+    may_be: Callable[[Label | Window, Index], bool],
+    lacks: int = 0,
 ) -> list[tuple[int, ...]]:
     """The orders in which indices may be those of labels, one each; a pack takes what the others leave.
 
     First come those in which windows are neighbours, as rows and columns are, then those that change least.
+
+    lacks: how many of the last indices stand for dims that the program lacks, which are one like the other. Windows
+    that would be of a single index lack theirs first, then those that come early; of other labels those that come late.
     """
+    present = len(indices) - lacks
     single = [label for label in labels if not label.pack]
     pack = next((at for at, label in enumerate(labels) if label.pack), None)
     if len(indices) < len(single) or (pack is None and len(indices) > len(single)):
@@ -94,10 +102,16 @@ def turns(
     found = []
     for axes in itertools.islice(_distinct(fitting), _MOST_TURNS):
         rest = tuple(axis for axis in range(len(indices)) if axis not in axes)
-        windows = [axis for axis, label in zip(axes, single, strict=True) if isinstance(label, Window)]
+        in_window = [isinstance(label, Window) for label in single]
+        missing = [(axis, at if in_window[at] else -at) for at, axis in enumerate(axes) if axis >= present]
+        if missing != sorted(missing, key=operator.itemgetter(0)):
+            continue
+        windows = [axis for axis, windowed in zip(axes, in_window, strict=True) if windowed and axis < present]
         gaps = sum(after - axis != _NEIGHBOURS for axis, after in itertools.pairwise(windows))
         order = axes if pack is None else (*axes[:pack], *rest, *axes[pack:])
-        found.append((gaps, changes(order), order))
+        alone = sum(isinstance(indices[axis], Loop) for axis in windows if lacks)
+        moved = changes([axis for axis in order if axis < present])
+        found.append((alone, gaps, moved, [at for _, at in missing], order))
     return [order for *_, order in sorted(found)][:_MOST_ORDERS]
 
 

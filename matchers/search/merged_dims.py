@@ -39,16 +39,16 @@ _MOST_TERMS, _TERMS_OF_OP, _LEVELS_OF_OP = 64, 8, 2
 _MOST_WAYS = 4
 
 
-def groupings(views: Views, graph: Graph, value: ir.Value) -> Iterator[Access]:
+def groupings(views: Views, graph: Graph, value: ir.Value, lacks: int = 0) -> Iterator[Access]:
     """The accesses to a value with as many loops as a graph's first result has labels, several of them for one dim.
 
-    There are none for a result of any rank.
+    There are none for a result of any rank. lacks: how many labels have none.
     """
     whole, labels = views.root(value), graph.results[0].labels
     if any(label.pack for label in labels):
         return iter(())
     most = min(_MOST_TERMS, _TERMS_OF_OP * graph.size)
-    return itertools.islice(_taken_apart(views, whole, len(labels) - len(whole.indices), most), _MOST_WAYS)
+    return itertools.islice(_taken_apart(views, whole, len(labels) - lacks - len(whole.indices), most), _MOST_WAYS)
 
 
 def finest(views: Views, value: ir.Value) -> Access | None:

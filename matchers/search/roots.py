@@ -106,22 +106,26 @@ class Roots:
         """The dims of the first root in the pattern's order, with neighbours where one of the pattern is several."""
         order = self.state.order_read() if self.state.attempt.by_windows else self.state.attempt.order
         dims: list[list[int]] = []
-        for at, index in enumerate(leaves(self.state.roots[0].indices)):
+        lacks = self.state.attempt.lacks
+        for at, index in enumerate((*[UNIT] * lacks, *leaves(self.state.roots[0].indices))):
             if isinstance(index, Part) and index.position > 0:
                 dims[-1].append(at)
             else:
                 dims.append([at])
         turned = None if order is None else tuple(dim for at in order for dim in dims[at])
-        is_own = self.state.attempt.by_windows and turned == tuple(range(len(turned or ())))
+        is_own = self.state.attempt.by_windows and not lacks and turned == tuple(range(len(turned or ())))
         return None if is_own else turned
 
     def _split(self) -> tuple[tuple[Size, ...], ...]:
-        """The sizes of the dims that each axis of the first root stands for, where it is several."""
+        """The sizes of the dims that each axis of the first root stands for, where it is several: the first one's are
+        also those that the program lacks."""
         access = self.state.roots[0]
         pairs = zip(access.indices, self._sizes(access), strict=True)
-        return tuple(
+        found = [
             tuple(map(self.state.extent, index.parts)) if isinstance(index, Flat) else (size,) for index, size in pairs
-        )
+        ]
+        lacking = (1,) * self.state.attempt.lacks
+        return tuple(own if at else lacking + own for at, own in enumerate(found))
 
     def _sizes(self, access: Access) -> tuple[Size, ...]:
         """The sizes of a root, axis by axis, read off the inputs rather than off what will be replaced."""

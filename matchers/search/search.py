@@ -144,9 +144,8 @@ class Search:
                     yield Attempt(root=access, by_address=True)
         if not self.is_view and self._may_have_ones_first(value):
             yield Attempt(ones_first=True)
-        if self.state.met_windows and not is_plain:
-            for root in (None, *groupings(self.views, self.graph, value)):
-                yield Attempt(root=root, by_address=True, by_windows=True)
+        if (self.state.met_windows or "ones" in self.graph.through) and not is_plain:
+            yield from self._by_windows(value)
         elif self.graph.reordered and not is_plain:
             for root in self._split_roots(value):
                 indices = tuple(ungrouped((root or self.views.root(value)).indices))
@@ -160,6 +159,15 @@ class Search:
                 for order in orders(self.graph.results[0].labels, tuple(ungrouped(root.indices))):
                     if self._failed_at_dims():
                         yield Attempt(root=root, by_address=True, order=order)
+
+    def _by_windows(self, value: ir.Value) -> Iterator[Attempt]:
+        """Those with dims in the order that windows tell: where a program may lack dims, with as few as it has."""
+        labels, indices = self.graph.results[0].labels, self.views.root(value).indices
+        missing = max(0, len(labels) - len(indices)) if "ones" in self.graph.through else 0
+        yield Attempt(by_address=True, by_windows=True, lacks=missing)
+        for lacks in range(missing, -1, -1) if self.state.met_windows else ():
+            for root in groupings(self.views, self.graph, value, lacks):
+                yield Attempt(root=root, by_address=True, by_windows=True, lacks=lacks)
 
     def _split_roots(self, value: ir.Value) -> Iterator[Access | None]:
         """A result as it is (None), and with the dims that the program splits below if labels take these."""

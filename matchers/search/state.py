@@ -52,6 +52,8 @@ class Root:
     number: int
 
 
+# Labels with the indices that they are.
+Pairs = list[tuple[Label, tuple[Index, ...]]]
 # What is to be shown: that a part of the pattern is a term.
 Goal = tuple[Node | Operand | Root, Term]
 # A way to show it: what is then to be shown, or None where it fails.
@@ -65,6 +67,7 @@ class Attempt:
     root: an access to the result in which several labels are one dim. ones_first: its dims of size one come before its
     others. order: its axes in the order of the pattern's. by_address: inputs bind by where their elements lie, too.
     by_windows: its axes are in the order in which what is read in windows has them, whose own dims are in any order.
+    lacks: how many of the pattern's dims it has not.
     """
 
     root: Access | None = None
@@ -72,6 +75,7 @@ class Attempt:
     order: tuple[int, ...] | None = None
     by_address: bool = False
     by_windows: bool = False
+    lacks: int = 0
 
 
 class Listener:
@@ -246,11 +250,9 @@ class State:
         for label in result.labels:
             self.set(self.scopes, label, scope)
 
-    def turn(
-        self, node: Node, labels: tuple[Label, ...], indices: tuple[Index, ...], order: tuple[int, ...]
-    ) -> list[tuple[Label, tuple[Index, ...]]] | None:
-        """Bind labels to indices in an order, and those of the result that are left to the loops that are."""
-        pairs = self.unify(node, labels, tuple(indices[axis] for axis in order))
+    def turn(self, node: Node, labels: tuple[Label, ...], indices: tuple[Index, ...]) -> Pairs | None:
+        """Bind labels to indices, and those of the result that are left to the loops that are."""
+        pairs = self.unify(node, labels, indices)
         scope = self.scopes[self.graph.results[0].labels[0]]
         if pairs is None or not self.bind_left(scope):
             return None
@@ -277,25 +279,21 @@ class State:
 
     def order_read(self) -> tuple[int, ...] | None:
         """The dims of the first result in the order of its labels, None where these are not its dims."""
-        dims = list(ungrouped(self.roots[0].indices))
+        dims = [*[UNIT] * self.attempt.lacks, *ungrouped(self.roots[0].indices)]
         units = (axis for axis, index in enumerate(dims) if index == UNIT)
         wanted = [index for label in self.graph.results[0].labels for index in self.labels[label]]
         order = [next(units, None) if index == UNIT else dims.index(index) for index in wanted]
         told = tuple(axis for axis in order if axis is not None)
         return told if len(told) == len(order) == len(dims) else None
 
-    def unify(
-        self, node: Node, labels: tuple[Label, ...], indices: tuple[Index, ...]
-    ) -> list[tuple[Label, tuple[Index, ...]]] | None:
+    def unify(self, node: Node, labels: tuple[Label, ...], indices: tuple[Index, ...]) -> Pairs | None:
         """Bind labels to indices, or check that they are bound so. Indices of size-one dims may be dropped."""
         self.asked = (labels, indices)
         pairs = self._unified(node, labels, indices)
         self.asked = ((), ())
         return pairs
 
-    def _unified(
-        self, node: Node, labels: tuple[Label, ...], indices: tuple[Index, ...]
-    ) -> list[tuple[Label, tuple[Index, ...]]] | None:
+    def _unified(self, node: Node, labels: tuple[Label, ...], indices: tuple[Index, ...]) -> Pairs | None:
         pairs = pair(labels, indices, self.labels)
         if self.attempt.ones_first and not (pairs and all(itertools.starmap(self._may_be, pairs))):
             pairs = aligned(labels, indices, self.labels) or pairs
@@ -398,7 +396,7 @@ class State:
         self,
         node: Input,
         kind: tree.TensorType,
-        pairs: list[tuple[Label, tuple[Index, ...]]],
+        pairs: Pairs,
         access: Access,
     ) -> bool:
         sizes = self.note_sizes(access)

@@ -111,7 +111,7 @@ class WholeOps:
             return None
         # A scalar is the same for all elements.
         if place is not None and order is not None:
-            if self.state.turn(node, node.labels, place.indices, order) is None:
+            if self.state.turn(node, node.labels, tuple(place.indices[axis] for axis in order)) is None:
                 return None
         elif (
             place is not None and is_tensor(place.value) and self.state.unify(node, node.labels, place.indices) is None

@@ -61,9 +61,12 @@ def layouts(views: Views, value: ir.Value, sizes: Sequence[Extent]) -> Iterator[
 
 
 def turned(views: Views, value: ir.Value, order: tuple[int, ...]) -> Sequence[Place]:
-    """The values in whose memory a tensor lies whose dims are those of `value` in an order, nearest first."""
+    """The values in whose memory a tensor lies whose dims are those of `value` in an order, nearest first.
+
+    Axes that `value` has not are of size one.
+    """
     own = sizes_of(views, value)
-    tensor = Tensor(views, [own[axis] for axis in order])
+    tensor = Tensor(views, [own[axis] if axis < len(own) else ONE for axis in order])
     at = Access(value, tuple(tensor.indices[order.index(axis)] for axis in range(len(own))))
     return list(tensor.places(at))
 

@@ -17,7 +17,7 @@ from opsplice.spec_lang.syntax.tree import Span
 
 _TAKEN = re.compile(r"[^\s,()]+(?:\s*\([^()]*\))?")
 _QUOTING = "what stands between quotes is one word, as in a shell: -DNAME='two words'"
-THROUGH = ("cast", "reshape")
+THROUGH = ("cast", "reshape", "ones")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

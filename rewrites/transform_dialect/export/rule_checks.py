@@ -45,8 +45,8 @@ def check_rule(rule: tree.Rule, spec: LoadedSpec) -> None:
         raise GapError.at(rule.span, what, "a spec has one call of a kernel in the place of a match")
     if rule.phase not in (None, "preprocessing"):
         raise GapError.at(rule.phase_span or rule.span, what, "IREE applies specs at phase preprocessing only")
-    if "reshape" in pattern.through:
-        why = "a matcher looks through nothing, and the pattern looks through reshapes"
+    for looked in set(pattern.through) & {"reshape", "ones"}:
+        why = f"a matcher looks through nothing, and the pattern looks through {looked}"
         raise GapError.at(pattern.name_span, f"pattern '{pattern.name}'", why)
 
 

@@ -34,12 +34,12 @@ HELPERS = {"activated", "normed", "normed_with_all", "layernorm_with", "layernor
 # Of opsplice:strided, with tests of their own.
 ELSEWHERE = {
     "shares_beside", "largest_of_both", "attended", "any_attention", "banded_attention", "any_linear", "any_norm",
+    "any_convolution", "any_pool",
 }  # fmt: skip
 # Those for kernels that say how their buffers lie: one pattern for all layouts.
 IN_ANY_LAYOUT = {
-    "any_groupnorm", "average_pool", "batchnorm", "conv1d", "conv2d", "conv3d", "depthwise_conv1d",
-    "depthwise_conv2d", "depthwise_conv3d", "grouped_conv1d", "grouped_conv2d", "linear", "linear_heads",
-    "max_pool", "softmax", "swiglu",
+    "any_groupnorm", "average_pool", "batchnorm", "conv1d", "conv2d", "conv3d",
+    "depthwise_conv2d", "grouped_conv2d", "linear", "linear_heads", "max_pool", "softmax", "swiglu",
 }  # fmt: skip
 FUNCTION = re.compile(r"func\.func (?:public )?@(\w+)\(")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from opsplice.matchers.patterns.nodes import Label
-from opsplice.matchers.search.labels import aligned, ones_first, pair, unflattened
-from opsplice.matchers.terms.terms import UNIT, Flat, Loop, Part
+from opsplice.matchers.patterns.nodes import Label, Window
+from opsplice.matchers.search.labels import aligned, ones_first, pair, turns, unflattened
+from opsplice.matchers.terms.terms import UNIT, Flat, Loop, Part, Sum
 
 M, N, K, PACK = Label(1, "m"), Label(2, "n"), Label(3, "k"), Label(4, "p", pack=True)
 FOUR, EIGHT, WHOLE = Loop(1, 4), Loop(2, 8), Loop(3, 32)
@@ -63,3 +63,13 @@ def test_each_label_is_itself_alone():
     """So that tables of labels, which searches live in, need no comparison."""
     assert Label(1, "m") != Label(1, "m")
     assert len({M, Label(M.id, M.name)}) == 2
+
+
+def test_dims_that_a_program_lacks_are_the_same_and_windows_lack_theirs_where_they_have_none():
+    taps = [Label(at, "k", windowed=True) for at in (5, 7)]
+    rows, columns = (Window(((1, Label(tap.id + 1, "o")), (1, tap))) for tap in taps)
+    window = Sum(((1, FOUR), (1, WHOLE)))
+    first, *others = turns((M, N, rows, columns), (EIGHT, window, UNIT, UNIT), lambda *_: True, lacks=2)
+    assert first == (0, 2, 3, 1)  # M is there, N and the rows are not
+    assert not {(0, 3, 2, 1)} & {first, *others}  # which of the two that are lacking is which says nothing
+    assert (2, 0, 3, 1) in others

@@ -77,45 +77,66 @@ def test_one_rule_for_groups_with_a_bias_and_without(tmp_path: Path):
         np.testing.assert_allclose(np.asarray(found), exact.detach().numpy(), rtol=1e-5, atol=2e-6)
 
 
-# Of one and of three dims, in groups and each channel alone, by numpy, for channels second and last.
-HOST_SPEC = """
-import "opsplice:nn"
-kernel alone1(x: f32[n, c, w] strided, f: f32[c, k] strided, b: f32[c] optional, s: i32) -> f32[n, c, z] strided {
-  cpu "host.py" as command
-}
-kernel groups1(
-  x: f32[n, g, c, w] strided, f: f32[g, o, c, k] strided, b: f32[g, o] optional, s: i32,
-) -> f32[n, g, o, z] strided { cpu "host.py" as command }
-kernel alone3(x: f32[n, c, d, h, w] strided, f: f32[c, r, i, j] strided) -> f32[n, c, v, y, z] strided {
-  cpu "host.py" as command
-}
-replace depthwise_conv1d where dw == 1 with alone1(x, filter, bias, sw)
-replace grouped_conv1d where dw == 1 with groups1(x, filter, bias, sw)
-replace depthwise_conv3d where sd == 1 and sh == 1 and sw == 1 with alone3(x, filter)
+# Of any rank, in groups, each channel alone or with several filters, by numpy.
+ANY_SPEC = """
+import "opsplice:strided"
+kernel any(
+  x: f32[n, g, c, d, h, w] strided, filter: f32[g, f, c, kd, kh, kw] strided, bias: f32[g, f] strided optional,
+  sd: i32, sh: i32, sw: i32, dd: i32, dh: i32, dw: i32,
+) -> f32[n, g, f, v, y, z] strided { cpu "host.py" as command }
+replace any_convolution with any(x, filter, bias, sd, sh, sw, dd, dh, dw)
 """
-HOST_CODE = """
+ANY_CODE = """
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view as windows
+from numpy.lib.stride_tricks import as_strided
 
-def alone1(x, f, b, s, out):
-  out[...] = np.einsum("nczk,ck->ncz", windows(x, f.shape[1], 2)[:, :, ::s], f) + (0 if b is None else b[:, None])
-
-def groups1(x, f, b, s, out):
-  seen = windows(x, f.shape[3], 3)[:, :, :, ::s]
-  out[...] = np.einsum("ngczk,gock->ngoz", seen, f) + (0 if b is None else b[..., None])
-
-def alone3(x, f, out):
-  out[...] = np.einsum("ncvyzrij,crij->ncvyz", windows(x, f.shape[1:], (2, 3, 4)), f)
+def any(x, f, b, sd, sh, sw, dd, dh, dw, out):
+  places = [stride * step for stride, step in zip(x.strides[3:] * 2, (sd, sh, sw, dd, dh, dw))]
+  seen = as_strided(x, (*x.shape[:3], *out.shape[3:], *f.shape[3:]), (*x.strides[:3], *places))
+  out[...] = np.einsum("ngcvyzkij,gfckij->ngfvyz", seen, f) + (0 if b is None else b[..., None, None, None])
 """
+# What one rule finds for layers of JAX.
+LAYERS_OF_JAX = {
+    "alone_nwc": {"g": 8, "c": 1, "f": 1, "d": 1, "h": 1, "kw": 3},
+    "alone_ncw_bias": {"g": 8, "c": 1, "f": 1, "d": 1, "h": 1, "kw": 3, "sw": 2},
+    "alone_ndhwc": {"g": 8, "c": 1, "f": 1, "kd": 3, "kh": 2, "kw": 3},
+    "grouped_nwc": {"g": 2, "c": 4, "f": 3, "d": 1, "h": 1, "kw": 3},
+    "grouped_ncw_bias": {"g": 2, "c": 4, "f": 3, "d": 1, "h": 1, "kw": 3},
+    "several_each_nwc": {"g": 4, "c": 1, "f": 2, "d": 1, "h": 1, "kw": 3},
+    "several_each_nhwc_bias": {"g": 4, "c": 1, "f": 2, "d": 1, "kh": 3, "kw": 2},
+    "several_each_nchw": {"g": 4, "c": 1, "f": 2, "d": 1, "sh": 2, "sw": 2},
+    "several_each_ndhwc": {"g": 4, "c": 1, "f": 2, "kd": 2, "kh": 3, "kw": 2},
+    "grouped_ndhwc": {"g": 2, "c": 2, "f": 3, "kd": 2, "kh": 3, "kw": 2},
+    "grouped_ncdhw_bias": {"g": 2, "c": 2, "f": 3, "kd": 2, "kh": 3, "kw": 2},
+    "without_columns_nhwc": {"n": 2, "g": 1, "c": 4, "f": 8, "d": 1, "kh": 3, "kw": 1},  # no groups of columns
+    "without_a_batch": {"n": 1, "g": 1, "c": 4, "f": 8, "d": 1, "kh": 3, "kw": 2},
+}
+NO_WINDOWS = {"linear_kn_as_conv2d_pointwise", "conv1d_ncw_fcw_bias_pointwise", "conv2d_nchw_fchw_bias_squeezed"}
 
 
-def test_depthwise_and_grouped_ones_of_one_and_three_dims(tmp_path):
-    model = LAYERS / "conv_depthwise_jax.mlir"
-    program, plain = opsplice.compile(model, [write_spec(tmp_path, HOST_SPEC, {"host.py": HOST_CODE})]), Plain(model)
-    found = [(each.function, each.kernel) for each in program.report.replacements]
-    assert [kernel for _, kernel in found] == ["alone1", "alone1", "alone3", "groups1", "groups1"], program.report
+def test_one_rule_for_convolutions_of_any_rank_in_any_groups(tmp_path):
+    found = _by_any_convolution(tmp_path, Path(__file__).with_name("convolutions_jax.mlir"))
+    assert found.keys() == LAYERS_OF_JAX.keys()
+    for function, dims in LAYERS_OF_JAX.items():
+        assert dims.items() <= found[function].items(), function
+
+
+@pytest.mark.parametrize("file", ["conv", "conv_grouped", "conv_nchw", "conv_to_nchw"])
+def test_all_convolutions_of_the_library_are_of_that_rule(tmp_path, file):
+    found = _by_any_convolution(tmp_path, LAYERS / f"{file}.mlir")
+    for function, dims in found.items():
+        assert (dims["g"] > 1) == function.startswith(("grouped", "depthwise")), function
+        assert (dims["d"] > 1) == function.startswith("conv3d"), function
+
+
+def _by_any_convolution(folder, model):
+    """The dims of the one convolution in each function that has windows, once its numbers were compared."""
+    program, plain = opsplice.compile(model, [write_spec(folder, ANY_SPEC, {"host.py": ANY_CODE})]), Plain(model)
+    text = re.split(r"func\.func (?:public )?@", model.read_text())[1:]
+    shapes = {each.split("(")[0]: re.findall(r"%\w+: tensor<([\dx]+)xf32>", each.split("->")[0]) for each in text}
+    assert sorted(each.function for each in program.report.replacements) == sorted(shapes.keys() - NO_WINDOWS)
     random = np.random.default_rng(5)
-    for function, _ in found:
-        shapes = re.findall(r"%arg\d: tensor<([\dx]+)xf32>", model.read_text().split(f"@{function}(")[1].split("->")[0])
-        given = [random.standard_normal(tuple(map(int, s.split("x")))).astype(np.float32) for s in shapes]
+    for function, each in shapes.items():
+        given = [random.standard_normal(tuple(map(int, shape.split("x")))).astype(np.float32) for shape in each]
         np.testing.assert_allclose(program.run(function, *given), plain.run(function, *given), rtol=1e-4, atol=1e-5)
+    return {each.function: each.dims for each in program.report.replacements}

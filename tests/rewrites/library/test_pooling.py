@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -166,3 +167,52 @@ def test_padding_that_does_not_count(tmp_path, is_counted):
 def test_a_kernel_that_takes_no_counts_leaves_these_alone(spec):
     program = opsplice.compile(WITH_COUNTS, [spec])
     assert "mean_nhwc" not in [each.kernel for each in program.report.replacements]
+
+
+# Pools of any rank by one rule and one kernel.
+ANY_SPEC = """
+import "opsplice:strided"
+kernel any(
+  x: f32[n, c, d, h, w] strided, counts: f32[v, y, z] strided optional, kd: i32, kh: i32, kw: i32,
+  sd: i32, sh: i32, sw: i32, dd: i32, dh: i32, dw: i32, kind: i32,
+) -> f32[n, c, v, y, z] strided { cpu "host.py" as command }
+replace any_pool with any(x, counts, kd, kh, kw, sd, sh, sw, dd, dh, dw, kind)
+"""
+ANY_CODE = """
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+def any(x, counts, kd, kh, kw, sd, sh, sw, dd, dh, dw, kind, out):
+  places = [stride * step for stride, step in zip(x.strides[2:] * 2, (sd, sh, sw, dd, dh, dw))]
+  seen = as_strided(x, (*out.shape, kd, kh, kw), (*x.strides[:2], *places))
+  many = kd * kh * kw if counts is None else counts
+  out[...] = seen.sum((5, 6, 7)) / many if kind else seen.max((5, 6, 7))
+"""
+ANY_POOLS = {
+    "max_nwc": (4, 1, 1, 3, 0),
+    "max_ndhwc": (3, 2, 3, 2, 0),
+    "mean_nwc_padded": (4, 1, 1, 3, 1),
+    "mean_nwc_of_counts": (4, 1, 1, 3, 1),
+    "mean_ndhwc_of_counts": (3, 2, 3, 2, 1),
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "count"),
+    [
+        (Path(__file__).with_name("pools_jax.mlir"), 5),
+        (LAYERS / "pooling_jax.mlir", 5),
+        (LAYERS / "pooling_nchw.mlir", 2),
+    ],
+    ids=["pools_jax", "pooling_jax", "pooling_nchw"],
+)
+def test_one_rule_for_pools_of_any_rank(tmp_path, model, count):
+    program, plain = opsplice.compile(model, [write_spec(tmp_path, ANY_SPEC, {"host.py": ANY_CODE})]), Plain(model)
+    assert len(program.report.replacements) == count, program.report
+    for each in program.report.replacements:
+        if each.function in ANY_POOLS:
+            assert tuple(each.dims.get(name, 0) for name in ("c", "kd", "kh", "kw", "kind")) == ANY_POOLS[each.function]
+        shape = tuple(map(int, re.search(rf"@{each.function}\(.*?tensor<([\dx]+)x", model.read_text())[1].split("x")))
+        x = np.random.default_rng(2).standard_normal(shape).astype(np.float32)
+        found, wanted = program.run(each.function, x), plain.run(each.function, x)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
