@@ -49,6 +49,7 @@ def _kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder = kept.folder(temporary)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPSPLICE_CACHE", str(folder / "store"))
+        kept.keep_kernels(patch, temporary)
         kept.compile_in_one_thread(patch)
         kept.compile_by_inductor_plainly(patch)
         kept.count_compiles(patch)

@@ -39,6 +39,13 @@ _MADE_BY = (
     "rewrites/link/mathematics.py",
     "rewrites/memory/*.py",
 )
+# What decides how tests build a kernel as a C function.
+_KERNELS_MADE_BY = (
+    "targets/artifacts/*.py",
+    "targets/build/*",
+    "targets/registry/store.py",
+    "tests/kernels/emulated.py",
+)
 
 
 def base(temporary: Path) -> Path:
@@ -50,8 +57,16 @@ def base(temporary: Path) -> Path:
 
 def folder(temporary: Path) -> Path:
     """Where to keep what our code makes. The name says which code."""
-    made_by = store.key_of(*(path.read_bytes() for path in _sources(*_MADE_BY)))
-    return base(temporary) / made_by[:16]
+    return base(temporary) / _name(*_MADE_BY)
+
+
+def keep_kernels(patch: pytest.MonkeyPatch, temporary: Path) -> None:
+    """Have tests of kernels as C functions keep them where changes of other code do not build them again."""
+    patch.setattr("tests.kernels.emulated.FOLDER", base(temporary) / f"kernels-{_name(*_KERNELS_MADE_BY)}")
+
+
+def _name(*patterns: str) -> str:
+    return store.key_of(*(path.read_bytes() for path in _sources(*patterns)))[:16]
 
 
 def _sources(*patterns: str) -> Iterable[Path]:

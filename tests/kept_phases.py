@@ -2,8 +2,8 @@
 
 A phase is a function of the module before it, the files of machine code that this names, the flags, the version of
 IREE and, where constants are computed, this CPU. All of these are the key, so a phase runs again as soon as anything
-before it changes, be it an edit of ours. What prints, writes files or gives a warning is always run. With
-OPSPLICE_FRESH=1 nothing from earlier runs is used.
+before it changes, be it an edit of ours. Warnings are kept with what a phase makes, and given again. What prints or
+writes files is always run. With OPSPLICE_FRESH=1 nothing from earlier runs is used.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import json
 import os
 import re
 import time
 import zlib
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import iree.compiler
 import pytest
 from iree.compiler import ir
 
@@ -39,7 +42,12 @@ COSTLY = ("global-optimization", "stream", "executable-targets", "hal")
 _EFFECTS = re.compile("dump|print|path|file|timing|statistic|trace|linker|link-embedded|ptxas|crash|verif|^--mlir-")
 # A file of machine code that is named where its bytes are not given.
 _FILE = re.compile(rb'executable\.object<\{path = "([^"]*)"\}')
-_WEEK = 7 * 24 * 3600  # seconds
+_DAY = 24 * 3600  # seconds
+
+_PACKAGE = str(Path(iree.compiler.__file__).parent)
+
+# Part of the folder's name. Raise it when phases come to be kept in another way.
+_WRITER = "phases 2"
 
 # Where they are kept; None: every phase runs.
 FOLDER: Path | None = None
@@ -51,15 +59,21 @@ def keep(patch: pytest.MonkeyPatch, base: Path) -> None:
     The folder's name says which IREE made them, and on which CPU.
     """
     versions = [metadata.version(name) for name in ("iree-base-compiler", "iree-base-runtime")]
-    folder = base / f"phases-{store.key_of(*versions, arch.host_identity())[:16]}"
+    folder = base / f"phases-{store.key_of(_WRITER, *versions, arch.host_identity())[:16]}"
     _forget(folder)
     patch.setattr("tests.kept_phases.FOLDER", folder)
-    init, run_to = Compilation.__init__, Compilation.run_to
+    init, run_to, drain = Compilation.__init__, Compilation.run_to, Compilation._drain
 
     @functools.wraps(init)
     def made(self: Any, flags: Any = (), **options: Any) -> None:
         init(self, flags, **options)
         self._is_function = not (self._verbose or any(map(_EFFECTS.search, flags)))
+        self._told = []
+
+    @functools.wraps(drain)
+    def drained(self: Any) -> Any:
+        self._told += self._reported
+        return drain(self)
 
     @functools.wraps(run_to)
     def kept(self: Any, phase: str) -> None:
@@ -72,20 +86,35 @@ def keep(patch: pytest.MonkeyPatch, base: Path) -> None:
         files = [Path(os.fsdecode(name)) for name in _FILE.findall(before)]
         if not all(path.is_absolute() and path.is_file() for path in files):
             return run_to(self, phase)
-        flags = [*self._session.get_flags(), "", *(process._process_flags or ())]
+        flags = [*filter(_is_setting, self._session.get_flags()), "", *(process._process_flags or ())]
         key = store.key_of(before, *(path.read_bytes() for path in files), "", self.phase, phase, *flags)
         path = FOLDER / key[:2] / key
-        if (after := _read(path)) is not None and _replaced(self, after):
+        if (after := _read(path)) is not None and _replaced(self, after.module):
+            self._reported += after.told
+            self._drain()
             self.phase = phase
             return None
-        reported = len(self._reported)
+        self._told.clear()
         run_to(self, phase)
-        if len(self._reported) == reported and not self.warnings:
-            _write(path, emit.bytecode(self.module.operation))
+        _write(path, _After(self._told, emit.bytecode(self.module.operation)))
         return None
 
     patch.setattr(Compilation, "__init__", made)
     patch.setattr(Compilation, "run_to", kept)
+    patch.setattr(Compilation, "_drain", drained)
+
+
+@dataclass(frozen=True)
+class _After:
+    """What a phase leaves. told: the compiler's warnings, as it gives them."""
+
+    told: list[tuple[int, bytes]]
+    module: bytes
+
+
+def _is_setting(flag: str) -> bool:
+    """Whether a flag is not of what IREE's package brings along, which its version says, wherever that is installed."""
+    return not flag.startswith("--iree-rocm-bc-dir=") or _PACKAGE not in flag
 
 
 def _has_resources(module: ir.Module) -> bool:
@@ -121,13 +150,14 @@ def _replaced(compilation: Compilation, bytecode: bytes) -> bool:
     return True
 
 
-def _write(path: Path, content: bytes) -> None:
-    packed = zlib.compress(content, 1)
+def _write(path: Path, after: _After) -> None:
+    told = json.dumps([[severity, text.decode("utf-8", "surrogateescape")] for severity, text in after.told]).encode()
+    packed = zlib.compress(len(told).to_bytes(8, "little") + told + after.module, 1)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, hashlib.sha256(packed).digest() + packed)
 
 
-def _read(path: Path) -> bytes | None:
+def _read(path: Path) -> _After | None:
     try:
         data = path.read_bytes()
     except OSError:
@@ -135,12 +165,20 @@ def _read(path: Path) -> bytes | None:
     if hashlib.sha256(data[32:]).digest() != data[:32]:
         return None
     os.utime(path)
-    return zlib.decompress(data[32:])
+    content = zlib.decompress(data[32:])
+    start = 8 + int.from_bytes(content[:8], "little")
+    told = [(severity, text.encode("utf-8", "surrogateescape")) for severity, text in json.loads(content[8:start])]
+    return _After(told, content[start:])
 
 
 def _forget(folder: Path) -> None:
-    """Remove what no run has used for a week."""
+    """Remove what no run has used for a week; once a day, as there are many files."""
+    stamp, now = folder / "looked-through", time.time()
+    if stamp.exists() and now - stamp.stat().st_mtime < _DAY:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp.touch()
     for path in folder.glob("*/*"):
         with contextlib.suppress(FileNotFoundError):  # the other worker looks, too
-            if time.time() - path.stat().st_mtime > _WEEK:
+            if now - path.stat().st_mtime > 7 * _DAY:
                 path.unlink()

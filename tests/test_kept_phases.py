@@ -24,7 +24,13 @@ REST = EVERY - len(kept_phases.COSTLY)
 
 
 @pytest.fixture
-def ran(tmp_path, monkeypatch):
+def warned():
+    """The warnings of each compile."""
+    return []
+
+
+@pytest.fixture
+def ran(tmp_path, monkeypatch, warned):
     """How many phases of a compile IREE runs. attribute: what an edit notes on the module, before the costly ones."""
     monkeypatch.setattr(kept_phases, "FOLDER", tmp_path / "kept")
     execute = Invocation.execute
@@ -34,13 +40,14 @@ def ran(tmp_path, monkeypatch):
         runs.append(self)
         return execute(self)
 
-    def phases(attribute="unit", flags=()):
+    def phases(attribute="unit", flags=(), cpu="generic"):
         def note(module):
             module.operation.attributes["test.note"] = ir.Attribute.parse(attribute, module.context)
 
         runs.clear()
-        flags = ["--iree-llvmcpu-target-cpu=generic", *flags]
+        flags = [*flags, *([f"--iree-llvmcpu-target-cpu={cpu}"] if cpu else [])]
         compiled = compile_module(SOURCE, [Step("preprocessing", "note", note)], flags)
+        warned.append(compiled.warnings)
         assert programs.setdefault(str(flags), compiled.vmfb) == compiled.vmfb
         return len(runs)
 
@@ -79,6 +86,13 @@ def test_what_is_damaged_is_not_used(ran, tmp_path):
     for path in (tmp_path / "kept").glob("*/*"):
         path.write_bytes(path.read_bytes()[:-1])
     assert [ran(), ran()] == [EVERY, REST]
+
+
+def test_warnings_are_given_again(ran, warned):
+    assert [ran(cpu=None), ran(cpu=None)] == [EVERY, REST]
+    first, again = warned
+    assert first == again
+    assert "no CPU was named" in first[0].message
 
 
 def test_a_module_with_data_beside_its_text_is_compiled_anew(ran, monkeypatch):

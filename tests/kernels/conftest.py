@@ -74,12 +74,12 @@ def build(source: str, level: str) -> Path:
     flags, needed = LEVELS[level]
     if missing := set(needed) - _features():
         pytest.skip(f"this CPU lacks {', '.join(sorted(missing))}")
-    words = [*BARE, *flags, "-Wall", "-Wextra", "-Werror", "-shared", "-nostdlib", str(SOURCES / source), "-o"]
+    words = [*BARE, *flags, "-Wall", "-Wextra", "-Werror", "-shared", "-nostdlib"]
 
     def compile_(output: Path) -> None:
-        subprocess.run([*compiler.command, *words, str(output)], check=True)
+        subprocess.run([*compiler.command, *words, str(SOURCES / source), "-o", str(output)], check=True)
 
-    return emulated.built(compile_, compiler.identity, *words, (SOURCES / source).read_text())
+    return emulated.built(SOURCES / source, compile_, compiler.identity, *words)
 
 
 def _elsewhere(name: str, stack: contextlib.ExitStack) -> Callable[[str, str], Function]:

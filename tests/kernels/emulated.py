@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import CpuTarget
 from opsplice.targets.build import linker, toolchains
 from opsplice.targets.registry import store
@@ -29,6 +30,9 @@ TARGETS = {
 CPUS = {"aarch64": "max", "riscv64": "rv64,v=true,vlen=256"}
 _NUMBER, _FLOAT, _ARRAY = 0, 1, 2
 
+# Where programs are kept, set by `tests.kept`.
+FOLDER: Path | None = None
+
 
 class Emulated:
     """The functions of one source file, in a process of an emulator, which goes with this object."""
@@ -39,8 +43,8 @@ class Emulated:
         entries = "".join(f"void {name}(void);\n" for name in self._names)
         listed = ", ".join(f"{{{name}}}" for name in self._names)
         table = f"{entries}const struct {{ void (*f)(void); }} functions[] = {{{listed}}};\n"
-        by = (source.read_text(), table, *sorted(target.features), compiler(arch).identity)
-        kept = built(lambda output: _link(source, table, target, output), *by)
+        by = (table, DRIVER.read_text(), *sorted(target.features), compiler(arch).identity)
+        kept = built(source, lambda output: _link(source, table, target, output), *by)
         self._folder = tempfile.TemporaryDirectory()
         program = Path(shutil.copy(kept, self._folder.name))
         program.chmod(0o700)  # nothing in the store may be run
@@ -70,11 +74,12 @@ class Emulated:
                 own[...] = np.frombuffer(data, np.uint8)
 
 
-def built(build: Callable[[Path], None], *by: str) -> Path:
-    """A program that tests run, kept between runs: known by what it is built by, and all sources of kernels."""
-    sources = sorted(path for path in SOURCES.rglob("*.[ch]"))
-    key = store.key_of("kernels of tests", *by, DRIVER.read_bytes(), *(path.read_bytes() for path in sources))
-    return store.Store().get_or_build(key, ".so", build).path
+def built(source: Path, build: Callable[[Path], None], *by: str) -> Path:
+    """A program that tests run, kept between runs: known by a source with what it includes, and what it is built by."""
+    assert FOLDER is not None
+    inputs = source_inputs.read_inputs(source, [], toolchains.HEADERS)
+    key = store.key_of("kernels of tests", source.name, inputs.digest, *by)
+    return store.Store(FOLDER).get_or_build(key, ".so", build).path
 
 
 def _link(source: Path, table: str, target: CpuTarget, output: Path) -> None:
