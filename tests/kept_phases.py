@@ -51,17 +51,24 @@ _WRITER = "phases 2"
 
 # Where they are kept; None: every phase runs.
 FOLDER: Path | None = None
+VARIABLE = "OPSPLICE_TESTS_PHASES"
 
 
 def keep(patch: pytest.MonkeyPatch, base: Path) -> None:
     """Have compiles of this process take from a folder below a base what phases made, and leave there what they make.
 
-    The folder's name says which IREE made them, and on which CPU.
+    The folder's name says which IREE made them, and on which CPU. Zygotes read it in a variable.
     """
     versions = [metadata.version(name) for name in ("iree-base-compiler", "iree-base-runtime")]
     folder = base / f"phases-{store.key_of(_WRITER, *versions, arch.host_identity())[:16]}"
     _forget(folder)
     patch.setattr("tests.kept_phases.FOLDER", folder)
+    patch.setenv(VARIABLE, str(folder))
+    take_from_folder(patch)
+
+
+def take_from_folder(patch: pytest.MonkeyPatch) -> None:
+    """Have compiles of this process look into FOLDER, as it is when they run."""
     init, run_to, drain = Compilation.__init__, Compilation.run_to, Compilation._drain
 
     @functools.wraps(init)

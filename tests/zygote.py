@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from opsplice.isolation import isolate
@@ -142,6 +143,7 @@ def _main(descriptor: str, *modules: str) -> None:
     load_text("pattern p(x: tensor<f32>) { negf(x) }")  # the grammar is made once
     for name in modules:
         import_module(name)
+    kept_phases = _compile_as_tests_do()
     assert threading.active_count() == 1
     assert len(os.listdir("/proc/self/task")) == 1, "a process with threads must not fork"
     asked = socket.socket(fileno=int(descriptor))
@@ -159,6 +161,7 @@ def _main(descriptor: str, *modules: str) -> None:
             answer = ended.pop(request["wait"])
         elif (answer := os.fork()) == 0:
             asked.close()
+            kept_phases.FOLDER = Path(found) if (found := request["env"].get(kept_phases.VARIABLE)) else None
             _become(request, descriptors, opsplice.cli.main)
         else:
             ended.pop(answer, None)  # of an earlier process with this number, for which nobody waited
@@ -167,6 +170,18 @@ def _main(descriptor: str, *modules: str) -> None:
         for each in descriptors:
             os.close(each)
         asked.send(str(answer).encode())
+
+
+def _compile_as_tests_do() -> ModuleType:
+    """Compile in one thread, and take what phases made from where the tests' process does; returns what keeps them."""
+    import pytest
+
+    from tests import kept, kept_phases
+
+    patch = pytest.MonkeyPatch()
+    kept.compile_in_one_thread(patch)
+    kept_phases.take_from_folder(patch)
+    return kept_phases
 
 
 def _children_ended(ended: dict[int, int], options: int) -> bool:

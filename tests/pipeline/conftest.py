@@ -43,3 +43,4 @@ def generic():
 def _every_phase_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """These tests are about the compiler itself: nothing is taken from earlier runs."""
     monkeypatch.setattr(kept_phases, "FOLDER", None)
+    monkeypatch.delenv(kept_phases.VARIABLE)
