@@ -1,5 +1,5 @@
-// Calls a kernel for a test that runs elsewhere: arguments come in on stdin, arrays go back on stdout. Each array ends
-// where a page does that nobody may touch. Without a C library.
+// Calls a kernel for a test that runs elsewhere: arguments come in on stdin, and a word on stdout says that it is done.
+// Arrays lie in a file that both have in memory, each before a page that nobody may touch. Without a C library.
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,7 +20,7 @@ static long call(long number, long a, long b, long c, long d, long e, long f) {
   return a0;
 #endif
 }
-enum { READ = 63, WRITE = 64, EXIT = 93, UNMAP = 215, MAP = 222, PROTECT = 226, PAGE = 65536, MOST = 52 };
+enum { READ = 63, WRITE = 64, EXIT = 93, MAP = 222, PROTECT = 226, PAGE = 65536, MOST = 52 };
 
 static void moved(long number, void *at, size_t size) {
   for (char *place = at; size;) {
@@ -44,11 +44,13 @@ typedef void (*kernel)(word, word, word, word, word, word, word, word, word, wor
                        word, word, word, word, float, float, float, float);
 
 void _start(void) {
+  word file = next(), whole = next();
+  char *shared = (char *)call(MAP, 0, (long)whole, 3, 1, (long)file, 0);
   for (;;) {
     word at = next(), count = next(), wholes = 0, fractions = 0, w[MOST] = {0};
     float f[4] = {0};
-    char *arrays[MOST];
-    size_t sizes[MOST], held = 0;
+    char *ends[MOST];
+    size_t held = 0;
     for (word i = 0; i < count; ++i) {
       word kind = next(), value = next();
       if (kind == 0) {
@@ -56,13 +58,9 @@ void _start(void) {
       } else if (kind == 1) {
         __builtin_memcpy(&f[fractions++], &value, sizeof(float));
       } else {
-        size_t length = (value + PAGE - 1) / PAGE * PAGE;
-        char *memory = (char *)call(MAP, 0, length + PAGE, 3, 0x22, -1, 0);
-        call(PROTECT, (long)(memory + length), PAGE, 0, 0, 0, 0);
-        arrays[held] = memory;
-        sizes[held++] = value;
-        moved(READ, memory + length - value, value);
-        w[wholes++] = (word)(memory + length - value);
+        w[wholes++] = (word)(shared + value);
+        ends[held] = shared + next();
+        call(PROTECT, (long)ends[held++], PAGE, 0, 0, 0, 0);
       }
     }
     kernel f_ = (kernel)functions[at].function;
@@ -70,10 +68,7 @@ void _start(void) {
        w[17], w[18], w[19], w[20], w[21], w[22], w[23], w[24], w[25], w[26], w[27], w[28], w[29], w[30], w[31], w[32],
        w[33], w[34], w[35], w[36], w[37], w[38], w[39], w[40], w[41], w[42], w[43], w[44], w[45], w[46], w[47], w[48],
        w[49], w[50], w[51], f[0], f[1], f[2], f[3]);
-    for (size_t i = 0; i < held; ++i) {
-      size_t length = (sizes[i] + PAGE - 1) / PAGE * PAGE;
-      moved(WRITE, arrays[i] + length - sizes[i], sizes[i]);
-      call(UNMAP, (long)arrays[i], length + PAGE, 0, 0, 0, 0);
-    }
+    for (size_t i = 0; i < held; ++i) call(PROTECT, (long)ends[i], PAGE, 3, 0, 0, 0);
+    moved(WRITE, &at, sizeof at);
   }
 }

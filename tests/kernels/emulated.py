@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
+import os
 import re
 import shutil
 import struct
@@ -29,6 +31,8 @@ TARGETS = {
 # As QEMU calls them; its `max` for RISC-V is younger than Debian's.
 CPUS = {"aarch64": "max", "riscv64": "rv64,v=true,vlen=256"}
 _NUMBER, _FLOAT, _ARRAY = 0, 1, 2
+# Bytes: of a page of what is emulated at most, and of the memory that arrays are in, of which little is ever used.
+_PAGE, _SHARED = 1 << 16, 1 << 28
 
 # Where programs are kept, set by `tests.kept`.
 FOLDER: Path | None = None
@@ -48,9 +52,16 @@ class Emulated:
         self._folder = tempfile.TemporaryDirectory()
         program = Path(shutil.copy(kept, self._folder.name))
         program.chmod(0o700)  # nothing in the store may be run
+        self._file = os.memfd_create("arrays of kernels")
+        os.ftruncate(self._file, _SHARED)
+        self._shared = np.frombuffer(mmap.mmap(self._file, _SHARED), np.uint8)
         self._process = subprocess.Popen(
-            [emulator(arch), "-cpu", CPUS[arch], str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [emulator(arch), "-cpu", CPUS[arch], str(program)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=[self._file],
         )
+        self._process.stdin.write(struct.pack("<QQ", self._file, _SHARED))
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         number = self._names.index(name)
@@ -60,18 +71,30 @@ class Emulated:
         """End the emulator."""
         self._process.kill()
         self._process.communicate()
+        os.close(self._file)
         self._folder.cleanup()
 
     def _call(self, number: int, given: tuple[object, ...]) -> None:
-        memory = [_memory(each) for each in given if isinstance(each, np.ndarray)]
-        words = [struct.pack("<QQ", number, len(given)), *map(_packed, given)]
+        words, ours, end = [struct.pack("<QQ", number, len(given))], [], 0
+        for each in given:
+            if not isinstance(each, np.ndarray):
+                words.append(_packed(each))
+                continue
+            own = _memory(each)
+            end += -(-own.nbytes // _PAGE) * _PAGE
+            start = end - own.nbytes
+            assert end + _PAGE <= _SHARED
+            self._shared[start:end] = own
+            ours.append((own, self._shared[start:end]))
+            words.append(struct.pack("<QQQ", _ARRAY, start, end))
+            end += _PAGE
         self._process.stdin.write(b"".join(words))
         self._process.stdin.flush()
-        for own in memory:
-            data = self._process.stdout.read(own.nbytes)
-            assert len(data) == own.nbytes, f"the emulator ended with {self._process.wait()}"
-            if data != own.tobytes():
-                own[...] = np.frombuffer(data, np.uint8)
+        done = self._process.stdout.read(8)
+        assert done, f"the emulator ended with {self._process.wait()}"
+        for own, result in ours:
+            if not np.array_equal(own, result):
+                own[...] = result
 
 
 def built(source: Path, build: Callable[[Path], None], *by: str) -> Path:
@@ -103,9 +126,6 @@ def _memory(array: np.ndarray) -> np.ndarray:
 
 
 def _packed(value: object) -> bytes:
-    if isinstance(value, np.ndarray):
-        memory = _memory(value)
-        return struct.pack("<QQ", _ARRAY, memory.nbytes) + memory.tobytes()
     if isinstance(value, float | ctypes.c_float):
         return struct.pack("<Qfi", _FLOAT, getattr(value, "value", value), 0)
     return struct.pack("<Qq", _NUMBER, getattr(value, "value", value) or 0)
