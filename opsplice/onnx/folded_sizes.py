@@ -2,13 +2,17 @@
 
 Values that have no elements are constants, too: IREE's compiler crashes where it reshapes some.
 
+Sizes that inputs cannot but have are fixed, too.
+
 Exporters write `Expand` and `Reshape` with shapes that the model computes from its inputs' sizes. Where these are
 fixed, so are the shapes, and IREE needs to know it.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import onnx
@@ -19,6 +23,12 @@ from opsplice.onnx.model_file import STANDARD, replace, sizes_of
 _MOST_ELEMENTS = 256
 _WHOLE = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
 _AXES = 3  # which input of Slice
+_BIAS = 2  # which input of Conv
+# Operators whose operands are spread to one shape. IREE spreads only dims of which it knows that they are of size 1.
+_SPREADING = {
+    "Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual", "Less",
+    "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor",
+}  # fmt: skip
 
 
 def fold(model: onnx.ModelProto) -> bool:
@@ -110,6 +120,42 @@ def keep_whole_dims(model: onnx.ModelProto) -> bool:
                 dim.dim_value = size
                 changed = True
     return changed
+
+
+def forced_sizes(model: onnx.ModelProto) -> dict[str, int]:
+    """The sizes that symbolic dims of inputs have to have, as an operator takes them together with known sizes.
+
+    Where IREE finds this out by itself, it makes some values of known size of others whose size it takes for open.
+    """
+    graph = model.graph
+    kinds = {value.name: value.type.tensor_type.shape.dim for value in (*graph.value_info, *graph.output, *graph.input)}
+    dims: dict[str, list[str | int]] = {
+        name: [each.dim_value if each.HasField("dim_value") else each.dim_param for each in shape]
+        for name, shape in kinds.items()
+    }
+    dims |= {tensor.name: list(tensor.dims) for tensor in graph.initializer}
+    named = {each for value in graph.input for each in dims[value.name] if each and isinstance(each, str)}
+    found: dict[str, int] = {}
+    for node in (each for each in graph.node if each.domain in STANDARD):
+        for sizes in _equal_sizes(node, [dims.get(name, []) for name in node.input]):
+            known = next((size for size in sizes if isinstance(size, int) and size > 1), None)
+            if known is not None:
+                found = {size: known for size in sizes if isinstance(size, str) and size in named} | found
+    return found
+
+
+def _equal_sizes(node: onnx.NodeProto, inputs: list[list[str | int]]) -> Iterator[Sequence[str | int]]:
+    """What has to be one size, but for ones, at an operator whose operands have these sizes."""
+    if node.op_type in _SPREADING:
+        yield from itertools.zip_longest(*map(reversed, inputs), fillvalue=1)
+    elif node.op_type == "MatMul" and min(map(len, inputs)) > 1:
+        yield inputs[0][-1], inputs[1][-2]
+        yield from itertools.zip_longest(*(reversed(each[:-2]) for each in inputs), fillvalue=1)
+    elif node.op_type == "Conv" and len(inputs) > _BIAS and inputs[1] and inputs[_BIAS]:
+        yield inputs[1][0], inputs[_BIAS][0]
+    elif node.op_type == "Concat":
+        axis = helper.get_node_attr_value(node, "axis") % max(1, len(inputs[0]))
+        yield from (each for place, each in enumerate(zip(*inputs, strict=False)) if place != axis)
 
 
 def _dims(value: onnx.ValueInfoProto | None, constant: onnx.TensorProto | None) -> list[int | None] | None:

@@ -27,7 +27,7 @@ from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.onnx import loops, versions
 from opsplice.onnx.expansion import FUNCTIONS, expand, known_of
-from opsplice.onnx.folded_sizes import fold, keep_whole_dims
+from opsplice.onnx.folded_sizes import fold, forced_sizes, keep_whole_dims
 from opsplice.onnx.model_file import (
     STANDARD,
     STORED,
@@ -65,7 +65,9 @@ def import_model(request: Request) -> dict[str, Any]:
     _write_tensors(model.graph)
     _keep_useful_types(model.graph)
     weights = _take_weights(model, request)
-    model = _typed(model, weights, name)
+    model, forced = _typed(model, weights, name)
+    for value in (*facts["inputs"], *facts["outputs"]):
+        value["shape"] = [forced.get(size, size) for size in value["shape"]]
     _emit(model, weights, request)
     facts["flags"] = ["--iree-input-demote-f64-to-f32=false"] if _has_doubles(model) else []
     facts["depends"] = [str(path) for path in files]
@@ -185,8 +187,8 @@ def _keep_useful_types(graph: onnx.GraphProto) -> None:
     replace(graph.value_info, (value for value in shaped if value.name not in outputs))
 
 
-def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) -> onnx.ModelProto:
-    """The model with nodes that IREE takes, and a type for each value.
+def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) -> tuple[onnx.ModelProto, dict[str, int]]:
+    """The model with nodes that IREE takes, and a type for each value; and sizes that symbolic dims have to have.
 
     Large constants are inputs meanwhile. Raises OpspliceError for a value of the main graph that gets no type.
     """
@@ -194,9 +196,14 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
     for each, array in weights.items():
         model.graph.input.append(onnx.helper.make_tensor_value_info(each, _data_type(array), array.shape))
     model = versions.modern(model)
+    forced: dict[str, int] = {}
     # Operators that ONNX does not know have types only when they are expanded, and shapes depend on other shapes.
     for _ in range(_MOST_ROUNDS):
         model = _inferred(model, name)
+        if more := forced_sizes(model):
+            forced |= more
+            _bind(model, more, name)
+            continue
         changed = fold(model)
         changed |= keep_whole_dims(model)
         changed |= loops.rewrite(model.graph)
@@ -216,7 +223,7 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
     for each in set(weights) - used - {value.name for value in graph.output}:
         del weights[each]
     _check_types(graph, name)
-    return model
+    return model, forced
 
 
 def _inferred(model: onnx.ModelProto, name: str) -> onnx.ModelProto:

@@ -116,3 +116,27 @@ def test_several_sorts_have_their_own_places(rows):
     values, places = ({name: (kind, [rows, 2]) for name in names} for names, kind in (("ac", 1), ("bd", 7)))
     model = make_model(nodes, {"x": [rows, 6]}, values | places, {"k": np.array([2])})
     check(model, {"x": floats(3, 6)})
+
+
+def test_sizes_that_inputs_have_to_have():
+    """A symbolic dim beside a known size: IREE knows some of the values then, and takes the others for open."""
+    constants = {
+        "scale": np.array(0.01, np.float32), "zero": np.array(128, np.uint8), "parts": np.array([1, 2]),
+        "two": floats(2, 1, 5), "kernel": floats(4, 3, 2), "across": floats(2, 5, 3), "ones": floats(2, 3, 4),
+    }  # fmt: skip
+    nodes = [
+        node("Split", "x parts", "a b", axis=1),
+        node("QuantizeLinear", "b scale zero", "q"),
+        node("DequantizeLinear", "q scale zero", "y"),
+        node("Greater", "b two", "g"),
+        node("Conv", "x kernel bias", "c"),
+        node("MatMul", "v across", "m"),
+        node("Concat", "w ones", "j", axis=-1),
+    ]
+    inputs = {"x": ["n", 3, 5], "bias": ["outs"], "v": ["batch", 4, "terms"], "w": ["two", "three", "four"]}
+    shapes = {"y": ["n", 2, 5], "c": ["n", 4, 4], "m": [2, 4, 3], "j": [2, 3, None]}
+    model = make_model(nodes, inputs, shapes | {"g": (TensorProto.BOOL, [2, 2, 5])}, constants)
+    check(model, {"x": floats(2, 3, 5), "bias": floats(4), "v": floats(2, 4, 5), "w": floats(2, 3, 2)})
+    session = opsplice.onnx.session(model)
+    assert [each.shape for each in session.get_inputs()] == [[2, 3, 5], [4], [2, 4, 5], [2, 3, "four"]]
+    assert session.get_outputs()[0].shape == [2, 2, 5]
