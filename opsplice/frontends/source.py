@@ -146,10 +146,12 @@ def load(source: Any, dims: Mapping[str, int] | None = None) -> ModuleSource:
 
 
 def _from_export(exported: Any) -> ModuleSource:
-    portable = bytes(exported.mlir_module_serialized)
-    if _SHARDY not in portable:
-        return _from_content(portable)
     import jax  # where the model is from
+    from jax._src.interpreters.mlir import make_ir_context
+
+    if _SHARDY not in bytes(exported.mlir_module_serialized):
+        with make_ir_context():  # a portable artifact has ops of its own, of which nothing is mended (`pipeline`)
+            return _from_module(exported.mlir_module(serialized=False))
 
     # IREE reads no bytecode of JAX's partitioner: JAX has to write the module anew.
     shapes = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in exported.in_avals]

@@ -21,7 +21,7 @@ from iree.compiler import ir
 from opsplice.matchers.ir.op_names import last_op, ops_in
 from opsplice.rewrites.ir import emit
 
-_MOVED = ("stablehlo.reverse", "stablehlo.case", "stablehlo.if", "stablehlo.while", "stablehlo.reduce_window")
+_MOVED = tuple(f"stablehlo.{kind}" for kind in ("reverse", "iota", "case", "if", "while", "reduce_window", "scatter"))
 _COMPARED = "chlo.top_k"
 
 
@@ -37,7 +37,8 @@ def give_signs(module: ir.Module) -> None:
 def _mend(op: ir.Operation) -> None:
     is_compared = op.name == _COMPARED
     with ir.InsertionPoint(op):
-        _give_signs(op, is_compared)
+        # Indices of a scatter are places, of which 200 is none before 0.
+        _give_signs(op, is_compared, len(op.operands) // 2 if op.name == "stablehlo.scatter" else None)
     for block in (block for region in op.regions for block in region.blocks):
         with ir.InsertionPoint(last_op(block)):
             _give_signs(last_op(block))
@@ -47,10 +48,10 @@ def _mend(op: ir.Operation) -> None:
         _take_signs(op.results, is_compared)
 
 
-def _give_signs(op: ir.Operation, is_compared: bool = False) -> None:
+def _give_signs(op: ir.Operation, is_compared: bool = False, but: int | None = None) -> None:
     for number, value in enumerate(op.operands):
         kind = _signed(value.type)
-        if kind is not None:
+        if kind is not None and number != but:
             bits = emit.value("stablehlo.bitcast_convert", [value], kind)
             op.operands[number] = _with_other_sign(bits) if is_compared else bits
 
