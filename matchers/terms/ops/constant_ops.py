@@ -25,6 +25,9 @@ _ALL = slice(None)
 
 def constant_of(op: ir.Operation, name: str = "value") -> Constant | None:
     """The number that an op is, or that all elements of it are."""
+    kind = op.results[0].type
+    if isinstance(kind, ir.RankedTensorType) and isinstance(kind.element_type, ir.ComplexType):
+        return None  # IREE's bindings raise TypeError where they are asked for such elements
     attribute = op.attributes[name]
     if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
         attribute = attribute.get_splat_value()
