@@ -15,6 +15,7 @@ import numpy as np
 
 import opsplice
 from opsplice.frontends import ModuleSource
+from opsplice.jax.formulas import PARAMETERS
 from opsplice.jax.weight_inputs import with_parameters
 from opsplice.pipeline.compiler import CompileError
 from opsplice.pipeline.diagnostics import unlowered
@@ -107,7 +108,7 @@ def lower(traced: Any, name: str, **options: Any) -> Lowered:
     flat.__name__ = name
     shapes = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in constants.values()]
     again = jax.jit(flat, keep_unused=True).trace(shapes, *map(_plain, inputs))
-    module = again.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo")
+    module = again.lower(lowering_platforms=("cpu",), _private_parameters=PARAMETERS).compiler_ir("stablehlo")
     donated = tuple(info.donated for info in jax.tree.leaves(traced.args_info))
     held = {each: np.asarray(value) for each, value in constants.items()}
     source = ModuleSource(content=with_parameters(module, list(held)), parameters=(Arrays(held),) if held else ())

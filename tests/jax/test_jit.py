@@ -184,26 +184,31 @@ def test_a_function_of_a_tracer_is_run_by_jax(spec):
         assert jax.grad(outer)(2.0) == 3.0
 
 
-def cholesky(x):
-    return jnp.linalg.cholesky(x) + 1
+def test_patterns_pass_complex_constants_over(spec):
+    f = opsplice.jax.jit(lambda x: x * jnp.array([1 + 2j, 3 - 1j]), specs=[spec])
+    np.testing.assert_allclose(f(jnp.ones(2)), [1 + 2j, 3 - 1j])
+
+
+def schur(x):
+    return jax.scipy.linalg.schur(x)[0] + 1
 
 
 def test_what_iree_cannot_compile_names_the_line():
     with pytest.raises(opsplice.OpspliceError) as error:
-        opsplice.jax.jit(cholesky)(jnp.eye(4))
-    line = cholesky.__code__.co_firstlineno + 1
-    assert error.value.message == "IREE cannot compile cholesky(float32[4,4]): it has no lapack_spotrf_ffi"
+        opsplice.jax.jit(schur)(jnp.eye(4))
+    line = schur.__code__.co_firstlineno + 1
+    assert error.value.message == "IREE cannot compile schur(float32[4,4]): it has no lapack_sgees_ffi"
     assert f"{__file__}:{line}:" in error.value.details
-    assert "return jnp.linalg.cholesky(x) + 1" in error.value.details
+    assert "return jax.scipy.linalg.schur(x)[0] + 1" in error.value.details
     assert error.value.hint == "leave that part to JAX: outside of the function, or all of it with fallback=True"
 
 
 def test_fallback_runs_it_by_jax_and_says_so():
-    f = opsplice.jax.jit(cholesky, fallback=True)
-    with pytest.warns(opsplice.jax.NotSplicedWarning, match="lapack_spotrf_ffi") as warned:
-        np.testing.assert_allclose(f(4 * jnp.eye(4)), 2 * np.eye(4) + 1)
+    f = opsplice.jax.jit(schur, fallback=True)
+    with pytest.warns(opsplice.jax.NotSplicedWarning, match="lapack_sgees_ffi") as warned:
+        np.testing.assert_allclose(f(4 * jnp.eye(4)), 4 * np.eye(4) + 1)
     assert warned[0].filename == __file__
-    assert str(f.report()).startswith("cholesky(float32[4,4])\n  run by JAX: ")
+    assert str(f.report()).startswith("schur(float32[4,4])\n  run by JAX: ")
 
 
 def test_arguments_of_jit_that_it_does_not_take():

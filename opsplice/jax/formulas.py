@@ -1,0 +1,202 @@
+"""What JAX has a library for on CPUs, and IREE no code: factorizations, and Fourier transforms of any size.
+
+JAX lowers its primitives by the rules here. Each writes one out as functions of JAX, which take the primitive's
+parameters; loops go over the columns of a matrix, whose other dims are batches.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax._src import source_info_util
+from jax._src.interpreters import mlir
+from jax._src.lax import fft, linalg
+
+# Messages name the line that calls for a formula.
+source_info_util.register_exclusion(str(Path(__file__).parent))
+
+# Sizes up to this are one product: smaller ones cost more as loops than they save.
+_LARGEST_PRODUCT = 32
+_HIGHEST = lax.Precision.HIGHEST
+
+
+# ---- Fourier transforms ----------------------------------------------------------------------------------------------
+
+
+def _fft(x: Array, *, fft_type: Any, fft_lengths: tuple[int, ...]) -> Array:
+    """Over the last dims, one after the other, as products with sines and cosines."""
+    kind, dims = fft.FftType(fft_type), range(-len(fft_lengths), -1)
+    if kind == fft.FftType.IRFFT:
+        for dim in dims:
+            x = _along(x, dim, 1)
+        mirrored = x[..., 1 : (fft_lengths[-1] + 1) // 2]
+        x = jnp.concatenate([x, jnp.conj(mirrored[..., ::-1])], -1)
+        return _along(x, -1, 1).real / math.prod(fft_lengths)
+    if kind == fft.FftType.RFFT:
+        x = _along(x, -1, -1)[..., : fft_lengths[-1] // 2 + 1]
+    for dim in dims if kind == fft.FftType.RFFT else (*dims, -1):
+        x = _along(x, dim, 1 if kind == fft.FftType.IFFT else -1)
+    return x / math.prod(fft_lengths) if kind == fft.FftType.IFFT else x
+
+
+def _along(x: Array, dim: int, sign: int) -> Array:
+    moved = jnp.moveaxis(x, dim, -1)
+    real, imaginary = _transformed(moved.real, moved.imag if jnp.iscomplexobj(x) else None, sign)
+    return jnp.moveaxis(lax.complex(real, imaginary), -1, dim)
+
+
+def _transformed(real: Array, imaginary: Array | None, sign: int) -> tuple[Array, Array]:
+    """Along the last dim: a size with factors is transformed by them, 1024 with 64 products for each element."""
+    size = real.shape[-1]
+    outer = 1
+    if size > _LARGEST_PRODUCT:
+        outer = max(factor for factor in range(1, math.isqrt(size) + 1) if size % factor == 0)
+    if outer == 1:
+        return _turned(real, imaginary, size, size, size * sign, functools.partial(jnp.matmul, precision=_HIGHEST))
+    shape = (*real.shape[:-1], outer, size // outer)
+    columns = _transformed(real.reshape(shape).mT, None if imaginary is None else imaginary.reshape(shape).mT, sign)
+    rows = _turned(columns[0].mT, columns[1].mT, shape[-2], shape[-1], size * sign, jnp.multiply)
+    ends = _transformed(*rows, sign)
+    return ends[0].mT.reshape(real.shape), ends[1].mT.reshape(real.shape)
+
+
+def _turned(
+    real: Array, imaginary: Array | None, rows: int, columns: int, circle: int, product: Callable[[Array, Array], Array]
+) -> tuple[Array, Array]:
+    """Complex numbers by a table, of which each is turned by `row column / circle` of a circle."""
+    share = np.outer(np.arange(rows), np.arange(columns)) % abs(circle) / circle * (2 * np.pi)
+    cosine, sine = (jnp.asarray(table, real.dtype) for table in (np.cos(share), np.sin(share)))
+    if imaginary is None:
+        return product(real, cosine), product(real, sine)
+    return product(real, cosine) - product(imaginary, sine), product(real, sine) + product(imaginary, cosine)
+
+
+# ---- triangles -------------------------------------------------------------------------------------------------------
+
+
+def _cholesky(x: Array) -> Array:
+    """Column by column. As JAX has it, a matrix that has no such factor is NaN as a whole."""
+    size = x.shape[-1]
+    rows = jnp.arange(size)
+
+    def column(at: Array, left: Array) -> Array:
+        taken = _column(left, at)
+        taken = jnp.where(rows >= at, taken / jnp.sqrt(_element(taken, at).real), 0)
+        behind = jnp.where(rows > at, taken, 0)
+        return _put(left - behind[..., :, None] * behind[..., None, :].conj(), taken, at)
+
+    factor = lax.fori_loop(0, size, column, jnp.tril(x))
+    diagonal = jnp.diagonal(factor, axis1=-2, axis2=-1)
+    fails = ~(diagonal.real > 0).all(-1)
+    return jnp.where(fails[..., None, None], jnp.nan, factor)
+
+
+def _triangular_solve(
+    a: Array, b: Array, *, left_side: bool, lower: bool, transpose_a: bool, conjugate_a: bool, unit_diagonal: bool
+) -> Array:
+    """Row by row."""
+    size = a.shape[-1]
+    a = a.conj() if conjugate_a else a
+    diagonal = jnp.diagonal(a, axis1=-2, axis2=-1)
+    a = jnp.tril(a, -1) if lower else jnp.triu(a, 1)
+    if transpose_a != (not left_side):
+        a, lower = a.mT, not lower
+    b = b if left_side else b.mT
+
+    def row(step: Array, x: Array) -> Array:
+        at = step if lower else size - 1 - step
+        known = jnp.einsum("...j,...jk->...k", _column(a.mT, at), x, precision=_HIGHEST)
+        solved = _column(b.mT, at) - known
+        return _put(x.mT, solved if unit_diagonal else solved / _element(diagonal, at), at).mT
+
+    x = lax.fori_loop(0, size, row, jnp.zeros_like(b))
+    return x if left_side else x.mT
+
+
+# ---- reflections -----------------------------------------------------------------------------------------------------
+
+
+def _reflections(a: Array) -> tuple[Array, Array]:
+    """Q R as LAPACK's geqrf leaves it: R, below it the vectors that columns are reflected by, and their factors."""
+    rows, columns = a.shape[-2:]
+    steps, places = min(rows, columns), jnp.arange(rows)
+
+    def column(at: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        left, factors = state
+        taken = _column(left, at)
+        first = _element(taken, at)
+        tail = jnp.where(places > at, taken, 0)
+        rest = jnp.sum(jnp.square(tail), -1, keepdims=True)
+        is_done = rest == 0
+        length = jnp.sqrt(rest + jnp.square(first))
+        made = jnp.where(is_done, first, jnp.where(first > 0, -length, length))
+        factor = jnp.where(is_done, 0, (made - first) / jnp.where(is_done, 1, made))
+        vector = jnp.where(places == at, 1, tail / jnp.where(is_done, 1, first - made))
+        others = jnp.arange(columns) > at
+        share = jnp.einsum("...i,...ij->...j", vector, left, precision=_HIGHEST)
+        turned = left - factor[..., None] * vector[..., :, None] * share[..., None, :]
+        kept = jnp.where(places < at, taken, jnp.where(places == at, made, vector))
+        return _put(jnp.where(others, turned, left), kept, at), _put(factors[..., None, :], factor, at)[..., 0, :]
+
+    factors = jnp.zeros((*a.shape[:-2], steps), a.dtype)
+    return lax.fori_loop(0, steps, column, (a, factors))
+
+
+def _of_reflections(a: Array, taus: Array) -> Array:
+    """The product of the reflections that `_reflections` leaves, as many columns as there are."""
+    rows, columns = a.shape[-2:]
+    steps, places = taus.shape[-1], jnp.arange(rows)
+
+    def column(step: Array, product: Array) -> Array:
+        at = steps - 1 - step
+        vector = jnp.where(places > at, _column(a, at), jnp.where(places == at, 1, 0))
+        share = jnp.einsum("...i,...ij->...j", vector.conj(), product, precision=_HIGHEST)
+        return product - _element(taus, at)[..., None] * vector[..., :, None] * share[..., None, :]
+
+    start = jnp.broadcast_to(jnp.eye(rows, columns, dtype=a.dtype), a.shape)
+    return lax.fori_loop(0, steps, column, start)
+
+
+# ---- columns ---------------------------------------------------------------------------------------------------------
+
+
+def _column(matrix: Array, at: Array) -> Array:
+    return lax.dynamic_index_in_dim(matrix, at, -1, keepdims=False)
+
+
+def _element(vector: Array, at: Array) -> Array:
+    return lax.dynamic_index_in_dim(vector, at, -1)
+
+
+def _put(matrix: Array, column: Array, at: Array) -> Array:
+    return lax.dynamic_update_index_in_dim(matrix, column, at, -1)
+
+
+def _geqrf(context: Any, a: Any) -> Any:
+    """Of complex numbers it stays JAX's, which IREE refuses: its compiler crashes at some of these loops."""
+    if jnp.issubdtype(context.avals_in[0].dtype, jnp.complexfloating):
+        return mlir._platform_specific_lowerings["cpu"][linalg.geqrf_p].rule(context, a)
+    return _rule(_reflections, True)(context, a)
+
+
+def _rule(function: Any, several: bool = False) -> Any:
+    return mlir.lower_fun(function, multiple_results=several)
+
+
+PARAMETERS = mlir.LoweringParameters(
+    override_lowering_rules=(
+        (fft.fft_p, _rule(_fft)),
+        (linalg.cholesky_p, _rule(_cholesky)),
+        (linalg.geqrf_p, _geqrf),
+        (linalg.householder_product_p, _rule(_of_reflections)),
+        (linalg.lu_p, _rule(linalg._lu_python, True)),
+        (linalg.triangular_solve_p, _rule(_triangular_solve)),
+    )
+)

@@ -1,0 +1,82 @@
+"""Factorizations and Fourier transforms, for which JAX calls a library: the values are those of that library."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import opsplice.jax
+from tests.jax.test_jit import same
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+
+def numbers(*shape, seed=0, kind=np.float32):
+    random = np.random.default_rng(seed)
+    real = random.standard_normal(shape, np.float32)
+    return jnp.asarray(real if kind is np.float32 else real + 1j * random.standard_normal(shape, np.float32), kind)
+
+
+def check(f, *arguments, tolerance=2e-5):
+    same(opsplice.jax.jit(f)(*arguments), jax.jit(f)(*arguments), tolerance)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.complex64])
+def test_factorizations(kind):
+    """Of several matrices at a time, in one of which there is no Cholesky factor: it is NaN."""
+    square, tall, right = (
+        numbers(2, *shape, seed=seed, kind=kind) for seed, shape in enumerate([(5, 5), (5, 3), (5, 2)])
+    )
+    positive = square @ square.conj().mT + jnp.eye(5)
+    positive = positive.at[1].add(-9 * jnp.eye(5))
+
+    def every(square, positive, tall, right):
+        lu, pivots, permutation = jax.lax.linalg.lu(square)
+        return {
+            "cholesky": jnp.linalg.cholesky(positive),
+            "lu": (lu, pivots, permutation, jnp.linalg.det(square)),
+            "solve": jnp.linalg.solve(square, right),
+        } | ({} if kind is np.complex64 else {"qr": [jnp.linalg.qr(tall), jnp.linalg.qr(tall.mT)]})
+
+    check(every, square, positive, tall, right)
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_triangles(left):
+    """The other half of the matrix, and the diagonal if it counts as ones, are not read."""
+    shape = (2, 4, 3) if left else (2, 3, 4)
+
+    def solved(a, b, lower, **form):
+        other = jnp.triu(jnp.ones((4, 4)), 1) if lower else jnp.tril(jnp.ones((4, 4)), -1)
+        other = other + jnp.eye(4) if form["unit_diagonal"] else other
+        a = jnp.where(other > 0, jnp.nan, a)
+        return jax.lax.linalg.triangular_solve(a, b, lower=lower, left_side=left, **form)
+
+    def every(a, b):
+        ways = itertools.product([False, True], repeat=3)
+        return [solved(a, b, one, transpose_a=two, unit_diagonal=three) for one, two, three in ways]
+
+    check(every, numbers(2, 4, 4) + 3 * jnp.eye(4), numbers(*shape, seed=1))
+
+
+@pytest.mark.parametrize("size", [12, 74])
+def test_fourier_transforms(size):
+    """Of sizes with factors and without, along one dim and several."""
+
+    def every(x, z):
+        half = jnp.fft.rfft2(x)
+        one_way = jnp.fft.fft(z), jnp.fft.ifft(z, axis=0), jnp.fft.fft2(z), jnp.fft.ifft2(z), jnp.fft.rfft(x), half
+        return *one_way, jnp.fft.irfft(half, size), jnp.fft.irfft2(half, x.shape), jnp.fft.rfftn(x[None])
+
+    check(every, numbers(6, size), numbers(6, size, seed=1, kind=np.complex64), tolerance=1e-4)
+
+
+def test_within_loops_and_derivatives():
+    def f(x):
+        positive = x @ x.T + jnp.eye(4)
+        steps = jax.lax.fori_loop(0, 2, lambda _, y: jnp.linalg.cholesky(y) + positive, positive)
+        return jnp.sum(steps) + jnp.linalg.slogdet(positive)[1]
+
+    check(f, numbers(4, 4))
+    check(jax.grad(lambda x: jnp.log(jnp.diagonal(jnp.linalg.cholesky(x @ x.T + jnp.eye(4)))).sum()), numbers(4, 4))
