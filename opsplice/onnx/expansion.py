@@ -248,6 +248,33 @@ def _negative(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return on.put("Sub", on.number(0, x), x) if on.element(x) not in (0, *_FLOATS) else None
 
 
+def _mean(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Of integers: their sum, divided as integers are. IREE does not lower it."""
+    x, element, axes = node.input[0], on.element(node.input[0]), input_name(node, 1)
+    if element in (0, *_FLOATS):
+        return None
+    form = attributes(node)
+    if given := form.pop("axes", None):
+        axes = on.give(np.array(given))
+    total = on.put("ReduceSum", x, *filter(None, [axes]), **form)
+    return on.put("Div", total, on.put("Cast", on.put("Div", on.put("Size", x), on.put("Size", total)), to=element))
+
+
+def _reverse_sequence(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Elements by their places: IREE does not compile it."""
+    x, lengths = node.input
+    shape, time, batch = on.shape(x), attribute(node, "time_axis", 0), attribute(node, "batch_axis", 1)
+    if shape is None:
+        return None
+    places, ends = (
+        on.put("Unsqueeze", each, on.give(np.delete(np.arange(len(shape)), axis)))
+        for each, axis in ((on.places(x, time), time), (on.cast(lengths, TensorProto.INT64), batch))
+    )
+    mirrored = on.put("Sub", on.put("Sub", ends, on.give(np.array(1))), places)
+    taken = on.put("Where", on.put("Less", places, ends), mirrored, places)
+    return on.put("GatherElements", x, on.put("Expand", taken, on.put("Shape", x)), axis=time)
+
+
 def _unique(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """IREE's compiler ends the process."""
     raise not_compiled(node, "its compiler crashes")
@@ -367,8 +394,10 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "ReduceL2"): _norm_of_none,
     ("", "ReduceLogSum"): _norm_of_none,
     ("", "ReduceLogSumExp"): _log_sum_exp,
+    ("", "ReduceMean"): _mean,
     ("", "Reshape"): _reshape,
     ("", "Resize"): resizing.resize,
+    ("", "ReverseSequence"): _reverse_sequence,
     ("", "RMSNormalization"): _rms_norm,
     ("", "RNN"): recurrent.written_out,
     ("", "Scan"): loops.scan,

@@ -140,3 +140,21 @@ def test_sizes_that_inputs_have_to_have():
     session = opsplice.onnx.session(model)
     assert [each.shape for each in session.get_inputs()] == [[2, 3, 5], [4], [2, 4, 5], [2, 3, "four"]]
     assert session.get_outputs()[0].shape == [2, 2, 5]
+
+
+def test_means_of_integers_and_sequences_turned():
+    """IREE lowers neither. Quotients of integers are cut off."""
+    constants = {"rows": np.array([0]), "last": np.array([-1]), "ends": np.array([1, 3, 4])}
+    nodes = [
+        node("ReduceMean", "i last", "a"),
+        node("ReduceMean", "i rows", "b", keepdims=0),
+        node("ReduceMean", "i -", "c"),
+        node("ReverseSequence", "x lengths", "d", batch_axis=0, time_axis=1),
+        node("ReverseSequence", "w ends", "e"),
+    ]
+    whole, wide = TensorProto.INT32, TensorProto.UINT32
+    inputs = {"i": (whole, ["n", 3]), "x": ["n", "m"], "lengths": (TensorProto.INT64, ["n"]), "w": (wide, [4, 3, 2])}
+    outputs = {"a": (whole, ["n", 1]), "b": (whole, [3]), "c": (whole, [1, 1]), "d": ["n", "m"], "e": (wide, [4, 3, 2])}
+    random = np.random.default_rng(0)
+    feed = {"i": random.integers(-9, 9, (4, 3), np.int32), "x": floats(4, 5), "lengths": np.array([1, 5, 3, 2])}
+    check(make_model(nodes, inputs, outputs, constants), feed | {"w": random.integers(0, 2**32, (4, 3, 2), np.uint32)})
