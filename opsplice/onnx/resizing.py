@@ -10,6 +10,7 @@ around other than one number is gathered along each dim, too, and Slice begins w
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,7 +42,7 @@ class _Axis:
 
 
 def resize(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """None for what is left to IREE: open sizes, antialiasing, integers that are weighed, but for linear bytes."""
+    """None for what is left to IREE: open sizes, and integers that are weighed, but for linear bytes."""
     for write in (_repeated, _weighed):
         if (result := write(on, node)) is not None:
             return result
@@ -81,7 +82,7 @@ def _weighed(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     is_nearest = mode == b"nearest"
     # Sums of bytes are cut off to whole numbers, as in onnxruntime. Cubic ones may be no bytes.
     is_known = is_nearest or element in _FLOATS or (element in _BYTES and mode == b"linear")
-    if axes is None or attribute(node, "antialias", 0) or not is_known:
+    if axes is None or not is_known or (_smooths(node) and element not in _FLOATS):
         return None
     y = node.input[0] if is_nearest else on.cast(node.input[0], TensorProto.FLOAT)
     outside = ""
@@ -169,17 +170,35 @@ def _positions(node: onnx.NodeProto, axis: _Axis) -> np.ndarray:
     return centred
 
 
+def _smooths(node: onnx.NodeProto) -> bool:
+    """Whether elements are weighed over as much as one of the result covers."""
+    return bool(attribute(node, "antialias", 0)) and attribute(node, "mode", b"nearest") != b"nearest"
+
+
+def _cubic(node: onnx.NodeProto, far: np.ndarray) -> np.ndarray:
+    """The weight of an element so far away."""
+    a = np.float32(attribute(node, "cubic_coeff_a", -0.75))
+    near, behind = ((a + 2) * far - (a + 3)) * far**2 + 1, ((far - 5) * far + 8) * a * far - 4 * a
+    return np.where(far <= 1, near, np.where(far < 2, behind, 0))
+
+
 def _taps(node: onnx.NodeProto, mode: bytes, axis: _Axis, at: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """The places of the elements that each position takes, and their weights."""
     if mode == b"nearest":
         whole, weights = [_rounded(attribute(node, "nearest_mode", b"round_prefer_floor"), at)], [np.ones_like(at)]
+    elif _smooths(node) and axis.scale < 1:
+        reach = math.ceil((1 if mode == b"linear" else 2) / axis.scale)
+        whole = [np.floor(at) + step for step in range(1 - reach, reach + 1)]
+        far = [np.abs(place - at) * axis.scale for place in whole]
+        weights = [np.maximum(0, 1 - each) if mode == b"linear" else _cubic(node, each) for each in far]
+        total = sum(weights)
+        weights = [weight / total for weight in weights]
     elif mode == b"linear":
         floor = np.floor(at)
         whole, weights = [floor, floor + 1], [1 - (at - floor), at - floor]
     else:
-        floor = np.floor(at)
-        whole = [floor + step for step in (-1, 0, 1, 2)]
-        weights = _cubic(at - floor, np.float32(attribute(node, "cubic_coeff_a", -0.75)))
+        whole = [np.floor(at) + step for step in (-1, 0, 1, 2)]
+        weights = [_cubic(node, np.abs(place - at)) for place in whole]
     if attribute(node, "exclude_outside", 0):
         weights = [
             np.where((place < 0) | (place >= axis.given), 0, weight)
@@ -198,18 +217,6 @@ def _rounded(mode: bytes, at: np.ndarray) -> np.ndarray:
         return np.ceil(at)
     exact = at.astype(np.float64)
     return np.ceil(exact - 0.5) if mode == b"round_prefer_floor" else np.floor(exact + 0.5)
-
-
-def _cubic(above: np.ndarray, a: np.float32) -> list[np.ndarray]:
-    """The weights of the two elements before a position and the two behind it."""
-
-    def near(x: np.ndarray) -> np.ndarray:
-        return ((a + 2) * x - (a + 3)) * x * x + 1
-
-    def far(x: np.ndarray) -> np.ndarray:
-        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-
-    return [far(above + 1), near(above), near(1 - above), far(2 - above)]
 
 
 # ---- pixels from anywhere --------------------------------------------------------------------------------------------

@@ -158,3 +158,16 @@ def test_means_of_integers_and_sequences_turned():
     random = np.random.default_rng(0)
     feed = {"i": random.integers(-9, 9, (4, 3), np.int32), "x": floats(4, 5), "lengths": np.array([1, 5, 3, 2])}
     check(make_model(nodes, inputs, outputs, constants), feed | {"w": random.integers(0, 2**32, (4, 3, 2), np.uint32)})
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_images_made_smaller_are_smoothed(mode):
+    """By factors below one; others weigh as many elements as ever. IREE does not lower it."""
+    constants = {"scales": np.array([1, 1, 0.4, 2], np.float32), "sizes": np.array([1, 2, 5, 4])}
+    form = {"mode": mode, "antialias": 1}
+    nodes = [
+        node("Resize", "x - scales", "a", **form),
+        node("Resize", "x - - sizes", "b", exclude_outside=1, coordinate_transformation_mode="asymmetric", **form),
+    ]
+    model = make_model(nodes, {"x": [1, 2, 9, 7]}, {"a": [1, 2, 3, 14], "b": [1, 2, 5, 4]}, constants)
+    check(model, {"x": floats(1, 2, 9, 7)})
