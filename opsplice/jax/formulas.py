@@ -112,7 +112,7 @@ def _triangular_solve(
 
     def row(step: Array, x: Array) -> Array:
         at = step if lower else size - 1 - step
-        known = jnp.einsum("...j,...jk->...k", _column(a.mT, at), x, precision=_HIGHEST)
+        known = jnp.sum(_column(a.mT, at)[..., None] * x, -2)  # within branches IREE compiles no matmul of it
         solved = _column(b.mT, at) - known
         return _put(x.mT, solved if unit_diagonal else solved / _element(diagonal, at), at).mT
 

@@ -79,4 +79,5 @@ def test_within_loops_and_derivatives():
         return jnp.sum(steps) + jnp.linalg.slogdet(positive)[1]
 
     check(f, numbers(4, 4))
+    check(jax.scipy.linalg.expm, numbers(4, 4) / 4)
     check(jax.grad(lambda x: jnp.log(jnp.diagonal(jnp.linalg.cholesky(x @ x.T + jnp.eye(4)))).sum()), numbers(4, 4))
