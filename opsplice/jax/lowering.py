@@ -15,7 +15,7 @@ import numpy as np
 
 import opsplice
 from opsplice.frontends import ModuleSource
-from opsplice.jax.formulas import PARAMETERS
+from opsplice.jax.library_calls import PARAMETERS
 from opsplice.jax.weight_inputs import with_parameters
 from opsplice.pipeline.compiler import CompileError
 from opsplice.pipeline.diagnostics import unlowered
