@@ -24,6 +24,7 @@ from opsplice.torch.decompositions import (
     functions,
     masked_places,
     quantized,
+    recurrent_layers,
     windows,
 )
 
@@ -194,6 +195,7 @@ OWN: Table = {
     aten.fmod.Tensor: elementwise.remainder_of_division,
     aten.full.default: complex_numbers.filled(formulas.equal_bytes),
     aten.gather.default: formulas.gather,
+    aten.gru.input: recurrent_layers.layers(aten.gru.input, recurrent_layers.gru),
     aten.hardtanh.default: elementwise.hard_tangent,
     aten.histc.default: formulas.histogram,
     aten.hypot.default: elementwise.hypotenuse,
@@ -209,6 +211,7 @@ OWN: Table = {
     aten.max_pool2d_with_indices_backward.default: windows.max_pool_backward,
     aten.max_pool3d_with_indices.default: windows.max_pool(aten.max_pool3d_with_indices, 3),
     aten.max_pool3d_with_indices_backward.default: windows.max_backward(3),
+    aten.lstm.input: recurrent_layers.layers(aten.lstm.input, recurrent_layers.lstm),
     aten.masked_select.default: masked_places.selected,
     aten.maximum.default: elementwise.extreme(torch.gt),
     aten.mean.default: complex_numbers.linear(torch.mean, complex_numbers.as_it_is),
@@ -243,6 +246,8 @@ OWN: Table = {
     aten.scatter.value_reduce: formulas.scatter_reduced,
     aten.searchsorted.Scalar: functions.places_in_order,
     aten.searchsorted.Tensor: functions.places_in_order,
+    aten.rnn_relu.input: recurrent_layers.layers(aten.rnn_relu.input, recurrent_layers.plain(torch.relu)),
+    aten.rnn_tanh.input: recurrent_layers.layers(aten.rnn_tanh.input, recurrent_layers.plain(torch.tanh)),
     aten.rsub.Scalar: elementwise.difference_from_number,
     aten.select_scatter.default: complex_numbers.placed(aten.select_scatter.default, complex_numbers.as_it_is),
     aten.signbit.default: functions.has_sign,
