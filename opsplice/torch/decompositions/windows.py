@@ -273,3 +273,51 @@ def overlapping_sum(windows: Tensor, sizes: Sequence[int], dim: int, size: int, 
     longer = torch.nn.functional.pad(blocks, (0, 0, 0, count)).flatten(-3, -2)
     summed = longer.narrow(-2, 0, count * lines).unflatten(-2, (count, lines)).sum(-3).flatten(-2)
     return torch.nn.functional.pad(summed, (0, sizes[dim] - summed.shape[-1])).movedim(-1, dim)
+
+
+# ---- images of other sizes, without patterns that they have not ------------------------------------------------------
+
+
+def tent(at: Tensor) -> Tensor:
+    return (1 - at.abs()).clamp(min=0)
+
+
+def cubic(at: Tensor) -> Tensor:
+    at = at.abs()
+    near, far = (1.5 * at - 2.5) * at * at + 1, ((2.5 - 0.5 * at) * at - 4) * at + 2
+    return torch.where(at < 1, near, torch.where(at < 2, far, 0.0))
+
+
+def smooth(weigh: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    """An image of another size, each dim by a matrix. weigh: of distances in elements of the smaller size."""
+
+    def formula(tensor: Tensor, sizes: Sequence[int], is_aligned: bool, *scales: float | None) -> Tensor:
+        if not tensor.is_floating_point():
+            return NotImplemented
+        known = zip(tensor.shape[-2:], sizes, scales or (None, None), strict=True)
+        return _spread(tensor, [_weights(*each, is_aligned, weigh, tensor).T for each in known])
+
+    return formula
+
+
+def smooth_backward(weigh: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    """The gradient of the same."""
+
+    def formula(
+        gradient: Tensor, sizes: Sequence[int], before: Sequence[int], is_aligned: bool, *scales: float | None
+    ) -> Tensor:
+        known = zip(before[-2:], sizes, scales or (None, None), strict=True)
+        return _spread(gradient, [_weights(*each, is_aligned, weigh, gradient) for each in known])
+
+    return formula
+
+
+def _weights(
+    size: int, after: int, scale: float | None, is_aligned: bool, weigh: Callable[[Tensor], Tensor], like: Tensor
+) -> Tensor:
+    """What part of each of `after` outputs each of `size` inputs is, a row for each output."""
+    step = (size - 1) / max(after - 1, 1) if is_aligned else 1 / scale if scale else size / after
+    kind = {"dtype": torch.promote_types(like.dtype, torch.float32), "device": like.device}
+    inputs, outputs = (torch.arange(count, **kind) + 0.5 for count in (size, after))
+    weights = weigh((inputs - step * outputs.unsqueeze(-1)) / max(step, 1))
+    return (weights / weights.sum(-1, keepdim=True)).to(like.dtype)

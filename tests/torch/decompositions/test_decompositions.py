@@ -53,6 +53,8 @@ class Images(nn.Module):
             functional.interpolate(x, scale_factor=(3, 2)),
             functional.interpolate(x, scale_factor=(2.2, 1), recompute_scale_factor=False),
             functional.interpolate(x, size=(5, 12)),
+            functional.interpolate(x, size=(2, 9), mode="bilinear", antialias=True),
+            functional.interpolate(x, scale_factor=0.7, mode="bicubic", antialias=True, align_corners=True),
         ]
 
 
