@@ -327,3 +327,33 @@ def test_group_norms_with_gains_and_biases():
         wanted = layer.double()(x.double(), y.double())
     for found, right in zip(program.run("main", x.numpy(), y.numpy()), wanted, strict=True):
         np.testing.assert_allclose(found, right.numpy(), rtol=1e-5, atol=1e-5)
+
+
+class Directions(torch.nn.Module):
+    """Attention that compares directions, with a factor for each head, as Swin v2's windows and XCiT have it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factors = torch.nn.Parameter(torch.randn(4, 1, 1))
+        self.register_buffer("bias", torch.randn(4, 16, 16))
+        self.register_buffer("mask", torch.where(torch.rand(3, 16, 16) > 0.4, 0.0, -100.0))
+
+    def forward(self, x):
+        normalize = torch.nn.functional.normalize
+        query, key, value = x.view(6, 16, 3, 4, 8).permute(2, 0, 3, 1, 4)
+        product = normalize(query, dim=-1) @ normalize(key, dim=-1).transpose(-2, -1)
+        scores = product * self.factors.clamp(max=4.6).exp() + self.bias
+        shifted = (scores.view(2, 3, 4, 16, 16) + self.mask[None, :, None]).view(6, 4, 16, 16)
+        of_channels = normalize(query, dim=-2).transpose(-2, -1) @ normalize(key, dim=-2) * self.factors
+        return shifted.softmax(-1) @ value, of_channels.softmax(-1) @ value.transpose(-2, -1)
+
+
+def test_attention_with_a_factor_for_each_head():
+    torch.manual_seed(0)
+    layer, x = Directions().eval(), torch.randn(6, 16, 96)
+    program = opsplice.torch.export(layer, (x,), specs=[KERNELS / "attention.splice"], flags=[CPU])
+    assert [each.pattern for each in program.report.replacements] == ["scaled_heads"] * 2, program.report
+    with torch.no_grad():
+        wanted = layer(x)
+    for found, each in zip(program.run("main", x.numpy()), wanted, strict=True):
+        np.testing.assert_allclose(found, each.numpy(), rtol=1e-5, atol=1e-5)
