@@ -28,7 +28,7 @@ from opsplice.targets.registry.store import Entry as StoreEntry
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
-_BUILDER = "cpu 11"
+_BUILDER = "cpu 12"
 
 _LANGUAGES: dict[str, toolchains.Language] = {
     ".c": "c",
@@ -113,9 +113,9 @@ def _compile(
     language: toolchains.Language,
     flags: Sequence[str],
 ) -> tuple[frozenset[Path], str]:
-    """As `Toolchain.compile`, but that llvmlite's LLVM chooses the instructions of an object where it can.
+    """As `Toolchain.compile`, but that an object is made by llvmlite's LLVM, which optimises again, where it can be.
 
-    A distribution's compiler is years older; IREE's own LLVM, which does so for bitcode, is about as new.
+    A distribution's compiler is years older; IREE's own LLVM, which does so with bitcode, is about as new.
     Returns also what made it.
     """
     large, optimised = None, output.with_name(f"optimised{_SUFFIX['bitcode']}")

@@ -85,14 +85,14 @@ def compile_ir(source: Path, output: Path, target: CpuTarget, form: Form) -> Mod
 
 
 def generate_object(source: Path, output: Path, target: CpuTarget, name: str) -> Mapping[str, int] | None:
-    """Makes an object of bitcode that a compiler has optimised: this LLVM may choose instructions better than its own.
+    """Makes an object of bitcode that a compiler has optimised: this LLVM may make better code than its own.
 
     name: how errors call what was compiled. Returns the functions that take more of the stack than the compiler was
     told to allow, with the bytes; None where no object was made, because the compiler's LLVM is newer than this one or
     the bitcode holds assembly.
     """
-    job = {"do": "generate", "source": str(source.absolute()), "output": str(output.absolute()), **_machine(target)}
-    answer = _run(job, name)
+    files = {"source": str(source.absolute()), "output": str(output.absolute())}
+    answer = _run({"do": "generate", **files, "form": "object", **_machine(target)}, name)
     if "unreadable" in answer:
         return None
     return {function: int(size) for size, function in _LARGE_FRAME.findall(answer["said"])}

@@ -54,7 +54,7 @@ _MATH = re.compile(
 def answer(job: dict[str, Any]) -> dict[str, Any]:
     """Does one job.
 
-    `compile`: IR text to an object, assembly or bitcode. `generate`: optimised bitcode to an object.
+    `compile`: IR text to an object, assembly or bitcode. `generate`: a compiler's bitcode to an object.
     `assemble`: IR text to bitcode as it is. `import`: looks at bitcode.
     `library`: makes one module of several. `link`: puts of it into a module what that calls. `part`: leaves some of it.
     `features`: lists those of a CPU, on stderr.
@@ -80,11 +80,28 @@ def _compile(job: dict[str, Any]) -> dict[str, Any]:
         module = _read(job["source"])
     except RuntimeError as error:
         return {"error": str(error)}
+    return _made(module, job)
+
+
+def _generate(job: dict[str, Any]) -> dict[str, Any]:
+    try:
+        text = str(_read(job["source"]))
+    except RuntimeError as error:
+        return {"unreadable": str(error)}
+    if _ASSEMBLY.search(text):
+        return {"unreadable": "it has assembly"}  # which llvmlite reads for this machine's CPUs at most
+    return _made(binding.parse_assembly(_FOR_NO_CPU.sub(r"\1haswell", text)), job)
+
+
+def _made(module: Any, job: dict[str, Any]) -> dict[str, Any]:
+    """Optimises a module, writes what the job asks for, and says what is in it."""
     made_for = module.triple
     if job["form"] == "object":
         # An object finds no memset or memcpy at the link, so loops have to stay loops.
         binding.set_option("opsplice", "-disable-loop-idiom-all")
-    machine = _machine(job)
+    machine = binding.Target.from_triple(job["triple"]).create_target_machine(
+        cpu=job["cpu"], features=job["features"], opt=3, reloc="pic", codemodel="small", abiname=job["abi"]
+    )
     module.triple = job["triple"]
     module.data_layout = str(machine.target_data)
     builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=3))
@@ -96,25 +113,6 @@ def _compile(job: dict[str, Any]) -> dict[str, Any]:
     }
     Path(job["output"]).write_bytes(emit[job["form"]]())
     return _found(module, made_for)
-
-
-def _generate(job: dict[str, Any]) -> dict[str, Any]:
-    try:
-        module = _read(job["source"])
-    except RuntimeError as error:
-        return {"unreadable": str(error)}
-    text = str(module)
-    if _ASSEMBLY.search(text):
-        return {"unreadable": "it has assembly"}  # which llvmlite reads for this machine's CPUs at most
-    module = binding.parse_assembly(_FOR_NO_CPU.sub(r"\1haswell", text))
-    Path(job["output"]).write_bytes(_machine(job).emit_object(module))
-    return {}
-
-
-def _machine(job: dict[str, Any]) -> Any:
-    return binding.Target.from_triple(job["triple"]).create_target_machine(
-        cpu=job["cpu"], features=job["features"], opt=3, reloc="pic", codemodel="small", abiname=job["abi"]
-    )
 
 
 def _assemble(job: dict[str, Any]) -> dict[str, Any]:
