@@ -86,6 +86,26 @@ class Contraction(Part):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Taken(Part):
+    """Elements of the first argument at indices that the others are: one for each label that `axes` lacks, in order."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Band(Part):
+    """A function of column - row, its axes: four numbers, as `terms.ops.bands` has them, and its start, if any."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Stack(Part):
+    """The arguments, one behind another along the one of its axes that none of them has."""
+
+    @property
+    def along(self) -> Loop:
+        """The axis that tells which argument it is."""
+        return next(axis for axis in self.axes if axis not in self.labels[0])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Opaque(Part):
     """Result `number` of the `count` of an op that is only known by name. `op` is the program's own, for `number`s.
 

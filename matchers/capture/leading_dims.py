@@ -14,6 +14,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.capture.expressions import (
     Arrange,
+    Band,
     Captured,
     Contraction,
     Elementwise,
@@ -23,6 +24,8 @@ from opsplice.matchers.capture.expressions import (
     Opaque,
     Part,
     Reduction,
+    Stack,
+    Taken,
     loops_of,
     rebuilt,
     walk,
@@ -47,7 +50,7 @@ def packed(captured: Captured, roots: Sequence[ir.Value]) -> Captured | None:
         in_batch = not batches or not batches.isdisjoint(carriers)
         if carriers and in_batch and len(set(dims)) == count and _only_carried(captured, dims):
             return _repacked(captured, dims)
-    if not batches or any(isinstance(part, Opaque) for part in walk(captured.results)):
+    if not batches or any(isinstance(part, (Band, Opaque)) for part in walk(captured.results)):
         return None
     return _batch(captured, batches)
 
@@ -68,6 +71,10 @@ def _only_carried(captured: Captured, dims: tuple[Loop, ...]) -> bool:
             continue
         if isinstance(part, Opaque):
             return False  # its name says nothing of other ranks
+        if isinstance(part, Band) and set(_dims(captured, part.axes)) & set(dims):
+            return False  # it is of just two dims
+        if isinstance(part, Stack) and set(_dims(captured, (part.along,))) & set(dims):
+            return False  # it has a part for each place of it
         for axes in (*part.labels, part.axes):
             found = _dims(captured, axes)
             if set(_dims(captured, tuple(loops_of(axes)))) & set(dims) - set(found):
@@ -76,7 +83,7 @@ def _only_carried(captured: Captured, dims: tuple[Loop, ...]) -> bool:
                 return False  # only the other operand has it
             if set(found) & set(dims) and (found[: len(dims)] != dims or set(found[len(dims) :]) & set(dims)):
                 return False
-        if isinstance(part, (Reduction, Contraction)) and set(_dims(captured, part.summed)) & set(dims):
+        if isinstance(part, (Reduction, Contraction, Taken)) and set(_dims(captured, part.summed)) & set(dims):
             return False
     return True
 

@@ -1,8 +1,9 @@
 """Lifts a slice of a program: from what each element is (`matchers.terms`) to expressions on whole tensors.
 
 Each tensor that the program makes is lifted once, under axes of its own; where it is read under other indices it is
-broadcast or transposed. Views of all kinds vanish on the way. What no expression says (a window, an index used as a
-number, a reshape between two computations) ends the slice: the nearest tensor below it becomes an input.
+broadcast or transposed. Views of all kinds vanish on the way. What no expression says (a window, an index as a
+number for anything but a mask, a reshape between two computations) ends the slice: the nearest tensor below it becomes
+an input.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from opsplice.matchers.capture.equal_axes import join_alike
 from opsplice.matchers.capture.expressions import (
     Arrange,
     Axes,
+    Band,
     Captured,
     Contraction,
     Elementwise,
@@ -27,7 +29,9 @@ from opsplice.matchers.capture.expressions import (
     Opaque,
     Part,
     Reduction,
+    Stack,
     Stop,
+    Taken,
     walk,
 )
 from opsplice.matchers.capture.opaque_ops import body_of, nameable, results_written, unreadable, written
@@ -38,7 +42,20 @@ from opsplice.matchers.ir.tensor_values import defining_op, element_type, shape_
 from opsplice.matchers.search.whole_dims import AgainError, CannotSayError, Splits, Wholes, is_simple, loops
 from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.ops.index_reads import TAKE
-from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Loop, Reduce, Started, Sum, Term
+from opsplice.matchers.terms.ops.parts_of_dims import STACK
+from opsplice.matchers.terms.terms import (
+    UNIT,
+    Access,
+    Apply,
+    Constant,
+    DimSize,
+    Loop,
+    LoopIndex,
+    Reduce,
+    Started,
+    Sum,
+    Term,
+)
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import vocabulary
 
@@ -204,6 +221,9 @@ class _Lifter:
             return self._number(term)
         if isinstance(term, Started) and self._is_open(term.args[0]):
             return self._open(term, frame)
+        band = self.terms.band(term, frame) if isinstance(term, Apply) else None
+        if band is not None:
+            return self._band(band, frame)
         if isinstance(term, (Apply, Reduce)):
             own = self._own(term, frame)
             if own != frame:
@@ -262,16 +282,49 @@ class _Lifter:
         return _under(part, names, frame)
 
     def _apply(self, term: Apply, frame: tuple[Loop, ...]) -> Part:
+        if term.op == TAKE:
+            return self._taken_at(term, frame)
+        if term.op == STACK:
+            return self._stack(term, frame)
         known = vocabulary.find(term.op)
         if known is None or known.full_name != term.op:
-            reads = "it reads elements at computed indices" if term.op == TAKE else ""
-            raise CannotSayError(reads or f"{term.op} is not an op of the language")
+            raise CannotSayError(f"{term.op} is not an op of the language")
         # What a sum starts from is written behind it.
         given = reversed(term.args) if isinstance(term, Started) else term.args
         args = tuple(self._argument(arg, frame) for arg in given)
         if term.op in ("arith.divf", "arith.mulf"):
             args = tuple(_size_of_sum(term.op, number, args) for number in range(2))
         return Elementwise(op=term.op, args=args, attributes=term.attributes, element=term.type, axes=frame)
+
+    def _band(self, term: Apply, frame: tuple[Loop, ...]) -> Part:
+        *said, start, row, column = term.args
+        axes = loops(tuple(each.index for each in (row, column) if isinstance(each, LoopIndex)))
+        numbers = tuple(self._at(each, ()) for each in (*said, start) if each is not start or isinstance(each, Access))
+        return _under(Band(args=numbers, element=numbers[2].element, axes=axes), axes, frame)
+
+    def _taken_at(self, term: Term, frame: tuple[Loop, ...]) -> Part:
+        """Elements at computed indices. The labels of the dims that these are in say their order."""
+        found: dict[Loop, Term] = {}
+        while isinstance(term, Apply) and term.op == TAKE:
+            every, index = term.args
+            assert isinstance(every, Reduce), "the elements of which one is taken"
+            found[every.loops[0]] = index
+            term = every.body
+        inner = self.terms.order(term, (*self._own(term, frame), *found))
+        source = self._at(term, inner)
+        at = [found[label] for label in inner if label in found]
+        orders = [self.terms.order(index, self._own(index, frame)) for index in at]
+        args = (source, *(self._at(index, order) for index, order in zip(at, orders, strict=True)))
+        return Taken(args=args, labels=(inner, *orders), element=source.element, axes=frame)
+
+    def _stack(self, term: Apply, frame: tuple[Loop, ...]) -> Part:
+        place, *parts = term.args
+        assert isinstance(place, LoopIndex), "the number of a part"
+        if place.index not in frame:
+            self.tensors.refuse((place.index,))
+        own = tuple(axis for axis in frame if axis != place.index)
+        args = tuple(_under(self._at(part, at), at, own) for part in parts for at in (self._own(part, own),))
+        return Stack(args=args, labels=(own,) * len(args), element=term.type, axes=frame)
 
     def _is_open(self, start: Term) -> bool:
         """Whether what a reduction of a template starts from is an argument, which stands for any value."""

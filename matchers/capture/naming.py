@@ -22,6 +22,7 @@ from opsplice.matchers.capture.expressions import (
     Label,
     Opaque,
     Part,
+    Stack,
     loops_of,
     walk,
 )
@@ -50,7 +51,7 @@ _ROLES = {"arith.addf": "bias", "arith.addi": "bias", "arith.mulf": "gain", "ari
 
 @dataclass(frozen=True)
 class Names:
-    """What inputs and dims are called. made: dims that only results have."""
+    """What inputs and dims are called. made: dims that only results have, but for those whose size the pattern says."""
 
     inputs: Mapping[Input, str]
     dims: Mapping[Loop, str]
@@ -62,10 +63,11 @@ def name(captured: Captured) -> Names:
     inputs = _inputs(captured)
     dims = _dims(captured, set(inputs.values()))
     given = {captured.axes.dim(axis) for part in captured.inputs for axis in part.axes}
+    counted = {captured.axes.dim(part.along) for part in walk(captured.results) if isinstance(part, Stack)}
     return Names(
         inputs,
         {dim: name for dim, name in dims.items() if dim in given},
-        {dim: name for dim, name in dims.items() if dim not in given},
+        {dim: name for dim, name in dims.items() if dim not in given | counted},
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from opsplice.errors import OpspliceError
 from opsplice.matchers.capture.expressions import (
     Arrange,
+    Band,
     Captured,
     Contraction,
     Elementwise,
@@ -21,6 +22,8 @@ from opsplice.matchers.capture.expressions import (
     Opaque,
     Part,
     Reduction,
+    Stack,
+    Taken,
     walk,
 )
 from opsplice.matchers.capture.naming import Labels, Names, free_name
@@ -39,6 +42,8 @@ _LET_NAMES = {
     "rsqrt": "scale", "sqrt": "root", "subf": "diff", "addf": "sum", "mulf": "prod", "divf": "ratio", "erf": "erf_x",
     "tanh": "tanh_x", "negf": "neg", "absf": "size", "select": "chosen", "cmpf": "test", "cmpi": "test",
 }  # fmt: skip
+
+_NAMES_OF: dict[type[Part], str] = {Contraction: "product", Taken: "rows", Band: "mask", Stack: "both"}
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,7 @@ class _Writer:
         if dim == self.captured.pack:
             return f"...{named}"
         if named is None and not unknown:
-            named = self.names.made.get(dim)
+            named = self.names.made.get(dim, None if dim.size is None else str(dim.size))
         if dim.size is not None and (self.options.concrete or (sized and named is None)):
             return str(dim.size)
         return named if named is not None else unknown
@@ -205,6 +210,8 @@ class _Writer:
             return self._call(part, args)
         if isinstance(part, Opaque):
             return f"{self._named(part, args)} : {self._type(part)}"
+        if isinstance(part, Band):
+            return f"{vocabulary.BAND}({args}) : {self._type(part)}"
         windows = isinstance(part, Contraction) and any(isinstance(i, Sum) for each in part.labels for i in each)
         labels = Labels(self.captured, self.names, windows=windows)
         subscripts = f"[{', '.join(map(labels.text, part.labels))} -> {labels.text(part.axes)}]"
@@ -212,6 +219,8 @@ class _Writer:
             wide = f" : {self._element(part.element)}" if any(part.widened) else ""
             kind = f" : {self._type(part)}" if windows and self.options.of_template else wide
             return self._started(part, f"contract{subscripts}({args}){kind}")
+        if isinstance(part, (Stack, Taken)):
+            return f"{'stack' if isinstance(part, Stack) else 'take'}{subscripts}({args})"
         assert isinstance(part, (Arrange, Reduction))
         head = part.kind if isinstance(part, Arrange) else f"reduce {short(part.combiner)}"
         text = f"{head}{subscripts}({args})"
@@ -290,8 +299,9 @@ def base_name(part: Part) -> str:
     if isinstance(part, Reduction):
         names = _LET_NAMES | {"addf": "total", "addi": "total", "mulf": "product"}
         return names.get(short(part.combiner), "t")
-    if isinstance(part, Contraction):
-        return "product"
+    for kind, name in _NAMES_OF.items():
+        if isinstance(part, kind):
+            return name
     if isinstance(part, Elementwise):
         if any(isinstance(arg, Number) and arg.of for arg in part.args):
             return "mean"

@@ -10,6 +10,7 @@ from typing import Any
 
 from opsplice.matchers.capture.expressions import (
     Arrange,
+    Band,
     Captured,
     Input,
     Label,
@@ -56,7 +57,7 @@ class _Sharing:
             said |= {"value": repr(part.value), "of": tuple(map(self.axes.dim, part.of))}
         if isinstance(part, Opaque) and part.count == 1:  # results of one op belong together
             said["op"] = tuple(axis.size for axis in part.axes)
-        if isinstance(part, Arrange):
+        if isinstance(part, (Arrange, Band)):
             said["dims"] = tuple(map(self.axes.dim, part.axes))
         return type(part), *said.values(), _numbered((*part.labels, part.axes))
 

@@ -11,7 +11,8 @@ from opsplice.matchers.capture.slices import Slice
 from opsplice.matchers.dims.extents import is_size_cast
 from opsplice.matchers.ir.tensor_values import element_type
 from opsplice.matchers.search.whole_dims import Wholes, is_simple, is_window, loops
-from opsplice.matchers.terms.terms import Access, Apply, Constant, DimSize, Loop, Reduce, Sum, Term
+from opsplice.matchers.terms.ops.bands import bands
+from opsplice.matchers.terms.terms import Access, Apply, Constant, DimSize, Loop, LoopIndex, Reduce, Sum, Term
 from opsplice.matchers.terms.views import Views
 
 
@@ -79,6 +80,18 @@ class SliceTerms:
             term = step.term
         return term
 
+    def band(self, term: Apply, frame: tuple[Loop, ...]) -> Apply | None:
+        """A term as a band of two axes of a frame, the row before the column if either can be; None if it is none."""
+        found: dict[bool, Apply] = {}
+        for each in bands(term, self._number_or_maker):
+            row, column = (part.index for part in each.args[-2:] if isinstance(part, LoopIndex))
+            if row in frame and column in frame:
+                found.setdefault(frame.index(row) < frame.index(column), each)
+        return found.get(True, found.get(False))
+
+    def _number_or_maker(self, term: Term) -> Term:
+        return (self.constant(term) if isinstance(term, Access) else None) or self.maker(term)
+
     def _deepest(self, access: Access) -> Access:
         """The access furthest up through views whose indices are plain."""
         found = access
@@ -105,6 +118,8 @@ class SliceTerms:
         if isinstance(term, Reduce):
             term = self.tensors.reduction(term)
             return self.axes(term.body) - set(term.loops)
+        if isinstance(term, LoopIndex):
+            return frozenset(loops((term.index,)))
         if not isinstance(term, Access) or self.constant(term) is not None or self.size_read(term) is not None:
             return frozenset()
         found = self._deepest(term)

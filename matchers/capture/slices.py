@@ -16,6 +16,7 @@ from opsplice.errors import OpspliceError
 from opsplice.matchers.explain.pointing import Lines, NamedOp, Ops, Place, parse_place
 from opsplice.matchers.ir.op_names import around, location_text
 from opsplice.matchers.ir.tensor_values import defining_op, shape_of
+from opsplice.matchers.terms.ops.parts_of_dims import INSERT
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Index, Reduce, Term
 from opsplice.matchers.terms.views import Views, is_view
 from opsplice.reaching import reachable
@@ -206,6 +207,9 @@ class _Selection:
             users = [user for user in _users(op, block) if user.name != "tensor.dim"]
             if not users or not all(user in cone for user in users):
                 continue
+            if all(_fills_up(user, op) for user in users):
+                cone.add(op)
+                continue
             if self._term(op) is None:
                 unread |= {op} if self._makes(op) else set()
                 continue
@@ -299,6 +303,11 @@ def _within(value: ir.Value, op: ir.Operation) -> bool:
     owner = value.owner
     holder = owner.owner if isinstance(owner, ir.Block) else owner.operation.parent
     return holder is not None and holder.operation == op
+
+
+def _fills_up(op: ir.Operation, begun: ir.Operation) -> bool:
+    """Whether an op inserts a further part into a tensor that another one began."""
+    return op.name == begun.name == INSERT and bool(op.operands[1] == begun.results[0] != op.operands[0])
 
 
 def _users(op: ir.Operation, block: ir.Block) -> list[ir.Operation]:

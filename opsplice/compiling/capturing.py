@@ -16,7 +16,7 @@ from iree.compiler import ir
 from opsplice.compiling.resolution import unread
 from opsplice.errors import OpspliceError
 from opsplice.matchers.capture import pattern_text
-from opsplice.matchers.capture.expressions import Captured, walk
+from opsplice.matchers.capture.expressions import Captured, Opaque, walk
 from opsplice.matchers.capture.leading_dims import packed
 from opsplice.matchers.capture.lift import lift
 from opsplice.matchers.capture.naming import name as name_parts
@@ -109,9 +109,14 @@ def _lifted(views: Views, part: Slice) -> tuple[Captured, ...]:
     if not apart.is_split:
         return (apart,)
     plain = shared(lift(views, part, splitting=False))
-    if all(_is_edge(part, stop.value) for stop in plain.stops):
+    if _opaque(plain) <= _opaque(apart) and all(_is_edge(part, stop.value) for stop in plain.stops):
         return dataclasses.replace(plain, stops=()), apart
     return apart, plain
+
+
+def _opaque(captured: Captured) -> int:
+    """How many ops are only known by name."""
+    return sum(isinstance(part, Opaque) for part in walk(captured.results))
 
 
 def _is_edge(part: Slice, value: ir.Value) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from opsplice.matchers.capture.expressions import (
     Arrange,
+    Band,
     Captured,
     Contraction,
     Elementwise,
@@ -22,10 +23,13 @@ from opsplice.matchers.capture.expressions import (
     Opaque,
     Part,
     Reduction,
+    Stack,
+    Taken,
     walk,
 )
 from opsplice.matchers.capture.naming import Names, free_name
 from opsplice.matchers.capture.pattern_text import VARIABLE_CHOICES, Options, base_name, number_text
+from opsplice.matchers.terms.ops.bands import HIGHEST, LOWEST
 from opsplice.matchers.terms.terms import Loop
 from opsplice.rewrites.reference import c_operators as c
 from opsplice.spec_lang.syntax import vocabulary
@@ -95,6 +99,7 @@ class _Function:
     needs: c.Needs
     scopes: list[_Scope] = field(default_factory=list)
     made: dict[tuple[int, tuple[str, ...]], str] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)  # in which scope each variable is
 
     def __post_init__(self) -> None:
         count = len(self.captured.results)
@@ -172,7 +177,8 @@ class _Function:
     def _depth(self, at: tuple[str, ...]) -> int:
         """The outermost scope in which all indices are known."""
         used = set(re.findall(r"\w+", " ".join(at)))
-        return max((number for number, scope in enumerate(self.scopes) if scope.index in used), default=0)
+        known = self.places | {scope.index: number for number, scope in enumerate(self.scopes)}
+        return max((known[name] for name in used if name in known), default=0)
 
     # ---- values ---------------------------------------------------------------------------------------------------
 
@@ -210,6 +216,7 @@ class _Function:
     def _fresh(self, part: Part) -> str:
         name = free_name(base_name(part), self.taken)
         self.taken.add(name)
+        self.places[name] = len(self.scopes) - 1
         return name
 
     def _number(self, part: Number) -> str:
@@ -230,10 +237,38 @@ class _Function:
         if isinstance(part, Contraction):
             combiner = "arith.addf" if vocabulary.is_float(part.element) else "arith.addi"
             return self._summed(part, at, combiner, part.widened)
+        if isinstance(part, Band):
+            return self._banded(part, *at)
+        if isinstance(part, Stack):
+            return self._stacked(part, dict(zip(part.axes, at, strict=True)))
+        if isinstance(part, Taken):
+            return self._read(part, dict(zip(part.axes, at, strict=True)))
         assert isinstance(part, Opaque), "inputs, numbers and arrangements are not computations"
         if part.meaning is not None:
             return self._value(part.meaning, at)
         raise c.NoCodeError(f"{part.name} is only known by its name")
+
+    def _banded(self, part: Band, row: str, column: str) -> str:
+        low, high, inside, outside, *start = (self._value(arg, ()) for arg in part.args)
+        difference = " - ".join(f"(int64_t){index}" for index in (column, row, *start))
+        is_open = [isinstance(arg, Number) and arg.value in (LOWEST, HIGHEST) for arg in part.args[:2]]
+        asked = [f"{low} <= {difference}"] * (not is_open[0]) + [f"{difference} <= {high}"] * (not is_open[1])
+        return f"(({' && '.join(asked)}) ? {inside} : {outside})"
+
+    def _stacked(self, part: Stack, indices: Mapping[Loop, str]) -> str:
+        values = [self._value(arg, tuple(_index(each, indices) for each in part.labels[0])) for arg in part.args]
+        text = values.pop()
+        for number, value in reversed([*enumerate(values)]):
+            text = f"({indices[part.along]} == {number} ? {value} : {text})"
+        return text
+
+    def _read(self, part: Taken, indices: dict[Loop, str]) -> str:
+        """An element of the first argument, at indices that the others are."""
+        source, *at = part.args
+        for label, arg, labels in zip(part.summed, at, part.labels[1:], strict=True):
+            value = self._value(arg, tuple(_index(each, indices) for each in labels))
+            indices[label] = value if value.isalnum() else self._variable(arg, value)
+        return self._value(source, tuple(_index(each, indices) for each in part.labels[0]))
 
     def _summed(self, part: Part, at: tuple[str, ...], combiner: str, widened: Sequence[str]) -> str:
         """A variable with the product of the arguments, widened, combined over the labels that the part lacks."""

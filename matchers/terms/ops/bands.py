@@ -29,7 +29,7 @@ from opsplice.spec_lang.syntax import vocabulary
 # difference, row and column.
 BAND = vocabulary.BAND
 # Where there is no such difference.
-_LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1
+LOWEST, HIGHEST = -(1 << 31), (1 << 31) - 1
 # No index is as large, nor what is added to one: nothing wraps round.
 _LARGEST = 1 << 30
 _DEEPEST = 32
@@ -135,7 +135,7 @@ def bands(term: Term, resolve: Callable[[Term], Term]) -> tuple[Apply, ...]:
 
 
 def _spelled(steps: _Steps) -> Iterator[Apply]:
-    pieces = list(zip(pairwise((_LOWEST - 1, *steps.ends, _HIGHEST)), steps.values, strict=True))
+    pieces = list(zip(pairwise((LOWEST - 1, *steps.ends, HIGHEST)), steps.values, strict=True))
     several = {(value.type, repr(value.value)) for value in steps.values}
     axes = steps.axes
     if len(several) != 2 or len(pieces) > 3 or (axes.start is not None and axes.sign < 0):
