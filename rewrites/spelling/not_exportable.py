@@ -9,6 +9,12 @@ from typing import Any, TypeVar
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 _Made = TypeVar("_Made")
+# Why templates have no counterpart of words for what depends on indices.
+LACKS = {
+    vocabulary.BAND: "programs compute masks from indices in other ops each time, and a template has just its own",
+    "take": "programs read such elements in the body of an op, and no template holds whose body reads a tensor",
+    "stack": "programs insert tensors at offsets and in sizes that a template has to have as numbers",
+}
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ def check_call(expr: tree.Call) -> None:
     """Raise GapError for a call that stands for more than one op as it is written."""
     what = f"`{written_text(expr)}`"
     if expr.callee == vocabulary.BAND and not expr.quoted:
-        raise GapError.at(expr.span, what, "programs spell it in too many ways for a template")
+        raise GapError.at(expr.span, what, LACKS[vocabulary.BAND])
     if expr.rest or (expr.quoted and "*" in expr.callee):
         raise GapError.at(expr.span, what, "a template has just these operands, of an op of just this name")
     if expr.regions:

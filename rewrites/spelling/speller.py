@@ -9,7 +9,7 @@ from functools import partial
 from opsplice.rewrites.spelling import dim_bounds
 from opsplice.rewrites.spelling.axis_labels import Label, named_contraction
 from opsplice.rewrites.spelling.dim_bounds import Axis, Extent
-from opsplice.rewrites.spelling.not_exportable import Gap, GapError, check_call, gathered, written_text
+from opsplice.rewrites.spelling.not_exportable import LACKS, Gap, GapError, check_call, gathered, written_text
 from opsplice.rewrites.spelling.spelled_template import Choices, Instance, Template
 from opsplice.rewrites.spelling.spellings import Spelling
 from opsplice.rewrites.spelling.template_scopes import Scope, defaults
@@ -158,8 +158,8 @@ class Speller:
             return self._value(expr.arg, scope)
         if isinstance(expr, tree.Alternatives):
             return self._value(expr.options[self.choices.next(len(expr.options))], scope)
-        what = f"`{written_text(expr)}`"
-        raise GapError.at(expr.span, what, "a template of ops has no such part")
+        why = LACKS.get(expr.kind, "") if isinstance(expr, tree.Contract) else ""
+        raise GapError.at(expr.span, f"`{written_text(expr)}`", why or "a template of ops has no such part")
 
     def _named(self, name: str, scope: Scope) -> Lazy:
         if name in scope.lets:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from iree.compiler import ir
 
@@ -9,6 +11,7 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.pipeline.compiler import Compilation
 from opsplice.rewrites.ir.executable_targets import parse_target
+from opsplice.rewrites.transform_dialect import interpreter
 from opsplice.rewrites.transform_dialect.importing.importer import import_spec
 from opsplice.spec_lang.loading.loader import load_text
 
@@ -414,6 +417,18 @@ KERNEL = 'kernel k(x: f32[m, n]) -> f32[m, n] { cpu "k.c" }\n'
             "3:1: `replace p with k`",
         ),
         ("pattern p(x: tensor<n x n x f32>) { negf(x) }", "2:11: the dim `n`: inputs share it although no op"),
+        (
+            "pattern p(x: tensor<m x n x f32>) { take[i n, m n -> m n](x, fptosi(x) : i32) }",
+            "2:37: `take[i n, m n -> m n](x, fptosi(x) : ...`: programs read such elements in the body of an op",
+        ),
+        (
+            "pattern p(x: tensor<m x n x f32>) { addf(x, band(0, 0, 1.0, 0.0) : tensor<m x n x f32>) }",
+            "2:45: `band(0, 0, 1.0, 0.0) : tensor<m x n x...`: programs compute masks from indices",
+        ),
+        (
+            "pattern p(x: tensor<m x n x f32>) { reduce addf[m n p -> m n](stack[m n, m n -> m n p](x, x)) }",
+            "2:63: `stack[m n, m n -> m n p](x, x)`: programs insert tensors at offsets",
+        ),
     ],
 )
 def test_what_has_no_counterpart_is_named_with_its_place(spec: str, named: str) -> None:
@@ -421,6 +436,50 @@ def test_what_has_no_counterpart_is_named_with_its_place(spec: str, named: str) 
     found = gaps_of(f"{uses}{spec}\nreplace p with k(x)\n")
     assert len(found) == 1
     assert found[0].startswith(f"<text>:{named}")
+
+
+ROW = """
+    %row = arith.index_cast %i : i32 to index
+    %n = linalg.index 1 : index
+    %x = tensor.extract %w[%row, %n] : tensor<?x?xf32>"""
+ROW_OF = f"""
+  %r = linalg.generic {{indexing_maps = [{ROWS}, {BOTH}], iterator_types = ["parallel", "parallel"]}}
+      ins(%ids : tensor<?xi32>) outs(%e : tensor<?x?xf32>) {{
+  ^bb0(%i: i32, %o: f32):BODY
+    linalg.yield %x : f32
+  }} -> tensor<?x?xf32>"""
+MARKING = """module attributes {{transform.with_named_sequence}} {{
+  transform.named_sequence @match(%root: !transform.any_op {{transform.readonly}}) -> !transform.any_op {{
+    %in, %out = transform.iree.match.cast_compatible_dag_from_root %root {{
+    ^bb0({arguments}):{body}
+    }} : (!transform.any_op) -> (!transform.any_value, !transform.any_value)
+    transform.yield %root : !transform.any_op
+  }}
+  transform.named_sequence @mark(%root: !transform.any_op {{transform.readonly}}) {{
+    transform.annotate %root "marked" : !transform.any_op
+    transform.yield
+  }}
+  transform.named_sequence @__transform_main(%module: !transform.any_op {{transform.consumed}}) {{
+    %functions = transform.structured.match ops{{["util.func"]}} in %module : (!transform.any_op) -> !transform.any_op
+    %0 = transform.foreach_match in %functions @match -> @mark : (!transform.any_op) -> !transform.any_op
+    transform.yield
+  }}
+}}"""
+
+
+@pytest.mark.parametrize(("body", "marks"), [(ROW, 0), ("\n    %x = arith.sitofp %i : i32 to f32", 1)])
+def test_a_template_with_a_body_that_reads_a_tensor_never_holds(
+    body: str, marks: int, context: ir.Context, tmp_path: Path
+) -> None:
+    """So `take` has no counterpart; if this changes with IREE, it may get one."""
+    table, others = "%w: tensor<?x?xf32>", "%ids: tensor<?xi32>, %e: tensor<?x?xf32>"
+    op = ROW_OF.replace("BODY", body)
+    module = ir.Module.parse(function(f"{table}, {others}", "tensor<?x?xf32>", op), context=context)
+    spec = MARKING.format(arguments=f"{table}, {others}" if body == ROW else others, body=op)
+    (tmp_path / "spec.mlir").write_text(spec)
+    interpreter.apply(module, tmp_path / "spec.mlir", lambda name, target: None)
+    context.enable_multithreading(False)
+    assert str(module).count("marked") == marks
 
 
 def test_kernels_that_make_arguments_have_no_counterpart() -> None:
