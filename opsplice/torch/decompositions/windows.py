@@ -60,17 +60,54 @@ def average_pool(
     stride: Sequence[int] = (),
     padding: Sequence[int] = (),
     ceil: bool = False,
-    *others: Any,
+    count_padding: bool = True,
+    divisor: int | None = None,
 ) -> Tensor:
-    """IREE counts windows as `max_pool` says, and reads past the end of lists that have one number for all dims."""
+    """IREE counts windows as `max_pool` says, and reads past the end of lists that have one number for all dims.
+
+    Where padding does not count, it computes the divisor anew for each element; it is one for each place.
+    """
     padding = padding or [0, 0]  # PyTorch leaves zeros out
+    if tensor.dim() == _IMAGE:  # IREE takes batches only
+        others = kernel, stride, padding, ceil, count_padding, divisor
+        return aten.avg_pool2d(tensor.unsqueeze(0), *others).squeeze(0)
     given = [list(kernel), list(stride), list(padding)]
     kernel, stride, padding = (_for_each(each, 2) for each in (kernel, stride or kernel, padding))
     over = _overhang(tensor.shape[-2:], kernel, stride, padding, (1, 1)) if ceil else None
     fits = over is not None and not any(over)
+    is_whole = (fits or not ceil) and all(isinstance(size, int) for size in tensor.shape[-2:])
+    if is_whole and any(padding) and not count_padding and divisor is None:
+        sums = aten.avg_pool2d(tensor, kernel, stride, padding, False, True, 1)
+        rows, columns = (
+            _numbers_inside(tensor, dim, sums.shape[dim], kernel[dim], stride[dim], padding[dim]) for dim in (-2, -1)
+        )
+        return sums / (rows[:, None] * columns).to(tensor.dtype)
     if not fits and [kernel, stride, padding] == given:
         return NotImplemented
-    return aten.avg_pool2d(tensor, kernel, stride, padding, ceil and not fits, *others)
+    return aten.avg_pool2d(tensor, kernel, stride, padding, ceil and not fits, count_padding, divisor)
+
+
+def _numbers_inside(tensor: Tensor, dim: int, windows: int, kernel: int, stride: int, padded: int) -> Tensor:
+    """How many numbers along a dim each window has that are no padding."""
+    starts = torch.arange(windows, device=tensor.device) * stride - padded
+    return (starts + kernel).clamp(max=tensor.shape[dim]) - starts.clamp(min=0)
+
+
+def adaptive_average_pool(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A pool by `op`, where all windows have one size: IREE reads element by element at indices that it computes."""
+
+    def formula(tensor: Tensor, sizes: Sequence[int]) -> Tensor:
+        whole = tensor.shape[-len(sizes) :]
+        is_known = all(isinstance(size, int) for size in (*whole, *sizes)) and 0 not in sizes
+        if not is_known or all(size == 1 for size in sizes):  # which is a mean
+            return NotImplemented
+        if any(size % outputs for size, outputs in zip(whole, sizes, strict=True)):
+            return NotImplemented
+        kernel = [size // outputs for size, outputs in zip(whole, sizes, strict=True)]
+        batch = tensor if tensor.dim() > len(sizes) + 1 else tensor.unsqueeze(0)
+        return op(batch, kernel, kernel).reshape(*tensor.shape[: -len(sizes)], *sizes)
+
+    return formula
 
 
 def _overhang(

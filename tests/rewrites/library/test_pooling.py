@@ -99,7 +99,7 @@ def test_pools_of_pytorch(spec):
                 functional.max_pool2d(x, (1, 3), dilation=2),
                 functional.avg_pool2d(x, (3, 2), (2, 1), 1),
                 functional.adaptive_avg_pool2d(x, 1),
-                # Each window has a divisor of its own, which no pattern of the library says.
+                # Each window has a divisor of its own, which these kernels do not take.
                 functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
             )
 
@@ -216,3 +216,30 @@ def test_one_rule_for_pools_of_any_rank(tmp_path, model, count):
         x = np.random.default_rng(2).standard_normal(shape).astype(np.float32)
         found, wanted = program.run(each.function, x), plain.run(each.function, x)
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_pools_of_pytorch_by_one_rule(tmp_path):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+    opsplice_torch = pytest.importorskip("opsplice.torch")
+    functional = torch.nn.functional
+
+    class Pools(torch.nn.Module):
+        def forward(self, x, volume):
+            return (
+                functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+                functional.avg_pool2d(x, (3, 2), (2, 1), (1, 0), ceil_mode=True, count_include_pad=False),
+                functional.avg_pool2d(x[0], 3, 2, 1, count_include_pad=False),
+                functional.adaptive_avg_pool2d(x, (3, 5)),
+                functional.adaptive_avg_pool2d(x[0], (3, 1)),
+                functional.adaptive_avg_pool1d(x[0], 2),
+                functional.adaptive_avg_pool3d(volume, (2, 3, 1)),
+                functional.adaptive_avg_pool2d(x, (4, 3)),  # its windows are of two sizes
+            )
+
+    random = torch.Generator().manual_seed(0)
+    given = torch.randn(2, 3, 9, 10, generator=random), torch.randn(3, 4, 6, 5, generator=random)
+    spec = write_spec(tmp_path, ANY_SPEC, {"host.py": ANY_CODE})
+    program = opsplice_torch.export(Pools().eval(), given, specs=[spec])
+    assert len(program.report.replacements) == 7, program.report
+    for got, wanted in zip(program.run("main", *(each.numpy() for each in given)), Pools()(*given), strict=True):
+        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-5, atol=1e-6)
