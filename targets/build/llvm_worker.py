@@ -80,7 +80,9 @@ def _compile(job: dict[str, Any]) -> dict[str, Any]:
         module = _read(job["source"])
     except RuntimeError as error:
         return {"error": str(error)}
-    return _made(module, job)
+    made_for = module.triple
+    _make(module, job)
+    return _found(module, made_for)
 
 
 def _generate(job: dict[str, Any]) -> dict[str, Any]:
@@ -90,12 +92,12 @@ def _generate(job: dict[str, Any]) -> dict[str, Any]:
         return {"unreadable": str(error)}
     if _ASSEMBLY.search(text):
         return {"unreadable": "it has assembly"}  # which llvmlite reads for this machine's CPUs at most
-    return _made(binding.parse_assembly(_FOR_NO_CPU.sub(r"\1haswell", text)), job)
+    _make(binding.parse_assembly(_FOR_NO_CPU.sub(r"\1haswell", text)), job)
+    return {}
 
 
-def _made(module: Any, job: dict[str, Any]) -> dict[str, Any]:
-    """Optimises a module, writes what the job asks for, and says what is in it."""
-    made_for = module.triple
+def _make(module: Any, job: dict[str, Any]) -> None:
+    """Optimises a module, and writes what the job asks for."""
     if job["form"] == "object":
         # An object finds no memset or memcpy at the link, so loops have to stay loops.
         binding.set_option("opsplice", "-disable-loop-idiom-all")
@@ -112,7 +114,6 @@ def _made(module: Any, job: dict[str, Any]) -> dict[str, Any]:
         "bitcode": module.as_bitcode,
     }
     Path(job["output"]).write_bytes(emit[job["form"]]())
-    return _found(module, made_for)
 
 
 def _assemble(job: dict[str, Any]) -> dict[str, Any]:
