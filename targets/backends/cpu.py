@@ -6,11 +6,11 @@ all are checked, and what passes lives in the store. It must not know what the k
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CpuTarget, Form
 from opsplice.targets.backends import cpu_dispatch
 from opsplice.targets.backends.backend import Backend, artifact_of
-from opsplice.targets.build import compiler_flags, libm, linker, llvm, toolchains
+from opsplice.targets.build import compiler_flags, libm, linker, llvm, programs, toolchains
 from opsplice.targets.formats import elf
 from opsplice.targets.formats.entries import Entry
 from opsplice.targets.registry.store import Entry as StoreEntry
@@ -120,9 +120,13 @@ def _compile(
     """
     large, optimised = None, output.with_name(f"optimised{_SUFFIX['bitcode']}")
     if form == "object" and "bitcode" in toolchain.forms and language != "assembler-with-cpp":
-        with contextlib.suppress(OpspliceError):  # if it is the source's, the compiler says so below
+        try:
             included = toolchain.compile(source, optimised, target, "bitcode", language, flags)
             large = llvm.generate_object(optimised, output, target, source.name)
+        except programs.TimeLimitError:
+            raise
+        except OpspliceError:
+            pass  # if it is the source's, the compiler says so below
         optimised.unlink(missing_ok=True)
     if large is None:
         return toolchain.compile(source, output, target, form, language, flags), toolchain.version()
@@ -240,7 +244,7 @@ def _check_object(
     return {} if left == code.undefined else {_AS_BITCODE: ", ".join(sorted(code.undefined))}
 
 
-@contextlib.contextmanager
+@contextmanager
 def _named(name: str, called: Collection[str]) -> Iterator[None]:
     """Say of an error with C's mathematics which file calls what of it."""
     try:

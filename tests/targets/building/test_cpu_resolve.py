@@ -10,7 +10,7 @@ from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
-from opsplice.targets.build import toolchains
+from opsplice.targets.build import programs, toolchains
 from opsplice.targets.formats import elf
 from opsplice.targets.registry.store import Store
 from tests.environment import under
@@ -313,6 +313,19 @@ def _object(text):
     passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=3))
     passes.getModulePassManager().run(module, passes)
     return machine.emit_object(module)
+
+
+def test_a_compiler_that_does_not_end_is_not_asked_again(kernel, store, monkeypatch):
+    runs = []
+
+    def run(_toolchain, _command, source):
+        runs.append(source)
+        raise programs.TimeLimitError("it has not ended")
+
+    monkeypatch.setattr(toolchains, "run_compiler", run)
+    with pytest.raises(programs.TimeLimitError):
+        cpu.resolve(ask(kernel, form="object"), X86, store)
+    assert len(runs) == 1
 
 
 def test_bitcode_fits_any_cpu(kernel, store, cross):
