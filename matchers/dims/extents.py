@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from iree.compiler import ir
 
@@ -33,6 +33,30 @@ _LEAST, _MOST = ("arith.minui", "arith.minsi"), ("arith.maxui", "arith.maxsi")
 _COMPARED = {2: (True, False), 3: (True, True), 4: (False, False), 5: (False, True)}
 
 
+_Member = TypeVar("_Member")
+
+
+class InOrder(frozenset[_Member]):
+    """A set that lists its members in the order in which it was given them, which equality disregards.
+
+    The order of a plain set follows the addresses of values, so that what is written from it differs from run to run.
+    """
+
+    _members: tuple[_Member, ...]
+
+    def __new__(cls, members: Iterable[_Member] = ()) -> InOrder[_Member]:
+        listed = tuple(dict.fromkeys(members))
+        made = super().__new__(cls, listed)
+        made._members = listed
+        return made
+
+    def __iter__(self) -> Iterator[_Member]:
+        return iter(self._members)
+
+
+_NO_ATOMS: InOrder[tuple[Any, int]] = InOrder()
+
+
 @dataclass(frozen=True)
 class Extent:
     """A product: `factor` times atoms, each so many times.
@@ -41,11 +65,11 @@ class Extent:
     """
 
     factor: int
-    atoms: frozenset[tuple[Any, int]] = frozenset()
+    atoms: InOrder[tuple[Any, int]] = _NO_ATOMS
 
     @staticmethod
     def of(atom: Any) -> Extent:
-        return Extent(1, frozenset({(atom, 1)}))
+        return Extent(1, InOrder(((atom, 1),)))
 
     @property
     def atom(self) -> Any | None:
@@ -70,7 +94,7 @@ class Extent:
             return Extent(self.factor * other.factor, self.atoms or other.atoms)
         powers = Counter(dict(self.atoms))
         powers.update(dict(other.atoms))
-        return Extent(self.factor * other.factor, frozenset(powers.items()))
+        return Extent(self.factor * other.factor, InOrder(powers.items()))
 
     def __add__(self, other: Extent) -> Extent:
         return total((self, other))
@@ -84,7 +108,7 @@ class Extent:
         powers.subtract(dict(other.atoms))
         if not other.factor or self.factor % other.factor or any(power < 0 for power in powers.values()):
             return None
-        return Extent(self.factor // other.factor, frozenset((a, power) for a, power in powers.items() if power))
+        return Extent(self.factor // other.factor, InOrder((a, power) for a, power in powers.items() if power))
 
     def renamed(self, name: Callable[[Any], Any]) -> Extent:
         """With each atom as `name` calls it, those of a sum in it: a number, or another atom."""
@@ -102,7 +126,7 @@ class Extent:
 class Total:
     """A sum of several products, with different atoms and no factor in common, none of them a sum alone."""
 
-    terms: frozenset[Extent]
+    terms: InOrder[Extent]
 
 
 ONE = Extent(1)
@@ -129,7 +153,7 @@ def total(extents: Iterable[Extent]) -> Extent:
     terms = [Extent(factor // common, atoms) for atoms, factor in factors.items() if factor]
     if not terms:
         return Extent(0)
-    return Extent(common) * (terms[0] if len(terms) == 1 else Extent.of(Total(frozenset(terms))))
+    return Extent(common) * (terms[0] if len(terms) == 1 else Extent.of(Total(InOrder(terms))))
 
 
 def product(extents: Iterable[Extent]) -> Extent:

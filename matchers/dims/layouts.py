@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from opsplice.matchers.dims.extents import ONE, Extent
+from opsplice.matchers.dims.extents import ONE, Extent, InOrder
 
 
 @dataclass(frozen=True)
 class Amount:
     """A whole number: a sum of products, each of atoms and with a factor of its own that is not zero."""
 
-    terms: frozenset[Extent]
+    terms: InOrder[Extent]
 
     @staticmethod
     def of(value: int | Extent) -> Amount:
         extent = Extent(value) if isinstance(value, int) else value
-        return Amount(frozenset((extent,) if extent.factor else ()))
+        return Amount(InOrder((extent,) if extent.factor else ()))
 
     @property
     def number(self) -> int | None:
@@ -31,7 +31,7 @@ class Amount:
         factors: dict[Any, int] = {}
         for term in terms:
             factors[term.atoms] = factors.get(term.atoms, 0) + term.factor
-        return Amount(frozenset(Extent(factor, atoms) for atoms, factor in factors.items() if factor))
+        return Amount(InOrder(Extent(factor, atoms) for atoms, factor in factors.items() if factor))
 
     def __add__(self, other: Amount) -> Amount:
         return Amount.sum((*self.terms, *other.terms)) if self.terms and other.terms else self if self.terms else other

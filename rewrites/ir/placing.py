@@ -119,7 +119,7 @@ class Placer:
         """An offset, a stride or a size as a value of type index."""
         index = ir.IndexType.get()
         total = emit.index(0)
-        for term in sorted(amount.terms, key=str):
+        for term in amount.terms:
             found = emit.index(term.factor)
             for atom in (atom for atom, power in term.atoms for _ in range(power)):
                 if isinstance(atom, Total):

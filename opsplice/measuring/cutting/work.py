@@ -12,7 +12,7 @@ from iree.compiler import ir
 # The public module `dialects.linalg` takes longer to load than a small compile.
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
-from opsplice.matchers.dims.extents import Extent, Total, product, total
+from opsplice.matchers.dims.extents import Extent, InOrder, Total, product, total
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
@@ -93,7 +93,7 @@ def normal(generator: np.random.Generator, shape: Sequence[int], is_positive: bo
 
 
 def _extent_of(size: int | SymbolicSize) -> Extent:
-    return Extent(size) if isinstance(size, int) else Extent(size.factor, frozenset(size.symbols))
+    return Extent(size) if isinstance(size, int) else Extent(size.factor, InOrder(size.symbols))
 
 
 def _terms(extent: Extent) -> Iterator[SymbolicSize]:
