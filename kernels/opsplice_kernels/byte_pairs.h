@@ -35,10 +35,17 @@ INLINE int is_small(const int8_t *w) {
   }
   return !any_lane((ints)over != 0);
 }
-INLINE ints small_dot(ints sum, ints bytes, ints weights) { return sum + pairs(small_pairs(bytes, weights), (shorts){0} + 1); }
+INLINE ints small_dot(ints sum, ints bytes, ints weights, shorts ones) { return sum + pairs(small_pairs(bytes, weights), ones); }
+// Ones that stay in a register: as a constant they are read from memory for each product.
+INLINE shorts ones_at_hand(void) {
+  shorts ones = (shorts){0} + 1;
+  __asm__("" : "+v"(ones));
+  return ones;
+}
 #else
 INLINE int is_small(const int8_t *w) { return (void)w, 0; }
-INLINE ints small_dot(ints sum, ints bytes, ints weights) { return (void)bytes, (void)weights, sum; }
+INLINE ints small_dot(ints sum, ints bytes, ints weights, shorts ones) { return (void)bytes, (void)weights, (void)ones, sum; }
+INLINE shorts ones_at_hand(void) { return (shorts){0}; }
 #endif
 
 static void split_weights(split_words *to, const int8_t *w, size_t words) {
@@ -83,6 +90,7 @@ INLINE void split_bytes(split_row to, size_t at, const uint8_t *x, size_t count,
 INLINE void multiply_split(const int rows, ints (*kept)[PANEL / LANES], split_row *x, const int8_t *w, const split_words *of) {
   ints sums[ROWS][VECTORS];
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] = kept[p][v];
+  const shorts ones = ones_at_hand();
   for (size_t n = 0; n < of->small; n++) {
     const size_t i = of->small_at[n];
     const int8_t *at = w + 4 * i * PANEL;
@@ -90,7 +98,7 @@ INLINE void multiply_split(const int rows, ints (*kept)[PANEL / LANES], split_ro
     UNROLL for (int p = 0; p < rows; p++) {
       const ints bytes = x[p][0][i] - (ints){0};
       UNROLL for (int v = 0; v < VECTORS; v++)
-        sums[p][v] = small_dot(sums[p][v], bytes, v ? load_whole(at + 4 * v * LANES) : weights);
+        sums[p][v] = small_dot(sums[p][v], bytes, v ? load_whole(at + 4 * v * LANES) : weights, ones);
       IN_ORDER;
     }
   }

@@ -28,7 +28,7 @@ from opsplice.targets.registry.store import Entry as StoreEntry
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
-_BUILDER = "cpu 12"
+_BUILDER = "cpu 13"
 
 _LANGUAGES: dict[str, toolchains.Language] = {
     ".c": "c",
@@ -113,9 +113,10 @@ def _compile(
     language: toolchains.Language,
     flags: Sequence[str],
 ) -> tuple[frozenset[Path], str]:
-    """As `Toolchain.compile`, but that an object is made by llvmlite's LLVM, which optimises again, where it can be.
+    """As `Toolchain.compile`, but that an object is made by llvmlite's LLVM, where it can be, of optimised bitcode.
 
-    A distribution's compiler is years older; IREE's own LLVM, which does so with bitcode, is about as new.
+    A distribution's compiler is years older; IREE's own LLVM, which does so with bitcode, is about as new. To optimise
+    again would take twice as long, and products, convolutions and attention would be no faster.
     Returns also what made it.
     """
     large, optimised = None, output.with_name(f"optimised{_SUFFIX['bitcode']}")

@@ -81,7 +81,7 @@ def _compile(job: dict[str, Any]) -> dict[str, Any]:
     except RuntimeError as error:
         return {"error": str(error)}
     made_for = module.triple
-    _make(module, job)
+    _write(module, job, optimise=True)
     return _found(module, made_for)
 
 
@@ -92,12 +92,12 @@ def _generate(job: dict[str, Any]) -> dict[str, Any]:
         return {"unreadable": str(error)}
     if _ASSEMBLY.search(text):
         return {"unreadable": "it has assembly"}  # which llvmlite reads for this machine's CPUs at most
-    _make(binding.parse_assembly(_FOR_NO_CPU.sub(r"\1haswell", text)), job)
+    _write(binding.parse_assembly(_FOR_NO_CPU.sub(r"\1haswell", text)), job)
     return {}
 
 
-def _make(module: Any, job: dict[str, Any]) -> None:
-    """Optimises a module, and writes what the job asks for."""
+def _write(module: Any, job: dict[str, Any], *, optimise: bool = False) -> None:
+    """Writes a module in the form that the job asks for."""
     if job["form"] == "object":
         # An object finds no memset or memcpy at the link, so loops have to stay loops.
         binding.set_option("opsplice", "-disable-loop-idiom-all")
@@ -106,8 +106,9 @@ def _make(module: Any, job: dict[str, Any]) -> None:
     )
     module.triple = job["triple"]
     module.data_layout = str(machine.target_data)
-    builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=3))
-    builder.getModulePassManager().run(module, builder)
+    if optimise:
+        builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=3))
+        builder.getModulePassManager().run(module, builder)
     emit = {
         "object": lambda: machine.emit_object(module),
         "assembly": lambda: machine.emit_assembly(module).encode("utf-8", "surrogateescape"),

@@ -310,8 +310,6 @@ def _object(text):
     binding.initialize_all_asmprinters()
     module = binding.parse_assembly(text)
     machine = binding.Target.from_triple(module.triple).create_target_machine(opt=3, reloc="pic", codemodel="small")
-    passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=3))
-    passes.getModulePassManager().run(module, passes)
     return machine.emit_object(module)
 
 
