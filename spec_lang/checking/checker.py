@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
-from opsplice.spec_lang.checking.computed_arguments import with_launches
+from opsplice.spec_lang.checking.computed_arguments import with_launches, written_out
 from opsplice.spec_lang.checking.kernels import check_builds, check_kernel
 from opsplice.spec_lang.checking.op_parameters import instances
 from opsplice.spec_lang.checking.patterns import Certain, check_pattern_names, check_use
@@ -61,7 +61,10 @@ def check(specs: Sequence[tree.Spec]) -> Checked:
             raise _Enough
 
     kernels = {k.name for s in specs for k in s.kernels}
-    rules = sorted((with_launches(r, kernels) for s in specs for r in s.rules), key=lambda rule: -rule.priority)
+    made: dict[str, tree.Kernel | tree.Pattern] = {p.name: p for s in specs[::-1] for p in s.patterns[::-1]}
+    made |= {k.name: k for s in specs[::-1] for k in s.kernels[::-1]}
+    own = (written_out(r, made.get(r.kernel.partition("<")[0])) for s in specs for r in s.rules)
+    rules = sorted((with_launches(rule, kernels) for rule in own), key=lambda rule: -rule.priority)
     checked = Checked({}, {}, tuple(rules), {}, ())
     with contextlib.suppress(_Enough):
         _check_all(specs, checked, report)

@@ -12,6 +12,14 @@ from opsplice.spec_lang.dims.dim_conditions import fixed
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 
+def written_out(rule: tree.Rule, made: tree.Kernel | tree.Pattern | None) -> tree.Rule:
+    """A rule with the arguments that `...` stands for. made: what takes the place of its pattern."""
+    if rule.rest is None or made is None:
+        return rule
+    others = (tree.Name(rule.rest, parameter.name) for parameter in made.parameters[len(rule.args) :])
+    return dataclasses.replace(rule, args=(*rule.args, *others), rest=None)
+
+
 def with_launches(rule: tree.Rule, kernels: Collection[str]) -> tree.Rule:
     """A rule whose arguments say which of them kernels make."""
 

@@ -165,7 +165,7 @@ class _Formatter:
 
     def _kernel(self, kernel: tree.Kernel) -> str:
         head = f"kernel {kernel.name}{one_line.variables_text(kernel.type_variables)}("
-        parameters = [(p.span, f"{p.name}: {one_line.type_text(p.type)}") for p in kernel.parameters]
+        parameters = one_line.parameters(kernel, one_line.type_text)
         results = [(r.span, one_line.result_text(r)) for r in kernel.results]
         where = f" where {one_line.condition_text(kernel.where)}" if kernel.where else ""
         open_, close = self._parameter_brackets(kernel)
@@ -217,7 +217,7 @@ class _Formatter:
 
     def _pattern(self, pattern: tree.Pattern) -> str:
         head = f"pattern {pattern.name}{one_line.variables_text(pattern.type_variables, pattern.op_variables)}("
-        parameters = [(p.span, f"{p.name}: {p.type}{one_line.default_text(p)}") for p in pattern.parameters]
+        parameters = one_line.parameters(pattern, str)
         open_, close = self._parameter_brackets(pattern)
         through = f" through {', '.join(pattern.through)}" if pattern.through else ""
         tail = f"){through}{f' where {one_line.condition_text(pattern.where)}' if pattern.where else ''} {{"
@@ -256,12 +256,14 @@ class _Formatter:
             return f"replace {subject}{one_line.code_text(rule.code)}{' otherwise keep' if rule.keep else ''}"
         head = f"replace {subject}{rule.kernel}("
         args = [(a.span, one_line.argument_text(a)) for a in rule.args]
+        args += [(rule.rest, "...")] if rule.rest is not None else []
         tail = f"){' otherwise keep' if rule.keep else ''}"
         given = one_line.joined(args)
         open_ = self._find("(", rule.kernel_span.end)
-        close = self._find(")", rule.args[-1].span.end if args else open_)
+        close = self._find(")", args[-1][0].end if args else open_)
         if self._has_comments(open_, close) or len(head + given + tail) > WIDTH:
             items = [(a.span, partial(self._laid_argument, a)) for a in rule.args]
+            items += [(span, partial(str, text)) for span, text in args[len(rule.args) :]]
             lines = self._elements(items, one_line.INDENT, open_, close)
             given = "\n" + "\n".join(lines) + "\n" if lines else ""
         return head + given + tail

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from opsplice.spec_lang.checking.walks import children
 from opsplice.spec_lang.syntax import tree
@@ -66,8 +67,15 @@ def type_text(written: tree.Type) -> str:
     return " ".join([written.buffer, *order, *(word for word in tree.BUFFER_WORDS if getattr(written, word))])
 
 
-def default_text(parameter: tree.Parameter) -> str:
-    return "" if parameter.default is None else f" = {_squeezed(parameter.default.span)}"
+def parameters(declared: tree.Kernel | tree.Pattern, text: Callable[[tree.Type], str]) -> list[tuple[Span, str]]:
+    """Parameters, those that share a type as one: `x, y: f32[n]`. text: of a type."""
+    found = []
+    for _, shared in itertools.groupby(declared.parameters, lambda parameter: parameter.type.span.start):
+        group = list(shared)
+        span = Span(group[0].span.source, group[0].span.start, group[-1].span.end)
+        default = "" if group[0].default is None else f" = {_squeezed(group[0].default.span)}"
+        found.append((span, f"{', '.join(each.name for each in group)}: {text(group[0].type)}{default}"))
+    return found
 
 
 def result_text(result: tree.KernelResult) -> str:

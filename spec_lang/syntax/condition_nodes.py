@@ -47,7 +47,7 @@ class ConditionNodes:
 
     def _span(self, first: Any, last: Any) -> Span:
         start = first.start_pos if isinstance(first, Token) else first.span.start
-        end = last.end_pos if isinstance(last, Token) else last.span.end
+        end = last.end_pos if isinstance(last, Token) else getattr(last, "span", last).end
         assert start is not None, "the lexer keeps positions"
         assert end is not None
         return Span(self.source, start, end)
@@ -95,7 +95,7 @@ class ConditionNodes:
         """The elements of a list, without the commas."""
         return tuple(parts[::2])
 
-    args = parameters = results = values = listed
+    args = results = values = listed
 
     # ---- types ----
 

@@ -250,9 +250,9 @@ class Nodes(ExpressionNodes):
         if isinstance(kernel, tree.Code):
             made = self._rule(head, keep or kernel, kernel.span, code=kernel)
         else:
-            args, close = parts[9:11]
+            (args, rest), close = parts[9] or ((), None), parts[10]
             span = self._span(kernel, kernel)
-            made = self._rule(head, keep or close, span, kernel=str(kernel), args=args or ())
+            made = self._rule(head, keep or close, span, kernel=str(kernel), args=args, rest=rest)
         return replace(made, keep=keep is not None, when=when)
 
     def annotation(self, parts: list[Any]) -> tree.Rule:
@@ -266,11 +266,14 @@ class Nodes(ExpressionNodes):
         return self._rule(head, close, self._span(word, close), attributes=attributes)
 
     def kept(self, parts: list[Any]) -> tree.Rule:
-        return self._rule(parts, parts[1], self._span(parts[1], parts[1]), keep=True)
+        _, pattern, at, priority, where = parts
+        end = where or (priority or at or (None, pattern))[1]
+        return self._rule(parts, end, self._span(pattern, pattern), keep=True)
 
     def _rule(self, head: list[Any], end: Any, kernel_span: Span, *, kernel: str = "", **more: Any) -> tree.Rule:
         word, pattern, at, priority, where = head
         phase, phase_span = at or (None, None)
+        rank, _ = priority or (0, None)
         return tree.Rule(
             self._span(word, end),
             str(pattern),
@@ -280,16 +283,16 @@ class Nodes(ExpressionNodes):
             where=where,
             phase=phase,
             phase_span=phase_span,
-            priority=priority or 0,
+            priority=rank,
             **more,
         )
 
     def at(self, parts: list[Any]) -> tuple[str, Span]:
         return "".join(map(str, parts[1:])), self._span(parts[1], parts[-1])
 
-    def priority(self, parts: list[Any]) -> int:
+    def priority(self, parts: list[Any]) -> tuple[int, Span]:
         value = self._integer(parts[2])
-        return -value if parts[1] is not None else value
+        return -value if parts[1] is not None else value, self._span(parts[0], parts[2])
 
     def run(self, parts: list[Any]) -> tree.Run:
         word, passes, (phase, phase_span) = parts
@@ -305,8 +308,14 @@ class Nodes(ExpressionNodes):
         self.dims, self.names, self.whole = set(), set(), True
         return cast("Token", parts[0])
 
-    def rule_args(self, parts: list[Any]) -> tuple[tree.Argument, ...]:
-        return tuple(map(tree.argument, parts[::2]))
+    def rule_args(self, parts: list[Any]) -> tuple[tuple[tree.Argument, ...], Span | None]:
+        """The arguments, and where `...` stands for further ones."""
+        *args, last = parts[::2]
+        for token in (part for part in args if isinstance(part, Token)):
+            self._fail(token, "these are the last arguments", "write ... behind all others")
+        if not isinstance(last, Token):
+            return tuple(map(tree.argument, (*args, last))), None
+        return tuple(map(tree.argument, args)), self._span(last, last)
 
 
 def _is_type(name: str, variables: set[str]) -> bool:

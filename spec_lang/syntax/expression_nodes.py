@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any, cast
 
 from lark import Token
@@ -250,9 +251,19 @@ class ExpressionNodes(ConditionNodes):
         choices = tuple(p for p in parts if isinstance(p, tree.ScalarType))
         return tree.TypeVariable(self._span(parts[0], parts[-1] or parts[0]), str(parts[0]), choices)
 
-    def parameter(self, parts: list[Any]) -> tree.Parameter:
-        name, _, type_, _, default = parts
-        return tree.Parameter(self._span(name, default or type_), self._declared(name), type_, default)
+    def parameter(self, parts: list[Any]) -> list[tree.Parameter]:
+        """`x, y: f32` are two, each with a type of its own."""
+        *names, _, type_, _, default = parts
+        *others, last = names[::2]
+        spans = [*(self._span(name, name) for name in others), self._span(last, default or type_)]
+        types = [*(tree.rebuilt(type_, lambda part: part) for _ in others), type_]
+        return [
+            tree.Parameter(span, self._declared(name), kind, default)
+            for span, name, kind in zip(spans, names[::2], types, strict=True)
+        ]
+
+    def parameters(self, parts: list[Any]) -> tuple[tree.Parameter, ...]:
+        return tuple(itertools.chain.from_iterable(parts[::2]))
 
     # ---- patterns in conditions ----
 

@@ -816,6 +816,23 @@ def test_arguments_that_fit(kernel, pattern):
     assert messages(f'kernel {kernel} {{ cpu "k.c" }} pattern {pattern} {{ {body} }} replace p with k(x, y)') == []
 
 
+def test_dots_stand_for_arguments_by_the_names_of_parameters():
+    kernel = 'kernel k(x: f32[r, c], y: f32[c], n: i64) -> f32[r, c] { cpu "k.c" }\n'
+    pattern = "pattern q(y: tensor<n x f32>, x: tensor<m x n x f32>) { p(x, y) }\n"
+    written = "replace p with k(x, y, n) replace q with p(x, y)"
+    for dotted in (
+        "replace p with k(x, ...) replace q with p(...)",
+        "replace p with k(x, y, n, ...) replace q with p(...)",
+    ):
+        one, other = checked(f"{kernel}{PATTERN}{pattern}{dotted}"), checked(f"{kernel}{PATTERN}{pattern}{written}")
+        assert not one.diagnostics
+        assert [[arg.name for arg in rule.args] for rule in one.rules] == [["x", "y", "n"], ["x", "y"]]
+        assert [rule.called for rule in one.rules] == [rule.called for rule in other.rules]
+    (lacking,) = checked(f"{KERNEL}{PATTERN}replace p with k(x, ...)").diagnostics[:1]
+    assert (lacking.message, lacking.span.text) == ("the pattern has no s", "...")
+    assert messages(f"{PATTERN}replace p with nothing(...)") == ["unknown kernel or pattern nothing"]
+
+
 def test_a_parameter_that_no_result_needs_cannot_be_passed_on():
     text = 'kernel k(a: f32[n]) -> a { cpu "k.c" } pattern p(x: tensor<n x f32>, _y: tensor<n x f32>) { exp(x) }'
     (found,) = messages(f"{text} replace p with k(_y)")

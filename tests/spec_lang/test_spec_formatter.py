@@ -106,6 +106,37 @@ replace p with k(
     )
 
 
+def test_what_shares_a_type_or_is_left_to_its_name_stays_so():
+    text = """
+kernel k(x,y:f32[n] strided, factor_of_the_left,factor_of_the_right,shift_of_both:f32,one_more_of_these:f32)->f32[n]{}
+pattern p(x,y:tensor<n x f32>,a,b:f32=0.5){mulf(x,y)}
+replace p with k(x,y,...)
+replace p with k(pack[n -> (n / 16) 16](x), pack[n -> (n / 16) 16](y), pack[n -> (n / 16) 16](z),...,)
+"""
+    assert (
+        check_round_trip(text)
+        == """\
+kernel k(
+  x, y: f32[n] strided,
+  factor_of_the_left, factor_of_the_right, shift_of_both: f32,
+  one_more_of_these: f32,
+) -> f32[n] {}
+
+pattern p(x, y: tensor<n x f32>, a, b: f32 = 0.5) {
+  mulf(x, y)
+}
+
+replace p with k(x, y, ...)
+replace p with k(
+  pack[n -> (n / 16) 16](x),
+  pack[n -> (n / 16) 16](y),
+  pack[n -> (n / 16) 16](z),
+  ...,
+)
+"""
+    )
+
+
 def test_comments_and_blank_lines_stay():
     text = """\
 // head
@@ -303,7 +334,7 @@ LETS = st.tuples(listed(NAMES, 1, 2), VALUES).map(" = ".join)
 
 @st.composite
 def patterns(draw):
-    parameters = draw(listed(st.tuples(NAMES, st.one_of(TENSORS, ELEMENTS)).map(" : ".join)))
+    parameters = draw(listed(st.tuples(listed(NAMES, 1, 2), st.one_of(TENSORS, ELEMENTS)).map(" : ".join)))
     body = " ".join(draw(st.lists(LETS, max_size=3)))
     # A result in brackets of its own would be taken for the operands of a name that the line before ends with.
     results = draw(listed(calls(VALUES), 1, 3).filter(lambda text: not text.startswith("(")))
@@ -314,7 +345,7 @@ def patterns(draw):
 
 @st.composite
 def kernels(draw):
-    parameters = draw(listed(st.tuples(NAMES, st.one_of(BUFFERS, ELEMENTS)).map(" : ".join)))
+    parameters = draw(listed(st.tuples(listed(NAMES, 1, 2), st.one_of(BUFFERS, ELEMENTS)).map(" : ".join)))
     result = st.one_of(BUFFERS, NAMES, st.tuples(NAMES, BUFFERS).map(" : ".join))
     results = draw(st.one_of(result, listed(result, 1, 3).map("( {} )".format)))
     clauses = draw(st.lists(ARTIFACTS, max_size=2))
@@ -333,8 +364,11 @@ USED = st.one_of(NAMES, st.sampled_from(["acme.p", "p < tanh >", "acme.p < tanh 
 SETTLED = st.sampled_from(["", " at start", " at global-optimization", " priority 3", " at input priority - 1"])
 WHEN = st.sampled_from(["", " when m > 1 and not (n % 2 == 1 or m + n < 8)"])
 SUBJECTS = st.tuples(USED, SETTLED, OPTIONAL_WHERE).map("".join)
+ARGUMENTS = st.tuples(listed(st.one_of(NAMES, SIGNED)), st.sampled_from(["", "..."])).map(
+    lambda parts: " , ".join(filter(None, parts))
+)
 RULES = st.one_of(
-    st.tuples(SUBJECTS, USED, listed(st.one_of(NAMES, SIGNED)), st.sampled_from(["", " otherwise keep"]), WHEN).map(
+    st.tuples(SUBJECTS, USED, ARGUMENTS, st.sampled_from(["", " otherwise keep"]), WHEN).map(
         "replace {0[0]}{0[4]} with {0[1]} ( {0[2]} ){0[3]}".format
     ),
     SUBJECTS.map("keep {}".format),
@@ -358,6 +392,7 @@ COMMENT_IN_LONG_HEADER = f"kernel k() -> (a, b // c\n) where {' and '.join(['a =
 
 @settings(max_examples=examples(75, 15000), deadline=None)
 @example(COMMENT_IN_LONG_HEADER)
+@example("keep a // c1\nat start")
 @given(noisy_specs())
 def test_round_trip_of_any_spec(text):
     check_round_trip(text)

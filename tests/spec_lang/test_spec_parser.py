@@ -104,6 +104,18 @@ def test_rule():
     assert isinstance(second.where, tree.Comparison)
 
 
+def test_parameters_that_share_a_type():
+    spec = parse("pattern p(x, y: tensor<n x f32>, a, b: f32 = 0.5, c: f32) { mulf(x, y) }")
+    (pattern,) = spec.patterns
+    assert [(p.name, str(p.type)) for p in pattern.parameters] == [
+        ("x", "tensor<n x f32>"),
+        ("y", "tensor<n x f32>"),
+        *[(name, "f32") for name in "abc"],
+    ]
+    assert [p.default and p.default.value for p in pattern.parameters] == [None, None, 0.5, 0.5, None]
+    assert [p.span.text for p in pattern.parameters] == ["x", "y: tensor<n x f32>", "a", "b: f32 = 0.5", "c: f32"]
+
+
 def test_import():
     (import_,) = parse('import "a \\\\ b.splice"').imports
     assert import_.path == "a \\ b.splice"
@@ -287,6 +299,8 @@ def test_spans_underline_what_they_name():
         ("pattern p(x: f32) { µ(x) }", "expected a value, found 'µ'", None, "µ"),
         ("kernel k(x: f32[n] finite strided finite) -> x {}", "`finite` stands here twice", None, "finite"),
         ("kernel k(x: f32[n] copied strided) -> x {}", "strided or copied, not both", None, "strided"),
+        ("replace p with k(x, ..., y)", "these are the last arguments", "behind all others", "..."),
+        ("pattern p(x, y) { negf(x) }", "expected ',' or ':'", None, ")"),
         ("replace p k(x)", "expected 'at', 'priority', 'where', 'with', 'when' or '<', found 'k'", None, "k"),
     ],
 )

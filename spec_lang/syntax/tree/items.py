@@ -242,7 +242,8 @@ class Rule:
     kernel: what takes the pattern's place: a kernel, or another pattern, which is then written out as ops; "" when it
     is `code`, or when the rule only sets `attributes` on the op that makes the first result, or keeps what is there.
     args: names of the pattern's parameters, dims of the pattern (for scalar parameters), numbers, or what is computed
-    from parameters.
+    from parameters. rest: where `...` stands for the others, each by the name of its parameter; the checker writes them
+    out.
     keep: leave the compiler's own code for targets without an artifact.
     phase: where in the pipeline the rule applies; None for the default. priority: those with a higher one come first.
     when: a condition on dims that is judged at run time where it cannot be judged before.
@@ -262,6 +263,7 @@ class Rule:
     code: Code | None = None
     attributes: tuple[Attribute, ...] = ()
     when: Condition | None = None
+    rest: Span | None = None
 
     @property
     def branches(self) -> bool:
