@@ -16,28 +16,20 @@ enum { ROWS = 6 };
 #endif
 
 // CALL(p) for p = `rows` <= ROWS as a constant.
-#if LANES == 16
-#define FOR_ROWS(rows, CALL) \
-  switch (rows) { \
-    case 1: CALL(1); break; case 2: CALL(2); break; case 3: CALL(3); break; case 4: CALL(4); break; \
-    case 5: CALL(5); break; case 6: CALL(6); break; case 7: CALL(7); break; case 8: CALL(8); break; \
-    case 9: CALL(9); break; case 10: CALL(10); break; case 11: CALL(11); break; case 12: CALL(12); break; \
-    case 13: CALL(13); break; case 14: CALL(14); break; \
-  }
-#elif defined(__aarch64__)
-#define FOR_ROWS(rows, CALL) \
-  switch (rows) { \
-    case 1: CALL(1); break; case 2: CALL(2); break; case 3: CALL(3); break; case 4: CALL(4); break; \
-    case 5: CALL(5); break; case 6: CALL(6); break; case 7: CALL(7); break; case 8: CALL(8); break; \
-    case 9: CALL(9); break; case 10: CALL(10); break; case 11: CALL(11); break; case 12: CALL(12); break; \
-  }
-#else
-#define FOR_ROWS(rows, CALL) \
-  switch (rows) { \
-    case 1: CALL(1); break; case 2: CALL(2); break; case 3: CALL(3); break; case 4: CALL(4); break; \
-    case 5: CALL(5); break; case 6: CALL(6); break; \
-  }
+#define CASE(p, CALL) case p: CALL(p); break;
+#define FIRST_ROWS(CALL) CASE(1, CALL) CASE(2, CALL) CASE(3, CALL) CASE(4, CALL) CASE(5, CALL) CASE(6, CALL)
+#if LANES == 16 || defined(__aarch64__)
+#define FIRST_TWELVE(CALL) \
+  FIRST_ROWS(CALL) CASE(7, CALL) CASE(8, CALL) CASE(9, CALL) CASE(10, CALL) CASE(11, CALL) CASE(12, CALL)
 #endif
+#if LANES == 16
+#define EACH_ROW(CALL) FIRST_TWELVE(CALL) CASE(13, CALL) CASE(14, CALL)
+#elif defined(__aarch64__)
+#define EACH_ROW FIRST_TWELVE
+#else
+#define EACH_ROW FIRST_ROWS
+#endif
+#define FOR_ROWS(rows, CALL) switch (rows) { EACH_ROW(CALL) }
 
 // Some places of k, where from[p / 2] is row p or the one before it. AVX2 has so few sums that advancing beside them takes time: four
 // places are done at once, each pair of rows by one address.
