@@ -32,7 +32,7 @@ def attention(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     q, k, v = (_by_heads(on, part, heads) for part in _parts(on, product, sizes))
     present = ""
     if past:
-        both = (on.put("Gather", past, on.give(np.array(number)), axis=0) for number in (0, 1))
+        both = (on.put("Gather", past, number, axis=0) for number in (0, 1))
         k, v = (on.put("Concat", old, new, axis=_LENGTH) for old, new in zip(both, (k, v), strict=True))
     if wanted_result(node, 1):
         axis = on.give(np.array([0]))
@@ -85,9 +85,9 @@ def group_query(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
         q, k, v = _parts(on, q, [heads * size, groups * size, groups * size])
     q, k, v = (_by_heads(on, each, count) for each, count in ((q, heads), (k, groups), (v, groups)))
     new, row = on.size(q, _LENGTH), on.give(np.array([-1, 1]))
-    total = on.put("Add", on.put("Cast", on.put("Reshape", lengths, row), to=TensorProto.INT64), on.give(np.array(1)))
-    first = on.put("Equal", on.put("Cast", on.put("Reshape", whole, on.give(np.array([], np.int64))), to=7), new)
-    kept = on.put("Where", first, on.give(np.array(0)), on.put("Sub", total, new))  # [batch, 1]
+    total = on.put("Add", on.put("Cast", on.put("Reshape", lengths, row), to=TensorProto.INT64), 1)
+    first = on.put("Equal", on.put("Cast", on.put("Reshape", whole, np.array([], np.int64)), to=7), new)
+    kept = on.put("Where", first, 0, on.put("Sub", total, new))  # [batch, 1]
     places = on.put("Add", kept, on.count(new))  # [batch, new]
     if attribute(node, "do_rotary", 0):
         table = on.shape(cos)
@@ -97,11 +97,11 @@ def group_query(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
         q, k = (_turned(on, each, angles, pairs, size, 2 * table[-1]) for each in (q, k))
     if past_k:
         k, v = (_joined(on, old, each, kept, shape[1] == 1) for old, each in ((past_k, k), (past_v, v)))
-    keys, queries = on.places(k, _LENGTH), on.put("Unsqueeze", places, on.give(np.array([1, 3])))
+    keys, queries = on.places(k, _LENGTH), on.put("Unsqueeze", places, [1, 3])
     seen = on.put("LessOrEqual", keys, queries)
     window = attribute(node, "local_window_size", -1)
     if window > 0:
-        seen = on.put("And", seen, on.put("Greater", keys, on.put("Sub", queries, on.give(np.array(window)))))
+        seen = on.put("And", seen, on.put("Greater", keys, on.put("Sub", queries, window)))
     biases = [_bias(on, seen, q), input_name(node, 10)]
     wide_k, wide_v = (_repeated(on, each, groups, heads // groups, size) for each in (k, v))
     return [_merged(on, _attended(on, node, q, wide_k, wide_v, biases, size)), k, v]
@@ -147,7 +147,7 @@ def standard(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     logits = masked if wide == on.element(node.input[0]) else on.put("Cast", masked, to=wide)
     shares = on.put("Softmax", logits, axis=-1)
     if mask or lengths or _has_window(node):  # else each query sees a key
-        largest = on.put("ReduceMax", logits, on.give(np.array([-1])), keepdims=1)
+        largest = on.put("ReduceMax", logits, [-1], keepdims=1)
         kind = helper.tensor_dtype_to_np_dtype(wide)
         lowest, zero = (on.give(np.array(number, kind)) for number in (-np.inf, 0))
         shares = on.put("Where", on.put("Equal", largest, lowest, doc_string=OF_NUMBERS), zero, shares)
@@ -170,11 +170,11 @@ def rotary(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         return None
     size = width if by_heads else width // heads if heads else 2 * half
     if len(given) == 1:  # where the first one is
-        places = on.put("Unsqueeze", on.put("Add", places, on.places(x, -2)), on.give(np.array([0])))
-    each = x if by_heads else on.put("Reshape", x, on.give(np.array([0, 0, -1, size])))
+        places = on.put("Unsqueeze", on.put("Add", places, on.places(x, -2)), [0])
+    each = x if by_heads else on.put("Reshape", x, [0, 0, -1, size])
     angles = _angles(on, cos, sin, places, 1 if by_heads else 2)
     turned = _turned(on, each, angles, bool(attribute(node, "interleaved", 0)), size, 2 * half)
-    return turned if by_heads else on.put("Reshape", turned, on.give(np.array([0, 0, -1])))
+    return turned if by_heads else on.put("Reshape", turned, [0, 0, -1])
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
@@ -182,24 +182,24 @@ def rotary(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 def _parts(on: NodeWriter, value: str, sizes: list[int]) -> list[str]:
     """A value cut along its last dim."""
-    return on.put_all("Split", len(sizes), value, on.give(np.array(sizes)), axis=-1)
+    return on.put_all("Split", len(sizes), value, sizes, axis=-1)
 
 
 def _by_heads(on: NodeWriter, value: str, heads: int) -> str:
-    return on.put("Transpose", on.put("Reshape", value, on.give(np.array([0, 0, heads, -1]))), perm=[0, 2, 1, 3])
+    return on.put("Transpose", on.put("Reshape", value, [0, 0, heads, -1]), perm=[0, 2, 1, 3])
 
 
 def _merged(on: NodeWriter, value: str) -> str:
-    return on.put("Reshape", on.put("Transpose", value, perm=[0, 2, 1, 3]), on.give(np.array([0, 0, -1])))
+    return on.put("Reshape", on.put("Transpose", value, perm=[0, 2, 1, 3]), [0, 0, -1])
 
 
 def _repeated(on: NodeWriter, value: str, groups: int, times: int, size: int) -> str:
     """Each head several times."""
     if times == 1:
         return value
-    apart = on.put("Unsqueeze", value, on.give(np.array([2])))
-    wide = on.put("Expand", apart, on.give(np.array([1, 1, times, 1, 1])))
-    return on.put("Reshape", wide, on.give(np.array([0, groups * times, -1, size])))
+    apart = on.put("Unsqueeze", value, [2])
+    wide = on.put("Expand", apart, [1, 1, times, 1, 1])
+    return on.put("Reshape", wide, [0, groups * times, -1, size])
 
 
 def _with_mask(
@@ -239,8 +239,8 @@ def _has_window(node: onnx.NodeProto) -> bool:
 def _seen(on: NodeWriter, node: onnx.NodeProto, q: str, k: str, past: str, lengths: str) -> str:
     """Which keys count for which queries by their places and by how many of each batch there are; "" for all."""
     keys = on.places(k, _LENGTH)
-    queries = on.put("Unsqueeze", on.places(q, _LENGTH), on.give(np.array([1])))
-    known = on.put("Unsqueeze", lengths, on.give(np.array([1, 2, 3]))) if lengths else ""
+    queries = on.put("Unsqueeze", on.places(q, _LENGTH), [1])
+    known = on.put("Unsqueeze", lengths, [1, 2, 3]) if lengths else ""
     if past:
         queries = on.put("Add", queries, on.size(past, _LENGTH))
     elif lengths:
@@ -249,9 +249,9 @@ def _seen(on: NodeWriter, node: onnx.NodeProto, q: str, k: str, past: str, lengt
     if attribute(node, "is_causal", 0):
         parts.append(on.put("LessOrEqual", keys, queries))
     if (left := attribute(node, "left_window_size", -1)) >= 0:
-        parts.append(on.put("GreaterOrEqual", keys, on.put("Sub", queries, on.give(np.array(left)))))
+        parts.append(on.put("GreaterOrEqual", keys, on.put("Sub", queries, left)))
     if (right := attribute(node, "right_window_size", -1)) >= 0:
-        parts.append(on.put("LessOrEqual", keys, on.put("Add", queries, on.give(np.array(right)))))
+        parts.append(on.put("LessOrEqual", keys, on.put("Add", queries, right)))
     return functools.reduce(lambda one, other: on.put("And", one, other), parts) if parts else ""
 
 
@@ -262,9 +262,7 @@ def _whole_mask(on: NodeWriter, mask: str, k: str) -> str:
         return mask
     lowest = False if on.element(mask) == TensorProto.BOOL else -np.inf
     missing = on.put("Sub", on.size(k, _LENGTH), on.size(mask, -1))
-    shape = on.put(
-        "Concat", on.put("Shape", mask, end=-1), on.put("Unsqueeze", missing, on.give(np.array([0]))), axis=0
-    )
+    shape = on.put("Concat", on.put("Shape", mask, end=-1), on.put("Unsqueeze", missing, [0]), axis=0)
     return on.put("Concat", mask, on.put("Expand", on.number(lowest, mask), shape), axis=-1)
 
 
@@ -277,7 +275,7 @@ def _bias(on: NodeWriter, seen: str, like: str, masked: float | None = None) -> 
 def _causal(on: NodeWriter, q: str, k: str) -> str:
     """Of each query the keys up to its own, the last query's the last."""
     before = on.put("Sub", on.size(k, _LENGTH), on.size(q, _LENGTH))
-    queries = on.put("Unsqueeze", on.put("Add", on.places(q, _LENGTH), before), on.give(np.array([1])))
+    queries = on.put("Unsqueeze", on.put("Add", on.places(q, _LENGTH), before), [1])
     return _bias(on, on.put("LessOrEqual", on.places(k, _LENGTH), queries), q)
 
 
@@ -285,7 +283,7 @@ def _masked(on: NodeWriter, mask: str, k: str, lowest: float) -> str | None:
     """Of a mask by batch and key, by batch, query and key, or of how many keys of each batch are seen."""
     rank = len(on.shape(mask) or ())
     if rank == 1:
-        ends = on.put("Unsqueeze", on.put("Cast", mask, to=TensorProto.INT64), on.give(np.array([1, 2, 3])))
+        ends = on.put("Unsqueeze", on.put("Cast", mask, to=TensorProto.INT64), [1, 2, 3])
         return _bias(on, on.put("Less", on.places(k, _LENGTH), ends), k, lowest)
     if rank not in (2, 3):
         return None
@@ -304,7 +302,7 @@ def _joined(on: NodeWriter, past: str, new: str, kept: str, single: bool) -> str
     if single:
         return on.put("Where", on.put("Unsqueeze", on.put("Equal", places, kept), axes), new, both)
     moved = on.put("Add", on.put("Sub", places, kept), old)  # where new ones lie in both
-    last = on.put("Sub", on.size(both, _LENGTH), on.give(np.array(1)))
+    last = on.put("Sub", on.size(both, _LENGTH), 1)
     index = on.put("Where", on.put("Less", places, kept), places, on.put("Min", moved, last))
     spread = on.put("Expand", on.put("Unsqueeze", index, axes), on.put("Shape", both))
     return on.put("GatherElements", both, spread, axis=_LENGTH)
@@ -313,7 +311,7 @@ def _joined(on: NodeWriter, past: str, new: str, kept: str, single: bool) -> str
 def _angles(on: NodeWriter, cos: str, sin: str, places: str, axis: int) -> tuple[str, str]:
     """The rows of both tables for places of a batch. axis: the dim of heads."""
     rows = (on.put("Gather", table, places) for table in (cos, sin))
-    c, s = (on.put("Unsqueeze", each, on.give(np.array([axis]))) for each in rows)
+    c, s = (on.put("Unsqueeze", each, [axis]) for each in rows)
     return c, s
 
 
@@ -323,15 +321,15 @@ def _turned(on: NodeWriter, x: str, angles: tuple[str, str], interleaved: bool, 
     if part < size:
         x, rest = _parts(on, x, [part, size - part])
     if interleaved:
-        pairs = on.put("Reshape", x, on.give(np.array([0, 0, 0, part // 2, 2])))
-        one, other = (on.put("Gather", pairs, on.give(np.array(number)), axis=-1) for number in (0, 1))
+        pairs = on.put("Reshape", x, [0, 0, 0, part // 2, 2])
+        one, other = (on.put("Gather", pairs, number, axis=-1) for number in (0, 1))
     else:
         one, other = _parts(on, x, [part // 2, part // 2])
     left = on.put("Sub", on.put("Mul", one, cos), on.put("Mul", other, sin))
     right = on.put("Add", on.put("Mul", other, cos), on.put("Mul", one, sin))
     if interleaved:
-        ends = (on.put("Unsqueeze", each, on.give(np.array([4]))) for each in (left, right))
-        y = on.put("Reshape", on.put("Concat", *ends, axis=4), on.give(np.array([0, 0, 0, part])))
+        ends = (on.put("Unsqueeze", each, [4]) for each in (left, right))
+        y = on.put("Reshape", on.put("Concat", *ends, axis=4), [0, 0, 0, part])
     else:
         y = on.put("Concat", left, right, axis=-1)
     return on.put("Concat", y, rest, axis=-1) if rest else y

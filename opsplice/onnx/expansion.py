@@ -80,7 +80,7 @@ def _reshape(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         return None
     if not is_misread(given, [None if size < 0 else int(size) for size in sizes]):
         return None
-    return on.put("Reshape", on.put("Reshape", node.input[0], on.give(np.array([-1]))), node.input[1])
+    return on.put("Reshape", on.put("Reshape", node.input[0], [-1]), node.input[1])
 
 
 # ---- norms -----------------------------------------------------------------------------------------------------------
@@ -94,8 +94,8 @@ def _rms_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     axis = attribute(node, "axis", -1) % len(shape)
     stash = attribute(node, "stash_type", TensorProto.FLOAT)
     wide = on.cast(x, stash)
-    mean = on.put("ReduceMean", on.put("Mul", wide, wide), on.give(np.arange(axis, len(shape))))
-    epsilon = on.put("Cast", on.give(np.array(attribute(node, "epsilon", 1e-5), np.float32)), to=stash)
+    mean = on.put("ReduceMean", on.put("Mul", wide, wide), np.arange(axis, len(shape)))
+    epsilon = on.put("Cast", np.array(attribute(node, "epsilon", 1e-5), np.float32), to=stash)
     normed = on.put("Div", wide, on.put("Sqrt", on.put("Add", mean, epsilon)))
     return on.put("Mul", normed if wide == x else on.put("Cast", normed, to=element), scale)
 
@@ -108,13 +108,13 @@ def _group_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if shape is None or not element or shape[1] is None or len(shape) <= _MATRIX or is_fixed:
         return None
     groups, stash = attribute(node, "num_groups", shape[1]), attribute(node, "stash_type", TensorProto.FLOAT)
-    wide = on.put("Reshape", on.cast(x, stash), on.give(np.array([0, groups, -1])))
+    wide = on.put("Reshape", on.cast(x, stash), [0, groups, -1])
     centered = on.put("Sub", wide, on.mean(wide))
-    epsilon = on.put("Cast", on.give(np.array(attribute(node, "epsilon", 1e-5), np.float32)), to=stash)
+    epsilon = on.put("Cast", np.array(attribute(node, "epsilon", 1e-5), np.float32), to=stash)
     deviation = on.put("Sqrt", on.put("Add", on.mean(on.put("Mul", centered, centered)), epsilon))
     normed = on.put("Cast", on.put("Div", centered, deviation), to=element)
-    channels = on.put("Reshape", normed, on.give(np.array([0, groups, shape[1] // groups, -1])))
-    scale, shift = (on.put("Reshape", each, on.give(np.array([1, groups, -1, 1]))) for each in (gain, bias))
+    channels = on.put("Reshape", normed, [0, groups, shape[1] // groups, -1])
+    scale, shift = (on.put("Reshape", each, [1, groups, -1, 1]) for each in (gain, bias))
     return on.put("Reshape", on.put("Add", on.put("Mul", channels, scale), shift), on.put("Shape", x))
 
 
@@ -132,10 +132,9 @@ def _matmul(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         return None
     added = 0 if ranks[0] == 1 else -1  # the dim of size one
     matrices = [
-        on.put("Unsqueeze", name, on.give(np.array([added]))) if rank == 1 else name
-        for name, rank in zip(node.input, ranks, strict=True)
+        on.put("Unsqueeze", name, [added]) if rank == 1 else name for name, rank in zip(node.input, ranks, strict=True)
     ]
-    return on.put("Squeeze", on.put("MatMul", *matrices), on.give(np.array([-2 if added == 0 else -1])))
+    return on.put("Squeeze", on.put("MatMul", *matrices), [-2 if added == 0 else -1])
 
 
 def _of_pairs(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -164,7 +163,7 @@ def _lp_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if not element:
         return None
     whole = on.put("Mul", x, x) if (squared := attribute(node, "p", 2) == 2) else on.put("Abs", x)
-    norm = on.put("ReduceSum", whole, on.give(np.array([attribute(node, "axis", -1)])), keepdims=1)
+    norm = on.put("ReduceSum", whole, [attribute(node, "axis", -1)], keepdims=1)
     norm = on.put("Sqrt", norm) if squared else norm
     zero, one = (on.give(np.array(number, helper.tensor_dtype_to_np_dtype(element))) for number in (0, 1))
     return on.put("Div", x, on.put("Where", on.put("Equal", norm, zero), one, norm))
@@ -178,8 +177,8 @@ def _determinant(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         raise wrongly_computed(node, "it divides by elements that may be zero")
 
     def element(row: int, column: int) -> str:
-        whole_row = on.put("Gather", node.input[0], on.give(np.array(row)), axis=-2)
-        return on.put("Gather", whole_row, on.give(np.array(column)), axis=-1)
+        whole_row = on.put("Gather", node.input[0], row, axis=-2)
+        return on.put("Gather", whole_row, column, axis=-1)
 
     def minor(row: int, columns: tuple[int, ...]) -> str:
         if len(columns) == 1:
@@ -229,7 +228,7 @@ def _last_of_equals(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     backwards = (on.give(np.array([each])) for each in (-1, np.iinfo(np.int64).min, axis, -1))
     form = attributes(node) | {"select_last_index": 0}
     found = on.put(node.op_type, on.put("Slice", node.input[0], *backwards), **form)
-    return on.put("Sub", on.put("Sub", on.size(node.input[0], axis), on.give(np.array(1))), found)
+    return on.put("Sub", on.put("Sub", on.size(node.input[0], axis), 1), found)
 
 
 def _sign(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -267,10 +266,10 @@ def _reverse_sequence(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if shape is None:
         return None
     places, ends = (
-        on.put("Unsqueeze", each, on.give(np.delete(np.arange(len(shape)), axis)))
+        on.put("Unsqueeze", each, np.delete(np.arange(len(shape)), axis))
         for each, axis in ((on.places(x, time), time), (on.cast(lengths, TensorProto.INT64), batch))
     )
-    mirrored = on.put("Sub", on.put("Sub", ends, on.give(np.array(1))), places)
+    mirrored = on.put("Sub", on.put("Sub", ends, 1), places)
     taken = on.put("Where", on.put("Less", places, ends), mirrored, places)
     return on.put("GatherElements", x, on.put("Expand", taken, on.put("Shape", x)), axis=time)
 
@@ -317,7 +316,7 @@ def _extremes_scattered(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     size = on.cast(on.size(x, axis), on.element(indices))
     places = [on.give(each[..., None]) for each in np.indices(known)]
     along = on.cast(on.put("Where", from_end, on.put("Add", indices, size), indices), TensorProto.INT64)
-    places[axis] = on.put("Unsqueeze", along, on.give(np.array([-1])))
+    places[axis] = on.put("Unsqueeze", along, [-1])
     return on.put("ScatterND", x, on.put("Concat", *places, axis=-1), updates, reduction=kind)
 
 

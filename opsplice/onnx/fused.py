@@ -135,7 +135,7 @@ def embedding_norm(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     y, *_, total = _normed(on, node, parts, gain, bias)
     mask = input_name(node, 7)
     present = on.cast(mask, TensorProto.INT32) if mask else on.put("Mul", words, on.number(0, words))
-    return [y, on.put("ReduceSum", present, on.give(np.array([1])), keepdims=0), total]
+    return [y, on.put("ReduceSum", present, [1], keepdims=0), total]
 
 
 def _normed(

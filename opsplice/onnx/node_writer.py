@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -17,6 +17,9 @@ from opsplice.onnx.model_file import sizes_of
 _AXES_ARE_INPUTS = 18
 # What a comparison says (`doc_string`) whose operand, the first of Max and Min, is a number, or whose NaN is seen to.
 OF_NUMBERS = "of numbers"
+
+# What a node takes: a value by its name, or numbers, which become a constant.
+Input = str | int | Sequence[Any] | np.ndarray
 
 
 class NodeWriter:
@@ -81,14 +84,15 @@ class NodeWriter:
 
     # What rules write.
 
-    def put(self, kind: str, *inputs: str, **attributes: Any) -> str:
+    def put(self, kind: str, *inputs: Input, **attributes: Any) -> str:
         """A node of one result, whose name is returned."""
         return self.put_all(kind, 1, *inputs, **attributes)[0]
 
-    def put_all(self, kind: str, count: int, *inputs: str, **attributes: Any) -> list[str]:
+    def put_all(self, kind: str, count: int, *inputs: Input, **attributes: Any) -> list[str]:
         """A node of several results, whose names are returned."""
+        names = [each if isinstance(each, str) else self.give(np.array(each)) for each in inputs]
         outputs = [self._fresh() for _ in range(count)]
-        self.added.append(helper.make_node(kind, inputs, outputs, name=self._node.name, **attributes))
+        self.added.append(helper.make_node(kind, names, outputs, name=self._node.name, **attributes))
         return outputs
 
     def number(self, value: float, like: str) -> str:
@@ -105,17 +109,17 @@ class NodeWriter:
         """Means over the last dim, which stays."""
         if self.version < _AXES_ARE_INPUTS:
             return self.put("ReduceMean", name, axes=[-1], keepdims=1)
-        return self.put("ReduceMean", name, self.give(np.array([-1])), keepdims=1)
+        return self.put("ReduceMean", name, [-1], keepdims=1)
 
     def largest(self, name: str, axes: np.ndarray) -> str:
         """The largest elements over some dims, which stay."""
         if self.version < _AXES_ARE_INPUTS:
             return self.put("ReduceMax", name, axes=axes.tolist(), keepdims=1)
-        return self.put("ReduceMax", name, self.give(axes), keepdims=1)
+        return self.put("ReduceMax", name, axes, keepdims=1)
 
     def size(self, name: str, axis: int) -> str:
         """The size of a value along a dim, as a scalar."""
-        return self.put("Gather", self.put("Shape", name), self.give(np.array(axis)))
+        return self.put("Gather", self.put("Shape", name), axis)
 
     def places(self, name: str, axis: int) -> str:
         """The numbers from 0 on, as many as a value has elements along a dim."""
@@ -123,7 +127,7 @@ class NodeWriter:
 
     def count(self, size: str) -> str:
         """The numbers from 0 to below a scalar."""
-        return self.put("Range", self.give(np.array(0)), size, self.give(np.array(1)))
+        return self.put("Range", 0, size, 1)
 
     def give(self, array: np.ndarray, large: bool = False) -> str:
         """A new constant."""

@@ -116,7 +116,7 @@ def average_pool(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     mean = on.put("AveragePool", node.input[0], count_include_pad=1, **_form(windows))
     if (shares == 1).all():
         return mean
-    return on.put("Mul", mean, on.give(shares[None, None].astype(helper.tensor_dtype_to_np_dtype(element))))
+    return on.put("Mul", mean, shares[None, None].astype(helper.tensor_dtype_to_np_dtype(element)))
 
 
 def lp_pool(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -167,8 +167,8 @@ def _of_all_images(on: NodeWriter, node: onnx.NodeProto, places: str) -> str:
     by_channel = on.give((np.arange(channels) * size).reshape(1, channels, *ones))
     if shape[0] == 1:
         return places if channels == 1 else on.put("Add", places, by_channel)
-    batches = on.put("Reshape", on.places(node.input[0], 0), on.give(np.array([-1, 1, *ones])))
-    starts = on.put("Mul", batches, on.give(np.array(channels * size)))
+    batches = on.put("Reshape", on.places(node.input[0], 0), [-1, 1, *ones])
+    starts = on.put("Mul", batches, channels * size)
     return on.put("Add", on.put("Add", places, by_channel), starts)
 
 
@@ -206,10 +206,10 @@ def _cut_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         return None
     around = [-pad for pad in pads[:dims]], [added - pad for pad, added in zip(pads[dims:], more, strict=True)]
     whole = on.put("ConvTranspose", *node.input[:2], **form)
-    cut = on.put("Pad", whole, on.give(np.array([0, 0, *around[0], 0, 0, *around[1]])))
+    cut = on.put("Pad", whole, [0, 0, *around[0], 0, 0, *around[1]])
     if not input_name(node, 2):
         return cut
-    return on.put("Add", cut, on.put("Reshape", node.input[2], on.give(np.array([-1, *[1] * dims]))))
+    return on.put("Add", cut, on.put("Reshape", node.input[2], [-1, *[1] * dims]))
 
 
 def _spread_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -225,12 +225,12 @@ def _spread_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     before = [far - pad for far, pad in zip(reach, pads[:dims], strict=True)]
     ends = zip(reach, pads[dims:], more, strides, strict=True)
     after = [far - pad + added - (stride - 1) for far, pad, added, stride in ends]
-    lines = on.put("Reshape", node.input[0], on.give(np.array([0, 0, *(n for size in sizes for n in (size, 1))])))
+    lines = on.put("Reshape", node.input[0], [0, 0, *(n for size in sizes for n in (size, 1))])
     gaps = [n for stride in strides for n in (0, stride - 1)]
-    lines = on.put("Pad", lines, on.give(np.array([0] * (2 * dims + 4) + gaps)))
-    spread = on.put("Reshape", lines, on.give(np.array([0, 0, *np.multiply(sizes, strides)])))
-    padded = on.put("Pad", spread, on.give(np.array([0, 0, *before, 0, 0, *after])))
-    mirrored = on.put("Reshape", node.input[1], on.give(np.array([-1, 1, *kernel])))
+    lines = on.put("Pad", lines, [0] * (2 * dims + 4) + gaps)
+    spread = on.put("Reshape", lines, [0, 0, *np.multiply(sizes, strides)])
+    padded = on.put("Pad", spread, [0, 0, *before, 0, 0, *after])
+    mirrored = on.put("Reshape", node.input[1], [-1, 1, *kernel])
     for number, size in enumerate(kernel):
-        mirrored = on.put("Gather", mirrored, on.give(np.arange(size)[::-1]), axis=number + 2)
+        mirrored = on.put("Gather", mirrored, np.arange(size)[::-1], axis=number + 2)
     return on.put("Conv", padded, mirrored, *node.input[2:], group=group, dilations=apart)

@@ -102,11 +102,11 @@ def _along(on: NodeWriter, node: onnx.NodeProto, values: str, block: int) -> str
         return None
     wide = [*sizes[: axis + 1], block, *sizes[axis + 1 :]]
     flat = [*sizes[:axis], int(sizes[axis] or 0) * block, *sizes[axis + 1 :]]
-    apart = on.put("Unsqueeze", values, on.give(np.array([axis + 1])))
-    spread = on.put("Reshape", on.put("Expand", apart, on.give(np.array(wide))), on.give(np.array(flat)))
+    apart = on.put("Unsqueeze", values, [axis + 1])
+    spread = on.put("Reshape", on.put("Expand", apart, wide), flat)
     if flat[axis] == shape[axis]:
         return spread
-    return on.put("Slice", spread, *(on.give(np.array([each])) for each in (0, shape[axis], axis)))
+    return on.put("Slice", spread, *([each] for each in (0, shape[axis], axis)))
 
 
 def matmul_nbits(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -130,9 +130,9 @@ def matmul_nbits(on: NodeWriter, node: onnx.NodeProto) -> str | None:
             middle = given.reshape(rows, blocks, 1)
     weight = _centred(on, numbers, middle, bits, scales.dtype)
     scaled = on.put("Mul", weight, on.give(np.ascontiguousarray(scales.reshape(rows, blocks, 1)), large=True))
-    flat = on.put("Reshape", scaled, on.give(np.array([rows, blocks * block])))
+    flat = on.put("Reshape", scaled, [rows, blocks * block])
     if blocks * block != columns:
-        flat = on.put("Slice", flat, *(on.give(np.array([each])) for each in (0, columns, 1)))
+        flat = on.put("Slice", flat, *([each] for each in (0, columns, 1)))
     product = on.put("MatMul", node.input[0], on.put("Transpose", flat, perm=[1, 0]))
     return on.put("Add", product, bias) if bias else product
 
@@ -232,14 +232,14 @@ def conv_integer(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     form = {each.name: helper.get_attribute_value(each) for each in node.attribute}
     weight, zero = _with_sign(on, node.input[1], input_name(node, 3))
     if zero and on.shape(zero) not in ([], [1]):
-        zero = on.put("Reshape", zero, on.give(np.array([-1] + [1] * (len(shape) - 1))))
+        zero = on.put("Reshape", zero, [-1] + [1] * (len(shape) - 1))
     terms = [size or _EXACT_TERMS for size in shape[1:]]
     as_floats = bool(attribute(node, "group", 1) > 1 or zero) and math.prod(terms) < _EXACT_TERMS
     kind = TensorProto.FLOAT if as_floats else TensorProto.INT32
     x, w = _centred_as(on, kind, node.input[0], input_name(node, 2)), _centred_as(on, kind, weight, zero)
     if not as_floats and any(pads := form.pop("pads", [])):  # IREE pads integers on all sides alike
         half = len(pads) // 2
-        x = on.put("Pad", x, on.give(np.array([0, 0, *pads[:half], 0, 0, *pads[half:]])))
+        x = on.put("Pad", x, [0, 0, *pads[:half], 0, 0, *pads[half:]])
     y = on.put("Conv", x, w, **form)
     return on.put("Cast", y, to=TensorProto.INT32) if as_floats else y
 
@@ -336,7 +336,7 @@ def _scaled(on: NodeWriter, integers: str, *scales: str) -> str:
 
 def _single(on: NodeWriter, name: str) -> str:
     """A scale or a zero point: one for the whole tensor as a scalar, as ONNX's own operators want it."""
-    return on.put("Reshape", name, on.give(np.array([], np.int64))) if on.shape(name) == [1] else name
+    return on.put("Reshape", name, np.array([], np.int64)) if on.shape(name) == [1] else name
 
 
 def cast_like(on: NodeWriter, node: onnx.NodeProto) -> str | None:

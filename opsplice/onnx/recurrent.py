@@ -88,7 +88,7 @@ class _Direction:
         self, on: NodeWriter, node: onnx.NodeProto, number: int, steps: int, is_backwards: bool, lengths: str
     ) -> None:
         self.on, self.node, self.number = on, node, number
-        self.lengths = on.put("Unsqueeze", lengths, on.give(np.array([1]))) if lengths else ""
+        self.lengths = on.put("Unsqueeze", lengths, [1]) if lengths else ""
         self.size, self.kind = attribute(node, "hidden_size", 0), node.op_type
         self.order = range(steps)[:: -1 if is_backwards else 1]
         self.ends = [on.give(np.array([n * self.size])) for n in range(2 * _GATES[self.kind] + 1)]
@@ -110,7 +110,7 @@ class _Direction:
         state, states = (self._own(_HIDDEN), self._own(_CELL)), {}
         first = on.give(np.array([0]))
         for number in self.order:
-            given = on.put("Gather", self.of_input, on.give(np.array(number)), axis=0)
+            given = on.put("Gather", self.of_input, number, axis=0)
             state, shown = self._ended(number, state, step(given, state))
             states[number] = on.put("Unsqueeze", shown, first)
         return on.put("Concat", *(states[number] for number in sorted(states)), axis=0), state
@@ -120,7 +120,7 @@ class _Direction:
         if not self.lengths:
             return new, new[0]
         on = self.on
-        goes, zero = on.put("Less", on.give(np.array(number, np.int32)), self.lengths), on.number(0, self.node.input[0])
+        goes, zero = on.put("Less", np.array(number, np.int32), self.lengths), on.number(0, self.node.input[0])
         h, c = (on.put("Where", goes, each, kept or zero) if each else "" for each, kept in zip(new, old, strict=True))
         return (h, c), on.put("Where", goes, new[0], zero)
 
@@ -129,7 +129,7 @@ class _Direction:
         if not input_name(self.node, index):
             return ""
         axis = 1 if self.turned and index in (_HIDDEN, _CELL) else 0
-        return self.on.put("Gather", self.node.input[index], self.on.give(np.array(self.number)), axis=axis)
+        return self.on.put("Gather", self.node.input[index], self.number, axis=axis)
 
     def _inputs(self, bias: str) -> str:
         """What all steps take from the input: [steps, batch, gates]."""

@@ -69,9 +69,9 @@ def _repeated(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     from_start = mode == b"asymmetric" and down
     if list(scales) != factors or 0 in factors or not (centred or from_start) or made.count(-1) > 1:
         return None
-    spread = on.put("Unsqueeze", node.input[0], on.give(np.arange(1, 2 * len(factors), 2)))
-    repeated = on.put("Expand", spread, on.give(np.array([n for factor in factors for n in (1, factor)])))
-    return on.put("Reshape", repeated, on.give(np.array(made)))
+    spread = on.put("Unsqueeze", node.input[0], np.arange(1, 2 * len(factors), 2))
+    repeated = on.put("Expand", spread, [n for factor in factors for n in (1, factor)])
+    return on.put("Reshape", repeated, made)
 
 
 def _weighed(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -93,11 +93,10 @@ def _weighed(on: NodeWriter, node: onnx.NodeProto) -> str | None:
             is_out = on.give(((at < 0) | (at > axis.given - 1)).reshape(-1, *behind))
             outside = on.put("Or", outside, is_out) if outside else is_out
         places, weights = _taps(node, mode, axis, at)
-        taken = [on.put("Gather", y, on.give(each), axis=axis.number) for each in places]
+        taken = [on.put("Gather", y, each, axis=axis.number) for each in places]
         if not is_nearest:
             taken = [
-                on.put("Mul", part, on.give(weight.reshape(-1, *behind)))
-                for part, weight in zip(taken, weights, strict=True)
+                on.put("Mul", part, weight.reshape(-1, *behind)) for part, weight in zip(taken, weights, strict=True)
             ]
         y = taken[0]
         for part in taken[1:]:
@@ -236,7 +235,7 @@ def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     last = np.array([sizes[3] - 1, sizes[2] - 1], np.float32)  # of columns and rows, as grids have them
     corners = attribute(node, "align_corners", 0)
     half = on.give(last / 2 if corners else (last + 1) / 2)
-    place = on.put("Add", on.put("Mul", node.input[1], half), on.give(last / 2))
+    place = on.put("Add", on.put("Mul", node.input[1], half), last / 2)
     zero, end = on.give(np.zeros(2, np.float32)), on.give(last)
     if mode == b"nearest":  # of ties outside, before they are mirrored
         place = on.put("Round", place)
@@ -247,7 +246,7 @@ def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         place = on.put("Add", first, on.put("Min", far, on.put("Sub", on.put("Add", span, span), far)))
     if padding != b"zeros":
         place = on.put("Min", on.put("Max", place, zero), end)
-    flat = on.put("Reshape", node.input[0], on.give(np.array([*sizes[:2], -1])))
+    flat = on.put("Reshape", node.input[0], [*sizes[:2], -1])
     row_starts = on.give(np.array([1, sizes[3]], np.float32))
     apart = on.give(np.array([-1]))
 
@@ -255,29 +254,29 @@ def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
     def product(pairs: str) -> str:
         """Of the two numbers for each place, for all channels."""
-        parts = [on.put("Gather", pairs, on.give(np.array(column)), axis=-1) for column in (0, 1)]
-        return on.put("Unsqueeze", on.put("Mul", *parts), on.give(np.array([1])))
+        parts = [on.put("Gather", pairs, column, axis=-1) for column in (0, 1)]
+        return on.put("Unsqueeze", on.put("Mul", *parts), [1])
 
     def taken(at: str) -> str:
         within = on.put("Min", on.put("Max", at, zero), end)
         number = on.put("ReduceSum", on.put("Mul", within, row_starts), apart, keepdims=0)
-        index = on.put("Reshape", on.put("Cast", number, to=TensorProto.INT64), on.give(np.array([sizes[0], 1, -1])))
+        index = on.put("Reshape", on.put("Cast", number, to=TensorProto.INT64), [sizes[0], 1, -1])
         count = int(places[1] or 0) * int(places[2] or 0)
-        wide = on.put("Expand", index, on.give(np.array([*sizes[:2], count])))
+        wide = on.put("Expand", index, [*sizes[:2], count])
         values = on.put("GatherElements", flat, wide, axis=2)
         inside = product(on.put("Cast", on.put("Equal", at, within), to=TensorProto.FLOAT))
-        values = on.put("Reshape", values, on.give(np.array([*sizes[:2], *places[1:3]])))
+        values = on.put("Reshape", values, [*sizes[:2], *places[1:3]])
         return on.put("Where", on.put("Cast", inside, to=TensorProto.BOOL), values, nothing)
 
     if mode == b"nearest":
         return taken(place)
     floor = on.put("Floor", place)
     above = on.put("Sub", place, floor)
-    below = on.put("Sub", on.give(np.ones(2, np.float32)), above)
+    below = on.put("Sub", np.ones(2, np.float32), above)
     total = ""
     for corner in ((0, 0), (1, 0), (0, 1), (1, 1)):
         picked = on.give(np.array(corner, np.float32))
-        kept = on.put("Where", on.put("Equal", picked, on.give(np.ones(2, np.float32))), above, below)
+        kept = on.put("Where", on.put("Equal", picked, np.ones(2, np.float32)), above, below)
         share = product(kept)
         term = on.put("Mul", taken(on.put("Add", floor, picked)), share)
         total = on.put("Add", total, term) if total else term
@@ -297,11 +296,11 @@ def depth_to_space(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     channels, height, width = shape[1] // block**2, *shape[2:]
     if height is None or width is None:
         places = np.arange(shape[1]).reshape(channels, -1).T.ravel()
-        by_pixel = on.put("Gather", node.input[0], on.give(places), axis=1)
+        by_pixel = on.put("Gather", node.input[0], places, axis=1)
         return on.put("DepthToSpace", by_pixel, blocksize=block)
-    apart = on.put("Reshape", node.input[0], on.give(np.array([0, channels, block, block, height, width])))
+    apart = on.put("Reshape", node.input[0], [0, channels, block, block, height, width])
     turned = on.put("Transpose", apart, perm=(0, 1, 4, 2, 5, 3))
-    return on.put("Reshape", turned, on.give(np.array([0, channels, height * block, width * block])))
+    return on.put("Reshape", turned, [0, channels, height * block, width * block])
 
 
 def space_to_depth(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -313,9 +312,9 @@ def space_to_depth(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         raise wrongly_computed(node, "it puts channels in another order; with fixed sizes it does not")
     channels, *sizes = (size or 0 for size in shape[1:])
     height, width = (size // block for size in sizes)
-    apart = on.put("Reshape", node.input[0], on.give(np.array([0, channels, height, block, width, block])))
+    apart = on.put("Reshape", node.input[0], [0, channels, height, block, width, block])
     turned = on.put("Transpose", apart, perm=(0, 1, 3, 5, 2, 4))
-    return on.put("Reshape", turned, on.give(np.array([0, channels * block**2, height, width])))
+    return on.put("Reshape", turned, [0, channels * block**2, height, width])
 
 
 # ---- what is put around, or left out ---------------------------------------------------------------------------------
@@ -339,11 +338,11 @@ def pad(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if negative:
         starts = [max(-before, 0) for before, _ in negative.values()]
         ends = [min(after, 0) or np.iinfo(np.int64).max for _, after in negative.values()]
-        x = on.put("Slice", x, *(on.give(np.array(each)) for each in (starts, ends, list(negative))))
+        x = on.put("Slice", x, *(each for each in (starts, ends, list(negative))))
         sides = {axis: (max(side[0], 0), max(side[1], 0)) for axis, side in sides.items()}
     if mode == b"constant":
         around = [sides.get(axis, (0, 0))[end] for end in (0, 1) for axis in range(len(shape))]
-        return on.put("Pad", x, on.give(np.array(around)), *filter(None, [input_name(node, 2)]))
+        return on.put("Pad", x, around, *filter(None, [input_name(node, 2)]))
     for axis, side in sides.items():
         size = shape[axis]
         if size is not None:
@@ -363,7 +362,7 @@ def _places_around(on: NodeWriter, size: str, side: tuple[int, int], mode: bytes
         return on.put("Mod", places, size)
     last = on.put("Sub", size, one)
     if mode == b"edge":
-        return on.put("Min", on.put("Max", places, on.give(np.array(0))), last)
+        return on.put("Min", on.put("Max", places, 0), last)
     return on.put("Sub", last, on.put("Abs", on.put("Sub", last, on.put("Abs", places))))
 
 
@@ -380,7 +379,7 @@ def cut(on: NodeWriter, node: onnx.NodeProto) -> str | None:
             begins[number] = -1
     if begins == starts.ravel().tolist():
         return None
-    return on.put("Slice", node.input[0], on.give(np.array(begins, starts.dtype)), *node.input[2:])
+    return on.put("Slice", node.input[0], np.array(begins, starts.dtype), *node.input[2:])
 
 
 # What exporters write for an end that is not known.
