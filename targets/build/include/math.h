@@ -69,95 +69,22 @@ static inline double opsplice_fmin(double x, double y) { return (x < y || y != y
 #define fmin(x, y) opsplice_fmin(x, y)
 #define fminf(x, y) opsplice_fminf(x, y)
 
-double acos(double);
-double acosh(double);
-double asin(double);
-double asinh(double);
-double atan(double);
-double atan2(double, double);
-double atanh(double);
-double cbrt(double);
-double cos(double);
-double cosh(double);
-double erf(double);
-double erfc(double);
-double exp(double);
-double exp10(double);
-double exp2(double);
-double expm1(double);
-double fdim(double, double);
-double fmod(double, double);
-double frexp(double, int *);
-double hypot(double, double);
-int ilogb(double);
-double ldexp(double, int);
-double lgamma(double);
-long long llrint(double);
-long long llround(double);
-double log(double);
-double log10(double);
-double log1p(double);
-double log2(double);
-double logb(double);
-long lrint(double);
-long lround(double);
-double modf(double, double *);
-double nextafter(double, double);
-double pow(double, double);
-double remainder(double, double);
-double remquo(double, double, int *);
-double scalbln(double, long);
-double scalbn(double, int);
-double sin(double);
-double sinh(double);
-double tan(double);
-double tanh(double);
-double tgamma(double);
-
-float acosf(float);
-float acoshf(float);
-float asinf(float);
-float asinhf(float);
-float atanf(float);
-float atan2f(float, float);
-float atanhf(float);
-float cbrtf(float);
-float cosf(float);
-float coshf(float);
-float erff(float);
-float erfcf(float);
-float expf(float);
-float exp10f(float);
-float exp2f(float);
-float expm1f(float);
-float fdimf(float, float);
-float fmodf(float, float);
-float frexpf(float, int *);
-float hypotf(float, float);
-int ilogbf(float);
-float ldexpf(float, int);
-float lgammaf(float);
-long long llrintf(float);
-long long llroundf(float);
-float logf(float);
-float log10f(float);
-float log1pf(float);
-float log2f(float);
-float logbf(float);
-long lrintf(float);
-long lroundf(float);
-float modff(float, float *);
-float nextafterf(float, float);
-float powf(float, float);
-float remainderf(float, float);
-float remquof(float, float, int *);
-float scalblnf(float, long);
-float scalbnf(float, int);
-float sinf(float);
-float sinhf(float);
-float tanf(float);
-float tanhf(float);
-float tgammaf(float);
+/* Each function of doubles, and the same of floats with an `f` behind its name. */
+#define OPSPLICE_FUNCTIONS(real, f) \
+  real acos##f(real), acosh##f(real), asin##f(real), asinh##f(real), atan##f(real), atanh##f(real), cbrt##f(real), \
+      cos##f(real), cosh##f(real), erf##f(real), erfc##f(real), exp##f(real), exp10##f(real), exp2##f(real), \
+      expm1##f(real), lgamma##f(real), log##f(real), log10##f(real), log1p##f(real), log2##f(real), logb##f(real), \
+      sin##f(real), sinh##f(real), tan##f(real), tanh##f(real), tgamma##f(real); \
+  real atan2##f(real, real), fdim##f(real, real), fmod##f(real, real), hypot##f(real, real), nextafter##f(real, real), \
+      pow##f(real, real), remainder##f(real, real); \
+  real frexp##f(real, int *), ldexp##f(real, int), modf##f(real, real *), remquo##f(real, real, int *), \
+      scalbln##f(real, long), scalbn##f(real, int); \
+  int ilogb##f(real); \
+  long lrint##f(real), lround##f(real); \
+  long long llrint##f(real), llround##f(real);
+OPSPLICE_FUNCTIONS(double, )
+OPSPLICE_FUNCTIONS(float, f)
+#undef OPSPLICE_FUNCTIONS
 
 #ifdef __cplusplus
 }
