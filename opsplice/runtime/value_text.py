@@ -23,28 +23,17 @@ from opsplice.errors import OpspliceError
 # An array, or a bare number that takes the type which the function declares for it.
 Value = np.ndarray | int | float | bool
 
+# MLIR's integers have a sign, none, or leave that open.
+_SIGNS = ("i", "si", "ui")
+
 ELEMENT_TYPES: dict[str, np.dtype] = {
     "f64": np.dtype(np.float64),
     "f32": np.dtype(np.float32),
     "f16": np.dtype(np.float16),
     "bf16": np.dtype(ml_dtypes.bfloat16),
-    "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn),
-    "f8E4M3FNUZ": np.dtype(ml_dtypes.float8_e4m3fnuz),
-    "f8E5M2": np.dtype(ml_dtypes.float8_e5m2),
-    "f8E5M2FNUZ": np.dtype(ml_dtypes.float8_e5m2fnuz),
-    "i64": np.dtype(np.int64),
-    "i32": np.dtype(np.int32),
-    "i16": np.dtype(np.int16),
-    "i8": np.dtype(np.int8),
+    **{f"f8{kind}": np.dtype(f"float8_{kind.lower()}") for kind in ("E4M3FN", "E4M3FNUZ", "E5M2", "E5M2FNUZ")},
     "i1": np.dtype(np.bool_),
-    "si64": np.dtype(np.int64),
-    "si32": np.dtype(np.int32),
-    "si16": np.dtype(np.int16),
-    "si8": np.dtype(np.int8),
-    "ui64": np.dtype(np.uint64),
-    "ui32": np.dtype(np.uint32),
-    "ui16": np.dtype(np.uint16),
-    "ui8": np.dtype(np.uint8),
+    **{f"{sign}{bits}": np.dtype(f"{'u' * (sign == 'ui')}int{bits}") for sign in _SIGNS for bits in (64, 32, 16, 8)},
     "complex<f32>": np.dtype(np.complex64),
     "complex<f64>": np.dtype(np.complex128),
 }

@@ -148,22 +148,17 @@ def average_pool_backward(
     return _spread(gradient, shares) / (divisor or 1)
 
 
-def adaptive_average_pool_backward(gradient: Tensor, tensor: Tensor) -> Tensor:
-    return _adaptive_backward(gradient, tensor, 2)
+def adaptive_average_pool_backward(dims: int) -> Callable[..., Tensor]:
+    def formula(gradient: Tensor, tensor: Tensor) -> Tensor:
+        shares = []
+        for dim in range(-dims, 0):
+            size, outputs = tensor.shape[dim], gradient.shape[dim]
+            at = torch.arange(outputs, device=tensor.device)
+            starts, ends = at * size // outputs, ((at + 1) * size + outputs - 1) // outputs
+            shares.append(_shares(size, starts, ends, ends - starts, gradient))
+        return _spread(gradient, shares)
 
-
-def adaptive_average_pool_backward_3d(gradient: Tensor, tensor: Tensor) -> Tensor:
-    return _adaptive_backward(gradient, tensor, 3)
-
-
-def _adaptive_backward(gradient: Tensor, tensor: Tensor, dims: int) -> Tensor:
-    shares = []
-    for dim in range(-dims, 0):
-        size, outputs = tensor.shape[dim], gradient.shape[dim]
-        at = torch.arange(outputs, device=tensor.device)
-        starts, ends = at * size // outputs, ((at + 1) * size + outputs - 1) // outputs
-        shares.append(_shares(size, starts, ends, ends - starts, gradient))
-    return _spread(gradient, shares)
+    return formula
 
 
 def replication_pad_backward(gradient: Tensor, tensor: Tensor, amounts: Sequence[int]) -> Tensor:
