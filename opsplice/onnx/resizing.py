@@ -88,7 +88,7 @@ def _weighed(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     outside = ""
     for axis in sorted(axes, key=lambda each: each.made / each.given):
         at = _positions(node, axis)
-        behind = (1,) * (_rank(on, node) - axis.number - 1)
+        behind = (1,) * (len(on.shape(node.input[0]) or ()) - axis.number - 1)
         if attribute(node, "coordinate_transformation_mode", b"") == b"tf_crop_and_resize":
             is_out = on.give(((at < 0) | (at > axis.given - 1)).reshape(-1, *behind))
             outside = on.put("Or", outside, is_out) if outside else is_out
@@ -107,10 +107,6 @@ def _weighed(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if not outside:
         return y
     return on.put("Where", outside, on.number(attribute(node, "extrapolation_value", 0.0), node.input[0]), y)
-
-
-def _rank(on: NodeWriter, node: onnx.NodeProto) -> int:
-    return len(on.shape(node.input[0]) or ())
 
 
 def _axes(on: NodeWriter, node: onnx.NodeProto) -> list[_Axis] | None:

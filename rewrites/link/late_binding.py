@@ -84,7 +84,7 @@ def take(module: ir.Module, compile_executable: Compile) -> Provided:
             shader = shaders.get(symbol_of(variant))
             if shader is None and "objects" not in variant.attributes:
                 continue
-            key = name, _format(variant)
+            key = name, parse_target(str(variant.attributes["target"])).format
             if key in found:
                 raise OpspliceError(
                     f"two targets of the program have the format {key[1]}, and a provider cannot tell them apart",
@@ -128,10 +128,6 @@ def bind_functions(module: ir.Module, provided: Provided) -> None:
 
 
 # ---- taking --------------------------------------------------------------------------------------------------------
-
-
-def _format(variant: ir.Operation) -> str:
-    return parse_target(str(variant.attributes["target"])).format
 
 
 def _alone(module: ir.Module, executable: ir.Operation, number: int) -> bytes:

@@ -51,7 +51,7 @@ def runs_on(arch: str | None, target: ProgramTarget) -> bool:
     if arch is None:
         return True
     if target.is_cpu:
-        return _same_arch(arch, target.arch)
+        return archs.normalize(arch) == archs.normalize(target.arch)
     wanted, given = sm_of(arch), sm_of(target.arch.rstrip("af"))
     return arch == target.arch if wanted is None or given is None else wanted <= given
 
@@ -79,10 +79,6 @@ def check_alike(kernel: tree.Kernel, ways: Iterable[tuple[str, tree.ArtifactClau
             hint="one call is of one kind, whatever the target: write the same in all of its clauses",
             details="\n".join(f"{way}: the clause at {clause.span}" for way, clause in first.items()),
         )
-
-
-def _same_arch(left: str, right: str) -> bool:
-    return archs.normalize(left) == archs.normalize(right)
 
 
 def with_features(target: ProgramTarget) -> str:

@@ -62,7 +62,8 @@ def instrument(spec: ir.Module, module: ir.Module) -> list[Pair]:
     inner = functools.cache(lambda: _inner_names(module))
     with spec.context, ir.Location.unknown():
         for op in ops_in(spec.operation, "transform.foreach_match"):
-            symbols = {name: [_last(each) for each in ir.ArrayAttr(op.attributes[name])] for name in _SIDES}
+            named = {name: map(ir.SymbolRefAttr, ir.ArrayAttr(op.attributes[name])) for name in _SIDES}
+            symbols = {name: [str(each.value[-1]) for each in symbols] for name, symbols in named.items()}
             for number, (matcher, action) in enumerate(zip(*symbols.values(), strict=True)):
                 pair = _pair(matcher, action, sequences, inner)
                 if pair.traced:
@@ -221,10 +222,6 @@ def _copy(sequence: ir.Operation, number: int) -> tuple[ir.Operation, str]:
     copy = sequence.clone(ip=ir.InsertionPoint(sequence)).operation
     copy.attributes["sym_name"] = ir.StringAttr.get(name)
     return copy, name
-
-
-def _last(symbol: ir.Attribute) -> str:
-    return str(ir.SymbolRefAttr(symbol).value[-1])
 
 
 def _root(symbol: str) -> str:

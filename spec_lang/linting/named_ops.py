@@ -44,8 +44,9 @@ def mistakes(spec: LoadedSpec) -> Iterator[Diagnostic]:
     replaced = [spec.patterns[rule.pattern] for rule in spec.rules if rule.replaces]
     reached = {each.name: each for pattern in replaced for each in (pattern, *reached_patterns(pattern, spec))}
     for pattern in reached.values():
+        asked = {part.name for part in tree.parts(pattern.where) if isinstance(part, tree.Predicate)}
         for call in _calls(pattern):
-            yield from _unlooked(call, contracts=_contracts(pattern.where))
+            yield from _unlooked(call, contracts="contracts" in asked)
 
 
 def unmatchable(name: str, *, is_end: bool) -> str | None:
@@ -69,10 +70,6 @@ def _misspelt(call: tree.Call) -> str | None:
     if known is not None and not (len(call.args) < known.arity if call.rest else len(call.args) == known.arity):
         return f"{call.callee} has {counted(known.arity, 'operand')}"
     return None
-
-
-def _contracts(where: tree.Condition | None) -> bool:
-    return any(isinstance(part, tree.Predicate) and part.name == "contracts" for part in tree.parts(where))
 
 
 def _unlooked(call: tree.Call, *, contracts: bool) -> Iterator[Diagnostic]:

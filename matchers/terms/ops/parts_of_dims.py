@@ -246,10 +246,8 @@ def joints(
 
 
 def _joined(op: ir.Operation, note: Callable[[ir.Value], None]) -> tuple[int, list[ir.Value]]:
-    return _concatenated(op) if op.name == CONCAT else _inserted(op, note)
-
-
-def _concatenated(op: ir.Operation) -> tuple[int, list[ir.Value]]:
+    if op.name != CONCAT:
+        return _inserted(op, note)
     return ir.IntegerAttr(op.attributes["dim"]).value, list(op.operands)
 
 

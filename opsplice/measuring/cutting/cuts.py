@@ -81,7 +81,7 @@ class Piece:
         if isinstance(what, (KernelCall, Insertion)):
             label = f"{what.rule.span} {what.rule.title}"
             weights = _inputs_asked(what.match, what.rule, _is_weight)
-            seen = weights & _inputs_asked(what.match, what.rule, _is_form)
+            seen = weights & _inputs_asked(what.match, what.rule, lambda part: isinstance(part, tree.Is))
             alone = dataclasses.replace(cls.of(what.match), label=label, weights=weights, looked_into=seen)
             alone = dataclasses.replace(alone, inputs=tuple(v for v in alone.inputs if v not in weights))
             if isinstance(what, Insertion) or weights or not _is_direct(what):
@@ -129,10 +129,6 @@ def finite_inputs(what: Action) -> frozenset[ir.Value]:
 
 def _is_weight(part: Any) -> bool:
     return isinstance(part, tree.Predicate) and part.name == "weight"
-
-
-def _is_form(part: Any) -> bool:
-    return isinstance(part, tree.Is)
 
 
 def _weight(kind: ir.Type, is_positive: bool = False) -> ir.Value:

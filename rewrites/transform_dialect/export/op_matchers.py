@@ -71,8 +71,8 @@ def direct(pattern: tree.Pattern, instance: Instance) -> Direct | None:
 def is_any_contraction(pattern: tree.Pattern) -> bool:
     """Whether a pattern is of an op of `linalg` that contracts two parameters into a third, wherever their dims are."""
     call = _only(pattern)
-    asked = dim_conditions.conjuncts(pattern.where)
-    if not any(map(_is_contracts, asked)) or not isinstance(call, tree.Call):
+    asked = [each.name for each in dim_conditions.conjuncts(pattern.where) if isinstance(each, tree.Predicate)]
+    if "contracts" not in asked or not isinstance(call, tree.Call):
         return False
     names = [arg.name if isinstance(arg, tree.Name) else "" for arg in call.args]
     if len(names) != 3 or names != [each.name for each in pattern.parameters]:
@@ -404,10 +404,6 @@ def _loops(kinds: str) -> list[str]:
 
 def _said(attribute: tree.Attribute) -> str:
     return f"{attribute.name}{attribute.value}"
-
-
-def _is_contracts(condition: tree.Condition) -> bool:
-    return isinstance(condition, tree.Predicate) and condition.name == "contracts"
 
 
 def _input(arg: tree.Expr) -> str:
