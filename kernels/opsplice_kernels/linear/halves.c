@@ -132,11 +132,11 @@ INLINE void half_linear(const int kind, const uint16_t *x, const uint32_t *w, co
   for (size_t i = 0; i < panels; i++) finish(kind, by + i, sums + i * SHARE * PANEL, out, row, rows);
 }
 
-#define HALF_LINEAR(type, kind) \
-  void opsplice_half_linear_##type(const uint16_t *x, const uint32_t *w, const uint16_t *bias, const uint16_t *factor, \
-                                   const uint16_t *rest, int32_t which, uint16_t *out, size_t m, size_t k, size_t p, \
-                                   size_t k2, size_t n, size_t workgroup_x, size_t workgroup_y) { \
+#define HALF_LINEAR(name, kind) \
+  void name(const uint16_t *x, const uint32_t *w, const uint16_t *bias, const uint16_t *factor, const uint16_t *rest, \
+            int32_t which, uint16_t *out, size_t m, size_t k, size_t p, size_t k2, size_t n, size_t workgroup_x, \
+            size_t workgroup_y) { \
     half_linear(kind, x, w, bias, factor, rest, which, out, m, k, p, k2, n, workgroup_x, workgroup_y); \
   }
-HALF_LINEAR(f16, F16)
-HALF_LINEAR(bf16, BF16)
+HALF_LINEAR(opsplice_half_linear_f16, F16)
+HALF_LINEAR(opsplice_half_linear_bf16, BF16)
