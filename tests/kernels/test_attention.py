@@ -22,12 +22,27 @@ def sink_stride(sink: np.ndarray | None) -> int:
 
 
 def attention(
-    function, q, k, v, out, masks=(None,) * 4, scale=0.3, cap=0.0, fill=-np.inf, zeros=0, sink=None, mask_as=0
+    function,
+    q,
+    k,
+    v,
+    out,
+    masks=(None,) * 4,
+    scale=0.3,
+    cap=0.0,
+    fill=-np.inf,
+    zeros=0,
+    sink=None,
+    mask_as=0,
+    factors=None,
+    lowest=-np.inf,
 ) -> None:
     sizes = [1, *q.shape, len(k), v.shape[1]]
-    views = [stride for value in (q, k, v, *masks) for stride in strides(value)] + [sink_stride(sink), *strides(out)]
+    views = [stride for value in (q, k, v, *masks, factors) for stride in strides(value)]
+    views += [sink_stride(sink), *strides(out)]
+    numbers = (scale, cap, fill, zeros, mask_as, lowest)
     for group in range(-(-len(q) // 84)):
-        function(q, k, v, *masks, sink, scale, cap, fill, zeros, mask_as, out, *sizes, *views, 0, group)
+        function(q, k, v, *masks, factors, sink, *numbers, out, *sizes, *views, 0, group)
 
 
 def wanted(q, k, v, change=lambda scores: scores, scale=0.3, sink=None) -> np.ndarray:
@@ -86,6 +101,29 @@ def test_masks_in_other_places(kernel, guarded, n):
         np.testing.assert_allclose(out, wanted(q, k, v, change), rtol=1e-5, atol=1e-5, err_msg=f"{mask_as} {fill}")
 
 
+@pytest.mark.parametrize("n", [7, 150])
+def test_factors(kernel, guarded, n):
+    """One for all scores, for each row, for each key, and for each score. NaN makes keys NaN that are left out."""
+    function = kernel("attention/attention.c", "opsplice_attention_f32")
+    q, k, v = (guarded(values(size, 20, seed=seed)) for seed, size in enumerate((90, n, n)))
+    out, keep = guarded(np.zeros((90, 20), np.float32)), guarded(np.arange(n) <= np.arange(90)[:, None])
+    mask = guarded(np.where(keep, np.float32(0), np.float32(-np.inf)))
+    for shape in ((1, 1), (90, 1), (1, n), (90, n)):
+        factors = np.broadcast_to(guarded(values(*shape, seed=5)), (90, n))
+        for masks, cap, change in (
+            ((None,) * 4, 0.0, lambda s: s),
+            ((mask, None, None, None), 0.0, lambda s: s + mask),
+            ((None, None, keep, None), 2.0, lambda s: np.where(keep, 2 * np.tanh(s / 2), -np.inf)),
+        ):
+            out[...] = np.nan
+            attention(function, q, k, v, out, masks, cap=cap, factors=factors)
+            exact = wanted(q, k, v, lambda s, factors=factors, change=change: change(s * factors))
+            np.testing.assert_allclose(out, exact, rtol=1e-5, atol=1e-5, err_msg=f"{shape} {cap}")
+        wrong = np.broadcast_to(np.float32(np.nan), (90, n))
+        attention(function, q, k, v, out, (mask, None, None, None), factors=wrong)
+        assert np.isnan(out).all()
+
+
 def test_layouts(kernel):
     function = kernel("attention/attention.c", "opsplice_attention_f32")
     q, k, v = values(44, 30), values(45, 30, seed=1), values(45, 24, seed=2)
@@ -134,6 +172,31 @@ def test_sinks(kernel, guarded, m, n, d, e):
 
 
 LOWEST = float(np.finfo(np.float32).min)
+
+
+def test_scores_that_are_no_lower_than_some_number(kernel, guarded):
+    """Rows without any key weigh all alike, also where a band leaves them out; NaN stays NaN."""
+    q, k, v = (guarded(values(size, D, seed=seed)) for seed, size in enumerate((170, 200, 200)))
+    out, inside, apart = guarded(np.zeros((170, D), np.float32)), in_band(170, 200, 60, 70), {"low": 60, "high": 70}
+    mask = guarded(np.where(inside, np.float32(0), np.float32(-np.inf)))
+    assert not inside.any(axis=1).all()
+    plain = kernel("attention/attention.c", "opsplice_attention_f32")
+    with_band = kernel("attention/attention.c", "opsplice_banded_attention_f32_i64")
+    for lowest in (LOWEST, -1.5):
+        exact = wanted(q, k, v, lambda s, lowest=lowest: np.maximum(np.where(inside, s, -np.inf), lowest))
+        attention(plain, q, k, v, out, (mask, None, None, None), lowest=lowest)
+        np.testing.assert_allclose(out, exact, rtol=1e-5, atol=1e-5, err_msg=f"{lowest}")
+        for added in (0, 1):
+            out[...] = np.nan
+            banded(with_band, q, k, v, out, **apart, added=added, lowest=lowest)
+            np.testing.assert_allclose(out, exact, rtol=1e-5, atol=1e-5, err_msg=f"{lowest} {added}")
+    bare = wanted(q, k, v, lambda s: np.maximum(s, 0.1))
+    attention(plain, q, k, v, out, lowest=0.1)
+    np.testing.assert_allclose(out, bare, rtol=1e-5, atol=1e-5)
+    q[3, 2] = np.nan
+    attention(plain, q, k, v, out, lowest=0.1)
+    np.testing.assert_array_equal(np.isnan(out).any(axis=1), np.arange(170) == 3)
+    assert np.isnan(out[3]).all()
 
 
 @pytest.mark.parametrize("n", [21, 150])
@@ -237,12 +300,13 @@ def banded(
     sink=None,
     start=0,
     mask_as=0,
+    lowest=-np.inf,
 ) -> None:
     sizes = [1, *q.shape, len(k), v.shape[1]]
     views = [stride for value in (q, k, v, bias, keep) for stride in strides(value)]
     views += [sink_stride(sink), *strides(out)]
     for group in range(-(-len(q) // 84)):
-        band = (low, high, start, added, mask_as)
+        band = (low, high, start, added, mask_as, lowest)
         function(q, k, v, bias, keep, sink, 0.3, 0.0, fill, zeros, *band, out, *sizes, *views, 0, group)
 
 

@@ -119,6 +119,29 @@ def test_masks_in_other_places():
         np.testing.assert_allclose(np.asarray(result), wanted.numpy(), rtol=1e-5, atol=1e-6, err_msg=str(number))
 
 
+def test_scores_that_are_no_lower_than_some_number():
+    """Baichuan's: with one mask for later keys and for how far keys are apart, and where the mask is read."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+    opsplice_torch = pytest.importorskip("opsplice.torch")
+
+    class Baichuan(torch.nn.Module):
+        def forward(self, q, k, v, slopes, mask):
+            lowest = torch.tensor(torch.finfo(torch.float32).min)
+            later = torch.full((M, M), -torch.inf).triu(1) + slopes[:, None, None] * torch.arange(M)
+            scores = q @ k.transpose(-1, -2) / D**0.5
+            return tuple(torch.softmax(torch.max(scores + each, lowest), -1) @ v for each in (later, mask))
+
+    random = np.random.default_rng(3)
+    inputs = [*(given(random, 2, 3, M, D) for _ in range(3)), random.random(3).astype(np.float32)]
+    inputs.append(np.where(random.random((M, M)) < 0.5, 0.0, -np.inf).astype(np.float32))
+    inputs[4][2] = -np.inf
+    example = tuple(torch.tensor(each) for each in inputs)
+    program = opsplice_torch.export(Baichuan().eval(), example, specs=["opsplice_kernels:attention"])
+    assert bands_in(program) == [(LOWEST, 0, 1), "any_attention"], str(program.report)
+    for found, exact in zip(program.run("main", *inputs), Baichuan()(*example), strict=True):
+        np.testing.assert_allclose(np.asarray(found), exact.numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_a_cache_that_grows():
     """Keys and values are put together behind each other, of sizes that are known at run time only."""
     torch = pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")

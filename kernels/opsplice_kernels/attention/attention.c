@@ -8,9 +8,10 @@
 // that of the row. Keys in the
 // band are done first, so that it is known of the others that they do not count.
 //
-// Buffers that a match lacks are null; `scale` is 1 and `cap` 0 then. What `keep`, `drop` or a band leaves out has the score
+// Buffers that a match lacks are null; `scale` is 1, `cap` 0 and `lowest` minus infinity then. `factors` are for each score,
+// such as one for each head. What `keep`, `drop` or a band leaves out has the score
 // `fill`, or with `added` its own and `fill`. A row whose scores are all minus infinity is zero with `zeros`, and NaN without; with
-// `zeros` 2 any row that were NaN is zero.
+// `zeros` 2 any row that were NaN is zero. Scores below `lowest` are that.
 //
 // The mask is added to the scores, with `mask_as` 1 subtracted from them, with 2 added before the scale, and with 3 added
 // after `keep` and `drop`. With a band, it is the bias that `mask_as` 1 subtracts and 2 adds before the scale; with 3 `fill` is
@@ -35,12 +36,12 @@ enum { SHARE = 84, KEYS = 64, DEPTH = 256, SUMS = SHARE * 64 };
 typedef uint8_t flag_bytes __attribute__((vector_size(LANES)));
 
 typedef struct {
-  const void *mask, *bias, *sink;
+  const void *mask, *bias, *sink, *factors;
   const uint8_t *keep, *drop;
-  float scale, cap, fill, mask_by, bias_by;
+  float scale, cap, fill, lowest, mask_by, bias_by;
   int32_t kind, zeros, is_banded, added, mask_is_last, fill_is_alone;
   int64_t low, high;
-  size_t mask_m, mask_n, bias_m, bias_n, keep_m, keep_n, drop_m, drop_n, sink_m;
+  size_t mask_m, mask_n, bias_m, bias_n, keep_m, keep_n, drop_m, drop_n, sink_m, factors_m, factors_n;
 } scoring;
 
 // Up to LANES numbers, `step` apart, from number `index` on, and 0 behind them.
@@ -103,6 +104,7 @@ INLINE floats masked(floats s, const scoring *with, size_t i, size_t j, size_t c
   if (with->keep && !with->added) s = only(s, with->keep + i * with->keep_m + j * with->keep_n, with->keep_n, 1, with->fill, count);
   if (with->drop) s = only(s, with->drop + i * with->drop_m + j * with->drop_n, with->drop_n, 0, with->fill, count);
   if (with->mask && with->mask_is_last) s = with_mask(s, with, i, j, count);
+  s = larger(splat(with->lowest), s);
   if (count < LANES) {
     ints lane = {0};
     UNROLL for (int l = 0; l < LANES; l++) lane[l] = l;
@@ -113,6 +115,8 @@ INLINE floats masked(floats s, const scoring *with, size_t i, size_t j, size_t c
 
 INLINE floats scored(floats s, const scoring *with, size_t i, size_t j, size_t count) {
   s *= with->scale;
+  if (with->factors)
+    s *= load_at(with->kind, with->factors, i * with->factors_m + j * with->factors_n, with->factors_n, count);
   if (with->cap != 0.0f) {
     floats e = exponential_below(absolute(s) * (-2.0f / with->cap));
     floats t = (1.0f - e) / (1.0f + e) * with->cap;
@@ -121,15 +125,16 @@ INLINE floats scored(floats s, const scoring *with, size_t i, size_t j, size_t c
   return masked(s, with, i, j, count);
 }
 
-// Whether nothing is added to scores, and none is left out.
+// Whether nothing but a scale is applied to scores, and none is left out.
 INLINE int is_bare(const scoring *with) {
-  return !with->mask && !with->bias && !with->keep && !with->drop && !with->is_banded && with->cap == 0.0f;
+  return !with->mask && !with->bias && !with->keep && !with->drop && !with->is_banded && !with->factors && with->cap == 0.0f &&
+         with->lowest == NEVER;
 }
 
 // Whether no key of a block counts in row i, whatever its score.
 static int is_left_out(const scoring *with, size_t i, size_t j, size_t count, float peak) {
   if (with->is_banded && !is_in_band(with, i, j, count, 0)) {
-    float most = left_out(splat(MOST), with)[0];
+    float most = larger(splat(with->lowest), left_out(splat(MOST), with))[0];
     return most == NEVER || most - peak <= -FAR;
   }
   if (with->is_banded && !with->bias && !with->keep && is_in_band(with, i, j, count, 1)) return 0;
@@ -297,7 +302,8 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
 
   const float *q = element(kind, of->q, start * of->q_m);
   size_t q_m = of->q_m;
-  int may_skip = (with->mask || with->keep || with->drop || with->is_banded) && is_finite(kind, q, q_m, of->q_d, rows, of->d);
+  int may_skip = (with->mask || with->keep || with->drop || with->is_banded) && !with->factors &&
+                 with->scale - with->scale == 0.0f && is_finite(kind, q, q_m, of->q_d, rows, of->d);
   if (is_copied(of, kind) || (q_m != of->d && rows > ROWS && rows * of->d <= SUMS)) {
     widen(kind, q, q_m, of->q_d, rows, of->d, wide);
     q = wide, q_m = of->d;
@@ -367,7 +373,11 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
   }
 }
 
-INLINE void rows_of(const operands *of, const scoring *with, size_t m, size_t workgroup) {
+INLINE void rows_of(const operands *of, scoring *with, size_t m, size_t workgroup) {
+  if (with->factors && with->factors_m == 0 && with->factors_n == 0) {
+    with->scale *= load_at(with->kind, with->factors, 0, 1, 1)[0];
+    with->factors = 0;
+  }
   size_t at = share_from(m, SHARE, workgroup), end = share_from(m, SHARE, workgroup + 1);
   size_t width = width_of(of);
   size_t share = SHARE;
@@ -385,22 +395,23 @@ INLINE void rows_of(const operands *of, const scoring *with, size_t m, size_t wo
 #define BEHIND size_t out_m, size_t out_e, size_t workgroup_x, size_t workgroup_y
 #define PARAMETERS \
   const void *q, const void *k, const void *v, const void *mask, const void *bias, const uint8_t *keep, \
-      const uint8_t *drop, const void *sink, float scale, float cap, float fill, int32_t zeros, int32_t mask_as, BETWEEN, \
-      size_t mask_m, size_t mask_n, size_t bias_m, size_t bias_n, size_t keep_m, size_t keep_n, size_t drop_m, size_t drop_n, \
-      size_t sink_m, BEHIND
+      const uint8_t *drop, const void *factors, const void *sink, float scale, float cap, float fill, int32_t zeros, \
+      int32_t mask_as, float lowest, BETWEEN, size_t mask_m, size_t mask_n, size_t bias_m, size_t bias_n, size_t keep_m, \
+      size_t keep_n, size_t drop_m, size_t drop_n, size_t factors_m, size_t factors_n, size_t sink_m, BEHIND
 #define BAND(number) \
   const void *q, const void *k, const void *v, const void *bias, const uint8_t *keep, const void *sink, float scale, \
-      float cap, float fill, int32_t zeros, int32_t low, int32_t high, number start, int32_t added, int32_t mask_as, BETWEEN, \
-      size_t bias_m, size_t bias_n, size_t keep_m, size_t keep_n, size_t sink_m, BEHIND
+      float cap, float fill, int32_t zeros, int32_t low, int32_t high, number start, int32_t added, int32_t mask_as, \
+      float lowest, BETWEEN, size_t bias_m, size_t bias_n, size_t keep_m, size_t keep_n, size_t sink_m, BEHIND
 #define ROWS_WITH(...) \
   (void)b, (void)workgroup_x; \
   operands of = {q, k, v, out, d, n, e, q_m, q_d, k_n, k_d, v_n, v_e, out_m, out_e}; \
-  scoring with = {.bias = bias, .keep = keep, .sink = sink, .scale = scale, .cap = cap, .zeros = zeros, \
+  scoring with = {.bias = bias, .keep = keep, .sink = sink, .scale = scale, .cap = cap, .lowest = lowest, .zeros = zeros, \
                   .bias_m = bias_m, .bias_n = bias_n, .keep_m = keep_m, .keep_n = keep_n, .sink_m = sink_m, __VA_ARGS__}; \
   rows_of(&of, &with, m, workgroup_y);
 #define ROWS_OF(number) \
   ROWS_WITH(.kind = number, .fill = fill, .bias_by = 1.0f, .mask = mask, .mask_m = mask_m, .mask_n = mask_n, \
-            .drop = drop, .drop_m = drop_m, .drop_n = drop_n, \
+            .drop = drop, .drop_m = drop_m, .drop_n = drop_n, .factors = factors, .factors_m = factors_m, \
+            .factors_n = factors_n, \
             .mask_by = mask_as == 1 ? -1.0f : mask_as == 2 ? scale : 1.0f, .mask_is_last = mask_as == 3)
 #define ROWS_IN_BAND(number) \
   ROWS_WITH(.kind = number, .fill = mask_as == 3 ? fill * scale : fill, \
