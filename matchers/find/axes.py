@@ -25,7 +25,7 @@ class Axes:
     """The labels of a graph's first result by their positions, and those of them that a tensor has.
 
     own: those that it has, along of them those that it is read along by itself and in full, not in windows: in memory
-    of any strides that may be one place. may_turn: whether they may come in any order, and in_windows: whether also
+    of any strides that may be one place. may_turn: whether they may come in any order, and fewer: whether also
     where fewer dims than labels are larger than one; ones_first: whether those of dims of size one may come first.
     """
 
@@ -33,7 +33,7 @@ class Axes:
     own: frozenset[Label]
     along: frozenset[Label]
     may_turn: bool
-    in_windows: bool
+    fewer: bool
     ones_first: bool
     is_weight: bool
 
@@ -48,7 +48,7 @@ class Axes:
             frozenset(axis for label, axis in numbered.items() if label in own),
             frozenset(axis for label, axis in numbered.items() if label in along),
             graph.reordered,
-            has_windows(graph),
+            has_windows(graph) or "ones" in graph.through,
             only_reduces(graph),
             any(isinstance(c, Asked) and (c.kind, c.name) == ("weight", node.name) for c in graph.conditions),
         )
@@ -59,7 +59,7 @@ class Axes:
         if len(self.along) == len(self.labels):
             return (), tuple(index for index in indices if isinstance(index, Loop))
         singles = sum(not label.pack for label in self.labels)
-        is_turned = self.may_turn and (self.in_windows or sum(index != UNIT for index in indices) >= singles)
+        is_turned = self.may_turn and (self.fewer or sum(index != UNIT for index in indices) >= singles)
         if is_turned or (self.ones_first and ones_first(indices) != indices):
             return (), ()
         # Dims that the program splits below may be several labels', and move those before a pack.

@@ -79,6 +79,30 @@ def sums_windows(graph: Graph) -> bool:
 
 
 @_once
+def kinds(graph: Graph) -> Mapping[Label, tuple[frozenset[int], frozenset[int]]]:
+    """What tells labels apart: where values are read at them, and where at others that are the same dims of inputs."""
+    at: dict[Any, set[int]] = {}
+    dims: dict[Label, list[tuple[str, int]]] = {}
+    for node in (node for node in nodes_of(graph) if isinstance(node, Input)):
+        for place, label in enumerate(node.labels):
+            if isinstance(label, Label):
+                dims.setdefault(label, []).append((node.name, place))
+                at.setdefault(label, set()).add(id(node))
+    for label, own in dims.items():
+        for dim in own:
+            at.setdefault(dim, set()).update(at[label])
+    return {label: (frozenset(at[label]), frozenset(i for dim in own for i in at[dim])) for label, own in dims.items()}
+
+
+@_once
+def outside(graph: Graph) -> tuple[frozenset[Label], ...]:
+    """The labels of the first result that each reduction keeps."""
+    labels = frozenset(graph.results[0].labels)
+    reductions = (node for node in nodes_of(graph) if isinstance(node, Reduce))
+    return tuple(labels.intersection(tree.parts(node.body)) for node in reductions)
+
+
+@_once
 def least_rank(graph: Graph) -> int:
     """How many dims the first result of a graph has at least: those of the image that a convolution reads."""
     inputs = (node for node in nodes_of(graph) if isinstance(node, Input))

@@ -23,11 +23,13 @@ from opsplice.matchers.terms.terms import (
     Flat,
     Index,
     Loop,
+    LoopIndex,
     Part,
     Parts,
     Reduce,
     Sized,
     Term,
+    mentions,
     split,
 )
 from opsplice.matchers.terms.views import Views
@@ -78,18 +80,43 @@ def _merged(views: Views, whole: Access) -> Iterator[Access]:
                 yield Access(whole.value, (*whole.indices[:start], *one, *whole.indices[stop:]))
 
 
-def finer(views: Views, found: Reduce, count: int, size: int) -> Iterator[Reduce]:
-    """A reduction with so many loops, several of them for one that is split below.
+def outside_reductions(views: Views, access: Access) -> frozenset[frozenset[Index]]:
+    """The loops of an access that the reductions below it keep."""
+    loops = tuple(ungrouped(access.indices))
 
-    size: of how many ops the body of the pattern's is. A split behind more ops of the program says nothing of it.
+    def read() -> frozenset[frozenset[Index]]:
+        reductions = (term for term in _below(views, access, _MOST_TERMS) if isinstance(term, Reduce))
+        return frozenset(frozenset(i for i in loops if isinstance(i, Loop) and _reads(term, i)) for term in reductions)
+
+    found: frozenset[frozenset[Index]] = views.remembered(access, "outside", read)
+    return found
+
+
+def _reads(term: Term, loop: Loop) -> bool:
+    """Whether a term is another one for each value of a loop."""
+    if isinstance(term, Access):
+        return any(mentions(index, loop) for index in term.indices)
+    if isinstance(term, LoopIndex):
+        return mentions(term.index, loop)
+    parts = term.args if isinstance(term, Apply) else (term.body,) if isinstance(term, Reduce) else ()
+    return any(_reads(part, loop) for part in parts)
+
+
+def finer(views: Views, found: Reduce, counts: range, size: int) -> Iterator[Reduce]:
+    """A reduction with more loops, several of them for one that is split below.
+
+    counts: how many it may have. size: of how many ops the body of the pattern's is. A split behind more ops of the
+    program says nothing of it.
     """
     deep = _LEVELS_OF_OP * (size + 1)
     how = "ops", deep
     for loop, parts in views.remembered(found.body, how, lambda: tuple(_splits(views, found.body, deep=deep))):
-        if loop in found.loops and len(found.loops) + len(parts.sizes) - 1 <= count:
+        if loop in found.loops and len(found.loops) + len(parts.sizes) - 1 in range(counts.stop):
             made = views.split_reduction(found, loop, parts)
             if made is not None:
-                yield from (made,) if len(made.loops) == count else finer(views, made, count, size)
+                if len(made.loops) in counts:
+                    yield made
+                yield from finer(views, made, counts, size)
 
 
 def coarser(views: Views, found: Reduce, count: int) -> Iterator[Reduce]:

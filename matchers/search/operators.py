@@ -13,11 +13,12 @@ from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import permuted
 from opsplice.matchers.search.merged_dims import coarser, finer
 from opsplice.matchers.search.reading import Reader
+from opsplice.matchers.search.roots import placings
 from opsplice.matchers.search.state import Branch, Goal, State
 from opsplice.matchers.terms import chains
 from opsplice.matchers.terms.canonical import COMPARISONS, turned
 from opsplice.matchers.terms.recomputation import Again
-from opsplice.matchers.terms.terms import Apply, Constant, Loop, LoopIndex, Reduce, Started, Term
+from opsplice.matchers.terms.terms import UNIT, Apply, Constant, Index, LoopIndex, Reduce, Started, Term
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import vocabulary
 
@@ -101,16 +102,21 @@ class Operators:
             for loops in self._loop_orders(node, each or self.reader.peek(node, term)):
                 yield partial(self._reduce, node, term, each, loops)
 
-    def _loop_orders(self, node: Reduce[Node, Label], found: Term) -> Iterator[tuple[Loop, ...]]:
+    def _loop_orders(self, node: Reduce[Node, Label], found: Term) -> Iterator[tuple[Index, ...]]:
         """The loops of a reduction in the orders that its labels may have them; none where what reads them tells."""
         told = not self.state.attempt.by_address or any(label.windowed for label in node.loops)
-        if told or not isinstance(found, Reduce) or len(node.loops) != len(found.loops):
+        if told or not isinstance(found, Reduce) or len(node.loops) < len(found.loops):
+            yield ()
+        elif "ones" in self.graph.through:
+            loops: tuple[Index, ...] = (*[UNIT] * (len(node.loops) - len(found.loops)), *found.loops)
+            yield from (tuple(loops[at] for at in order) for order in placings(self.graph, node.loops, loops))
+        elif len(node.loops) != len(found.loops):
             yield ()
         else:
             yield from permuted(found.loops, len(found.loops))
 
     def _reduce(
-        self, node: Reduce[Node, Label], term: Term, finer: Reduce | None = None, order: tuple[Loop, ...] = ()
+        self, node: Reduce[Node, Label], term: Term, finer: Reduce | None = None, order: tuple[Index, ...] = ()
     ) -> Sequence[Goal] | None:
         """finer: what the reduction is over as many dims as the pattern has. order: its loops, label by label."""
         found = self.reader.look(node, term)
@@ -149,7 +155,8 @@ class Operators:
             self.state.set(self.state.scopes, label, node)
         for label, loop in zip(node.loops, order, strict=False):
             self.state.set(self.state.labels, label, (loop,))
-            self.state.set(self.state.used, (node, loop))
+            if loop != UNIT:
+                self.state.set(self.state.used, (node, loop))
         return [(node.body, found.body)]
 
     def _finer(self, node: Reduce[Node, Label], term: Term) -> Iterator[Reduce]:
@@ -162,7 +169,8 @@ class Operators:
         if count < len(found.loops):
             return coarser(self.views, found, count)
         size = sum(isinstance(each, (Apply, Reduce)) for each in nodes_below([node.body]))
-        return finer(self.views, found, count, size)
+        least = len(found.loops) if "ones" in self.graph.through else count
+        return finer(self.views, found, range(least, count + 1), size)
 
     def number(self, node: Number, term: Term) -> list[Goal] | None:
         found = self.reader.look(node, term)

@@ -10,7 +10,8 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op, is_structured, is_tensor, shape_of
-from opsplice.matchers.patterns.nodes import Label
+from opsplice.matchers.patterns.nodes import Graph, Label
+from opsplice.matchers.patterns.walk import kinds
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import changes, ones_first, pair
 from opsplice.matchers.search.matches import Match, Size
@@ -147,7 +148,8 @@ class Roots:
 
 def _arranged(access: Access, form: Attempt) -> tuple[Index, ...]:
     """The indices of the first result in the order in which its labels are to have them."""
-    indices = tuple(ungrouped(access.indices))
+    lacking = () if form.by_windows else (UNIT,) * form.lacks
+    indices = (*lacking, *ungrouped(access.indices))
     indices = indices if form.order is None else tuple(indices[axis] for axis in form.order)
     return ones_first(indices) if form.ones_first else indices
 
@@ -161,6 +163,27 @@ def orders(labels: tuple[Label, ...], indices: tuple[Index, ...]) -> tuple[tuple
     if len(axes) < singles or (pack is None and len(indices) != singles):
         return ()
     return _orders(axes, singles, pack, len(indices))
+
+
+def placings(graph: Graph, labels: Sequence[Label], indices: Sequence[Index]) -> list[tuple[int, ...]]:
+    """The orders of axes, one for each label, where those of size one are one like the other.
+
+    Of labels that are alike the first ones are of size one, and the others are in the order of their axes.
+    """
+    if len(labels) != len(indices) or any(label.pack for label in labels):
+        return []
+    told, places, found = kinds(graph), range(len(labels)), []
+    groups: dict[object, list[int]] = {}
+    for place, label in enumerate(labels):
+        groups.setdefault(told.get(label, label), []).append(place)
+    axes = [axis for axis, index in enumerate(indices) if index != UNIT]
+    for chosen in itertools.islice(itertools.permutations(places, len(axes)), _MOST_LOOKED_AT):
+        axis_of = dict(zip(chosen, axes, strict=True))
+        in_order = ([axis_of.get(place, -1) for place in group] for group in groups.values())
+        if all(own == sorted(own) for own in in_order):
+            ones = iter(axis for axis, index in enumerate(indices) if index == UNIT)
+            found.append(tuple(axis_of[place] if place in axis_of else next(ones) for place in places))
+    return sorted(found, key=lambda order: _distance([axis for axis in order if axis in axes]))
 
 
 @functools.cache

@@ -29,19 +29,19 @@ from opsplice.matchers.patterns.nodes import (
     Setting,
     Whole,
 )
-from opsplice.matchers.patterns.walk import endings, heads, only_reduces
+from opsplice.matchers.patterns.walk import endings, has_windows, heads, only_reduces, outside
 from opsplice.matchers.search.failures import Failure, Kind, Why
 from opsplice.matchers.search.inputs import Inputs
-from opsplice.matchers.search.labels import ones_first
+from opsplice.matchers.search.labels import changes, ones_first
 from opsplice.matchers.search.matches import Match, NearMiss
-from opsplice.matchers.search.merged_dims import finest, groupings, merged, ungrouped
+from opsplice.matchers.search.merged_dims import finest, groupings, merged, outside_reductions, ungrouped
 from opsplice.matchers.search.operators import Operators
 from opsplice.matchers.search.reading import Reader
-from opsplice.matchers.search.roots import Roots, orders
+from opsplice.matchers.search.roots import Roots, orders, placings
 from opsplice.matchers.search.state import QUIET, Attempt, Branch, Goal, Listener, Operand, Root, State
 from opsplice.matchers.search.verdicts import Verdicts
 from opsplice.matchers.search.whole_ops import WholeOps
-from opsplice.matchers.terms.terms import Access, Apply, LoopIndex, Term
+from opsplice.matchers.terms.terms import UNIT, Access, Apply, LoopIndex, Term
 from opsplice.matchers.terms.views import Views
 
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
@@ -144,7 +144,9 @@ class Search:
                     yield Attempt(root=access, by_address=True)
         if not self.is_view and self._may_have_ones_first(value):
             yield Attempt(ones_first=True)
-        if (self.state.met_windows or "ones" in self.graph.through) and not is_plain:
+        if "ones" in self.graph.through and not (is_plain or has_windows(self.graph)):
+            yield from self._with_fewer_dims(value)
+        elif (self.state.met_windows or "ones" in self.graph.through) and not is_plain:
             yield from self._by_windows(value)
         elif self.graph.reordered and not is_plain:
             for root in self._split_roots(value):
@@ -168,6 +170,21 @@ class Search:
         for lacks in range(missing, -1, -1) if self.state.met_windows else ():
             for root in groupings(self.views, self.graph, value, lacks):
                 yield Attempt(root=root, by_address=True, by_windows=True, lacks=lacks)
+
+    def _with_fewer_dims(self, value: ir.Value) -> Iterator[Attempt]:
+        """Those in which dims that the program lacks, and its own of size one, are any of the pattern's."""
+        labels, whole = self.graph.results[0].labels, self.views.root(value)
+        missing = max(0, len(labels) - len(whole.indices))
+        for lacks in range(missing, -1, -1):
+            for root in (whole, *groupings(self.views, self.graph, value, lacks)):
+                indices = (*[UNIT] * lacks, *ungrouped(root.indices))
+                known = outside_reductions(self.views, root)
+                for order in placings(self.graph, labels, indices):
+                    index_of = dict(zip(labels, (indices[axis] for axis in order), strict=True))
+                    own = [frozenset(index_of[label] for label in kept) - {UNIT} for kept in outside(self.graph)]
+                    is_moved = changes([axis for axis in order if indices[axis] != UNIT]) > 0
+                    if (self.graph.reordered or not is_moved) and (not own or any(kept in known for kept in own)):
+                        yield Attempt(root=root, by_address=True, order=order, lacks=lacks)
 
     def _split_roots(self, value: ir.Value) -> Iterator[Access | None]:
         """A result as it is (None), and with the dims that the program splits below if labels take these."""

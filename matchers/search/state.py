@@ -256,8 +256,9 @@ class State:
         scope = self.scopes[self.graph.results[0].labels[0]]
         if pairs is None or not self.bind_left(scope):
             return None
-        told = self.order_read()
-        if told is not None and (self.graph.reordered or told == tuple(range(len(told)))):
+        told, dims = self.order_read(), [*[UNIT] * self.attempt.lacks, *ungrouped(self.roots[0].indices)]
+        own = [axis for axis in told or () if dims[axis] != UNIT]
+        if told is not None and (self.graph.reordered or own == sorted(own)):
             return pairs
         return self.fail(node, Why.RANK, labels, len(indices)) or None
 

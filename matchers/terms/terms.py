@@ -12,8 +12,8 @@ Nothing here knows of MLIR beyond carrying its values as opaque hashable objects
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeAlias
 
@@ -116,11 +116,18 @@ def flatten(parts: tuple[Index, ...], sizes: tuple[Sized, ...]) -> Index:
         return UNIT
     if len(kept) == 1:
         return kept[0][0]
+    kept = [pair for part, size in kept for pair in _apart(part, size)]
     parts, sizes = tuple(p for p, _ in kept), tuple(s for _, s in kept)
     first = parts[0]
     if isinstance(first, Part) and parts == tuple(Part(first.whole, i, first.sizes) for i in range(len(first.sizes))):
         return first.whole
     return Flat(parts, sizes)
+
+
+def _apart(part: Index, size: Sized) -> Iterable[tuple[Index, Sized]]:
+    """What a part of a flattened index flattens itself, where its sizes are known."""
+    is_known = isinstance(part, Flat) and all(isinstance(each, int) for each in part.sizes)
+    return zip(part.parts, part.sizes, strict=True) if isinstance(part, Flat) and is_known else ((part, size),)
 
 
 def split(whole: Index, sizes: tuple[Sized, ...]) -> tuple[Index, ...]:
@@ -139,18 +146,33 @@ def split(whole: Index, sizes: tuple[Sized, ...]) -> tuple[Index, ...]:
 
 
 def _gathered(whole: Index, sizes: tuple[Sized, ...]) -> tuple[Index, ...]:
-    """The parts of an index as fewer dims of known sizes; () where these are not made of whole parts."""
-    known = [size for size in (*sizes, *(whole.sizes if isinstance(whole, Flat) else ())) if isinstance(size, int)]
-    if not isinstance(whole, Flat) or len(known) < len(sizes) + len(whole.sizes):
+    """The parts of an index as fewer dims; () where these are not made of whole parts.
+
+    One dim of a size that is not known is what dims of known sizes leave before and behind it.
+    """
+    if not isinstance(whole, Flat):
         return ()
-    own, start, found = known[len(sizes) :], 0, list[Index]()
-    for size in known[: len(sizes)]:
-        end = next((end for end in range(start + 1, len(own) + 1) if math.prod(own[start:end]) == size), None)
-        if end is None:
-            return ()
-        found.append(flatten(whole.parts[start:end], whole.sizes[start:end]))
-        start = end
-    return tuple(found) if start == len(own) else ()
+    front = _taken(sizes, whole.sizes)
+    behind = _taken(sizes[len(front) + 1 :][::-1], whole.sizes[::-1])
+    start, end = sum(front), len(whole.parts) - sum(behind)
+    counts = front if len(front) == len(sizes) else [*front, end - start, *reversed(behind)]
+    if len(counts) != len(sizes) or sum(counts) != len(whole.parts) or min(counts) < 1:
+        return ()
+    edges = list(itertools.accumulate(counts, initial=0))
+    return tuple(flatten(whole.parts[a:b], whole.sizes[a:b]) for a, b in itertools.pairwise(edges))
+
+
+def _taken(sizes: Sequence[Sized], own: Sequence[Sized]) -> list[int]:
+    """How many parts each of the first sizes takes, as long as all are known."""
+    found: list[int] = []
+    for size in sizes:
+        total, count, start = 1, 0, sum(found)
+        while start + count < len(own) and isinstance(each := own[start + count], int) and (total != size or not count):
+            total, count = total * each, count + 1
+        if not count or total != size:
+            break
+        found.append(count)
+    return found
 
 
 def mentions(index: Index, loop: Loop) -> bool:

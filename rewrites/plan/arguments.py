@@ -377,7 +377,8 @@ class Signature:
             raise LeaveError(f"kernel {self.kernel.name} makes {made} elements, and {wanted} are wanted")
         layout, _ = self._dense(kind)
         order, copy = self._written_order(kind, self.match.order or tuple(range(len(shape)))), None
-        if layout is None and order != tuple(sorted(order)):
+        moved = [axis for axis in order if not split or split[axis] != 1]
+        if layout is None and moved != sorted(moved):
             if not kind.copied:
                 raise LeaveError(
                     f"its dims are in another order than kernel {self.kernel.name} writes them in: make the result "

@@ -55,12 +55,6 @@ def check_pattern_names(pattern: tree.Pattern, report: Report) -> None:
     names = Names({**dims, **dict.fromkeys(bound)}, [v.name for v in pattern.type_variables], taken, forms=True)
     check_condition(pattern.where, names, report)
     check_constants(pattern, dims, report)
-    windows = (
-        expr.subscripts.windows for expr in expressions(pattern) if isinstance(expr, (tree.Contract, tree.Reduce))
-    )
-    if "ones" in pattern.through and not any(windows):
-        message = "a program may lack dims of a pattern that reads in windows, and this one does not"
-        report(error(pattern.name_span, message, "leave out `through ones`"))
     for expr in expressions(pattern):
         if isinstance(expr, tree.Rearrange) and expr.pieces:
             advice = "write it in a rule's arguments: replace p with kernel(pack[n k -> (n / 32) k 32](w))"

@@ -15,6 +15,8 @@ nn = pytest.importorskip("flax.linen", reason="flax is not installed (make front
 hk = pytest.importorskip("haiku", reason="haiku is not installed (make frontends)")
 
 SHAPE = (2, 6, 5, 24)
+# Rows and volumes: channels come last, and there are fewer dims or more than images have.
+OTHERS = [(2, 30, 24), (2, 3, 2, 5, 24)]
 # flax has the variance as E[x^2] - E[x]^2 by default.
 FLAX = {
     "layer": nn.LayerNorm(),
@@ -24,7 +26,7 @@ FLAX = {
     "group alone": nn.GroupNorm(4, use_bias=False, use_scale=False),
     "group without a bias": nn.GroupNorm(None, group_size=4, use_bias=False),
 }
-KERNELS = ["groupnorm_images"] * 5 + ["layernorm_rows"] * 2
+KERNELS = ["groupnorm_alone"] + ["groupnorm_images"] * 8 + ["layernorm_rows"] * 2
 
 
 def test_norms_of_flax_and_haiku():
@@ -42,7 +44,9 @@ def test_norms_of_flax_and_haiku():
 
     def all_norms(v: Any) -> list[Any]:
         own = [jax.tree.map(lambda w: jax.numpy.asarray(w, v.dtype), each) for each in weights]
-        return [apply(each, v) for (_, apply), each in zip(layers, own, strict=True)]
+        made = [apply(each, v) for (_, apply), each in zip(layers, own, strict=True)]
+        others = [(v.reshape(shape), number) for shape in OTHERS for number in (2, 3)]
+        return made + [layers[number][1](own[number], other) for other, number in others]
 
     program = opsplice.compile(jax.export.export(jax.jit(all_norms))(x), ["opsplice_kernels:rows"])
     found = [each.kernel for each in program.report.replacements if not each.lost]

@@ -110,25 +110,31 @@ def test_norms_of_images(kernel, guarded, element, place):
     np.testing.assert_allclose(out.astype(float), wanted, rtol=1e-5 + unit, atol=2e-5)
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), (0, 3, 4, 1, 2), (3, 0, 1, 4, 2)], ids=["second", "last", "other"])
+@pytest.mark.parametrize("depth", [1, 4])
+@pytest.mark.parametrize(
+    "order", [(0, 1, 2, 3, 4, 5), (0, 3, 4, 5, 1, 2), (4, 0, 1, 3, 5, 2)], ids=["second", "last", "other"]
+)
 @pytest.mark.parametrize("element", TYPES)
-def test_norms_of_groups(kernel, guarded, element, order):
+def test_norms_of_groups(kernel, guarded, element, order, depth):
     """In any order of the dims in memory, with gains that lie side by side or apart."""
     kind, unit = TYPES[element]
     random = np.random.default_rng(0)
-    wide = random.standard_normal((2, 3, 21, 5, 7)) * 3 + 5
+    wide = random.standard_normal((2, 3, 21, depth, 5, 7)) * 3 + 5
     x = wide.astype(kind)
     memory = guarded(np.ascontiguousarray(x.transpose(order)))
-    steps = [memory.strides[order.index(dim)] // memory.itemsize for dim in range(5)]
-    centred = x - x.mean((2, 3, 4), keepdims=True, dtype=float)
-    standard = centred / np.sqrt((centred**2).mean((2, 3, 4), keepdims=True) + 1e-3)
+    steps = [memory.strides[order.index(dim)] // memory.itemsize for dim in range(6)]
+    centred = x - x.mean((2, 3, 4, 5), keepdims=True, dtype=float)
+    standard = centred / np.sqrt((centred**2).mean((2, 3, 4, 5), keepdims=True) + 1e-3)
     gains = guarded(random.standard_normal((2, 3, 21)).astype(kind))
-    by = gains.astype(float)[..., None, None]
-    norm = kernel("rows/norm.c", f"opsplice_groupnorm_{element}")
+    by = gains.astype(float)[..., None, None, None]
+    norm, alone = (kernel("rows/norm.c", f"opsplice_groupnorm_{name}{element}") for name in ("", "alone_"))
     for gain, bias, wanted in ((gains[0], gains[1], standard * by[0] + by[1]), (None, None, standard)):
         out = guarded(np.full(memory.shape, np.nan, kind))
         for image, group in np.ndindex(2, 3):
-            norm(memory, gain, bias, 1e-3, out, *x.shape, *steps, 21, 1, 21, 1, *steps, group, image)
+            if gain is None:
+                alone(memory, 1e-3, out, *x.shape, *steps, *steps, group, image)
+            else:
+                norm(memory, gain, bias, 1e-3, out, *x.shape, *steps, 21, 1, 21, 1, *steps, group, image)
         np.testing.assert_allclose(out.astype(float), wanted.transpose(order), rtol=1e-5 + unit, atol=2e-5)
 
 

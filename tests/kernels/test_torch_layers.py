@@ -300,32 +300,34 @@ def test_weights_that_bytes_stand_for_are_weights():
 
 
 class Groups(torch.nn.Module):
-    """Group norms as PyTorch has them, of images and of channels that come last, and before an activation."""
+    """Group norms as PyTorch has them, of rows, images, volumes and of channels that come last; instance norms."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.norms = torch.nn.ModuleList(
-            [torch.nn.GroupNorm(3, 12), torch.nn.GroupNorm(1, 12), torch.nn.GroupNorm(4, 12)]
-        )
+        self.norms = torch.nn.ModuleList([torch.nn.GroupNorm(groups, 12) for groups in (3, 1, 4)])
+        self.norms.append(torch.nn.InstanceNorm2d(12, affine=True))
         for parameter in self.parameters():
             torch.nn.init.normal_(parameter)
 
-    def forward(self, x, y):
-        first, whole, last = self.norms
+    def forward(self, x, y, row, volume):
+        first, whole, last, instance = self.norms
         channels_last = last(y.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
-        return torch.nn.functional.silu(first(x)), whole(x), channels_last
+        return torch.nn.functional.silu(first(x)), whole(x), channels_last, first(row), last(volume), instance(x)
 
 
 def test_group_norms_with_gains_and_biases():
     """Channels are split into groups by a reshape of channels and places together."""
     torch.manual_seed(0)
-    layer, x, y = Groups().eval(), torch.randn(2, 12, 6, 5), torch.randn(2, 6, 5, 12)
-    program = opsplice.torch.export(layer, (x, y), specs=[KERNELS / "rows.splice"], flags=[CPU])
+    layer, shapes = Groups().eval(), ((2, 12, 6, 5), (2, 6, 5, 12), (2, 12, 7), (2, 12, 3, 2, 5))
+    given = tuple(map(torch.randn, shapes))
+    program = opsplice.torch.export(layer, given, specs=[KERNELS / "rows.splice"], flags=[CPU])
     kernels = [each.kernel for each in program.report.replacements if not each.lost]
-    assert sorted(kernels) == ["activation_all"] + ["groupnorm_images"] * 3, program.report
+    assert sorted(kernels) == ["activation_all"] + ["groupnorm_images"] * 5 + ["instancenorm_images"], str(
+        program.report
+    )
     with torch.no_grad():
-        wanted = layer.double()(x.double(), y.double())
-    for found, right in zip(program.run("main", x.numpy(), y.numpy()), wanted, strict=True):
+        wanted = layer.double()(*(each.double() for each in given))
+    for found, right in zip(program.run("main", *(each.numpy() for each in given)), wanted, strict=True):
         np.testing.assert_allclose(found, right.numpy(), rtol=1e-5, atol=1e-5)
 
 

@@ -61,7 +61,6 @@ def test_formatting(written):
             "broadcast reads no sums of labels",
         ),
         (conv("n (y + ) c, i c f -> n y f"), "expected a name"),
-        ("pattern p(x: tensor<n x f32>) through ones { absf(x) }", "a program may lack dims of a pattern that reads"),
     ],
 )
 def test_what_is_wrong(text, message):

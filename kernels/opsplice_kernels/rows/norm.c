@@ -58,8 +58,11 @@ INLINE void norm_images(const int kind, const void *x, const void *gain, const v
 
 // How far neighbours of a group lie apart along its channels, rows and columns, in numbers.
 typedef struct {
-  size_t c, h, w;
+  size_t c, d, h, w;
 } steps;
+
+// Where a row of a volume begins.
+INLINE size_t row_at(size_t row, steps sizes, steps by) { return row / sizes.h * by.d + row % sizes.h * by.h; }
 
 // The sum of (x - from)^power over a group. The numbers of a row lie side by side where its channels or its columns do.
 INLINE float sum_of_group(const int kind, const int power, const void *x, size_t start, float from, steps sizes, steps by) {
@@ -68,8 +71,8 @@ INLINE float sum_of_group(const int kind, const int power, const void *x, size_t
   const size_t inner = is_last ? sizes.c : sizes.w, outer = is_last ? sizes.w : sizes.c;
   const size_t step = is_last ? by.c : by.w, next = is_last ? by.w : by.c;
   for (size_t o = 0; o < outer; o++)
-    for (size_t row = 0; row < sizes.h; row++) {
-      const size_t first = start + o * next + row * by.h;
+    for (size_t row = 0; row < sizes.d * sizes.h; row++) {
+      const size_t first = start + o * next + row_at(row, sizes, by);
       if (step == 1) sum += sum_of_powers(kind, power, x, first, from, inner);
       else
         for (size_t i = 0; i < inner; i++) {
@@ -109,23 +112,24 @@ INLINE void norm_group(const int kind, const void *x, const void *gain, const vo
                        size_t to, size_t gain_at, size_t bias_at, size_t gain_c, size_t bias_c, steps sizes, steps by,
                        steps out_by) {
   if (by.h == sizes.w * by.w && out_by.h == sizes.w * out_by.w) sizes.w *= sizes.h, sizes.h = 1;
-  const float n = (float)(sizes.c * sizes.h * sizes.w);
+  if (sizes.h == 1 && by.d == sizes.w * by.w && out_by.d == sizes.w * out_by.w) sizes.w *= sizes.d, sizes.d = 1;
+  const float n = (float)(sizes.c * sizes.d * sizes.h * sizes.w);
   const float mean = sum_of_group(kind, 1, x, at, 0.0f, sizes, by) / n;
   const float factor = 1.0f / __builtin_sqrtf(sum_of_group(kind, 2, x, at, mean, sizes, by) / n + eps);
   const int is_last = by.c == 1 && by.w != 1 && out_by.c == 1 && gain_at == bias_at;
   if (is_last && (!gain || gain_c == 1) && (!bias || bias_c == 1)) {
-    for (size_t row = 0; row < sizes.h; row++)
+    for (size_t row = 0; row < sizes.d * sizes.h; row++)
       for (size_t i = 0; i < sizes.w; i++)
-        norm_place(kind, x, gain, bias, mean, factor, out, at + row * by.h + i * by.w, to + row * out_by.h + i * out_by.w,
-                   gain_at, sizes.c);
+        norm_place(kind, x, gain, bias, mean, factor, out, at + row_at(row, sizes, by) + i * by.w,
+                   to + row_at(row, sizes, out_by) + i * out_by.w, gain_at, sizes.c);
     return;
   }
   for (size_t channel = 0; channel < sizes.c; channel++) {
     const float scale = gain ? factor * number(kind, gain, gain_at + channel * gain_c) : factor;
     const float shift = bias ? number(kind, bias, bias_at + channel * bias_c) : 0.0f;
-    for (size_t row = 0; row < sizes.h; row++)
-      norm_columns(kind, x, mean, scale, shift, out, at + channel * by.c + row * by.h,
-                   to + channel * out_by.c + row * out_by.h, by.w, out_by.w, sizes.w);
+    for (size_t row = 0; row < sizes.d * sizes.h; row++)
+      norm_columns(kind, x, mean, scale, shift, out, at + channel * by.c + row_at(row, sizes, by),
+                   to + channel * out_by.c + row_at(row, sizes, out_by), by.w, out_by.w, sizes.w);
   }
 }
 
@@ -167,16 +171,22 @@ void opsplice_instancenorm_f16(OF_IMAGES) { INSTANCENORM(F16); }
 void opsplice_instancenorm_bf16(OF_IMAGES) { INSTANCENORM(BF16); }
 
 // Grid: (g, b).
+#define TO_GROUPS \
+  size_t out_b, size_t out_g, size_t out_c, size_t out_d, size_t out_h, size_t out_w, size_t workgroup_x, size_t workgroup_y
+#define BY_GROUPS size_t x_b, size_t x_g, size_t x_c, size_t x_d, size_t x_h, size_t x_w
 #define OF_GROUPS \
-  const void *x, const void *gain, const void *bias, float eps, void *out, size_t b, size_t g, size_t c, size_t h, size_t w, \
-      size_t x_b, size_t x_g, size_t x_c, size_t x_h, size_t x_w, size_t gain_g, size_t gain_c, size_t bias_g, \
-      size_t bias_c, size_t out_b, size_t out_g, size_t out_c, size_t out_h, size_t out_w, size_t workgroup_x, \
-      size_t workgroup_y
-#define GROUPNORM(kind)                                                                                               \
+  const void *x, const void *gain, const void *bias, float eps, void *out, size_t b, size_t g, size_t c, size_t d, size_t h, \
+      size_t w, BY_GROUPS, size_t gain_g, size_t gain_c, size_t bias_g, size_t bias_c, TO_GROUPS
+#define ALONE const void *x, float eps, void *out, size_t b, size_t g, size_t c, size_t d, size_t h, size_t w, BY_GROUPS, TO_GROUPS
+#define NORM_GROUP(kind, gain, bias, gain_g, gain_c, bias_g, bias_c)                                                   \
   (void)b, (void)g;                                                                                                   \
   norm_group(kind, x, gain, bias, eps, out, workgroup_y * x_b + workgroup_x * x_g,                                    \
              workgroup_y * out_b + workgroup_x * out_g, workgroup_x * gain_g, workgroup_x * bias_g, gain_c, bias_c, \
-             (steps){c, h, w}, (steps){x_c, x_h, x_w}, (steps){out_c, out_h, out_w})
+             (steps){c, d, h, w}, (steps){x_c, x_d, x_h, x_w}, (steps){out_c, out_d, out_h, out_w})
+#define GROUPNORM(kind) NORM_GROUP(kind, gain, bias, gain_g, gain_c, bias_g, bias_c)
 void opsplice_groupnorm_f32(OF_GROUPS) { GROUPNORM(F32); }
 void opsplice_groupnorm_f16(OF_GROUPS) { GROUPNORM(F16); }
 void opsplice_groupnorm_bf16(OF_GROUPS) { GROUPNORM(BF16); }
+void opsplice_groupnorm_alone_f32(ALONE) { NORM_GROUP(F32, 0, 0, 0, 0, 0, 0); }
+void opsplice_groupnorm_alone_f16(ALONE) { NORM_GROUP(F16, 0, 0, 0, 0, 0, 0); }
+void opsplice_groupnorm_alone_bf16(ALONE) { NORM_GROUP(BF16, 0, 0, 0, 0, 0, 0); }

@@ -229,7 +229,7 @@ import numpy as np
 def batch(x, mean, variance, gain, bias, eps, out):
     out[...] = (x - mean) / np.sqrt(variance + eps) * gain + bias
 def group(x, gain, bias, eps, out):
-    mean, variance = (f(x, axis=(1, 2, 4), keepdims=True) for f in (np.mean, np.var))
+    mean, variance = (f(x, axis=(1, 2, 3, 5), keepdims=True) for f in (np.mean, np.var))
     out[...] = (x - mean) / np.sqrt(variance + eps) * gain + bias
 def alone(x, eps, out):
     group(x, 1, 0, eps, out)
@@ -247,21 +247,22 @@ kernel batch(
   cpu "k.py" as command
 }
 kernel group(
-  x: f32[b, g, c, h, w] as [b, h, w, g, c],
+  x: f32[b, g, c, d, h, w] as [b, d, h, w, g, c],
   gain: f32[g, c],
   bias: f32[g, c],
   eps: f32,
-) -> f32[b, g, c, h, w] as [b, h, w, g, c] {
+) -> f32[b, g, c, d, h, w] as [b, d, h, w, g, c] {
   cpu "k.py" as command
 }
 // Without a gain nothing tells c, h and w apart.
 kernel alone(
-  x: f32[b, g, c, h, w] as [b, h, w, g, c] copied,
+  x: f32[b, g, c, d, h, w] as [b, d, h, w, g, c] copied,
   eps: f32,
-) -> f32[b, g, c, h, w] as [b, h, w, g, c] copied {
+) -> f32[b, g, c, d, h, w] as [b, d, h, w, g, c] copied {
   cpu "k.py" as command
 }
 replace batchnorm with batch(x, mean, variance, gain, bias, eps)
+keep any_groupnorm where w == 1
 replace any_groupnorm with alone(x, eps)
 replace any_groupnorm with group(x, gain, bias, eps)
 """
