@@ -197,6 +197,10 @@ _WORDS: dict[Why, Callable[..., tuple[str, str]]] = {
     Why.TYPE: _type,
     Why.RANK: lambda _, labels, rank: (_rank(labels), f"rank {rank}"),
     Why.DIM: lambda _, label: (f"dim {label.name} here", "another dim or order of dims"),
+    Why.TURNED: lambda _, wanted, found: (
+        f"the dims of the result as {' '.join(label.name for label in wanted)}",
+        " ".join(label.name for label in found) or "other dims",
+    ),
     Why.REDUCED_DIM: lambda _, label, is_single: (
         f"the reduced dim {label.name} here",
         "a dim of size 1" if is_single else "another dim",

@@ -287,6 +287,8 @@ class _Reasoner:
     def _dims(self) -> str:
         stop = self.stop
         name = stop.node.name if isinstance(stop.node, Input) else "it"
+        if stop.why is Why.TURNED:
+            return _ANY_LAYOUT
         if not stop.asked:
             return ""
         wanted = [f"...{la.name.removeprefix('...')}" if la.pack else la.name for la in stop.asked]

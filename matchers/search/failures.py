@@ -78,6 +78,7 @@ class Why(Enum):
     TYPE = Kind.TYPE  # the type or the types that are wanted, the one that is there
     RANK = Kind.RANK  # the labels, the rank that is there
     DIM = Kind.DIMS  # the label
+    TURNED = Kind.DIMS  # the labels of the result in the pattern's order, and in the program's
     REDUCED_DIM = Kind.DIMS  # the label, whether a dim of size one is there
     WINDOW = Kind.OTHER  # the window
     STEP = Kind.OTHER  # the factor that is written, the one that is there

@@ -252,15 +252,15 @@ class State:
 
     def turn(self, node: Node, labels: tuple[Label, ...], indices: tuple[Index, ...]) -> Pairs | None:
         """Bind labels to indices, and those of the result that are left to the loops that are."""
-        pairs = self.unify(node, labels, indices)
-        scope = self.scopes[self.graph.results[0].labels[0]]
-        if pairs is None or not self.bind_left(scope):
+        pairs, wanted = self.unify(node, labels, indices), self.graph.results[0].labels
+        if pairs is None or not self.bind_left(self.scopes[wanted[0]]):
             return None
-        told, dims = self.order_read(), [*[UNIT] * self.attempt.lacks, *ungrouped(self.roots[0].indices)]
-        own = [axis for axis in told or () if dims[axis] != UNIT]
-        if told is not None and (self.graph.reordered or own == sorted(own)):
+        order, dims = self.order_read() or (), [*[UNIT] * self.attempt.lacks, *ungrouped(self.roots[0].indices)]
+        own = [axis for axis in order if dims[axis] != UNIT]
+        if order and (self.graph.reordered or own == sorted(own)):
             return pairs
-        return self.fail(node, Why.RANK, labels, len(indices)) or None
+        turned = tuple(wanted[at] for at in sorted(range(len(order)), key=order.__getitem__))
+        return self.fail(node, Why.TURNED, wanted, turned) or None
 
     def bind_left(self, scope: Reduce[Node, Label]) -> bool:
         """Bind the labels of a reduction that nothing reads to the loops that nothing reads, if these are as many."""

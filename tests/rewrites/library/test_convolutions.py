@@ -121,6 +121,19 @@ def test_one_rule_for_convolutions_of_any_rank_in_any_groups(tmp_path):
         assert dims.items() <= found[function].items(), function
 
 
+def test_kernels_that_take_dense_buffers_take_what_has_fewer_dims_in_their_order(tmp_path):
+    """With channels second. Where they come last, the near miss says so."""
+    dense = ANY_SPEC.replace(" strided", "")
+    _by_any_convolution(tmp_path, LAYERS / "conv_nchw.mlir", dense)
+    spec = write_spec(tmp_path, dense, {"host.py": ANY_CODE})
+    last = LAYERS.joinpath("conv.mlir").read_text().split("func.func ")
+    (text,) = (f"func.func {each}" for each in last if "@conv2d_nhwc_hwcf_1(" in each)
+    (missed,) = opsplice.match(text, [spec]).unmatched
+    assert [(each.wanted, each.found) for each in missed.nearest] == [
+        ("the dims of the result as n g f ? ? ?", "n g ? ? ? f")
+    ]
+
+
 @pytest.mark.parametrize("file", ["conv", "conv_grouped", "conv_nchw", "conv_to_nchw"])
 def test_all_convolutions_of_the_library_are_of_that_rule(tmp_path, file):
     found = _by_any_convolution(tmp_path, LAYERS / f"{file}.mlir")
@@ -129,9 +142,9 @@ def test_all_convolutions_of_the_library_are_of_that_rule(tmp_path, file):
         assert (dims["d"] > 1) == function.startswith("conv3d"), function
 
 
-def _by_any_convolution(folder, model):
+def _by_any_convolution(folder, model, spec=ANY_SPEC):
     """The dims of the one convolution in each function that has windows, once its numbers were compared."""
-    program, plain = opsplice.compile(model, [write_spec(folder, ANY_SPEC, {"host.py": ANY_CODE})]), Plain(model)
+    program, plain = opsplice.compile(model, [write_spec(folder, spec, {"host.py": ANY_CODE})]), Plain(model)
     text = re.split(r"func\.func (?:public )?@", model.read_text())[1:]
     shapes = {each.split("(")[0]: re.findall(r"%\w+: tensor<([\dx]+)xf32>", each.split("->")[0]) for each in text}
     assert sorted(each.function for each in program.report.replacements) == sorted(shapes.keys() - NO_WINDOWS)
