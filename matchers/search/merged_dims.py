@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 
 from iree.compiler import ir
@@ -165,7 +166,7 @@ def _splits(
                 continue
             if isinstance(index.whole, Flat):
                 found.add((index.whole, index.sizes))
-                yield from _cut(index.whole, index.sizes)
+                yield from _cut(index, term)
                 continue
             dims = _dims_of(index, term)
             if dims is not None:
@@ -174,22 +175,40 @@ def _splits(
                     yield index.whole, Parts(index.sizes, dims)
 
 
-def _cut(whole: Flat, sizes: Sequence[Sized]) -> Iterator[tuple[Loop, Parts]]:
+def _cut(part: Part, access: Access) -> Iterator[tuple[Loop, Parts]]:
     """What the loops of several dims are split into where all of them together are dims of other sizes.
 
-    C of C x H x W is g x c where the program reads g x (c H W), as group norms do.
+    C of C x H x W is g x c where the program reads g x (c H W), as group norms do, and the last of these is c x H x W
+    where it reads C x H x W. Sizes are known at an end; others may be known at run time only.
     """
-    own = [size for size in whole.sizes if isinstance(size, int)]
-    wanted = [size for size in sizes if isinstance(size, int)]
-    if len(own) < len(whole.sizes) or len(wanted) < len(sizes) or 0 in own + wanted:
-        return
-    edges = [math.prod(wanted[place:]) for place in range(1, len(wanted))]
-    for place, (loop, size) in enumerate(zip(whole.parts, own, strict=True)):
-        behind = math.prod(own[place + 1 :])
-        inside = [size, *(edge // behind for edge in edges if behind < edge < behind * size and edge % behind == 0), 1]
-        cut = tuple(outer // inner for outer, inner in itertools.pairwise(inside))
-        if isinstance(loop, Loop) and len(cut) > 1 and math.prod(cut) == size:
-            yield loop, Parts(cut, cut)
+    assert isinstance(part.whole, Flat), "it flattens several dims"
+    found: dict[Loop, Parts] = {}
+    for step in (1, -1):
+        own, wanted = _known(part.whole.sizes[::step]), _known(part.sizes[::step])
+        edges, before = list(itertools.accumulate(wanted, operator.mul)), 1
+        for loop, size in zip(part.whole.parts[::step], own, strict=False):
+            inside = [1, *(e // before for e in edges if before < e < before * size and e % before == 0), size]
+            cut = tuple(inner // outer for outer, inner in itertools.pairwise(inside))[::step]
+            if isinstance(loop, Loop) and len(cut) > 1 and math.prod(cut) == size:
+                found.setdefault(loop, Parts(cut, cut))
+            before *= size
+    known, last, dims = _known(part.whole.sizes), part.whole.parts[-1], _dims_of(part, access)
+    first, before = part.sizes[0], math.prod(known)
+    if (
+        len(known) == len(part.whole.sizes) - 1
+        and isinstance(last, Loop)
+        and dims is not None
+        and isinstance(first, int)
+    ):
+        inner = first // before if before and first % before == 0 else 1
+        if inner > 1:
+            found.setdefault(last, Parts((inner, *part.sizes[1:]), (inner, *dims[1:])))
+    yield from found.items()
+
+
+def _known(sizes: Sequence[Sized]) -> list[int]:
+    """The first of some sizes, as many as are known."""
+    return [size for size in itertools.takewhile(lambda size: isinstance(size, int), sizes) if isinstance(size, int)]
 
 
 def _below(views: Views, above: Term, most: int, deep: int = _MOST_TERMS) -> Iterator[Term]:

@@ -253,9 +253,9 @@ class Verdicts:
 
     def _computed(self, term: Term, depth: int = 0) -> list[Size | ir.Value] | None:
         """The sizes and numbers whose product a term is, whatever it is cast to; None if it is none."""
-        term = self.views.resolve(term)
+        held, term = term, self.views.resolve(term)
         while isinstance(term, Apply) and is_size_cast(term):
-            term = self.views.resolve(term.args[0])
+            held, term = term.args[0], self.views.resolve(term.args[0])
         if isinstance(term, Apply) and term.op == "arith.muli" and holds_sizes(term.type) and depth < _MAX_FACTORS:
             left, right = (self._computed(arg, depth + 1) for arg in term.args)
             return None if left is None or right is None else left + right
@@ -263,7 +263,8 @@ class Verdicts:
             return [term.value] if isinstance(term.value, int) and term.value > 0 else None
         if isinstance(term, DimSize):
             return [term]
-        return [term.value] if isinstance(term, Access) and not term.indices else None
+        held = term if isinstance(term, Access) else held  # of a quotient the value tells whether it is exact
+        return [held.value] if isinstance(held, Access) and not held.indices else None
 
     def _factors(self, expr: tree.DimExpr) -> list[Size] | None:
         """The sizes whose product dim arithmetic is, None if it is not a product of sizes."""

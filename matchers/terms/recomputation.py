@@ -39,7 +39,7 @@ class Again:
         self._inside = inside
         self._casts = casts
         self._loops: dict[Index, Index] = {}
-        self._along: set[Index] = set()  # loops of the second term that run along a dim of a value that both read
+        self._along: set[Index] = set()  # loops of the second term that run along dims of a value that both read
         self._seen: list[ir.Operation] = []
         self._steps = 0
 
@@ -91,7 +91,9 @@ class Again:
         for level in self._levels(second):
             if (level.value, tuple(map(self._renamed, level.indices))) in elements:
                 self._seen += passed
-                self._along.update(level.indices)
+                flat = (index for index in level.indices if isinstance(index, Flat))
+                sized = (pair for index in flat for pair in zip(index.parts, index.sizes, strict=True))
+                self._along.update(level.indices, (part for part, size in sized if size is not None))
                 return True
             passed += self._made_by(level)
         return False

@@ -126,7 +126,7 @@ def flatten(parts: tuple[Index, ...], sizes: tuple[Sized, ...]) -> Index:
 
 def _apart(part: Index, size: Sized) -> Iterable[tuple[Index, Sized]]:
     """What a part of a flattened index flattens itself, where its sizes are known."""
-    is_known = isinstance(part, Flat) and all(isinstance(each, int) for each in part.sizes)
+    is_known = isinstance(part, Flat) and None not in part.sizes
     return zip(part.parts, part.sizes, strict=True) if isinstance(part, Flat) and is_known else ((part, size),)
 
 
@@ -167,6 +167,9 @@ def _taken(sizes: Sequence[Sized], own: Sequence[Sized]) -> list[int]:
     found: list[int] = []
     for size in sizes:
         total, count, start = 1, 0, sum(found)
+        if size is not None and size in own[start : start + 1]:
+            found.append(1)
+            continue
         while start + count < len(own) and isinstance(each := own[start + count], int) and (total != size or not count):
             total, count = total * each, count + 1
         if not count or total != size:

@@ -331,6 +331,35 @@ def test_group_norms_with_gains_and_biases():
         np.testing.assert_allclose(found, right.numpy(), rtol=1e-5, atol=1e-5)
 
 
+class OpenImages(torch.nn.Module):
+    """Norms of images of any size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.group, self.instance = torch.nn.GroupNorm(3, 12), torch.nn.InstanceNorm2d(12, affine=True)
+        for parameter in self.parameters():
+            torch.nn.init.normal_(parameter)
+
+    def forward(self, x):
+        return self.group(x), self.instance(x)
+
+
+def test_norms_of_images_whose_size_is_known_at_run_time_only():
+    """C is split into groups where rows and columns, which are open, are put together with what is left of it."""
+    torch.manual_seed(0)
+    layer, sizes = OpenImages().eval(), {"x": {2: "rows", 3: "columns"}}
+    given = (torch.randn(2, 12, 6, 5),)
+    program = opsplice.torch.export(layer, given, dynamic=sizes, specs=[KERNELS / "rows.splice"], flags=[CPU])
+    kernels = [each.kernel for each in program.report.replacements if not each.lost]
+    assert sorted(kernels) == ["groupnorm_images", "instancenorm_images"], str(program.report)
+    for shape in ((2, 12, 6, 5), (2, 12, 31, 17)):
+        x = torch.randn(shape)
+        with torch.no_grad():
+            wanted = layer(x)
+        for found, right in zip(program.run("main", x.numpy()), wanted, strict=True):
+            np.testing.assert_allclose(np.asarray(found), right.numpy(), rtol=1e-4, atol=1e-5)
+
+
 class Directions(torch.nn.Module):
     """Attention that compares directions, with a factor for each head, as Swin v2's windows and XCiT have it."""
 

@@ -34,7 +34,7 @@ WITHIN = {
 @pytest.mark.parametrize("path", FILES, ids=[p.stem for p in FILES])
 def test_each_layer_is_found_with_inputs_and_results_of_its_type(path):
     library = load_text('import "opsplice:nn" import "opsplice:strided"')
-    parts = {"any_linear", "any_norm", "attended"} | HELPERS
+    parts = {"any_linear", "any_norm", "any_groupnorm", "any_convolution", "attended"} | HELPERS
     patterns = [pattern for name, pattern in library.patterns.items() if name not in parts]
     graphs = [g for p in patterns for g in graphs_of(library, p.name)]
     any_layout = {"strided": frozenset("qkv"), "reordered": True}
