@@ -86,9 +86,6 @@ def take_from_folder(patch: pytest.MonkeyPatch) -> None:
     def kept(self: Any, phase: str) -> None:
         if FOLDER is None or phase not in COSTLY or self.phase == phase or not self._is_function:
             return run_to(self, phase)
-        self._is_function = not _has_resources(self.module)
-        if not self._is_function:
-            return run_to(self, phase)
         before = emit.bytecode(self.module.operation)
         files = [Path(os.fsdecode(name)) for name in _FILE.findall(before)]
         if not all(path.is_absolute() and path.is_file() for path in files):
@@ -103,7 +100,11 @@ def take_from_folder(patch: pytest.MonkeyPatch) -> None:
             return None
         self._told.clear()
         run_to(self, phase)
-        _write(path, _After(self._told, emit.bytecode(self.module.operation)))
+        has_resources = _has_resources(self.module)
+        after = _After(self._told, (_text if has_resources else emit.bytecode)(self.module.operation))
+        _write(path, after)
+        if has_resources:
+            _replaced(self, after.module)  # as when it is found: resources get other names where they are read
         return None
 
     patch.setattr(Compilation, "__init__", made)
@@ -125,8 +126,8 @@ def _is_setting(flag: str) -> bool:
 
 
 def _has_resources(module: ir.Module) -> bool:
-    """Whether data of a module stands in its context, under a name: bytecode that is read where it stands loses it."""
-    ops = ops_in(module.operation, "util.global", "arith.constant", "flow.tensor.constant")
+    """Whether data of a module stands in its context, under a name."""
+    ops = ops_in(module.operation, "util.global", "arith.constant", "flow.tensor.constant", "util.buffer.constant")
     return any(_is_resource(op, name) for op in ops for name in ("initial_value", "value") if name in op.attributes)
 
 
@@ -135,12 +136,19 @@ def _is_resource(op: ir.Operation, name: str) -> bool:
         value = op.attributes[name]
     except TypeError:  # the bindings have no type for numbers that stand in the text and are complex
         return False
-    return type(value) is ir.Attribute and str(value).startswith("dense_resource<")
+    return type(value) is ir.Attribute and "dense_resource<" in str(value)
 
 
-def _replaced(compilation: Compilation, bytecode: bytes) -> bool:
-    """Whether the module, which the compiler holds, is now the one of the bytes."""
-    after = parse_bytecode(bytecode, compilation.context)
+def _text(op: ir.Operation) -> bytes:
+    """An op that has resources: bytecode has parts as text, which lose those whose names are taken where it is read."""
+    text = op.get_asm(enable_debug_info=True, print_generic_op_form=True)
+    assert isinstance(text, str)
+    return text.encode()
+
+
+def _replaced(compilation: Compilation, written: bytes) -> bool:
+    """Whether the module, which the compiler holds, is now the one that was written."""
+    after = parse_bytecode(written, compilation.context)
     if isinstance(after, list):
         return False
     module = compilation.module
