@@ -7,8 +7,10 @@ import ctypes
 import mmap
 import platform
 import subprocess
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,6 +66,18 @@ def kernel(
         return lambda *args: function(*map(_converted, args))
 
     yield load
+
+
+@pytest.fixture
+def forms(request: pytest.FixtureRequest) -> Callable[..., Sequence[Any]]:
+    """What to call a kernel with: all that is given; in an emulator, which takes long, one of it by the test's name."""
+
+    def taken(*given: Any) -> Sequence[Any]:
+        if request.node.callspec.params["kernel"] not in emulated.TARGETS:
+            return given
+        return [given[zlib.crc32(request.node.name.encode()) % len(given)]]
+
+    return taken
 
 
 def build(source: str, level: str) -> Path:

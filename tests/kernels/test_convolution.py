@@ -83,7 +83,7 @@ def windows(x: np.ndarray, kernel, stride, dilation) -> np.ndarray:
 
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize(("c", "h", "w", "o", "size", "stride", "dilation", "zeros"), CASES)
-def test_convolution(kernel, guarded, channels_last, c, h, w, o, size, stride, dilation, zeros):
+def test_convolution(kernel, guarded, forms, channels_last, c, h, w, o, size, stride, dilation, zeros):
     random = np.random.default_rng(0)
     f, bias = random.standard_normal((o, c, *size)).astype(np.float32), random.standard_normal(o).astype(np.float32)
 
@@ -99,7 +99,7 @@ def test_convolution(kernel, guarded, channels_last, c, h, w, o, size, stride, d
     panels = packed(f)
     sizes = [2, c, h, w, len(panels), *size, o, *plain.shape[2:]]
     wide = plain + bias[:, None, None]
-    for given, function, wanted in (
+    for given, function, wanted in forms(
         ((None, None), 0, plain),
         ((bias, rest), 1, wide + rest),
         ((bias, rest), 4, wide + rest),
@@ -218,7 +218,7 @@ SPREAD = [
 
 @pytest.mark.parametrize("c", [3, 90])
 @pytest.mark.parametrize(("place", "size", "apart", "before", "result"), SPREAD)
-def test_images_with_zeros_between_their_rows_and_places(kernel, guarded, c, place, size, apart, before, result):
+def test_images_with_zeros_between_their_rows_and_places(kernel, guarded, forms, c, place, size, apart, before, result):
     random = np.random.default_rng(0)
     f, bias = random.standard_normal((40, c, *size)).astype(np.float32), random.standard_normal(40).astype(np.float32)
     x = guarded(random.standard_normal((2, c, *place)).astype(np.float32))
@@ -228,7 +228,7 @@ def test_images_with_zeros_between_their_rows_and_places(kernel, guarded, c, pla
     plain = np.einsum("ncyzij,ocij->noyz", windows(whole, size, (1, 1), (1, 1)), f) + bias[:, None, None]
     rest = guarded(random.standard_normal(plain.shape).astype(np.float32))
     out, panels = guarded(np.full(plain.shape, np.nan, np.float32)), packed(f)
-    for more, wanted in ((None, plain), (rest, plain + rest)):
+    for more, wanted in forms((None, plain), (rest, plain + rest)):
         views = [stride for value in (x, more, out) for stride in strides(value)]
         for at in np.ndindex(2, -(-result[0] // 16), 2):
             kernel("convolution/convolution.c", "opsplice_convolution")(
@@ -269,7 +269,7 @@ VOLUMES = [
 
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize(("place", "size", "stride", "dilation", "apart", "zeros"), VOLUMES)
-def test_volumes(kernel, guarded, channels_last, place, size, stride, dilation, apart, zeros):
+def test_volumes(kernel, guarded, forms, channels_last, place, size, stride, dilation, apart, zeros):
     random = np.random.default_rng(0)
 
     def volume(*shape: int) -> np.ndarray:
@@ -286,7 +286,7 @@ def test_volumes(kernel, guarded, channels_last, place, size, stride, dilation, 
     plain = np.einsum("nctyzaij,ocaij->notyz", every, f)
     rest, out = volume(*plain.shape), volume(*plain.shape)
     panels = packed(np.moveaxis(f, 2, 1))
-    for given, function, wanted in (
+    for given, function, wanted in forms(
         ((None, None), 0, plain),
         ((bias, rest), 1, plain + bias[:, None, None, None] + rest),
         ((bias, None), 4, plain + bias[:, None, None, None]),
@@ -376,7 +376,7 @@ def lying(guarded, value: np.ndarray, is_last: bool, channels: int = 1) -> np.nd
         *((*case, last) for case in DEPTHWISE[:6] + DEPTHWISE[-7:-3] for last in ("xr", "fr", "xf")),
     ],
 )
-def test_depthwise(kernel, guarded, place, size, stride, dilation, zeros, last):
+def test_depthwise(kernel, guarded, forms, place, size, stride, dilation, zeros, last):
     random = np.random.default_rng(0)
     c = (77 if np.prod(place) < 100 else 21) if "x" in last else 6
     x = lying(guarded, random.standard_normal((2, c, *place)).astype(np.float32), "x" in last)
@@ -387,7 +387,7 @@ def test_depthwise(kernel, guarded, place, size, stride, dilation, zeros, last):
     wanted = np.einsum("ncyzij,cij->ncyz", windows(padded, size, stride, dilation), f)
     out = lying(guarded, np.full(wanted.shape, np.nan, np.float32), "r" in last)
     views = [step // 4 for value in (x, f, out) for step in value.strides]
-    for given, function in ((None, 0), (bias, 1), (bias, 5), (None, 4), (None, 6)):
+    for given, function in forms((None, 0), (bias, 1), (bias, 5), (None, 4), (None, 6)):
         out[...] = np.nan
         for at in np.ndindex(-(-c // 4), 2):
             kernel("convolution/depthwise.c", "opsplice_depthwise")(
@@ -448,7 +448,7 @@ def test_zeros_outside_are_multiplied_in_depthwise_convolutions(kernel, dilation
     ],
 )
 @pytest.mark.parametrize("last", ["", "xr", "x", "r"])
-def test_pooling(kernel, guarded, place, size, stride, dilation, zeros, last):
+def test_pooling(kernel, guarded, forms, place, size, stride, dilation, zeros, last):
     """The largest elements, which is 2, and means, also with a factor for each place."""
     c = 77 if "x" in last else 6
     x = np.random.default_rng(0).standard_normal((2, c, *place)).astype(np.float32) - 3
@@ -459,7 +459,7 @@ def test_pooling(kernel, guarded, place, size, stride, dilation, zeros, last):
     largest = windows(np.pad(x, around, constant_values=-np.inf), size, stride, dilation).max((-2, -1))
     means = windows(np.pad(x.astype(float), around), size, stride, dilation).sum((-2, -1)) / 7
     shares = guarded(np.random.default_rng(1).uniform(1, 4, means.shape[2:]).astype(np.float32))
-    for which, factor, wanted in ((2, None, largest), (0, None, means), (0, shares, means * shares)):
+    for which, factor, wanted in forms((2, None, largest), (0, None, means), (0, shares, means * shares)):
         out = lying(guarded, np.full(wanted.shape, 7, np.float32), "r" in last)
         views = [step // 4 for value in (x, out) for step in value.strides]
         for at in np.ndindex(-(-c // 4), 2):
@@ -479,7 +479,7 @@ def test_pooling(kernel, guarded, place, size, stride, dilation, zeros, last):
     ],
 )
 @pytest.mark.parametrize("last", ["", "xr", "x", "r"])
-def test_pooling_of_volumes(kernel, guarded, place, size, stride, dilation, zeros, last):
+def test_pooling_of_volumes(kernel, guarded, forms, place, size, stride, dilation, zeros, last):
     c = 77 if "x" in last else 6
     x = np.random.default_rng(0).standard_normal((2, c, *place)).astype(np.float32) - 3
     x = lying(guarded, x, "x" in last)
@@ -493,7 +493,7 @@ def test_pooling_of_volumes(kernel, guarded, place, size, stride, dilation, zero
 
     largest, means = windows_in(-np.inf).max((-3, -2, -1)), windows_in(0).sum((-3, -2, -1)) / 7
     shares = guarded(np.random.default_rng(1).uniform(1, 4, means.shape[2:]).astype(np.float32))
-    for which, factor, wanted in ((2, None, largest), (0, None, means), (0, shares, means * shares)):
+    for which, factor, wanted in forms((2, None, largest), (0, None, means), (0, shares, means * shares)):
         out = lying(guarded, np.full(wanted.shape, 7, np.float32), "r" in last)
         views = [step // 4 for value in (x, out) for step in value.strides]
         for at in np.ndindex(-(-c // 4), 2):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -19,7 +17,7 @@ from benchmarks.programs import onnx_models
 from tests.kernels import emulated_cuda
 
 LONG = 130  # steps, more than are written out
-SPEC = Path(__file__).parents[2] / "kernels" / "opsplice_kernels" / "opsplice_kernels.splice"
+SPEC = "opsplice_kernels"
 
 
 def activated() -> onnx_models.Model:
@@ -350,5 +348,5 @@ def compared(make, wanted, spec, flags, folder, device):
 
 def test_bytes_are_no_numbers_of_four_bits(tmp_path):
     (tmp_path / "model.onnx").write_bytes(onnx_models.nibble_linear(3, 64, 40, bits=8).proto.SerializeToString())
-    report = opsplice.match(tmp_path / "model.onnx", [SPEC.with_name("weight_only.splice")])
+    report = opsplice.match(tmp_path / "model.onnx", ["opsplice_kernels:weight_only"])
     assert [each.kernel for each in report.replacements if not each.lost] == ["byte_blocks"]
