@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scripts import gpu_bundle
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -27,8 +29,7 @@ FOR_CUDA = ["scale_bias_ir", *SMALL, "attention_32x1x128", "attention_16x32x32"]
 def built(folder: Path, target: str, names: list[str]) -> Path:
     archive = folder / "bundle.tar.gz"
     options = [*names, f"--target={target}", f"--output={archive}", "--large=128", "--no-wheels"]
-    done = python("-m", "scripts.gpu_bundle", *options)
-    assert done.returncode == 0, done.stderr
+    assert gpu_bundle.main(options) == 0
     unpacked = folder / "elsewhere"
     unpacked.mkdir()
     subprocess.run(["tar", "xf", archive, "-C", unpacked], check=True)
