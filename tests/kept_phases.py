@@ -40,6 +40,8 @@ COSTLY = ("global-optimization", "stream", "executable-targets", "hal")
 
 # Flags that make a compile more than a function: they have files read or written, tools called, or something printed.
 _EFFECTS = re.compile("dump|print|path|file|timing|statistic|trace|linker|link-embedded|ptxas|crash|verif|^--mlir-")
+# The end of the path of a store, as long as that of `kept.folder`, so that bytecode with one may get the other.
+_ANY_STORE = b"/any-store-folder/store/"
 # A file of machine code that is named where its bytes are not given.
 _FILE = re.compile(rb'executable\.object<\{path = "([^"]*)"\}')
 _DAY = 24 * 3600  # seconds
@@ -91,7 +93,7 @@ def take_from_folder(patch: pytest.MonkeyPatch) -> None:
         if not all(path.is_absolute() and path.is_file() for path in files):
             return run_to(self, phase)
         flags = [*filter(_is_setting, self._session.get_flags()), "", *(process._process_flags or ())]
-        key = store.key_of(before, *(path.read_bytes() for path in files), "", self.phase, phase, *flags)
+        key = store.key_of(_stored(before), *(path.read_bytes() for path in files), "", self.phase, phase, *flags)
         path = FOLDER / key[:2] / key
         if (after := _read(path)) is not None and _replaced(self, after.module):
             self._reported += after.told
@@ -165,9 +167,20 @@ def _replaced(compilation: Compilation, written: bytes) -> bool:
     return True
 
 
+def _stored(content: bytes) -> bytes:
+    """With another name for the folder of the kernels' store, which says what code built them: their bytes count."""
+    return content.replace(_store(), _ANY_STORE)
+
+
+def _store() -> bytes:
+    """The end of the path of this process's store; that of any where its name is no longer or shorter."""
+    end = os.fsencode(f"/{Path(os.environ['OPSPLICE_CACHE']).parent.name}/store/")
+    return end if len(end) == len(_ANY_STORE) else _ANY_STORE
+
+
 def _write(path: Path, after: _After) -> None:
     told = json.dumps([[severity, text.decode("utf-8", "surrogateescape")] for severity, text in after.told]).encode()
-    packed = zlib.compress(len(told).to_bytes(8, "little") + told + after.module, 1)
+    packed = zlib.compress(_stored(len(told).to_bytes(8, "little") + told + after.module), 1)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, hashlib.sha256(packed).digest() + packed)
 
@@ -180,7 +193,7 @@ def _read(path: Path) -> _After | None:
     if hashlib.sha256(data[32:]).digest() != data[:32]:
         return None
     os.utime(path)
-    content = zlib.decompress(data[32:])
+    content = zlib.decompress(data[32:]).replace(_ANY_STORE, _store())
     start = 8 + int.from_bytes(content[:8], "little")
     told = [(severity, text.encode("utf-8", "surrogateescape")) for severity, text in json.loads(content[8:start])]
     return _After(told, content[start:])
