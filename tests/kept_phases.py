@@ -1,4 +1,4 @@
-"""What IREE's costly phases make of a module, kept between runs: a compile then costs a tenth of its time.
+"""What IREE's phases make of a module, kept between runs: a compile then costs a tenth of its time.
 
 A phase is a function of the module before it, the files of machine code that this names, the flags, the version of
 IREE and, where constants are computed, this CPU. All of these are the key, so a phase runs again as soon as anything
@@ -30,13 +30,13 @@ from opsplice.matchers.ir.op_names import ops_in
 from opsplice.pipeline import flags as process
 from opsplice.pipeline.bytecode import parse_bytecode
 from opsplice.pipeline.compiler import Compilation
+from opsplice.pipeline.phases import PHASES
 from opsplice.rewrites.ir import emit
 from opsplice.targets.artifacts import arch
 from opsplice.targets.registry import store
 
-# Where nine tenths of a compile go, by the phase at their end: constants are computed, dispatches are scheduled, made
-# into LLVM's code, into machine code.
-COSTLY = ("global-optimization", "stream", "executable-targets", "hal")
+# Where a compile's time goes, by the phase at their end. Those before are short, and load the dialects of frameworks.
+KEPT = PHASES[PHASES.index("global-optimization") : -1]
 
 # Flags that make a compile more than a function: they have files read or written, tools called, or something printed.
 _EFFECTS = re.compile("dump|print|path|file|timing|statistic|trace|linker|link-embedded|ptxas|crash|verif|^--mlir-")
@@ -45,6 +45,8 @@ _ANY_STORE = b"/any-store-folder/store/"
 # A file of machine code that is named where its bytes are not given.
 _FILE = re.compile(rb'executable\.object<\{path = "([^"]*)"\}')
 _DAY = 24 * 3600  # seconds
+# The ops that hold data.
+_WITH_DATA = ("util.global", "arith.constant", "flow.tensor.constant", "util.buffer.constant", "vm.rodata")
 
 _PACKAGE = str(Path(iree.compiler.__file__).parent)
 
@@ -86,7 +88,7 @@ def take_from_folder(patch: pytest.MonkeyPatch) -> None:
 
     @functools.wraps(run_to)
     def kept(self: Any, phase: str) -> None:
-        if FOLDER is None or phase not in COSTLY or self.phase == phase or not self._is_function:
+        if FOLDER is None or phase not in KEPT or self.phase == phase or not self._is_function:
             return run_to(self, phase)
         before = emit.bytecode(self.module.operation)
         files = [Path(os.fsdecode(name)) for name in _FILE.findall(before)]
@@ -129,7 +131,7 @@ def _is_setting(flag: str) -> bool:
 
 def _has_resources(module: ir.Module) -> bool:
     """Whether data of a module stands in its context, under a name."""
-    ops = ops_in(module.operation, "util.global", "arith.constant", "flow.tensor.constant", "util.buffer.constant")
+    ops = ops_in(module.operation, *_WITH_DATA)
     return any(_is_resource(op, name) for op in ops for name in ("initial_value", "value") if name in op.attributes)
 
 

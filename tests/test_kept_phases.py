@@ -20,7 +20,7 @@ SOURCE = ModuleSource(
     """
 )
 EVERY = len(PHASES) - 1
-REST = EVERY - len(kept_phases.COSTLY)
+REST = EVERY - len(kept_phases.KEPT)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def warned():
 
 @pytest.fixture
 def ran(tmp_path, monkeypatch, warned):
-    """How many phases of a compile IREE runs. attribute: what an edit notes on the module, before the costly ones."""
+    """How many phases of a compile IREE runs. attribute: what an edit notes on the module, before any that is kept."""
     monkeypatch.setattr(kept_phases, "FOLDER", tmp_path / "kept")
     execute = Invocation.execute
     runs = []
