@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
@@ -23,6 +24,9 @@ _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _BYTES = (TensorProto.INT8, TensorProto.UINT8)
 # What GridSample may find around an image.
 _AROUND = (b"zeros", b"border", b"reflection")
+# Which elements it takes along each dim, from the one before a place on.
+_CUBIC = (b"cubic", b"bicubic")
+_TAPS = {b"nearest": (0,), **dict.fromkeys((b"linear", b"bilinear"), (0, 1)), **dict.fromkeys(_CUBIC, (-1, 0, 1, 2))}
 
 
 @dataclass(frozen=True)
@@ -225,28 +229,32 @@ def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         raise wrongly_computed(
             node, "it takes elements of other places; with fixed sizes in 2-D it is written otherwise"
         )
-    if mode not in (b"linear", b"bilinear", b"nearest") or padding not in _AROUND:
+    if mode not in _TAPS or padding not in _AROUND:
         return None
+    element = on.element(node.input[0])
+    kind = TensorProto.DOUBLE if element == TensorProto.DOUBLE else TensorProto.FLOAT
+    real = np.float64 if kind == TensorProto.DOUBLE else np.float32
     sizes = [int(size or 0) for size in shape]
-    last = np.array([sizes[3] - 1, sizes[2] - 1], np.float32)  # of columns and rows, as grids have them
+    last = np.array([sizes[3] - 1, sizes[2] - 1], real)  # of columns and rows, as grids have them
     corners = attribute(node, "align_corners", 0)
-    half = on.give(last / 2 if corners else (last + 1) / 2)
-    place = on.put("Add", on.put("Mul", node.input[1], half), last / 2)
-    zero, end = on.give(np.zeros(2, np.float32)), on.give(last)
-    if mode == b"nearest":  # of ties outside, before they are mirrored
-        place = on.put("Round", place)
-    if padding == b"reflection":
-        first = on.give(np.full(2, 0 if corners else -0.5, np.float32))
-        span = on.give(np.maximum(last, 1) if corners else last + 1)
-        far = on.put("Mod", on.put("Abs", on.put("Sub", place, first)), on.put("Add", span, span), fmod=1)
-        place = on.put("Add", first, on.put("Min", far, on.put("Sub", on.put("Add", span, span), far)))
-    if padding != b"zeros":
-        place = on.put("Min", on.put("Max", place, zero), end)
-    flat = on.put("Reshape", node.input[0], [*sizes[:2], -1])
-    row_starts = on.give(np.array([1, sizes[3]], np.float32))
-    apart = on.give(np.array([-1]))
+    above = on.put("Add", on.cast(node.input[1], kind), on.give(np.ones(2, real)))
+    if corners:  # in the order of PyTorch and onnxruntime, whose ties come from rounding
+        place = on.put("Mul", on.put("Div", above, on.give(np.full(2, 2, real))), on.give(last))
+    else:
+        place = on.put("Sub", on.put("Mul", above, on.give(last + 1)), on.give(np.ones(2, real)))
+        place = on.put("Div", place, on.give(np.full(2, 2, real)))
+    zero, end = on.give(np.zeros(2, real)), on.give(last)
+    first = on.give(np.full(2, 0 if corners else -0.5, real))
+    span = on.give(np.maximum(last, 1) if corners else last + 1)
+    row_starts = on.give(np.array([1, sizes[3]], real))
+    columns = on.give(np.array([True, False]))
 
-    nothing = on.cast(on.give(np.zeros(1, np.float32)), on.element(node.input[0]))
+    def within(at: str) -> str:
+        return on.put("Min", on.put("Max", at, zero), end)
+
+    def mirrored(at: str) -> str:
+        far = on.put("Mod", on.put("Abs", on.put("Sub", at, first)), on.put("Add", span, span), fmod=1)
+        return on.put("Add", first, on.put("Min", far, on.put("Sub", on.put("Add", span, span), far)))
 
     def product(pairs: str) -> str:
         """Of the two numbers for each place, for all channels."""
@@ -254,28 +262,51 @@ def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         return on.put("Unsqueeze", on.put("Mul", *parts), [1])
 
     def taken(at: str) -> str:
-        within = on.put("Min", on.put("Max", at, zero), end)
-        number = on.put("ReduceSum", on.put("Mul", within, row_starts), apart, keepdims=0)
-        index = on.put("Reshape", on.put("Cast", number, to=TensorProto.INT64), [sizes[0], 1, -1])
+        if padding == b"reflection":
+            at = mirrored(at)
+        inside = within(at)
+        number = on.put("ReduceSum", on.put("Mul", inside, row_starts), on.give(np.array([-1])), keepdims=0)
+        index = on.put("Reshape", on.put("Cast", number, to=TensorProto.INT64), on.give(np.array([sizes[0], 1, -1])))
         count = int(places[1] or 0) * int(places[2] or 0)
-        wide = on.put("Expand", index, [*sizes[:2], count])
-        values = on.put("GatherElements", flat, wide, axis=2)
-        inside = product(on.put("Cast", on.put("Equal", at, within), to=TensorProto.FLOAT))
-        values = on.put("Reshape", values, [*sizes[:2], *places[1:3]])
-        return on.put("Where", on.put("Cast", inside, to=TensorProto.BOOL), values, nothing)
+        wide = on.put("Expand", index, on.give(np.array([*sizes[:2], count])))
+        values = on.put("Reshape", on.put("GatherElements", flat, wide, axis=2), on.give(np.array(made)))
+        if padding != b"zeros":
+            return values
+        kept = on.put("Cast", product(on.put("Cast", on.put("Equal", at, inside), to=kind)), to=TensorProto.BOOL)
+        return on.put("Where", kept, values, on.cast(on.give(np.zeros(1, real)), on.element(image)))
 
-    if mode == b"nearest":
-        return taken(place)
+    image = node.input[0] if mode == b"nearest" else on.cast(node.input[0], kind)
+    made = [*sizes[:2], *places[1:3]]
+    flat = on.put("Reshape", image, on.give(np.array([*sizes[:2], -1])))
+    if mode == b"nearest":  # of ties outside, before they are mirrored
+        return taken(on.put("Round", place))
+    if padding == b"reflection":
+        place = mirrored(place)
+    if padding != b"zeros" and mode not in _CUBIC:
+        place = within(place)
     floor = on.put("Floor", place)
     above = on.put("Sub", place, floor)
-    below = on.put("Sub", np.ones(2, np.float32), above)
-    total = ""
-    for corner in ((0, 0), (1, 0), (0, 1), (1, 1)):
-        picked = on.give(np.array(corner, np.float32))
-        kept = on.put("Where", on.put("Equal", picked, np.ones(2, np.float32)), above, below)
-        share = product(kept)
-        term = on.put("Mul", taken(on.put("Add", floor, picked)), share)
-        total = on.put("Add", total, term) if total else term
+    taps, total = _TAPS[mode], ""
+    ats = [on.put("Add", floor, on.give(np.full(2, tap, real))) for tap in taps]
+    shares = [
+        _share(on, on.put("Abs", on.put("Sub", above, on.give(np.full(2, tap, real)))), abs(tap - 0.5) > 1, mode, real)
+        for tap in taps
+    ]
+    for column in range(len(taps)):
+        for row in range(len(taps)):
+            at, share = (on.put("Where", columns, pairs[column], pairs[row]) for pairs in (ats, shares))
+            term = on.put("Mul", taken(at), product(share))
+            total = on.put("Add", total, term) if total else term
+    return on.cast(total, element)
+
+
+def _share(on: NodeWriter, far: str, outer: bool, mode: bytes, real: type[np.floating[Any]]) -> str:
+    """What an element weighs that lies so far from a place, along each dim; outer: more than 1."""
+    cubic = [-0.75, 3.75, -6.0, 3.0] if outer else [1.25, -2.25, 0.0, 1.0]
+    terms = cubic if mode in _CUBIC else [-1.0, 1.0]
+    total = on.give(np.full(2, terms[0], real))
+    for term in terms[1:]:
+        total = on.put("Add", on.put("Mul", total, far), on.give(np.full(2, term, real)))
     return total
 
 
