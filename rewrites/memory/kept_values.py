@@ -18,6 +18,13 @@ other.
 
 It also lets `@add_one` write straight into `%x`, which it still reads, and copies a slice of `%x` onto itself where the
 two overlap. So a result gets memory of its own where its op reads what it is written into.
+
+    %s:2 = flow.dispatch @tables()                         %s:2 = flow.dispatch @tables()
+    %r = flow.tensor.update %u, %s#1[1]            =>      %o = util.optimization_barrier %s#1
+                                                           %r = flow.tensor.update %u, %o[1]
+
+A dispatch that is given no tensor is done again where a result is to be copied, as before something writes into it. The
+copy is then its first result, whichever it was of, and nothing of it is read where the other one is exported.
 """
 
 from __future__ import annotations
@@ -50,6 +57,9 @@ def keep(module: ir.Module) -> None:
     with module.context:
         found = ops_in(module.operation, _IMPORT, *WRITING)
         for op in found:
+            if op.name == "flow.dispatch" and not _memories(op):
+                _do_once(op)
+        for op in found:
             if op.name == _IMPORT and _may_be_written(op.results[0]):
                 for end in ops_in(op.parent, "util.return"):
                     _read_before(end, op.results[0])
@@ -64,6 +74,15 @@ def keep(module: ir.Module) -> None:
         for op in writing:
             if op.name == "flow.tensor.update":
                 _part(op)
+
+
+def _do_once(dispatch: ir.Operation) -> None:
+    """See that no op is done again in the place of copies of its results."""
+    for result in dispatch.results:
+        if _may_be_written(result):
+            with dispatch.location, ir.InsertionPoint.after(dispatch):
+                same = emit.value(_BARRIER, [result], result.type)
+            result.replace_all_uses_except(same, same.owner.operation)
 
 
 def _part(update: ir.Operation) -> None:

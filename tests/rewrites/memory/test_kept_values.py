@@ -211,3 +211,39 @@ def test_what_is_made_of_very_many_parts_is_followed_to_its_first():
         compilation.load(ModuleSource(content=f"util.func @f({types}) -> tensor<32xf32> {{\n{text}\n}}"))
         kept_values.keep(compilation.module)
         assert "util.optimization_barrier" not in str(compilation.module)
+
+
+TABLES = """
+#same = affine_map<(i) -> (i)>
+func.func @main(%x: tensor<2xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<8xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%empty : tensor<8xf32>) -> tensor<8xf32>
+  %tables:2 = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel"]}
+      outs(OUTS : tensor<8xf32>, tensor<8xf32>) {
+  ^bb0(%old: f32, %other: f32):
+    %i = linalg.index 0 : index
+    %j = arith.index_cast %i : index to i32
+    %float = arith.sitofp %j : i32 to f32
+    %at = arith.addf %float, ADDED : f32
+    %a = math.sin %at : f32
+    %b = math.cos %at : f32
+    linalg.yield %a, %b : f32, f32
+  } -> (tensor<8xf32>, tensor<8xf32>)
+  %sine = tensor.insert_slice %x into %tables#0[1] [2] [1] : tensor<2xf32> into tensor<8xf32>
+  %cosine = tensor.insert_slice %x into %tables#1[1] [2] [1] : tensor<2xf32> into tensor<8xf32>
+  return %tables#0, %tables#1, %sine, %cosine : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_what_is_computed_of_nothing_is_not_computed_again_as_a_copy(is_constant):
+    """IREE does it again in the place of a copy, and takes the first result for any."""
+    outs, added = ("%start, %start", "%old") if is_constant else ("%empty, %empty", "%zero")
+    flags = ["--iree-opt-const-eval=false"] if is_constant else []
+    program = opsplice.compile(TABLES.replace("OUTS", outs).replace("ADDED", added), flags=flags)
+    sine, cosine = np.sin(np.arange(8, dtype=np.float32)), np.cos(np.arange(8, dtype=np.float32))
+    wanted = [sine, cosine, *(np.concatenate([each[:1], [7, 7], each[3:]]) for each in (sine, cosine))]
+    for found, right in zip(program.run("main", np.full(2, 7, np.float32)), wanted, strict=True):
+        np.testing.assert_allclose(found, right, atol=1e-6)
