@@ -11,6 +11,9 @@
 IREE 3.13 would compute both in one dispatch, tile by tile, and hold only the tile that one of the reads asks for: the
 result of `s + s.T` is then wrong, and so is that of `n[:, None] + n[None, :]` after `n = (x * x).sum(1)`.
 
+So does one that skips elements, as a pool of windows of one element with strides: `[(i) -> (i * 2), (i) -> (i)]`. In
+one dispatch with what computes them, IREE would store none of the others, which something else may read.
+
 An op that also reads what it adds to, or writes rows into, gets that twice.
 
     %u = tensor.extract_slice %x
@@ -63,8 +66,8 @@ _Places = dict[ir.Value, _Place]
 
 
 def separate(module: ir.Module) -> None:
-    """Change a module at `PHASE` such that no dispatch computes a reduction and reads it at two places, and none reads
-    what it writes into."""
+    """Change a module at `PHASE` such that no dispatch computes what it reads in part, or a reduction that it reads at
+    two places, and none reads what it writes into."""
     found: dict[ir.Value, _Places] = {}
     for op in _tensor_ops(module.operation):
         if op.name in _RESHAPES:
@@ -127,11 +130,26 @@ def _read(op: ir.Operation, found: dict[ir.Value, _Places]) -> dict[ir.Value, _P
         for root, place in _moved(found.get(op.operands[number], {}), _loops(maps[number])).items():
             reads[root][place].append(number)
     crossed = {number for places in reads.values() if len(places) > 1 for each in places.values() for number in each}
+    crossed |= {
+        number for number in inputs if _is_made(op.operands[number]) and _skips(maps[number], op.operands[number])
+    }
     _put_into_memory(op, sorted(crossed))
     places = {root: next(iter(places)) for root, places in reads.items() if len(places) == 1}
     kept = {root: place for root, place in places.items() if not crossed.issuperset(reads[root][place])}
     results = zip(op.results, maps[len(inputs) :], strict=True)
     return {result: _moved(kept, _positions(output)) for result, output in results}
+
+
+def _skips(read: ir.AffineMap, value: ir.Value) -> bool:
+    """Whether elements may be left out between those that are read."""
+    sizes = ir.ShapedType(value.type).shape if read.results else []
+    return any(size != 1 and not isinstance(at, ir.AffineDimExpr) for at, size in zip(read.results, sizes, strict=True))
+
+
+def _is_made(value: ir.Value) -> bool:
+    """Whether an op computes a value that one dispatch may do with what reads it."""
+    op = defining_op(_seen_through(value))
+    return op is not None and _computes(op)
 
 
 def _part_from_inputs(op: ir.Operation) -> None:

@@ -184,3 +184,36 @@ def test_only_crossed_reads_go_through_memory(model: str, count: int) -> None:
         compilation.load(ModuleSource(content=model))
         run(compilation, [Step(crossed_reads.PHASE, "apart", crossed_reads.separate)], to=crossed_reads.PHASE)
         assert len(list(ops_in(compilation.module.operation, "util.optimization_barrier"))) == count
+
+
+SKIPPING = """
+func.func @main(%x: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x3xf32>) {
+  %e = tensor.empty() : tensor<4x6xf32>
+  %h = tensor.empty() : tensor<4x3xf32>
+  %all = linalg.generic {
+    indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+    iterator_types = ["parallel", "parallel"]
+  } ins(%x : tensor<4x6xf32>) outs(%e : tensor<4x6xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %m = arith.addf %a, %a : f32
+    linalg.yield %m : f32
+  } -> tensor<4x6xf32>
+  %some = linalg.generic {
+    indexing_maps = [affine_map<(i, j) -> (i, j * 2)>, affine_map<(i, j) -> (i, j)>],
+    iterator_types = ["parallel", "parallel"]
+  } ins(%all : tensor<4x6xf32>) outs(%h : tensor<4x3xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %m = math.absf %a : f32
+    linalg.yield %m : f32
+  } -> tensor<4x3xf32>
+  return %all, %some : tensor<4x6xf32>, tensor<4x3xf32>
+}
+"""
+
+
+def test_elements_that_an_op_skips_are_computed():
+    """As those of a feature map that a pool of windows of one element, with strides, reads beside others."""
+    x = np.arange(24, dtype=np.float32).reshape(4, 6) - 9
+    whole, part = opsplice.compile(SKIPPING).run("main", x)
+    np.testing.assert_array_equal(whole, 2 * x)
+    np.testing.assert_array_equal(part, abs(2 * x[:, ::2]))
