@@ -183,8 +183,11 @@ class Search:
                     index_of = dict(zip(labels, (indices[axis] for axis in order), strict=True))
                     own = [frozenset(index_of[label] for label in kept) - {UNIT} for kept in outside(self.graph)]
                     is_moved = changes([axis for axis in order if indices[axis] != UNIT]) > 0
-                    if (self.graph.reordered or not is_moved) and (not own or any(kept in known for kept in own)):
-                        yield Attempt(root=root, by_address=True, order=order, lacks=lacks)
+                    if not (self.graph.reordered or not is_moved) or (own and not any(kept in known for kept in own)):
+                        continue
+                    if not self._failed_at_dims():
+                        return  # whatever order its dims have
+                    yield Attempt(root=root, by_address=True, order=order, lacks=lacks)
 
     def _split_roots(self, value: ir.Value) -> Iterator[Access | None]:
         """A result as it is (None), and with the dims that the program splits below if labels take these."""
