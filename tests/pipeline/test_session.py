@@ -1,4 +1,4 @@
-"""Contexts are freed after their sessions, as soon as nothing refers to them."""
+"""Contexts are freed after their sessions, as soon as nothing refers to them; modules are not looked for in vain."""
 
 import gc
 import subprocess
@@ -49,3 +49,27 @@ def test_a_session_whose_context_was_never_asked_for():
     Session().close()
     with Session() as one:
         one.close()
+
+
+class _Asked:
+    """Notes what modules Python looks for, and finds none."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
+        self.names.append(name)
+
+
+def test_no_module_is_looked_for_at_each_op(monkeypatch):
+    asked = _Asked()
+    monkeypatch.setattr("sys.meta_path", [asked, *sys.meta_path])
+    program = """func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {
+      %0 = stablehlo.add %a, %a : tensor<2xf32>
+      return %0 : tensor<2xf32>
+    }"""
+    with Session() as session:
+        module = ir.Module.parse(program, context=session.context)
+        ops = [op.operation.name for op in module.body.operations[0].regions[0].blocks[0]]
+    assert ops == ["stablehlo.add", "func.return"]
+    assert "iree.compiler.dialects.stablehlo" not in asked.names
