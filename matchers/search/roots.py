@@ -165,25 +165,30 @@ def orders(labels: tuple[Label, ...], indices: tuple[Index, ...]) -> tuple[tuple
     return _orders(axes, singles, pack, len(indices))
 
 
-def placings(graph: Graph, labels: Sequence[Label], indices: Sequence[Index]) -> list[tuple[int, ...]]:
+def placings(graph: Graph, labels: Sequence[Label], indices: Sequence[Index]) -> Sequence[tuple[int, ...]]:
     """The orders of axes, one for each label, where those of size one are one like the other.
 
     Of labels that are alike the first ones are of size one, and the others are in the order of their axes.
     """
     if len(labels) != len(indices) or any(label.pack for label in labels):
-        return []
+        return ()
+    return _placings(graph, tuple(labels), tuple(index == UNIT for index in indices))
+
+
+@functools.lru_cache(maxsize=256)
+def _placings(graph: Graph, labels: tuple[Label, ...], units: tuple[bool, ...]) -> tuple[tuple[int, ...], ...]:
     told, places, found = kinds(graph), range(len(labels)), []
     groups: dict[object, list[int]] = {}
     for place, label in enumerate(labels):
         groups.setdefault(told.get(label, label), []).append(place)
-    axes = [axis for axis, index in enumerate(indices) if index != UNIT]
+    axes = [axis for axis, is_unit in enumerate(units) if not is_unit]
     for chosen in itertools.islice(itertools.permutations(places, len(axes)), _MOST_LOOKED_AT):
         axis_of = dict(zip(chosen, axes, strict=True))
         in_order = ([axis_of.get(place, -1) for place in group] for group in groups.values())
         if all(own == sorted(own) for own in in_order):
-            ones = iter(axis for axis, index in enumerate(indices) if index == UNIT)
+            ones = iter(axis for axis, is_unit in enumerate(units) if is_unit)
             found.append(tuple(axis_of[place] if place in axis_of else next(ones) for place in places))
-    return sorted(found, key=lambda order: _distance([axis for axis in order if axis in axes]))
+    return tuple(sorted(found, key=lambda order: _distance([axis for axis in order if not units[axis]])))
 
 
 @functools.cache

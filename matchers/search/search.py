@@ -9,6 +9,7 @@ When it fails, the goal that failed furthest along is kept, and becomes the near
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -47,6 +48,8 @@ from opsplice.matchers.terms.views import Views
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
 MAX_STEPS = 20_000
 _MAX_DEPTH = 200
+# How many forms of a result tell how near a miss is: orders of its dims are hundreds.
+_PLAIN_FORMS = 6
 # From how many ops on that hold it is worth it to take a result's dims apart for the strides of an input.
 _MANY_HELD = 8
 # Failures that dims of size one elsewhere may mend.
@@ -103,7 +106,8 @@ class Search:
     def run(self, value: ir.Value, *, at_view: bool = False, as_it_is: bool = False) -> Match | None:
         """The match, or None; then `progress` and `near_miss` say how far it got and why no further.
 
-        at_view: the value may be a view of what the pattern makes. as_it_is: it has the rank of the pattern's result.
+        at_view: the value may be a view of what the pattern makes. as_it_is: it has the rank of the pattern's result,
+        and only the plainest forms are tried, which tell how near a miss is.
         """
         goals: Goals = None
         for number in range(len(self.graph.results) - 1, 0, -1):
@@ -114,7 +118,8 @@ class Search:
                 self.is_view = step is None or isinstance(step.term, Access)
                 if self.is_view and not any(isinstance(head, Whole) for head in endings(self.graph)):
                     return None  # a view of something: a match, if there is one, is where that something is made
-            for attempt in self._attempts(value, at_view, as_it_is):
+            attempts = self._attempts(value, at_view, as_it_is)
+            for attempt in itertools.islice(attempts, _PLAIN_FORMS if as_it_is else None):
                 is_open = attempt.by_windows or not attempt.by_address
                 if not (is_open or self.roots.has_written_sizes(value, attempt)):
                     continue
@@ -145,7 +150,7 @@ class Search:
         if not self.is_view and self._may_have_ones_first(value):
             yield Attempt(ones_first=True)
         if "ones" in self.graph.through and not (is_plain or has_windows(self.graph)):
-            yield from self._with_fewer_dims(value)
+            yield from self._with_fewer_dims(value, as_it_is)
         elif (self.state.met_windows or "ones" in self.graph.through) and not is_plain:
             yield from self._by_windows(value)
         elif self.graph.reordered and not is_plain:
@@ -171,23 +176,24 @@ class Search:
             for root in groupings(self.views, self.graph, value, lacks):
                 yield Attempt(root=root, by_address=True, by_windows=True, lacks=lacks)
 
-    def _with_fewer_dims(self, value: ir.Value) -> Iterator[Attempt]:
+    def _with_fewer_dims(self, value: ir.Value, as_it_is: bool) -> Iterator[Attempt]:
         """Those in which dims that the program lacks, and its own of size one, are any of the pattern's."""
         labels, whole = self.graph.results[0].labels, self.views.root(value)
         missing = max(0, len(labels) - len(whole.indices))
         for lacks in range(missing, -1, -1):
-            for root in (whole, *groupings(self.views, self.graph, value, lacks)):
+            grouped = () if as_it_is else groupings(self.views, self.graph, value, lacks)
+            for root in itertools.chain((whole,), grouped):
+                if not self._failed_at_dims():
+                    return  # whatever order its dims have
                 indices = (*[UNIT] * lacks, *ungrouped(root.indices))
                 known = outside_reductions(self.views, root)
                 for order in placings(self.graph, labels, indices):
                     index_of = dict(zip(labels, (indices[axis] for axis in order), strict=True))
                     own = [frozenset(index_of[label] for label in kept) - {UNIT} for kept in outside(self.graph)]
                     is_moved = changes([axis for axis in order if indices[axis] != UNIT]) > 0
-                    if not (self.graph.reordered or not is_moved) or (own and not any(kept in known for kept in own)):
-                        continue
-                    if not self._failed_at_dims():
-                        return  # whatever order its dims have
-                    yield Attempt(root=root, by_address=True, order=order, lacks=lacks)
+                    is_told = not own or any(kept in known for kept in own)
+                    if (self.graph.reordered or not is_moved) and is_told and self._failed_at_dims():
+                        yield Attempt(root=root, by_address=True, order=order, lacks=lacks)
 
     def _split_roots(self, value: ir.Value) -> Iterator[Access | None]:
         """A result as it is (None), and with the dims that the program splits below if labels take these."""

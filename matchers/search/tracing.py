@@ -75,8 +75,8 @@ class Tracer(Listener):
         """The payload ops that were looked at on the way that got furthest."""
         return frozenset() if self.stop is None else self.stop.looked
 
-    def run(self, value: ir.Value, *, at_view: bool = False, as_it_is: bool = False) -> Match | None:
-        match = self.search.run(value, at_view=at_view, as_it_is=as_it_is)
+    def run(self, value: ir.Value, *, at_view: bool = False) -> Match | None:
+        match = self.search.run(value, at_view=at_view)
         first = self.graph.results[0].node
         if match is None and self.search.gave_up:
             self.stop = self._stop(first, Why.STEPS)
