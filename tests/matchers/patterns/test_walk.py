@@ -44,7 +44,7 @@ FIELDS = {
     nodes.Within: "name condition",
     Graph: "pattern results ties conditions variables rearranged factors through spans size strided reordered",
     tree.Rule: "span pattern pattern_span kernel kernel_span args keep where phase phase_span priority code attributes "
-    "when",
+    "when rest",
 }
 
 
