@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from opsplice.onnx.node_writer import NodeWriter, attribute, input_name, wrongly_computed
 
@@ -237,14 +237,14 @@ def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     sizes = [int(size or 0) for size in shape]
     last = np.array([sizes[3] - 1, sizes[2] - 1], real)  # of columns and rows, as grids have them
     corners = attribute(node, "align_corners", 0)
-    above = on.put("Add", on.cast(node.input[1], kind), on.give(np.ones(2, real)))
+    one, two = np.array(1, real), np.array(2, real)
+    above = on.put("Add", on.cast(node.input[1], kind), one)
     if corners:  # in the order of PyTorch and onnxruntime, whose ties come from rounding
-        place = on.put("Mul", on.put("Div", above, on.give(np.full(2, 2, real))), on.give(last))
+        place = on.put("Mul", on.put("Div", above, two), last)
     else:
-        place = on.put("Sub", on.put("Mul", above, on.give(last + 1)), on.give(np.ones(2, real)))
-        place = on.put("Div", place, on.give(np.full(2, 2, real)))
-    zero, end = on.give(np.zeros(2, real)), on.give(last)
-    first = on.give(np.full(2, 0 if corners else -0.5, real))
+        place = on.put("Div", on.put("Sub", on.put("Mul", above, last + 1), one), two)
+    zero, end = on.give(np.array(0, real)), on.give(last)
+    first = on.give(np.array(0 if corners else -0.5, real))
     span = on.give(np.maximum(last, 1) if corners else last + 1)
     row_starts = on.give(np.array([1, sizes[3]], real))
     columns = on.give(np.array([True, False]))
@@ -265,19 +265,20 @@ def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         if padding == b"reflection":
             at = mirrored(at)
         inside = within(at)
-        number = on.put("ReduceSum", on.put("Mul", inside, row_starts), on.give(np.array([-1])), keepdims=0)
-        index = on.put("Reshape", on.put("Cast", number, to=TensorProto.INT64), on.give(np.array([sizes[0], 1, -1])))
-        count = int(places[1] or 0) * int(places[2] or 0)
-        wide = on.put("Expand", index, on.give(np.array([*sizes[:2], count])))
-        values = on.put("Reshape", on.put("GatherElements", flat, wide, axis=2), on.give(np.array(made)))
+        number = on.put("ReduceSum", on.put("Mul", inside, row_starts), [-1], keepdims=0)
+        index = on.put("Reshape", on.put("Cast", number, to=TensorProto.INT64), [sizes[0], 1, -1])
+        wide = on.put("Expand", index, [*sizes[:2], made[2] * made[3]])
+        values = on.put("Reshape", on.put("GatherElements", flat, wide, axis=2), made)
         if padding != b"zeros":
             return values
         kept = on.put("Cast", product(on.put("Cast", on.put("Equal", at, inside), to=kind)), to=TensorProto.BOOL)
-        return on.put("Where", kept, values, on.cast(on.give(np.zeros(1, real)), on.element(image)))
+        return on.put("Where", kept, values, nothing)
 
-    image = node.input[0] if mode == b"nearest" else on.cast(node.input[0], kind)
-    made = [*sizes[:2], *places[1:3]]
-    flat = on.put("Reshape", image, on.give(np.array([*sizes[:2], -1])))
+    held = element if mode == b"nearest" else kind
+    image = on.cast(node.input[0], held)
+    made = [*sizes[:2], *(int(count or 0) for count in places[1:3])]
+    flat = on.put("Reshape", image, [*sizes[:2], -1])
+    nothing = np.zeros(1, helper.tensor_dtype_to_np_dtype(held))
     if mode == b"nearest":  # of ties outside, before they are mirrored
         return taken(on.put("Round", place))
     if padding == b"reflection":
@@ -287,11 +288,8 @@ def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     floor = on.put("Floor", place)
     above = on.put("Sub", place, floor)
     taps, total = _TAPS[mode], ""
-    ats = [on.put("Add", floor, on.give(np.full(2, tap, real))) for tap in taps]
-    shares = [
-        _share(on, on.put("Abs", on.put("Sub", above, on.give(np.full(2, tap, real)))), abs(tap - 0.5) > 1, mode, real)
-        for tap in taps
-    ]
+    ats = [on.put("Add", floor, np.array(tap, real)) for tap in taps]
+    shares = [_share(on, on.put("Abs", on.put("Sub", above, np.array(tap, real))), tap, mode, real) for tap in taps]
     for column in range(len(taps)):
         for row in range(len(taps)):
             at, share = (on.put("Where", columns, pairs[column], pairs[row]) for pairs in (ats, shares))
@@ -300,13 +298,13 @@ def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return on.cast(total, element)
 
 
-def _share(on: NodeWriter, far: str, outer: bool, mode: bytes, real: type[np.floating[Any]]) -> str:
-    """What an element weighs that lies so far from a place, along each dim; outer: more than 1."""
-    cubic = [-0.75, 3.75, -6.0, 3.0] if outer else [1.25, -2.25, 0.0, 1.0]
-    terms = cubic if mode in _CUBIC else [-1.0, 1.0]
-    total = on.give(np.full(2, terms[0], real))
-    for term in terms[1:]:
-        total = on.put("Add", on.put("Mul", total, far), on.give(np.full(2, term, real)))
+def _share(on: NodeWriter, far: str, tap: int, mode: bytes, real: type[np.floating[Any]]) -> str:
+    """What the element of a tap weighs, which lies so far from a place, along each dim."""
+    cubic = [1.25, -2.25, 0.0, 1.0] if tap in (0, 1) else [-0.75, 3.75, -6.0, 3.0]  # behind 1 another curve
+    first, *terms = [np.array(term, real) for term in (cubic if mode in _CUBIC else [-1.0, 1.0])]
+    total = on.give(first)
+    for term in terms:
+        total = on.put("Add", on.put("Mul", total, far), term)
     return total
 
 
@@ -365,7 +363,7 @@ def pad(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if negative:
         starts = [max(-before, 0) for before, _ in negative.values()]
         ends = [min(after, 0) or np.iinfo(np.int64).max for _, after in negative.values()]
-        x = on.put("Slice", x, *(each for each in (starts, ends, list(negative))))
+        x = on.put("Slice", x, starts, ends, list(negative))
         sides = {axis: (max(side[0], 0), max(side[1], 0)) for axis, side in sides.items()}
     if mode == b"constant":
         around = [sides.get(axis, (0, 0))[end] for end in (0, 1) for axis in range(len(shape))]
