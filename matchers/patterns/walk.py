@@ -79,7 +79,7 @@ def sums_windows(graph: Graph) -> bool:
 
 
 @_once
-def kinds(graph: Graph) -> Mapping[Label, tuple[frozenset[int], frozenset[int]]]:
+def told_apart(graph: Graph) -> Mapping[Label, tuple[frozenset[int], frozenset[int]]]:
     """What tells labels apart: where values are read at them, and where at others that are the same dims of inputs."""
     at: dict[Any, set[int]] = {}
     dims: dict[Label, list[tuple[str, int]]] = {}
@@ -95,7 +95,7 @@ def kinds(graph: Graph) -> Mapping[Label, tuple[frozenset[int], frozenset[int]]]
 
 
 @_once
-def outside(graph: Graph) -> tuple[frozenset[Label], ...]:
+def kept_by_reductions(graph: Graph) -> tuple[frozenset[Label], ...]:
     """The labels of the first result that each reduction keeps."""
     labels = frozenset(graph.results[0].labels)
     reductions = (node for node in nodes_of(graph) if isinstance(node, Reduce))

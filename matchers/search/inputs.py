@@ -200,8 +200,9 @@ class Inputs:
             if bound is None or not is_tensor(access.value):
                 continue
             sizes, indices = bound
-            if self._has_other_size(node, parameter.type, sizes):
-                continue
+            dims = zip(parameter.type.dims, sizes, strict=True)
+            if not all(self.state.may_have_size(node, dim.name, size) for dim, size in dims):
+                continue  # told sooner than where they lie
             extents = tuple(address.extent_of(self.views, size) for size in flat(sizes))
             held = address.places(self.views, access, extents, tuple(i for group in indices for i in group))
             places = [each for each in held if _has_strides(each[1], node.labels, indices)]
@@ -227,14 +228,6 @@ class Inputs:
             return []
         self.state.fail(node, Why.NO_STRIDES)
         return None
-
-    def _has_other_size(self, node: Input, kind: tree.TensorType, sizes: Sequence[Sizes]) -> bool:
-        """Whether a dim is known to be of another size, which is told sooner than where it lies."""
-        for dim, size in zip(kind.dims, sizes, strict=True):
-            known = self.state.dims[dim.name][0] if dim.name in self.state.dims else size
-            if isinstance(known, int) and isinstance(size, int) and known != size:
-                return not self.state.fail(node, Why.SAME_SIZE, dim.name, known, size)
-        return False
 
     def _at_places(self, node: Input, places: Sequence[address.Place], extents: Sequence[Extent]) -> Binding | None:
         """What an input is that lies in memory at some places: what it is already, a dense value, or (strided) any."""

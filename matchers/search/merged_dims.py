@@ -81,7 +81,7 @@ def _merged(views: Views, whole: Access) -> Iterator[Access]:
                 yield Access(whole.value, (*whole.indices[:start], *one, *whole.indices[stop:]))
 
 
-def outside_reductions(views: Views, access: Access) -> frozenset[frozenset[Index]]:
+def kept_below(views: Views, access: Access) -> frozenset[frozenset[Index]]:
     """The loops of an access that the reductions below it keep."""
     loops = tuple(ungrouped(access.indices))
 
@@ -192,16 +192,11 @@ def _cut(part: Part, access: Access) -> Iterator[tuple[Loop, Parts]]:
             if isinstance(loop, Loop) and len(cut) > 1 and math.prod(cut) == size:
                 found.setdefault(loop, Parts(cut, cut))
             before *= size
-    known, last, dims = _known(part.whole.sizes), part.whole.parts[-1], _dims_of(part, access)
-    first, before = part.sizes[0], math.prod(known)
-    if (
-        len(known) == len(part.whole.sizes) - 1
-        and isinstance(last, Loop)
-        and dims is not None
-        and isinstance(first, int)
-    ):
-        inner = first // before if before and first % before == 0 else 1
-        if inner > 1:
+    first, last, known = part.sizes[0], part.whole.parts[-1], _known(part.whole.sizes)
+    if isinstance(first, int) and isinstance(last, Loop) and len(known) == len(part.whole.sizes) - 1:
+        before, dims = math.prod(known), _dims_of(part, access)
+        if dims is not None and 0 < before < first and first % before == 0:  # all behind `inner` is the last one's
+            inner = first // before
             found.setdefault(last, Parts((inner, *part.sizes[1:]), (inner, *dims[1:])))
     yield from found.items()
 

@@ -11,7 +11,7 @@ from iree.compiler import ir
 from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op, is_structured, is_tensor, shape_of
 from opsplice.matchers.patterns.nodes import Graph, Label
-from opsplice.matchers.patterns.walk import kinds
+from opsplice.matchers.patterns.walk import told_apart
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import changes, ones_first, pair
 from opsplice.matchers.search.matches import Match, Size
@@ -177,7 +177,7 @@ def placings(graph: Graph, labels: Sequence[Label], indices: Sequence[Index]) ->
 
 @functools.lru_cache(maxsize=256)
 def _placings(graph: Graph, labels: tuple[Label, ...], units: tuple[bool, ...]) -> tuple[tuple[int, ...], ...]:
-    told, places, found = kinds(graph), range(len(labels)), []
+    told, places, found = told_apart(graph), range(len(labels)), []
     groups: dict[object, list[int]] = {}
     for place, label in enumerate(labels):
         groups.setdefault(told.get(label, label), []).append(place)

@@ -30,12 +30,12 @@ from opsplice.matchers.patterns.nodes import (
     Setting,
     Whole,
 )
-from opsplice.matchers.patterns.walk import endings, has_windows, heads, only_reduces, outside
+from opsplice.matchers.patterns.walk import endings, has_windows, heads, kept_by_reductions, only_reduces
 from opsplice.matchers.search.failures import Failure, Kind, Why
 from opsplice.matchers.search.inputs import Inputs
 from opsplice.matchers.search.labels import changes, ones_first
 from opsplice.matchers.search.matches import Match, NearMiss
-from opsplice.matchers.search.merged_dims import finest, groupings, merged, outside_reductions, ungrouped
+from opsplice.matchers.search.merged_dims import finest, groupings, kept_below, merged, ungrouped
 from opsplice.matchers.search.operators import Operators
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.roots import Roots, orders, placings
@@ -186,10 +186,12 @@ class Search:
                 if not self._failed_at_dims():
                     return  # whatever order its dims have
                 indices = (*[UNIT] * lacks, *ungrouped(root.indices))
-                known = outside_reductions(self.views, root)
+                known = kept_below(self.views, root)
                 for order in placings(self.graph, labels, indices):
                     index_of = dict(zip(labels, (indices[axis] for axis in order), strict=True))
-                    own = [frozenset(index_of[label] for label in kept) - {UNIT} for kept in outside(self.graph)]
+                    own = [
+                        frozenset(index_of[label] for label in kept) - {UNIT} for kept in kept_by_reductions(self.graph)
+                    ]
                     is_moved = changes([axis for axis in order if indices[axis] != UNIT]) > 0
                     is_told = not own or any(kept in known for kept in own)
                     if (self.graph.reordered or not is_moved) and is_told and self._failed_at_dims():

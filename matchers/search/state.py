@@ -419,11 +419,16 @@ class State:
     def bind_dim(self, node: Node, name: str, size: Sizes, indices: tuple[Index, ...]) -> bool:
         """Bind a dim, or note that it has another size too. Sizes known at run time are compared at the end."""
         self.set(self.dims, name, (size, indices))
-        known = self.dims[name][0]
-        if isinstance(known, int) and isinstance(size, int) and known != size:
-            return self.fail(node, Why.SAME_SIZE, name, known, size)
+        if not self.may_have_size(node, name, size):
+            return False
         self.set(self.dims_again, (name, size, indices), node)
         return True
+
+    def may_have_size(self, node: Node, name: str | None, size: Sizes) -> bool:
+        """Whether a dim is not known to be of another size."""
+        known = self.dims[name][0] if name in self.dims else size
+        is_other = isinstance(known, int) and isinstance(size, int) and known != size
+        return not is_other or self.fail(node, Why.SAME_SIZE, name, known, size)
 
     def note_sizes(self, access: Access) -> dict[Index, Size]:
         sizes = sizes_of(access)

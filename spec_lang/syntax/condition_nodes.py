@@ -47,7 +47,7 @@ class ConditionNodes:
 
     def _span(self, first: Any, last: Any) -> Span:
         start = first.start_pos if isinstance(first, Token) else first.span.start
-        end = last.end_pos if isinstance(last, Token) else getattr(last, "span", last).end
+        end = last.end_pos if isinstance(last, Token) else (last if isinstance(last, Span) else last.span).end
         assert start is not None, "the lexer keeps positions"
         assert end is not None
         return Span(self.source, start, end)

@@ -98,15 +98,15 @@ def _generate(job: dict[str, Any]) -> dict[str, Any]:
 
 def _write(module: Any, job: dict[str, Any], *, optimise: bool = False) -> None:
     """Writes a module in the form that the job asks for."""
-    if job["form"] == "object":
-        # An object finds no memset or memcpy at the link, so loops have to stay loops.
-        binding.set_option("opsplice", "-disable-loop-idiom-all")
     machine = binding.Target.from_triple(job["triple"]).create_target_machine(
         cpu=job["cpu"], features=job["features"], opt=3, reloc="pic", codemodel="small", abiname=job["abi"]
     )
     module.triple = job["triple"]
     module.data_layout = str(machine.target_data)
     if optimise:
+        if job["form"] == "object":
+            # An object finds no memset or memcpy at the link, so loops have to stay loops.
+            binding.set_option("opsplice", "-disable-loop-idiom-all")
         builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=3))
         builder.getModulePassManager().run(module, builder)
     emit = {
