@@ -127,14 +127,11 @@ def test_norms_of_groups(kernel, guarded, element, order, depth):
     standard = centred / np.sqrt((centred**2).mean((2, 3, 4, 5), keepdims=True) + 1e-3)
     gains = guarded(random.standard_normal((2, 3, 21)).astype(kind))
     by = gains.astype(float)[..., None, None, None]
-    norm, alone = (kernel("rows/norm.c", f"opsplice_groupnorm_{name}{element}") for name in ("", "alone_"))
+    norm = kernel("rows/norm.c", f"opsplice_groupnorm_{element}")
     for gain, bias, wanted in ((gains[0], gains[1], standard * by[0] + by[1]), (None, None, standard)):
         out = guarded(np.full(memory.shape, np.nan, kind))
         for image, group in np.ndindex(2, 3):
-            if gain is None:
-                alone(memory, 1e-3, out, *x.shape, *steps, *steps, group, image)
-            else:
-                norm(memory, gain, bias, 1e-3, out, *x.shape, *steps, 21, 1, 21, 1, *steps, group, image)
+            norm(memory, gain, bias, 1e-3, out, *x.shape, *steps, 21, 1, 21, 1, *steps, group, image)
         np.testing.assert_allclose(out.astype(float), wanted.transpose(order), rtol=1e-5 + unit, atol=2e-5)
 
 

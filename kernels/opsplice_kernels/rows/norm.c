@@ -170,23 +170,17 @@ void opsplice_instancenorm_f32(OF_IMAGES) { INSTANCENORM(F32); }
 void opsplice_instancenorm_f16(OF_IMAGES) { INSTANCENORM(F16); }
 void opsplice_instancenorm_bf16(OF_IMAGES) { INSTANCENORM(BF16); }
 
-// Grid: (g, b).
-#define TO_GROUPS \
-  size_t out_b, size_t out_g, size_t out_c, size_t out_d, size_t out_h, size_t out_w, size_t workgroup_x, size_t workgroup_y
-#define BY_GROUPS size_t x_b, size_t x_g, size_t x_c, size_t x_d, size_t x_h, size_t x_w
+// Grid: (g, b). gain and bias may be null.
 #define OF_GROUPS \
   const void *x, const void *gain, const void *bias, float eps, void *out, size_t b, size_t g, size_t c, size_t d, size_t h, \
-      size_t w, BY_GROUPS, size_t gain_g, size_t gain_c, size_t bias_g, size_t bias_c, TO_GROUPS
-#define ALONE const void *x, float eps, void *out, size_t b, size_t g, size_t c, size_t d, size_t h, size_t w, BY_GROUPS, TO_GROUPS
-#define NORM_GROUP(kind, gain, bias, gain_g, gain_c, bias_g, bias_c)                                                   \
+      size_t w, size_t x_b, size_t x_g, size_t x_c, size_t x_d, size_t x_h, size_t x_w, size_t gain_g, size_t gain_c, \
+      size_t bias_g, size_t bias_c, size_t out_b, size_t out_g, size_t out_c, size_t out_d, size_t out_h, size_t out_w, \
+      size_t workgroup_x, size_t workgroup_y
+#define GROUPNORM(kind)                                                                                               \
   (void)b, (void)g;                                                                                                   \
   norm_group(kind, x, gain, bias, eps, out, workgroup_y * x_b + workgroup_x * x_g,                                    \
-             workgroup_y * out_b + workgroup_x * out_g, workgroup_x * gain_g, workgroup_x * bias_g, gain_c, bias_c, \
+             workgroup_y * out_b + workgroup_x * out_g, workgroup_x * gain_g, workgroup_x * bias_g, gain_c, bias_c,   \
              (steps){c, d, h, w}, (steps){x_c, x_d, x_h, x_w}, (steps){out_c, out_d, out_h, out_w})
-#define GROUPNORM(kind) NORM_GROUP(kind, gain, bias, gain_g, gain_c, bias_g, bias_c)
 void opsplice_groupnorm_f32(OF_GROUPS) { GROUPNORM(F32); }
 void opsplice_groupnorm_f16(OF_GROUPS) { GROUPNORM(F16); }
 void opsplice_groupnorm_bf16(OF_GROUPS) { GROUPNORM(BF16); }
-void opsplice_groupnorm_alone_f32(ALONE) { NORM_GROUP(F32, 0, 0, 0, 0, 0, 0); }
-void opsplice_groupnorm_alone_f16(ALONE) { NORM_GROUP(F16, 0, 0, 0, 0, 0, 0); }
-void opsplice_groupnorm_alone_bf16(ALONE) { NORM_GROUP(BF16, 0, 0, 0, 0, 0, 0); }
