@@ -393,13 +393,7 @@ class State:
             return wanted == found or self.fail(node, Why.STEP, wanted, found)
         return self.bind_dim(node, wanted, found, (UNIT,))
 
-    def bind_dims(
-        self,
-        node: Input,
-        kind: tree.TensorType,
-        pairs: Pairs,
-        access: Access,
-    ) -> bool:
+    def bind_dims(self, node: Input, kind: tree.TensorType, pairs: Pairs, access: Access) -> bool:
         sizes = self.note_sizes(access)
         for index, extent in sizes.items():
             self.set(self.extents, index, extent)
