@@ -10,6 +10,7 @@
 
 #define __global__
 #define __device__
+#define __launch_bounds__(...)
 #define __noinline__ __attribute__((noinline))
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __shared__ static __attribute__((section("opsplice_shared")))

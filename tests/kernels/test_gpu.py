@@ -134,6 +134,37 @@ LARGE = RAGGED[RAGGED.index("func.func @linear") : RAGGED.index("func.func @atte
 for old, new in (("70x100x", "1500x9x"), ("100x130x", "9x1400x"), ("70x130x", "1500x1400x"), ("@linear", "@large")):
     LARGE = LARGE.replace(old, new)
 
+# Few rows, by a matrix of either order, whose numbers can be read by fours and not.
+FEW = """
+func.func @few_K_N(%x: tensor<3xKxf32>, %w: tensor<KxNxf32>) -> tensor<3xNxf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<3xNxf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<3xNxf32>) -> tensor<3xNxf32>
+  %0 = linalg.matmul ins(%x, %w : tensor<3xKxf32>, tensor<KxNxf32>) outs(%f : tensor<3xNxf32>) -> tensor<3xNxf32>
+  return %0 : tensor<3xNxf32>
+}
+func.func @few_transposed_K_N(%x: tensor<3xKxf32>, %w: tensor<NxKxf32>) -> tensor<3xNxf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<3xNxf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<3xNxf32>) -> tensor<3xNxf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
+      affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<3xKxf32>, tensor<NxKxf32>) outs(%f : tensor<3xNxf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %product = arith.mulf %a, %b : f32
+    %sum = arith.addf %o, %product : f32
+    linalg.yield %sum : f32
+  } -> tensor<3xNxf32>
+  return %0 : tensor<3xNxf32>
+}
+"""
+
+
+def sized(text: str, **sizes: object) -> str:
+    """The text with sizes for capital letters."""
+    return re.sub(r"(?<![A-Z])[KN](?![A-Z])", lambda letter: str(sizes[letter[0]]), text)
+
+
 Splice = Callable[[str | Path, int], LoadedProgram]
 
 
@@ -179,6 +210,10 @@ def random(kind: Any, number: int) -> np.ndarray:
 @pytest.mark.parametrize("name", FILES)
 def test_any_layout(splice: Splice, name: str) -> None:
     splice(PROGRAMS / f"{name}.mlir", FILES[name])
+
+
+def test_few_rows_by_fours_and_not(splice: Splice) -> None:
+    splice("".join(sized(FEW, K=k, N=n) for k, n in ((100, 132), (99, 130), (1000, 64))), 6)
 
 
 def test_any_size_and_special_values(splice: Splice) -> None:

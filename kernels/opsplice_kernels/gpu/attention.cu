@@ -1,28 +1,51 @@
 // Attention with the softmax on the way: scores stay in the workgroup.
 #include "attention.cuh"
 
+// What eight threads each have of the products of a query with four keys at a time, all 32 of a warp. A key's elements
+// are neighbours, and read one at a time or four.
+constexpr unsigned KEY_LANES = 8;
+
+template <class Number>
+__device__ void add_products(float (&parts)[KEY_LANES], const float *query, const float *k, unsigned d, unsigned k_n,
+                             unsigned k_d, unsigned count) {
+  constexpr unsigned WIDE = sizeof(Number) / 4;
+  unsigned lane = threadIdx.x % WARP;
+  for (unsigned i = lane % KEY_LANES * WIDE; i < d; i += KEY_LANES * WIDE) {
+    Number own = *(const Number *)(query + i), each[KEY_LANES] = {};
+#pragma unroll
+    for (unsigned turn = 0; turn < KEY_LANES; ++turn) {
+      unsigned key = turn * (WARP / KEY_LANES) + lane / KEY_LANES;
+      if (key < count) each[turn] = *(const Number *)(k + key * k_n + i * k_d);
+    }
+#pragma unroll
+    for (unsigned turn = 0; turn < KEY_LANES; ++turn) parts[turn] += product(own, each[turn]);
+  }
+}
+
 // One query by a workgroup of 16 warps, for few queries, such as one token behind a cache. Each warp goes through keys of
 // its own, 32 at a time, with a peak and sums of its own. COLUMNS: how many of the result a thread has.
 template <unsigned COLUMNS>
 __device__ void Attention::row(RowMemory &held) const {
-  constexpr unsigned LANES = 8;
+  constexpr unsigned KEYS = 32 / COLUMNS;  // whose values are read before they are needed
   auto &[query, peaks, totals, parts] = held;
   unsigned row = blockIdx.y, lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  bool fours = in_fours(k, k_d, k_n) && d % 4 == 0;
   for (unsigned i = threadIdx.x; i < d; i += ROW_THREADS) query[i] = q[row * q_m + i * q_d];
   __syncthreads();
   float sums[COLUMNS] = {}, total = 0, peak = -infinity();
   for (unsigned from = warp * WARP; from < n; from += ROW_THREADS) {
     unsigned key = from + lane, count = min(WARP, n - from);
     float product = 0;
-    if (k_d <= k_n) {  // a key's elements are neighbours: eight threads to each of four keys
-      for (unsigned turn = 0; turn < LANES; ++turn) {
-        unsigned shared = turn * (WARP / LANES) + lane / LANES;
-        float part = 0;
-        if (shared < count)
-#pragma unroll 8
-          for (unsigned i = lane % LANES; i < d; i += LANES) part += query[i] * k[(from + shared) * k_n + i * k_d];
-        part = __shfl_sync(ALL, in_warp<LANES>(part, Sum()), lane % (WARP / LANES) * LANES);
-        if (lane / (WARP / LANES) == turn) product = part;
+    if (k_d <= k_n) {
+      float own[KEY_LANES] = {};
+      if (fours)
+        add_products<Four>(own, query, k + from * k_n, d, k_n, k_d, count);
+      else
+        add_products<float>(own, query, k + from * k_n, d, k_n, k_d, count);
+#pragma unroll
+      for (unsigned turn = 0; turn < KEY_LANES; ++turn) {
+        float whole = __shfl_sync(ALL, in_warp<KEY_LANES>(own[turn], Sum()), lane % (WARP / KEY_LANES) * KEY_LANES);
+        if (lane / (WARP / KEY_LANES) == turn) product = whole;
       }
     } else if (key < n) {
 #pragma unroll 16
@@ -36,13 +59,21 @@ __device__ void Attention::row(RowMemory &held) const {
     peak = higher;
 #pragma unroll
     for (unsigned c = 0; c < COLUMNS; ++c) sums[c] *= shrink;
-#pragma unroll 8
-    for (unsigned j = 0; j < count; ++j) {
-      float each = __shfl_sync(ALL, weight, j);
+    for (unsigned some = 0; some < count; some += KEYS) {
+      float values[KEYS][COLUMNS];
 #pragma unroll
-      for (unsigned c = 0; c < COLUMNS; ++c) {
-        unsigned column = c * WARP + lane;
-        if (column < e) sums[c] += each * v[(from + j) * v_n + column * v_e];
+      for (unsigned j = 0; j < KEYS; ++j)
+#pragma unroll
+        for (unsigned c = 0; c < COLUMNS; ++c) {
+          unsigned column = c * WARP + lane;
+          bool is_in = some + j < count && column < e;
+          values[j][c] = is_in ? v[(from + some + j) * v_n + column * v_e] : 0;
+        }
+#pragma unroll
+      for (unsigned j = 0; j < KEYS; ++j) {
+        float each = __shfl_sync(ALL, weight, some + j);
+#pragma unroll
+        for (unsigned c = 0; c < COLUMNS; ++c) sums[c] += each * values[j][c];
       }
     }
   }
@@ -63,23 +94,9 @@ __device__ void Attention::row(RowMemory &held) const {
   out[row * out_m + column * out_e] = is_zero(zeros, highest, whole) ? 0 : sum / whole;
 }
 
-// Copies a block of 64 rows of a matrix, DEEP of their elements, with zeros beyond its ends. Neighbours of threads read
-// neighbours in memory.
-__device__ void load(float to[DEEP][TILE + PAD], const float *matrix, unsigned top, unsigned from, unsigned rows,
-                     unsigned depth, unsigned row_step, unsigned depth_step) {
-#pragma unroll
-  for (unsigned turn = 0; turn < DEEP * TILE / TILE_THREADS; ++turn) {
-    unsigned each = turn * TILE_THREADS + threadIdx.x;
-    unsigned row = row_step < depth_step ? each % TILE : each / DEEP;
-    unsigned at = row_step < depth_step ? each / TILE : each % DEEP;
-    bool is_in = top + row < rows && from + at < depth;
-    to[at][row] = is_in ? matrix[(top + row) * row_step + (from + at) * depth_step] : 0;
-  }
-}
-
-// 64 queries by a workgroup of 128 threads, 64 keys at a time. 16 threads share 8 queries: each has the scores of 4 keys
-// and COLUMNS of the result. Blocks of keys that a mask leaves out for all these queries are not computed, unless a
-// number there is infinite or NaN.
+// 64 queries by a workgroup of 128 threads, 64 keys at a time; while a part is multiplied, the next one is read. 16 threads
+// share 8 queries: each has the scores of 4 keys and COLUMNS of the result. Blocks of keys that a mask leaves out for all
+// these queries are not computed, unless a number there is infinite or NaN.
 template <unsigned COLUMNS>
 __device__ void Attention::tile(TileMemory &held) const {
   constexpr unsigned LANES = 16, ROWS = 8, KEYS = 4, WIDE = LANES * COLUMNS;
@@ -93,11 +110,11 @@ __device__ void Attention::tile(TileMemory &held) const {
   for (unsigned from = 0; from < n; from += TILE) {
     bool counts = false;
 #pragma unroll 1
-    for (unsigned r = 0; r < ROWS; ++r)
+    for (unsigned r = 0; r < ROWS && !counts; ++r)
 #pragma unroll 1
-      for (unsigned s = 0; s < KEYS; ++s) {
+      for (unsigned s = 0; s < KEYS && !counts; ++s) {
         unsigned row = top + own + r, key = from + lane + s * LANES;
-        counts = counts || row < m && key < n && !scores.is_out(row, key);
+        counts = row < m && key < n && !scores.is_out(row, key);
       }
     unsigned count = min(TILE, n - from);
     if (!__syncthreads_or(counts)) {
@@ -109,10 +126,12 @@ __device__ void Attention::tile(TileMemory &held) const {
       if (!__syncthreads_or(must)) continue;
     }
     float products[ROWS][KEYS] = {};
+    Part<TILE, DEEP, TILE_THREADS> own_queries(q, top, m, d, q_m, q_d), own_keys(k, from, n, d, k_n, k_d);
+    own_queries.read(0), own_keys.read(0);
     for (unsigned deep = 0; deep < d; deep += DEEP) {
-      load(queries, q, top, deep, m, d, q_m, q_d);
-      load(keys, k, from, deep, n, d, k_n, k_d);
+      own_queries.write(queries), own_keys.write(keys);
       __syncthreads();
+      if (deep + DEEP < d) own_queries.read(deep + DEEP), own_keys.read(deep + DEEP);
 #pragma unroll 4
       for (unsigned l = 0; l < DEEP; ++l)
 #pragma unroll
@@ -151,15 +170,12 @@ __device__ void Attention::tile(TileMemory &held) const {
     for (unsigned r = 0; r < ROWS; ++r)
 #pragma unroll
       for (unsigned c = 0; c < COLUMNS; ++c) sums[r][c] *= shrinks[own + r];
+    Part<WIDE, DEEP, TILE_THREADS> own_values(v, 0, e, n, v_e, v_n);
+    own_values.read(from);
     for (unsigned deep = 0; deep < count; deep += DEEP) {
-#pragma unroll
-      for (unsigned turn = 0; turn < DEEP * WIDE / TILE_THREADS; ++turn) {
-        unsigned i = turn * TILE_THREADS + threadIdx.x;
-        unsigned key = v_e <= v_n ? i / WIDE : i % DEEP, column = v_e <= v_n ? i % WIDE : i / DEEP;
-        bool is_in = from + deep + key < n && column < e;
-        values[key][column] = is_in ? v[(from + deep + key) * v_n + column * v_e] : 0;
-      }
+      own_values.write(values);
       __syncthreads();
+      if (deep + DEEP < count) own_values.read(from + deep + DEEP);
 #pragma unroll 4
       for (unsigned j = 0; j < DEEP; ++j)
 #pragma unroll
@@ -187,6 +203,8 @@ __device__ void Attention::by_rows() const {
   __shared__ RowMemory held;
   if (e <= 64)
     row<2>(held);
+  else if (e <= 128)
+    row<4>(held);
   else
     row<8>(held);
 }

@@ -1,14 +1,12 @@
 // What the scores of attention go through before the softmax, and where a program's buffers lie.
 #pragma once
-#include "group.cuh"
+#include "parts.cuh"
 
 // Threads of a workgroup; queries and keys of a tile, and how many of their elements are taken at a time.
 constexpr unsigned ROW_THREADS = 512, TILE_THREADS = 128, TILE = 64, DEEP = 16;
-// So that neighbours of threads write into other banks of shared memory.
-constexpr unsigned PAD = 4;
 
 // What they share.
-struct RowMemory {
+struct __align__(16) RowMemory {
   static constexpr unsigned WIDEST = 256, WARPS = ROW_THREADS / WARP;
   float query[WIDEST], peaks[WARPS], totals[WARPS], parts[WARPS][WIDEST];
 };
