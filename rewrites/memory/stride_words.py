@@ -3,7 +3,7 @@
 A dispatch binds the values that strided buffers lie in from their beginning on. After scalars and dims it is given
 words, for each such buffer in the order of the signature:
 
-    optional    1, or 0 where it is left out; a buffer of one element is then bound in its place
+    optional    1, or 0 where it is left out; a buffer of two elements is then bound in its place
     strided     the number of its first element, and the stride of each dim that is not a pack, in elements
 
 Where strided buffers have packs, first elements depend on the workgroup. They are not words then, but stand in one more
@@ -108,7 +108,11 @@ def first_elements(call: KernelCall, placer: Placer) -> ir.Value:
 
 
 def left_out(written: str) -> ir.Value:
-    """What is bound in the place of a buffer that a match lacks. written: its elements."""
+    """What is bound in the place of a buffer that a match lacks. written: its elements.
+
+    They are not equal: IREE fills a buffer of equal ones anew in each call, of others it keeps one with the program.
+    """
     element = ir.Type.parse(written)
-    zero = ir.DenseElementsAttr.get_splat(ir.RankedTensorType.get([1], element), emit.number(0, element))
-    return emit.value("arith.constant", [], zero.type, value=zero)
+    numbers = [emit.number(each, element) for each in (0, 1)]
+    held = ir.DenseElementsAttr.get(numbers, ir.RankedTensorType.get([len(numbers)], element))
+    return emit.value("arith.constant", [], held.type, value=held)
