@@ -238,6 +238,8 @@ def _fitted(placer: Placer, argument: Argument) -> ir.Value:
     binding = argument.binding
     if binding.value is not None:
         value = placer.current(binding.value)
+        if isinstance(kind, ir.RankedTensorType) and not isinstance(value.type, ir.RankedTensorType):
+            return emit.value("tensor.from_elements", [value], kind)
         if binding.places:
             value = dense_copy(value, binding.places[0][1], placer.amount)
         return placer.fitted(value, kind, argument.sizes)

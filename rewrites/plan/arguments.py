@@ -14,12 +14,12 @@ from opsplice.errors import OpspliceError
 from opsplice.matchers.dims.layouts import NONE, Layout
 from opsplice.matchers.ir.tensor_values import defining_op, element_type
 from opsplice.matchers.search import uses
-from opsplice.matchers.search.matches import Match, Size, flat, paired
+from opsplice.matchers.search.matches import Binding, Match, Size, flat, paired
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
 from opsplice.rewrites.memory import strides
 from opsplice.rewrites.plan import known_sizes
-from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar, SumSize, Written, Zeros
+from opsplice.rewrites.plan.actions import Argument, Buffer, KernelCall, Output, Scalar, SumSize, Written, Zeros
 from opsplice.spec_lang.checking.computed_arguments import pattern_of
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.dims.pack_places import places
@@ -184,8 +184,27 @@ class Signature:
             tensor = made if isinstance(made, Written) else made.made[0]
             self._bind_dims(kind, tensor.element, tensor.sizes, f"`{arg.span.written}`")
             return
-        assert isinstance(arg, tree.Name), "the checker passes only tensors to buffers"
+        assert isinstance(arg, tree.Name), "the checker passes only inputs to buffers"
+        if arg.name not in self.match.shapes:
+            self.made[arg] = made = self._in_tensor(arg, kind.element)
+            self._bind_dims(kind, made.element, (), arg.name)
+            return
         self._bind_dims(kind, self.match.inputs[arg.name].element, self.match.shapes[arg.name], arg.name)
+
+    def _in_tensor(self, arg: tree.Name, element: tree.ScalarType) -> Written:
+        """A scalar as a tensor without dims."""
+        default, binding = self._default(arg), self.match.inputs.get(arg.name)
+        if binding is None:
+            assert default is not None, "the match has it"
+            binding = Binding(constant=default.value, element=self.types.get(element.name, element.name))
+        elif binding.value is not None:
+            binding = dataclasses.replace(binding, value=_holder(binding.value, arg.name))
+        kind = f"tensor<{binding.element}>"
+        return Written(arg.span, (Argument(arg.name, kind, binding),), (), f"%{arg.name}", kind)
+
+    def _default(self, arg: tree.Name) -> tree.Literal | None:
+        """What a scalar of the pattern is where a match has none."""
+        return next((p.default for p in self.match.pattern.parameters if p.name == arg.name), None)
 
     def _lacking(self, arg: tree.Argument) -> str | None:
         """A tensor that a buffer's argument is, or is computed from, and that the match has not."""
@@ -193,7 +212,7 @@ class Signature:
             parameters = pattern_of(self.match.pattern, arg).parameters
             names = [p.name for p in parameters if isinstance(p.type, tree.TensorType)]
         else:
-            names = [arg.name] if isinstance(arg, tree.Name) else []
+            names = [arg.name] if isinstance(arg, tree.Name) and self._default(arg) is None else []
         return next((name for name in names if name not in self.match.inputs), None)
 
     def _written(self, arg: tree.Computed) -> Written:
@@ -244,10 +263,8 @@ class Signature:
                 raise LeaveError(f"kernel {self.kernel.name} takes {element} here, which cannot hold {arg.value}")
             return Scalar(parameter.name, element, number=arg.value)
         if arg.name not in self.match.inputs:
-            default = next((p.default for p in self.match.pattern.parameters if p.name == arg.name), None)
-            return (
-                self._dim_argument(parameter, element, arg) if default is None else self._argument(parameter, default)
-            )
+            default = self._default(arg)
+            return self._argument(parameter, default) if default else self._dim_argument(parameter, element, arg)
         binding = self.match.inputs[arg.name]
         if binding.constant is not None:
             return Scalar(parameter.name, element, number=binding.constant)
@@ -257,7 +274,7 @@ class Signature:
         if self._lacking(arg):
             return self._absent(name, kind)
         layout, copy = self._dense(kind)
-        if isinstance(arg, (tree.Computed, tree.Launch)):
+        if arg in self.made:
             element = self.types.get(kind.element.name, kind.element.name)
             return Buffer(name, self.made[arg], element, kind.in_memory, layout, copy=copy)
         assert isinstance(arg, tree.Name)

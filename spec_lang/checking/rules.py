@@ -292,6 +292,7 @@ def _misfit(
     """
     wanted_text = f"{wanted.name}: {wanted.type.buffer}"
     scalar = isinstance(wanted.type, ScalarType)
+    single = scalar or not wanted.type.dims
     if isinstance(arg, tree.Literal):
         return None if scalar else (f"{arg.value} is a number, and {wanted_text} is a buffer", None)
     parameter = parameters.get(arg.name)
@@ -303,16 +304,17 @@ def _misfit(
         if not vocabulary.is_integer(wanted.type.element.name):
             return f"{arg.name} is a dim, and {wanted_text} is not an integer", None
         return None
-    if arg.name not in used and not (scalar and parameter.default is not None):
+    if arg.name not in used and not (single and parameter.default is not None):
         number = 0 if vocabulary.is_integer(parameter.type.element.name) else 1.0
         advice = f"; give it a default, {arg.name}: {parameter.type} = {number}" if scalar else ""
         return f"not every match says what {arg.name} is", f"no result, or not every alternative, needs it{advice}"
     if scalar and isinstance(parameter.type, TensorType) and not elementwise:
         return f"{arg.name} is a tensor, and {wanted_text} is a scalar", None
-    if not scalar and isinstance(parameter.type, ScalarType):
-        return f"{arg.name} is a scalar, and {wanted_text} is a buffer", None
+    if not single and isinstance(parameter.type, ScalarType):
+        return f"{arg.name} is a scalar, and {wanted_text} is a buffer with dims", None
+    is_put = single and not scalar and isinstance(parameter.type, ScalarType)
     found = parameter.type.element if elementwise else parameter.type
-    reason = binding.match(wanted.type, found)
+    reason = binding.match(wanted.type.element if is_put else wanted.type, found)
     return None if reason is None else (f"{arg.name}: {parameter.type} does not fit {wanted_text}: {reason}", None)
 
 

@@ -582,3 +582,69 @@ def test_nothing_is_computed_from_what_a_match_lacks(tmp_path):
     np.testing.assert_allclose(compiled.run("needs", x), -(2**x), rtol=1e-6)
     (kept,) = compiled.report.kept
     assert kept.reason == "it has no shift, and kernel always's buffer is not `optional`"
+
+
+SCALED_SPEC = """
+kernel scale(x: f32[m, n], gain: f32[]) -> f32[m, n] {
+  cpu "scale.c"
+}
+pattern scaled(x: tensor<m x n x f32>, gain: f32 = 3.0) {
+  y = mulf(x, gain)
+  negf(y) | absf(x)
+}
+replace scaled with scale(x, gain)
+"""
+SCALED_C = """#include <stddef.h>
+void scale(const float *x, const float *gain, float *out, size_t m, size_t n) {
+  for (size_t i = 0; i < m * n; ++i) out[i] = 10 * *gain * x[i];
+}
+"""
+SCALED = """
+func.func @main(%x: tensor<2x5xf32>, %in: tensor<f32>, %one: tensor<1x1xf32>, %bare: f32)
+    -> (tensor<2x5xf32>, tensor<2x5xf32>, tensor<2x5xf32>, tensor<2x5xf32>, tensor<2x5xf32>) {
+  %e = tensor.empty() : tensor<2x5xf32>
+  %c = arith.constant 7.0 : f32
+  %0 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> ()>,
+      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %in : tensor<2x5xf32>, tensor<f32>) outs(%e : tensor<2x5xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %r = arith.negf %p : f32
+    linalg.yield %r : f32
+  } -> tensor<2x5xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (0, 0)>,
+      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %one : tensor<2x5xf32>, tensor<1x1xf32>) outs(%e : tensor<2x5xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %r = arith.negf %p : f32
+    linalg.yield %r : f32
+  } -> tensor<2x5xf32>
+  %2 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]} ins(%x : tensor<2x5xf32>) outs(%e : tensor<2x5xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %p = arith.mulf %a, %bare : f32
+    %r = arith.negf %p : f32
+    linalg.yield %r : f32
+  } -> tensor<2x5xf32>
+  %3 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]} ins(%x : tensor<2x5xf32>) outs(%e : tensor<2x5xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %p = arith.mulf %a, %c : f32
+    %r = arith.negf %p : f32
+    linalg.yield %r : f32
+  } -> tensor<2x5xf32>
+  %4 = math.absf %x : tensor<2x5xf32>
+  return %0, %1, %2, %3, %4 : tensor<2x5xf32>, tensor<2x5xf32>, tensor<2x5xf32>, tensor<2x5xf32>, tensor<2x5xf32>
+}
+"""
+
+
+def test_a_scalar_for_a_buffer_without_dims(tmp_path: Path) -> None:
+    """From tensors of one element, a scalar, a constant, and the pattern's own number where the match has none."""
+    compiled = opsplice.compile(SCALED, [write_spec(tmp_path, SCALED_SPEC, {"scale.c": SCALED_C})])
+    assert len(compiled.report.replacements) == 5
+    x = np.arange(10, dtype=np.float32).reshape(2, 5)
+    found = compiled.run("main", x, np.float32(0.5), np.full((1, 1), 2, np.float32), 4.0)
+    for result, gain in zip(found, (0.5, 2, 4, 7, 3), strict=True):
+        np.testing.assert_array_equal(result, 10 * gain * x)
