@@ -28,7 +28,7 @@ from opsplice.targets.registry.store import Entry as StoreEntry
 from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
-_BUILDER = "cpu 13"
+_BUILDER = "cpu 14"
 
 _LANGUAGES: dict[str, toolchains.Language] = {
     ".c": "c",
@@ -80,11 +80,9 @@ def _resolve_source(request: ArtifactRequest, target: CpuTarget, store: Store) -
         made_from = (source.name, inputs.digest, toolchain.identity, "\0".join(request.flags), llvm.version())
 
         def compiled(output: Path) -> Mapping[str, Any]:
-            included, makers = _compile(toolchain, source, output, target, form, language, flags)
+            included, notes = _compile(toolchain, source, output, target, form, language, flags)
             source_inputs.check_complete(inputs, included, source)
-            has_types = form == "object" and language != "assembler-with-cpp"
-            types = {"signatures": dict(toolchain.types(source, target, language, flags))} if has_types else {}
-            return {"toolchain": makers, **types}
+            return notes
 
         def build(output: Path) -> Mapping[str, Any]:
             # A source may have many kernels, each with its own symbol: it is compiled once.
@@ -112,27 +110,31 @@ def _compile(
     form: Form,
     language: toolchains.Language,
     flags: Sequence[str],
-) -> tuple[frozenset[Path], str]:
+) -> tuple[frozenset[Path], dict[str, Any]]:
     """As `Toolchain.compile`, but that an object is made by llvmlite's LLVM, where it can be, of optimised bitcode.
 
     A distribution's compiler is years older; IREE's own LLVM, which does so with bitcode, is about as new. To optimise
     again would take twice as long, and products, convolutions and attention would be no faster.
-    Returns also what made it.
+    Returns also what there is to note: what made it, and of objects the types of their functions.
     """
-    large, optimised = None, output.with_name(f"optimised{_SUFFIX['bitcode']}")
-    if form == "object" and "bitcode" in toolchain.forms and language != "assembler-with-cpp":
+    has_types = form == "object" and language != "assembler-with-cpp"
+    made, optimised = None, output.with_name(f"optimised{_SUFFIX['bitcode']}")
+    if has_types and "bitcode" in toolchain.forms:
         try:
             included = toolchain.compile(source, optimised, target, "bitcode", language, flags)
-            large = llvm.generate_object(optimised, output, target, source.name)
+            made = llvm.generate_object(optimised, output, target, source.name)
         except programs.TimeLimitError:
             raise
         except OpspliceError:
             pass  # if it is the source's, the compiler says so below
         optimised.unlink(missing_ok=True)
-    if large is None:
-        return toolchain.compile(source, output, target, form, language, flags), toolchain.version()
-    _check_stack(large, source.name)
-    return included, f"{toolchain.version()}, {llvm.version()}"
+    if made is not None:
+        _check_stack(made.large, source.name)
+        makers = f"{toolchain.version()}, {llvm.version()}"
+        return included, {"toolchain": makers, "signatures": dict(made.signatures)}
+    included = toolchain.compile(source, output, target, form, language, flags)
+    types = {"signatures": dict(toolchain.types(source, target, language, flags))} if has_types else {}
+    return included, {"toolchain": toolchain.version(), **types}
 
 
 def _resolve_ir(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifact:

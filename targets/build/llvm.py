@@ -19,6 +19,7 @@ from opsplice.errors import MissingToolError, OpspliceError
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import CpuTarget, CudaTarget, Form, RocmTarget
 from opsplice.targets.build import programs
+from opsplice.targets.formats import prototypes
 from opsplice.targets.formats.elf import ObjectFile
 
 _WORKER = Path(__file__).with_name("llvm_worker.py")
@@ -66,6 +67,18 @@ class Module:
     stack: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Generated:
+    """What an object was made of.
+
+    signatures: as of a module. large: the functions that take more of the stack than the compiler was told to allow,
+    with the bytes.
+    """
+
+    signatures: Mapping[str, str]
+    large: Mapping[str, int]
+
+
 def version() -> str:
     """`llvmlite 0.50.0`. Raises OpspliceError when it is not installed."""
     try:
@@ -84,18 +97,18 @@ def compile_ir(source: Path, output: Path, target: CpuTarget, form: Form) -> Mod
     return _module(answer, _note(made_for, source.name, target.arch, made_for not in (None, target.arch)))
 
 
-def generate_object(source: Path, output: Path, target: CpuTarget, name: str) -> Mapping[str, int] | None:
+def generate_object(source: Path, output: Path, target: CpuTarget, name: str) -> Generated | None:
     """Makes an object of bitcode that a compiler has optimised: this LLVM may make better code than its own.
 
-    name: how errors call what was compiled. Returns the functions that take more of the stack than the compiler was
-    told to allow, with the bytes; None where no object was made, because the compiler's LLVM is newer than this one or
-    the bitcode holds assembly.
+    name: how errors call what was compiled. Returns None where no object was made, because the compiler's LLVM is newer
+    than this one or the bitcode holds assembly.
     """
     files = {"source": str(source.absolute()), "output": str(output.absolute())}
     answer = _run({"do": "generate", **files, "form": "object", **_machine(target)}, name)
     if "unreadable" in answer:
         return None
-    return {function: int(size) for size, function in _LARGE_FRAME.findall(answer["said"])}
+    large = {function: int(size) for size, function in _LARGE_FRAME.findall(answer["said"])}
+    return Generated(prototypes.of_ir(answer["definitions"]), large)
 
 
 def _machine(target: CpuTarget) -> dict[str, str]:

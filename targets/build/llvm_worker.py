@@ -18,6 +18,7 @@ from llvmlite import binding
 _SOURCE = re.compile(r"^source_filename = .*$", re.MULTILINE)
 _BITCODE = b"BC\xc0\xde"
 _CPU_ATTRIBUTES = re.compile(r' ?"(?:target-cpu|target-features|tune-cpu)"(?:="[^"]*")?')
+_DEFINITION = re.compile(r"^define .*$", re.MULTILINE)
 _PUBLIC_ALIAS = re.compile(r'^@"?([^\s"=]+)"? = (?!.*\b(?:internal|private)\b).*\balias\b', re.MULTILINE)
 _TARGET = re.compile(r"^target (?:triple|datalayout) = .*$", re.MULTILINE)
 _ALIAS = re.compile(r"^@([\w.]+) = [^\n]*\balias [^\n]*, ptr @([\w.$]+)$", re.MULTILINE)
@@ -93,7 +94,7 @@ def _generate(job: dict[str, Any]) -> dict[str, Any]:
     if _ASSEMBLY.search(text):
         return {"unreadable": "it has assembly"}  # which llvmlite reads for this machine's CPUs at most
     _write(binding.parse_assembly(_FOR_NO_CPU.sub(r"\1haswell", text)), job)
-    return {}
+    return {"definitions": "\n".join(_DEFINITION.findall(text))}
 
 
 def _write(module: Any, job: dict[str, Any], *, optimise: bool = False) -> None:

@@ -96,6 +96,21 @@ def test_a_source_of_several_kernels_is_compiled_once(kernel, store, cross, coun
         assert {"scale", "other"} <= dict(other.signatures).keys()
 
 
+TYPES = """struct large { long of[10]; };
+float scale(struct large s, const float *x, _Bool b, signed char c, double d) { return x[s.of[0]] * b * c * d; }
+"""
+
+
+@pytest.mark.parametrize("arch", archs.ARCHS)
+def test_types_are_those_that_the_compiler_lists_without_being_asked_again(tmp_path, store, cross, arch, monkeypatch):
+    source, target = tmp_path / "k.c", CpuTarget(arch)
+    source.write_text(TYPES)
+    (compiler,) = under(cross, toolchains.find_all)
+    listed = compiler.types(source, target, "c")
+    monkeypatch.delattr(toolchains.Toolchain, "types")
+    assert under(cross, cpu.resolve, ask(source, form="object"), target, store).signatures == listed
+
+
 def test_whatever_can_change_the_result_builds_anew(kernel, store, cross, counted):
     under(cross, cpu.resolve, ask(kernel), X86, store)
     under(cross, cpu.resolve, ask(kernel, flags=("-O1",)), X86, store)
