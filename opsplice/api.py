@@ -12,6 +12,7 @@ from opsplice.compiling.job import Job, Outcome, Question
 from opsplice.compiling.spec_sources import PackageOptions, SpecPath, SpecSource, resolve
 from opsplice.errors import OpspliceError, counted
 from opsplice.files import read_file
+from opsplice.isolation.isolate import call_apart
 from opsplice.pipeline.flags import for_this_cpu
 from opsplice.program import Program
 from opsplice.reports.report import Report
@@ -177,7 +178,8 @@ def verify(
     given = None if inputs is None else tuple(inputs)
     kinds = known.KINDS if trials is None else tuple(trials)
     options = verification.Options(function, given, kinds, tolerance, cache=not again)
-    return verification.verify(job, verification.prepare(report, job), options, report)
+    prepared = verification.prepare(report, job)
+    return call_apart(verification.verify, job, prepared, options, on_progress=report)
 
 
 def survey(
@@ -230,9 +232,8 @@ def bench(
     job = _job(model, specs, flags, targets, packages, dims, here=True, no_code=no_code)
     prepared = verification.prepare(report, job, False)
     given = None if inputs is None else tuple(inputs)
-    return benching.bench(
-        prepared, report, seconds=seconds, function=function, inputs=given, against=against, model=model
-    )
+    how = {"seconds": seconds, "function": function, "inputs": given, "against": against, "model": model}
+    return call_apart(benching.bench, prepared, on_progress=report, **how)
 
 
 def tune(

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeVar, cast
 
@@ -132,6 +132,26 @@ def call_isolated(
             _kill_group(child.pid)
         stderr.seek(0)
         raise _crash(status, last_event, stderr.read().decode("utf-8", "replace"))
+
+
+def call_apart(
+    function: Callable[..., Result], /, *args: Any, on_progress: Callable[[Any], None], **keywords: Any
+) -> Result:
+    """Returns function(*args, on_progress=..., **keywords), which makes isolated calls of its own.
+
+    Where this process may not fork, it is called in a child that may, so that only one child starts slowly. Function,
+    arguments and result must then pickle. Raises what the function raises, and what `call_isolated` raises.
+    """
+    if method() == "fork":
+        return function(*args, on_progress=on_progress, **keywords)
+    found: Result = call_isolated(_reporting, (function, args, keywords), on_progress=on_progress, method="spawn")
+    return found
+
+
+def _reporting(
+    report: Callable[[Any], None], function: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> Any:
+    return function(*args, on_progress=report, **keywords)
 
 
 def end_all() -> None:

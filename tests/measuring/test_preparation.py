@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +78,12 @@ def test_a_value_is_noted_once_and_matches_alone_are_compiled_once(
     assert again.alone is not None
     assert found.alone is not None
     assert again.alone[1].vmfb == found.alone[1].vmfb
+
+
+def test_what_runs_programs_loads_no_compiler_so_that_it_may_fork() -> None:
+    program = (
+        "import sys; from opsplice.measuring.timing import benching, peers; from opsplice.isolation import isolate\n"
+    )
+    program += "print(isolate._THREADED & sys.modules.keys(), isolate.method())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "set() fork\n"

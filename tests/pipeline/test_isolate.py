@@ -12,7 +12,7 @@ import pytest
 
 from opsplice.errors import OpspliceError
 from opsplice.isolation import isolate
-from opsplice.isolation.isolate import ChildCrashError, call_isolated
+from opsplice.isolation.isolate import ChildCrashError, call_apart, call_isolated
 from tests import zygote
 
 METHODS = pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -79,6 +79,11 @@ def return_much(_report):
 
 def read_stdin(_report):
     return os.read(0, 10)
+
+
+def add_apart(a, *, function, on_progress):
+    how = isolate.method()
+    return os.getpid(), how, call_isolated(add, (a, function), on_progress=on_progress, method=how)
 
 
 def is_running(pid):
@@ -189,6 +194,21 @@ def test_large_results_pass():
 @METHODS
 def test_stdin_is_empty(method):
     assert call_isolated(read_stdin, method=method) == b""
+
+
+def test_a_call_apart_is_a_child_that_forks_where_this_process_may_not(monkeypatch):
+    monkeypatch.setattr(isolate, "method", lambda: "spawn")
+    events = []
+    pid, how, total = call_apart(add_apart, 2, function=3, on_progress=events.append)
+    assert pid != os.getpid()
+    assert (how, total, events[0]) == ("fork", 5, "adding")
+
+
+def test_a_call_apart_stays_here_where_this_process_may_fork(monkeypatch):
+    monkeypatch.setattr(isolate, "method", lambda: "fork")
+    events = []
+    assert call_apart(add_apart, 2, function=3, on_progress=events.append) == (os.getpid(), "fork", 5)
+    assert events[0] == "adding"
 
 
 WAITING = """

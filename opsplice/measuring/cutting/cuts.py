@@ -30,7 +30,8 @@ from opsplice.matchers.search.matches import Match, flat
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring.cutting.records import Cut, Part, SymbolicSize
-from opsplice.measuring.cutting.work import Work, elements, has_root, normal
+from opsplice.measuring.cutting.work import Work, elements, has_root
+from opsplice.measuring.verifying.trials import normal
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.plan.actions import Action, Buffer, Insertion, KernelCall, Scalar
 from opsplice.runtime.value_text import ELEMENT_TYPES

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from iree.compiler import ir
 
 # The public module `dialects.linalg` takes longer to load than a small compile.
@@ -84,12 +83,6 @@ def has_root(value: ir.Value) -> bool:
                 pending += op.results
         seen.add(each)
     return False
-
-
-def normal(generator: np.random.Generator, shape: Sequence[int], is_positive: bool) -> np.ndarray:
-    """Normal numbers, or as many well above 0, of f64."""
-    made = np.asarray(generator.normal(size=shape))
-    return np.abs(made) + 0.25 if is_positive else made
 
 
 def _extent_of(size: int | SymbolicSize) -> Extent:

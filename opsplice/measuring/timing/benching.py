@@ -245,6 +245,20 @@ def _time(report: Progress, suite: Suite) -> _Found:
     return found
 
 
+def medians(report: Progress, program: Runnable, cuts: Sequence[Cut], seconds: float) -> dict[str, float]:
+    """What each function of a program takes, in seconds; those that cannot be run alone are left out."""
+    clock = clock_of(program)
+    found = {}
+    for number, cut in enumerate(cuts):
+        report(f"timing computation {number + 1} of {len(cuts)}")
+        try:
+            call = alone(program, cut, random_inputs(cut, cut.sizes()))
+            found[cut.function] = statistics.median(in_turn({"": call}, seconds, clock)[""])
+        except OpspliceError:
+            continue  # such as elements that nothing can be generated of, and sums that go on in their result
+    return found
+
+
 def _inputs(function: Any, suite: Suite) -> list[Any]:
     if suite.inputs is None:
         return generated(function)
@@ -292,6 +306,8 @@ def _whole(program: Any, name: str, given: list[Any]) -> Callable[[], object]:
 
 def _memory(report: Progress, program: Runnable, suite: Suite) -> int:
     """The most memory that running a program once adds to a process, 0 where the system does not say it."""
+    from opsplice.runtime import direct_call, loaded_program  # noqa: F401 (what runs programs is there before)
+
     report("measuring memory")
     if program.device is not None:
         return 0

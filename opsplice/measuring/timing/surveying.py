@@ -8,8 +8,7 @@ A time is that of IREE's own code for the computation alone, so shares are of th
 from __future__ import annotations
 
 import dataclasses
-import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,10 +32,8 @@ from opsplice.measuring.cutting.preparation import planned
 from opsplice.measuring.cutting.records import OPEN_SIZE, Cut
 from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.timing import benching
-from opsplice.measuring.timing.paired import in_turn
 from opsplice.measuring.timing.repeated_sequences import Part, folded
 from opsplice.measuring.timing.survey_model import Item, Survey
-from opsplice.measuring.verifying.trials import random_inputs
 from opsplice.measuring.verifying.verification import Progress, of_text
 from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.pipeline.devices import target_step
@@ -162,7 +159,8 @@ class _Surveyor:
         job = dataclasses.replace(of_text(self.job, self.text), specs=())
         try:
             program = Runnable.of(job, program_cache.cached(job, lambda: run_job(on_progress, job)))
-            return call_isolated(_timed, (program, cuts), on_progress=on_progress, method=method()), ""
+            given = (program, cuts, _SECONDS)
+            return call_isolated(benching.medians, given, on_progress=on_progress, method=method()), ""
         except (OpspliceError, ChildCrashError) as failure:
             return {}, f"no times: {failure.message}"
 
@@ -209,16 +207,3 @@ def _dims(match: Match) -> str:
         return str(size) if isinstance(size, int) else "?"
 
     return ", ".join(f"{name} = {text(size)}" for name, size in match.dims.items())
-
-
-def _timed(report: Callable[[Any], None], program: Runnable, cuts: tuple[Cut, ...]) -> dict[str, float]:
-    clock = benching.clock_of(program)
-    found = {}
-    for number, cut in enumerate(cuts):
-        report(f"timing computation {number + 1} of {len(cuts)}")
-        try:
-            call = benching.alone(program, cut, random_inputs(cut, cut.sizes()))
-            found[cut.function] = statistics.median(in_turn({"": call}, _SECONDS, clock)[""])
-        except OpspliceError:
-            continue  # such as elements that nothing can be generated of, and sums that go on in their result
-    return found

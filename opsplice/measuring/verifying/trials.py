@@ -12,7 +12,6 @@ import numpy as np
 
 from opsplice.errors import OpspliceError
 from opsplice.measuring.cutting.records import OPEN_SIZE, Cut, Part
-from opsplice.measuring.cutting.work import normal
 from opsplice.measuring.verifying import tolerance
 from opsplice.runtime.declared_functions import Function, ValueType
 from opsplice.runtime.value_text import ELEMENT_TYPES
@@ -132,6 +131,12 @@ def _special(
                 ),
                 sizes,
             )
+
+
+def normal(generator: np.random.Generator, shape: Sequence[int], is_positive: bool) -> np.ndarray:
+    """Normal numbers, or as many well above 0, of f64."""
+    made = np.asarray(generator.normal(size=shape))
+    return np.abs(made) + 0.25 if is_positive else made
 
 
 def random(generator: np.random.Generator, part: Part, sizes: dict[str, int], is_positive: bool = False) -> Any:

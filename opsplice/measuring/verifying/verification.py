@@ -276,7 +276,7 @@ def _compared(job: Job, prepared: Prepared, options: Options, before: _Ran, afte
     found = []
     limit = options.limit if options.limit is not None else _whole_limit(prepared.places)
     for name, results in before.results.items():
-        exact, note = _exact(job, name, before.inputs[name])
+        exact, note = _exact(job, prepared.plain.parameters, name, before.inputs[name])
         difference = _furthest(after.results[name], results)
         off = reference_off = None
         if exact is not None:
@@ -308,16 +308,18 @@ def _furthest(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> float
     return max((tolerance.difference(one, other) for one, other in zip(some, others, strict=True)), default=0.0)
 
 
-def _exact(job: Job, function: str, inputs: Sequence[Any]) -> tuple[list[np.ndarray] | None, str]:
-    """What a function computes in f64, or why that is not known."""
+def _exact(job: Job, weights: Parameters, function: str, inputs: Sequence[Any]) -> tuple[list[np.ndarray] | None, str]:
+    """What a function computes in f64, or why that is not known.
+
+    weights: those of the model, which a source leaves behind when it crosses processes.
+    """
     try:
-        return call_isolated(_evaluated, (job, job.source.parameters, function, list(inputs)), method=method()), ""
+        return call_isolated(_evaluated, (job, weights, function, list(inputs)), method=method()), ""
     except (ChildCrashError, OpspliceError) as failure:
         return None, f"not compared with f64: {failure.message}"
 
 
 def _evaluated(_report: Progress, job: Job, weights: Parameters, function: str, inputs: list[Any]) -> list[np.ndarray]:
-    """weights: those of the model, which a source leaves behind when it crosses processes."""
     from opsplice.interpreter import evaluate
     from opsplice.pipeline.compiler import Compilation
 
