@@ -30,7 +30,7 @@ from opsplice.matchers.ir.op_names import ops_in
 from opsplice.pipeline import flags as process
 from opsplice.pipeline.bytecode import parse_bytecode
 from opsplice.pipeline.compiler import Compilation
-from opsplice.pipeline.phases import PHASES
+from opsplice.pipeline.phases import PHASES, START
 from opsplice.rewrites.ir import emit
 from opsplice.targets.artifacts import arch
 from opsplice.targets.registry import store
@@ -80,6 +80,7 @@ def take_from_folder(patch: pytest.MonkeyPatch) -> None:
         init(self, flags, **options)
         self._is_function = not (self._verbose or any(map(_EFFECTS.search, flags)))
         self._told = []
+        self._settings = ""
 
     @functools.wraps(drain)
     def drained(self: Any) -> Any:
@@ -94,8 +95,10 @@ def take_from_folder(patch: pytest.MonkeyPatch) -> None:
         files = [Path(os.fsdecode(name)) for name in _FILE.findall(before)]
         if not all(path.is_absolute() and path.is_file() for path in files):
             return run_to(self, phase)
-        flags = [*filter(_is_setting, self._session.get_flags()), "", *(process._process_flags or ())]
-        key = store.key_of(_stored(before), *(path.read_bytes() for path in files), "", self.phase, phase, *flags)
+        settings = self._settings or _settings(self)
+        if self.phase != START:  # the first phases may set one more flag
+            self._settings = settings
+        key = store.key_of(_stored(before), *(path.read_bytes() for path in files), "", self.phase, phase, settings)
         path = FOLDER / key[:2] / key
         if (after := _read(path)) is not None and _replaced(self, after.module):
             self._reported += after.told
@@ -122,6 +125,11 @@ class _After:
 
     told: list[tuple[int, bytes]]
     module: bytes
+
+
+def _settings(compilation: Compilation) -> str:
+    """A key of the flags that a compile has."""
+    return store.key_of(*filter(_is_setting, compilation._session.get_flags()), "", *(process._process_flags or ()))
 
 
 def _is_setting(flag: str) -> bool:
