@@ -53,7 +53,7 @@ def _kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         kept.compile_in_one_thread(patch)
         kept.compile_by_inductor_plainly(patch)
         kept.count_compiles(patch)
-        kept_phases.keep(patch, kept.base(temporary))
+        kept_phases.keep(patch, kept.base(temporary), tmp_path_factory.getbasetemp())
         kept.keep_plain_programs(patch, folder / "programs")
         zygote.fork_isolated_calls(patch)
         yield

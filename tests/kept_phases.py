@@ -56,18 +56,22 @@ _WRITER = "phases 2"
 # Where they are kept; None: every phase runs.
 FOLDER: Path | None = None
 VARIABLE = "OPSPLICE_TESTS_PHASES"
+# Names the folder of this run's temporary files.
+TEMPORARY = "OPSPLICE_TESTS_TEMPORARY"
 
 
-def keep(patch: pytest.MonkeyPatch, base: Path) -> None:
+def keep(patch: pytest.MonkeyPatch, base: Path, temporary: Path) -> None:
     """Have compiles of this process take from a folder below a base what phases made, and leave there what they make.
 
-    The folder's name says which IREE made them, and on which CPU. Zygotes read it in a variable.
+    The folder's name says which IREE made them, and on which CPU. temporary: where tests have their files. Zygotes read
+    both in variables.
     """
     versions = [metadata.version(name) for name in ("iree-base-compiler", "iree-base-runtime")]
     folder = base / f"phases-{store.key_of(_WRITER, *versions, arch.host_identity())[:16]}"
     _forget(folder)
     patch.setattr("tests.kept_phases.FOLDER", folder)
     patch.setenv(VARIABLE, str(folder))
+    patch.setenv(TEMPORARY, str(temporary))
     take_from_folder(patch)
 
 
@@ -178,8 +182,25 @@ def _replaced(compilation: Compilation, written: bytes) -> bool:
 
 
 def _stored(content: bytes) -> bytes:
-    """With another name for the folder of the kernels' store, which says what code built them: their bytes count."""
-    return content.replace(_store(), _ANY_STORE)
+    """With names for this run's folders that are those of any run: the bytes of the files that it names count."""
+    for own, any_run in _names().items():
+        content = content.replace(own, any_run)
+    return content
+
+
+def _restored(content: bytes) -> bytes:
+    for own, any_run in _names().items():
+        content = content.replace(any_run, own)
+    return content
+
+
+def _names() -> dict[bytes, bytes]:
+    """This run's folders, each with a name of the same length that stands for it where phases are kept.
+
+    The name of the kernels' store says what code built them, that of temporary files which run it is.
+    """
+    temporary = os.fsencode(os.environ.get(TEMPORARY, "") + "/")
+    return {_store(): _ANY_STORE, temporary: re.sub(rb"\d", b"0", temporary)}
 
 
 def _store() -> bytes:
@@ -203,7 +224,7 @@ def _read(path: Path) -> _After | None:
     if hashlib.sha256(data[32:]).digest() != data[:32]:
         return None
     os.utime(path)
-    content = zlib.decompress(data[32:]).replace(_ANY_STORE, _store())
+    content = _restored(zlib.decompress(data[32:]))
     start = 8 + int.from_bytes(content[:8], "little")
     told = [(severity, text.encode("utf-8", "surrogateescape")) for severity, text in json.loads(content[8:start])]
     return _After(told, content[start:])

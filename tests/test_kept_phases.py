@@ -87,6 +87,18 @@ def test_the_name_of_the_stores_folder_does_not_count(ran, tmp_path, monkeypatch
     assert found == [EVERY, REST]
 
 
+def test_the_number_of_a_run_in_the_names_of_its_files_does_not_count(ran, tmp_path, monkeypatch):
+    found = []
+    for number in (1, 2):
+        file = tmp_path / f"run-{number}" / "k.o"
+        file.parent.mkdir()
+        file.touch()
+        monkeypatch.setenv(kept_phases.TEMPORARY, str(file.parent))
+        found.append(ran(f'#hal.executable.object<{{path = "{file}"}}>'))
+        file.unlink()  # as above
+    assert found == [EVERY, REST]
+
+
 def test_what_writes_files_runs(ran, tmp_path):
     for name in ("once", "again"):
         assert ran(flags=[f"--iree-hal-dump-executable-sources-to={tmp_path / name}"]) == EVERY
