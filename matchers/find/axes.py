@@ -48,7 +48,7 @@ class Axes:
             frozenset(axis for label, axis in numbered.items() if label in own),
             frozenset(axis for label, axis in numbered.items() if label in along),
             graph.reordered,
-            has_windows(graph) or "ones" in graph.through,
+            has_windows(graph) or graph.may_lack_dims,
             only_reduces(graph),
             any(isinstance(c, Asked) and (c.kind, c.name) == ("weight", node.name) for c in graph.conditions),
         )

@@ -30,6 +30,8 @@ from opsplice.spec_lang.syntax import tree
 
 MAX_NEAR_MISSES = 5
 _LEAST_STEPS = 1000
+# How many forms of a result tell how near a miss is: there are hundreds.
+_FORMS = 6
 # How many terms are remembered before memory is given back: each takes 1.5 KB.
 _MOST_REMEMBERED = 20_000
 
@@ -296,7 +298,7 @@ class Finder:
 
     def _missed(self, place: _Place, graph: Graph) -> NearMiss | None:
         search = self._search(graph, place)
-        if search.run(place.value, at_view=place.is_split, as_it_is=True) is None and search.progress > 0:
+        if search.run(place.value, at_view=place.is_split, forms=_FORMS) is None and search.progress > 0:
             return search.near_miss(place.value)
         return None
 

@@ -162,7 +162,7 @@ def _ranks(graph: Graph) -> tuple[int, float]:
     labels = graph.results[0].labels
     if any(label.pack for label in labels):
         return 0, math.inf
-    return 0 if "ones" in graph.through else least_rank(graph), len(labels)
+    return 0 if graph.may_lack_dims else least_rank(graph), len(labels)
 
 
 class _Outlines:

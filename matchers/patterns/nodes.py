@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -217,3 +217,12 @@ class Graph:
     size: int
     strided: frozenset[str] = frozenset()
     reordered: bool = False
+
+    @property
+    def may_lack_dims(self) -> bool:
+        """Whether a program may lack dims of the pattern, which are of size one then."""
+        return "ones" in self.through
+
+    def lacked(self, labels: Sequence[Label], indices: Sequence[object]) -> int:
+        """How many of the dims of labels a program may lack, and lacks where it has these indices."""
+        return max(0, len(labels) - len(indices)) if self.may_lack_dims else 0

@@ -159,8 +159,7 @@ class Inputs:
 
     def _with_ones(self, node: Input, indices: tuple[Index, ...]) -> tuple[Index, ...]:
         """Indices, and those of the dims of a pattern that a program may lack and lacks."""
-        missing = len(node.labels) - len(indices) if "ones" in self.graph.through else 0
-        return (*indices, *[UNIT] * missing)
+        return (*indices, *[UNIT] * self.graph.lacked(node.labels, indices))
 
     def _turned(
         self,
@@ -206,7 +205,7 @@ class Inputs:
             extents = tuple(address.extent_of(self.views, size) for size in flat(sizes))
             held = address.places(self.views, access, extents, tuple(i for group in indices for i in group))
             places = [each for each in held if _has_strides(each[1], node.labels, indices)]
-            if "ones" in self.graph.through:  # a dim along which it is one and the same is one that it lacks
+            if self.graph.may_lack_dims:  # a dim along which it is one and the same is one that it lacks
                 places = [each for each in places if all(run[1] != NONE for runs in each[1].dims for run in runs)]
             binding = self._at_places(node, places, extents)
             if binding is None:

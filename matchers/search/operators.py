@@ -107,8 +107,8 @@ class Operators:
         told = not self.state.attempt.by_address or any(label.windowed for label in node.loops)
         if told or not isinstance(found, Reduce) or len(node.loops) < len(found.loops):
             yield ()
-        elif "ones" in self.graph.through:
-            loops: tuple[Index, ...] = (*[UNIT] * (len(node.loops) - len(found.loops)), *found.loops)
+        elif self.graph.may_lack_dims:
+            loops: tuple[Index, ...] = (*[UNIT] * self.graph.lacked(node.loops, found.loops), *found.loops)
             yield from (tuple(loops[at] for at in order) for order in placings(self.graph, node.loops, loops))
         elif len(node.loops) != len(found.loops):
             yield ()
@@ -169,7 +169,7 @@ class Operators:
         if count < len(found.loops):
             return coarser(self.views, found, count)
         size = sum(isinstance(each, (Apply, Reduce)) for each in nodes_below([node.body]))
-        least = len(found.loops) if "ones" in self.graph.through else count
+        least = count - self.graph.lacked(node.loops, found.loops)
         return finer(self.views, found, range(least, count + 1), size)
 
     def number(self, node: Number, term: Term) -> list[Goal] | None:

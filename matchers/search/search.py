@@ -48,8 +48,6 @@ from opsplice.matchers.terms.views import Views
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
 MAX_STEPS = 20_000
 _MAX_DEPTH = 200
-# How many forms of a result tell how near a miss is: orders of its dims are hundreds.
-_PLAIN_FORMS = 6
 # From how many ops on that hold it is worth it to take a result's dims apart for the strides of an input.
 _MANY_HELD = 8
 # Failures that dims of size one elsewhere may mend.
@@ -103,11 +101,11 @@ class Search:
         """What failed furthest along."""
         return self.state.furthest
 
-    def run(self, value: ir.Value, *, at_view: bool = False, as_it_is: bool = False) -> Match | None:
+    def run(self, value: ir.Value, *, at_view: bool = False, forms: int | None = None) -> Match | None:
         """The match, or None; then `progress` and `near_miss` say how far it got and why no further.
 
-        at_view: the value may be a view of what the pattern makes. as_it_is: it has the rank of the pattern's result,
-        and only the plainest forms are tried, which tell how near a miss is.
+        at_view: the value may be a view of what the pattern makes. forms: how many forms of a result are tried, the
+        plainest first; None: all.
         """
         goals: Goals = None
         for number in range(len(self.graph.results) - 1, 0, -1):
@@ -118,8 +116,7 @@ class Search:
                 self.is_view = step is None or isinstance(step.term, Access)
                 if self.is_view and not any(isinstance(head, Whole) for head in endings(self.graph)):
                     return None  # a view of something: a match, if there is one, is where that something is made
-            attempts = self._attempts(value, at_view, as_it_is)
-            for attempt in itertools.islice(attempts, _PLAIN_FORMS if as_it_is else None):
+            for attempt in itertools.islice(self._attempts(value, at_view), forms):
                 is_open = attempt.by_windows or not attempt.by_address
                 if not (is_open or self.roots.has_written_sizes(value, attempt)):
                     continue
@@ -132,7 +129,7 @@ class Search:
             self.state.furthest = Failure(None, Why.STEPS, (), (len(self.state.held), 0), None)
         return None
 
-    def _attempts(self, value: ir.Value, at_view: bool, as_it_is: bool) -> Iterator[Attempt]:
+    def _attempts(self, value: ir.Value, at_view: bool) -> Iterator[Attempt]:
         """The forms that a result and inputs may have, the plainest first; each is asked for when those before failed.
 
         So values that have an input's dims go before others in whose memory it lies.
@@ -141,7 +138,7 @@ class Search:
         is_plain = at_view or self.is_view
         if self.inputs.may_place or (not is_plain and self.inputs.may_stride and self._failed_at_dims()):
             yield Attempt(by_address=True)
-        if not (is_plain or as_it_is):
+        if not is_plain:
             for access in groupings(self.views, self.graph, value):
                 self.inputs.may_place = False
                 yield Attempt(root=access)
@@ -149,11 +146,13 @@ class Search:
                     yield Attempt(root=access, by_address=True)
         if not self.is_view and self._may_have_ones_first(value):
             yield Attempt(ones_first=True)
-        if "ones" in self.graph.through and not (is_plain or has_windows(self.graph)):
-            yield from self._with_fewer_dims(value, as_it_is)
-        elif (self.state.met_windows or "ones" in self.graph.through) and not is_plain:
+        if is_plain:
+            return
+        if self.graph.may_lack_dims and not has_windows(self.graph):
+            yield from self._with_fewer_dims(value)
+        elif self.state.met_windows or self.graph.may_lack_dims:
             yield from self._by_windows(value)
-        elif self.graph.reordered and not is_plain:
+        elif self.graph.reordered:
             for root in self._split_roots(value):
                 indices = tuple(ungrouped((root or self.views.root(value)).indices))
                 tried = None if root is not None else tuple(range(len(indices)))
@@ -170,19 +169,17 @@ class Search:
     def _by_windows(self, value: ir.Value) -> Iterator[Attempt]:
         """Those with dims in the order that windows tell: where a program may lack dims, with as few as it has."""
         labels, indices = self.graph.results[0].labels, self.views.root(value).indices
-        missing = max(0, len(labels) - len(indices)) if "ones" in self.graph.through else 0
+        missing = self.graph.lacked(labels, indices)
         yield Attempt(by_address=True, by_windows=True, lacks=missing)
         for lacks in range(missing, -1, -1) if self.state.met_windows else ():
             for root in groupings(self.views, self.graph, value, lacks):
                 yield Attempt(root=root, by_address=True, by_windows=True, lacks=lacks)
 
-    def _with_fewer_dims(self, value: ir.Value, as_it_is: bool) -> Iterator[Attempt]:
+    def _with_fewer_dims(self, value: ir.Value) -> Iterator[Attempt]:
         """Those in which dims that the program lacks, and its own of size one, are any of the pattern's."""
         labels, whole = self.graph.results[0].labels, self.views.root(value)
-        missing = max(0, len(labels) - len(whole.indices))
-        for lacks in range(missing, -1, -1):
-            grouped = () if as_it_is else groupings(self.views, self.graph, value, lacks)
-            for root in itertools.chain((whole,), grouped):
+        for lacks in range(self.graph.lacked(labels, whole.indices), -1, -1):
+            for root in itertools.chain((whole,), groupings(self.views, self.graph, value, lacks)):
                 if not self._failed_at_dims():
                     return  # whatever order its dims have
                 indices = (*[UNIT] * lacks, *ungrouped(root.indices))
