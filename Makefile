@@ -18,7 +18,8 @@ NVCC := nvidia-cuda-nvcc nvidia-cuda-cccl
 # Modules are compiled when they are first imported: to compile all of PyTorch takes longer than to install it.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 # Neighbours stay in one process, for what they share, until another has nothing left to do; each takes a gigabyte.
-PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist worksteal
+# What pytest makes of modules before it imports them is kept, even where Python is told to keep nothing.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 SOAK_MINUTES ?= 60
 # Modules of matchers/ that a wrong match could come from.
 MUTATED ?= search state inputs operators verdicts constants canonical chains prefilter lookalikes size_variants uses extents size_bounds

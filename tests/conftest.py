@@ -51,7 +51,7 @@ def _kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("OPSPLICE_CACHE", str(folder / "store"))
         kept.keep_kernels(patch, temporary)
         kept.compile_in_one_thread(patch)
-        kept.compile_by_inductor_plainly(patch)
+        kept.compile_by_inductor_plainly(patch, temporary)
         kept.count_compiles(patch)
         kept_phases.keep(patch, kept.base(temporary), tmp_path_factory.getbasetemp())
         kept.keep_plain_programs(patch, folder / "programs")

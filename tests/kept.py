@@ -119,8 +119,9 @@ def compile_in_one_thread(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Compilation, "verify", verify)
 
 
-def compile_by_inductor_plainly(patch: pytest.MonkeyPatch) -> None:
+def compile_by_inductor_plainly(patch: pytest.MonkeyPatch, temporary: Path) -> None:
     """For the one small kernel of PyTorch's own, trials of vectors, headers and workers take most of a minute."""
+    patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(base(temporary) / "inductor"))
     patch.setenv("TORCHINDUCTOR_VEC_ISA_OK", "0")
     patch.setenv("TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS", "0")
     patch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")
