@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 
-from opsplice.spec_lang.dims.dim_conditions import fixed
+from opsplice.spec_lang.dims.dim_conditions import told
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 
@@ -42,8 +42,8 @@ def launched(rule: tree.Rule, argument: tree.Launch) -> tree.Rule:
 
 
 def passed(rule: tree.Rule) -> set[str]:
-    """The parameters of its pattern that a rule passes or computes from, and those of which it says the number."""
-    return {part.name for part in tree.parts(rule.args) if isinstance(part, tree.Name)} | {*fixed(rule.where)}
+    """The parameters of its pattern that a rule passes or computes from, and those of which it says the numbers."""
+    return {part.name for part in tree.parts(rule.args) if isinstance(part, tree.Name)} | {*told(rule.where)}
 
 
 def pattern_of(pattern: tree.Pattern, argument: tree.Computed) -> tree.Pattern:

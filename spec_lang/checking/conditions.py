@@ -87,6 +87,10 @@ class Names:
 
 def check_condition(condition: tree.Condition | None, names: Names, report: Report) -> None:
     match condition:
+        case tree.Logical() if (numbers := dim_conditions.listed(condition)) is not None:
+            check_condition(condition.operands[0], names, report)
+            for number in numbers[1][1:]:
+                check_arithmetic(number, names, report)
         case tree.Logical():
             if condition.op != "and":
                 _check_one_buffer(condition, report)

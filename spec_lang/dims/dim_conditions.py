@@ -49,6 +49,21 @@ def fixed(where: tree.Condition | None) -> dict[str, int]:
     }
 
 
+def listed(condition: tree.Condition | None) -> tuple[tree.DimExpr, tuple[tree.Literal, ...]] | None:
+    """What `n in {64, 128}`, and `n == 64 or n == 128`, which is the same, speaks of, and the numbers."""
+    parts = condition.operands if isinstance(condition, tree.Logical) and condition.op == "or" else ()
+    equal = [part for part in parts if isinstance(part, tree.Comparison) and part.op == "=="]
+    numbers = tuple(part.right for part in equal if isinstance(part.right, tree.Literal))
+    one = len({key(part.left) for part in equal}) == 1
+    return (equal[0].left, numbers) if one and len(numbers) == len(parts) else None
+
+
+def told(where: tree.Condition | None) -> frozenset[str]:
+    """The names of which a condition lists the numbers: `kind == 1`, `kind in {0, 1}`, alone or joined by `and`."""
+    lists = [listed(part) for part in conjuncts(where)]
+    return frozenset({*fixed(where), *(each[0].name for each in lists if each and isinstance(each[0], tree.DimRef))})
+
+
 def without(condition: Any, left_out: Callable[[Any], bool]) -> Any:
     """A condition without those of its parts that are left out, None if these are all. left_out: not for Logical."""
     if not isinstance(condition, tree.Logical):

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Iterable
 
 from opsplice.spec_lang.checking.walks import children
+from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.tree import Span
 
@@ -124,6 +125,9 @@ def condition_text(condition: tree.Condition) -> str:
             form, call = flat_text(condition.form), condition.form
             plain = isinstance(call, tree.Call) and not (tail_text(call) or call.optional)
             return f"{condition.value} is {'not ' * condition.negated}{form if plain else f'({form})'}"
+    if (numbers := dim_conditions.listed(condition)) is not None:
+        left, choices = numbers
+        return f"{arithmetic_text(left)} in {{{', '.join(map(arithmetic_text, choices))}}}"
     if condition.op == "not":
         return f"not {_operand_text(condition, condition.operands[0])}"
     return f" {condition.op} ".join(_operand_text(condition, operand) for operand in condition.operands)
@@ -132,6 +136,7 @@ def condition_text(condition: tree.Condition) -> str:
 def _operand_text(outer: tree.Logical, operand: tree.Condition) -> str:
     text = condition_text(operand)
     is_bare = not isinstance(operand, tree.Logical) or operand.op == "not" or (outer.op, operand.op) == ("or", "and")
+    is_bare = is_bare or dim_conditions.listed(operand) is not None
     return text if is_bare else f"({text})"
 
 

@@ -102,6 +102,8 @@ def _unpassed(rule: tree.Rule, pattern: tree.Pattern, given: Collection[str]) ->
         is_usual = parameter.name in given and parameter.default is None
         if rule.code is None and parameter.name not in told and not is_usual:
             yield tree.Logical(rule.span, "not", (_has(rule, parameter.name),))
+            if parameter.default is not None and isinstance(parameter.default.value, int):
+                yield dim_conditions.equality(tree.DimRef(rule.span, parameter.name), parameter.default)
 
 
 def _kernel_buffers(rule: tree.Rule, kernel: tree.Kernel, given: Collection[str]) -> Iterator[tree.Condition]:

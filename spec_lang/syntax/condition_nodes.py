@@ -195,9 +195,17 @@ class ConditionNodes:
         self.depths[id(outer)] = self.depths.pop(id(inner), 0)
         return outer
 
-    def membership(self, parts: list[Any]) -> tree.Membership:
-        choices = tuple(p for p in parts if isinstance(p, tree.ScalarType))
-        return tree.Membership(self._span(parts[0], parts[-1]), str(parts[0]), choices)
+    def membership(self, parts: list[Any]) -> tree.Condition:
+        """`T in {f32, f16}`; `n in {64, 128}` is `n == 64 or n == 128`."""
+        asked, span, choices = parts[0], self._span(parts[0], parts[-1]), parts[3:-1:2]
+        kinds = [each for each in choices if isinstance(each, tree.ScalarType)]
+        if len(kinds) == len(choices) and isinstance(asked, tree.DimRef):
+            return tree.Membership(span, asked.name, tuple(kinds))
+        if kinds:
+            self._fail(kinds[0], "a type variable is one of types, and a number one of numbers")
+        self._numbers(asked)
+        equal = tuple(self._nest(tree.Comparison(span, "==", asked, each), asked) for each in choices)
+        return self._nest(tree.Logical(span, "or", equal), *equal) if len(equal) > 1 else equal[0]
 
     def function(self, parts: list[Any]) -> tree.Arithmetic | tree.Property | tree.Predicate:
         name, args, span = parts[0], parts[2:-1:2], self._span(parts[0], parts[-1])

@@ -266,7 +266,10 @@ ARITHMETIC = st.recursive(
     ),
     max_leaves=6,
 )
-COMPARISONS = st.tuples(ARITHMETIC, st.sampled_from(["==", "!=", "<", ">="]), ARITHMETIC).map(" ".join)
+COMPARISONS = st.one_of(
+    st.tuples(ARITHMETIC, st.sampled_from(["==", "!=", "<", ">="]), ARITHMETIC).map(" ".join),
+    st.tuples(ARITHMETIC, listed(SIGNED, 1, 3)).map("{0[0]} in {{ {0[1]} }}".format),
+)
 ASKED = st.sampled_from(
     (
         *(

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import parser, syntax_errors, tree
 from opsplice.spec_lang.syntax.condition_nodes import MAX_DEPTH
 from opsplice.spec_lang.syntax.parser import parse
@@ -226,6 +227,17 @@ def test_precedence():
     assert less.right.op == "*"
 
 
+def test_a_number_is_one_of_several():
+    """`in` says several `==`: the same tree, and for one number a plain comparison."""
+    asked = parse("replace p where n % 4 in {1, -2} with k()").rules[0].where
+    written = parse("replace p where n % 4 == 1 or n % 4 == -2 with k()").rules[0].where
+    assert dim_conditions.key(asked) == dim_conditions.key(written)
+    one = parse("replace p where n in {8} with k()").rules[0].where
+    assert isinstance(one, tree.Comparison)
+    kinds = parse("replace p where T in {f16, f32} with k()").rules[0].where
+    assert isinstance(kinds, tree.Membership)
+
+
 def test_spans_underline_what_they_name():
     text = "pattern p(x: tensor<n x f32>) {\n  y = mulf(x, 2.5) : f32\n  negf(y)\n}"
     made = parse(text).patterns[0]
@@ -286,6 +298,9 @@ def test_spans_underline_what_they_name():
         ("pattern p(x: f32) where x is f(_) | g(_) { negf(x) }", "found '|'", "in brackets: x is (", "|"),
         ('pattern p(x: f32) where (x is "a.b"(_) {...}) { negf(x) }', "found '{'", "in brackets: x is (", "{"),
         ("pattern p(x: f32) where 1 < n < 4 { negf(x) }", "found '<'", "do not chain", "<"),
+        ("pattern p(x: f32) where n in {f32, 4} { negf(x) }", "a number one of numbers", None, "f32"),
+        ("pattern p(x: f32) where n + 1 in {f32} { negf(x) }", "a type variable is one of types", None, "f32"),
+        ("pattern p(x: f32) where weight(x) in {1} { negf(x) }", "a number or a dim", None, "weight(x)"),
         ("pattern p(x: f32) where celdiv(n, 2) == 4 { negf(x) }", "unknown function celdiv", "ceildiv?", "celdiv"),
         ("pattern p(x: f32) where min(n) == 4 { negf(x) }", "min takes 2 values, found 1", None, "min(n)"),
         ("pattern p(x: f32) { mulf(x, 1e999) }", "no float type", "write inf", "1e999"),

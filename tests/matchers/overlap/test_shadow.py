@@ -132,6 +132,10 @@ pattern square(x: tensor<m x n x f32>) { exp(x) }
         ("replace part with one(x) replace part with told(x, kind)", False),  # those whose kind is 1
         ("replace part where kind == 1 with one(x) replace part with one(x)", False),
         ("replace part with one(x) replace part where kind == 1 with one(x)", False),
+        ("replace part with one(x) replace part where kind in {0, 1} with one(x)", False),
+        ("replace part where kind in {0, 1} with with_y(x, y) replace part with one(x)", True),
+        ("replace part where kind in {0, 1} with with_y(x, y) replace part where kind == 1 with one(x)", True),
+        ("replace part where kind in {0, 1} with with_y(x, y) replace part with told(x, kind)", False),
         ("replace part with with_y(x, y) replace part with one(x)", True),
         ("replace part with with_y(x, y) replace part with two(x, y)", True),
         ("replace part with told(x, kind) replace part with one(x)", True),

@@ -96,6 +96,7 @@ ACTIVATED = """
 kernel product(x: f32[m, k], w: f32[k, n], activation: i32, low: f32, high: f32) -> f32[m, n] {
   cpu "product.c" as bitcode }
 kernel positive(x: f32[m, k], w: f32[k, n]) -> f32[m, n] { cpu "product.c" as bitcode }
+kernel unclamped(x: f32[m, k], w: f32[k, n]) -> f32[m, n] { cpu "product.c" as bitcode }
 pattern activated(y: tensor<...m x f32>, which: i32) {
   maximumf(y, 0.0) with which = 1 | exp(y) with which = 2
 }
@@ -106,6 +107,8 @@ pattern layer(
   y | activated(y, activation) | minimumf(maximumf(y, low), high) with activation = 3
 }
 replace layer where activation == 1 and k == 3 with positive(x, w)
+replace layer where activation in {0, 7} and k == 9 with unclamped(x, w)
+replace layer where activation != 2 and k == 9 with unclamped(x, w)
 replace layer where activation != 2 or n == 5 with product(x, w, activation, low, high)
 """
 PRODUCT = """
@@ -126,6 +129,9 @@ void product(const float *x, const float *w, int32_t activation, float low, floa
 }
 void positive(const float *x, const float *w, float *out, size_t m, size_t k, size_t n) {
   product(x, w, 1, 0, 0, out, m, k, n);
+}
+void unclamped(const float *x, const float *w, float *out, size_t m, size_t k, size_t n) {
+  product(x, w, 0, 0, 0, out, m, k, n);
 }
 """
 LAYER = """
@@ -148,13 +154,18 @@ LAYERS_BY_NAME = {
     "positive": (POSITIVE, 7, 5, "product", 1),
     "positive_by_itself": (POSITIVE, 3, 5, "positive", 1),
     "exp": (EXP, 7, 5, "product", 2),
+    "listed_default": (NEITHER, 9, 5, "unclamped", 0),
+    "not_listed": (POSITIVE, 9, 5, "unclamped", 0),
     "neither": (NEITHER, 7, 6, "product", 0),
     "clamped": (CLAMPED, 7, 6, "product", 3),
 }
 
 
 def test_the_alternative_that_holds_says_what_a_scalar_is(pairs):
-    """The kernel is passed the number, and rules can ask for it; exp of 6 columns is for no rule but as a product."""
+    """The kernel is passed the number, and rules can ask for it; exp of 6 columns is for no rule but as a product.
+
+    A kernel that is not passed it takes the numbers that its rule lists, and of what comes before others the product.
+    """
     shown = {name: (body, k, n) for name, (body, k, n, _, _) in LAYERS_BY_NAME.items()} | {"kept": (EXP, 7, 6)}
     text = "".join(LAYER.format(name=n, k=k, n=m, body=body.format(n=m)) for n, (body, k, m) in shown.items())
     pair = pairs(text, ACTIVATED, {"product.c": PRODUCT})
