@@ -93,23 +93,6 @@ def test_norms_of_one_row(kernel, guarded, element, n):
         np.testing.assert_allclose(out.astype(float), wanted, rtol=1e-5 + unit, atol=2e-5)
 
 
-@pytest.mark.parametrize("place", [(1, 5), (7, 9), (20, 13)])
-@pytest.mark.parametrize("element", TYPES)
-def test_norms_of_images(kernel, guarded, element, place):
-    kind, unit = TYPES[element]
-    random = np.random.default_rng(0)
-    x = guarded((random.standard_normal((2, 6, *place)) * 3 + 5).astype(kind))
-    gain, bias = (guarded(random.standard_normal(6).astype(kind)) for _ in range(2))
-    centred = x - x.mean((2, 3), keepdims=True, dtype=float)
-    standard = centred / np.sqrt((centred**2).mean((2, 3), keepdims=True) + 1e-3)
-    out = guarded(np.full(x.shape, np.nan, kind))
-    norm = kernel("rows/norm.c", f"opsplice_instancenorm_{element}")
-    for group, image in np.ndindex(2, 2):
-        norm(x, gain, bias, 1e-3, out, *x.shape, group, image)
-    wanted = standard * gain.astype(float)[:, None, None] + bias.astype(float)[:, None, None]
-    np.testing.assert_allclose(out.astype(float), wanted, rtol=1e-5 + unit, atol=2e-5)
-
-
 @pytest.mark.parametrize("depth", [1, 4])
 @pytest.mark.parametrize(
     "order", [(0, 1, 2, 3, 4, 5), (0, 3, 4, 5, 1, 2), (4, 0, 1, 3, 5, 2)], ids=["second", "last", "other"]
@@ -130,7 +113,7 @@ def test_norms_of_groups(kernel, guarded, element, order, depth):
     norm = kernel("rows/norm.c", f"opsplice_groupnorm_{element}")
     for gain, bias, wanted in ((gains[0], gains[1], standard * by[0] + by[1]), (None, None, standard)):
         out = guarded(np.full(memory.shape, np.nan, kind))
-        for image, group in np.ndindex(2, 3):
+        for image, group in np.ndindex(2, -(-3 // -(-4096 // x[0, 0].size))):
             norm(memory, gain, bias, 1e-3, out, *x.shape, *steps, 21, 1, 21, 1, *steps, group, image)
         np.testing.assert_allclose(out.astype(float), wanted.transpose(order), rtol=1e-5 + unit, atol=2e-5)
 

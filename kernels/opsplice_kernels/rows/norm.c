@@ -5,7 +5,7 @@
 // Grid: (ceildiv(m, 16)); a workgroup does 16 rows.
 #include "../halves.h"
 
-enum { ROWS = 16, CHANNELS = 4, WIDE = 4 };
+enum { ROWS = 16, NUMBERS = 4096, WIDE = 4 };
 
 // The sum of (x - from)^power over n numbers from number `start` on.
 INLINE float sum_of_powers(const int kind, const int power, const void *x, size_t start, float from, size_t n) {
@@ -43,17 +43,6 @@ INLINE void norm(const int kind, const int has_mean, const void *x, const void *
   size_t end = least(m, (workgroup_x + 1) * ROWS);
   for (size_t row = workgroup_x * ROWS; row < end; row++)
     norm_row(kind, has_mean, x, gain, bias, 1.0f, 0.0f, eps, out, row * n, n);
-}
-
-// Of images, with a gain and a bias for each channel. Grid: (ceildiv(c, 4), b).
-INLINE void norm_images(const int kind, const void *x, const void *gain, const void *bias, float eps, void *out,
-                        size_t c, size_t n, size_t workgroup_x, size_t workgroup_y) {
-  const size_t end = least(c, (workgroup_x + 1) * CHANNELS);
-  for (size_t channel = workgroup_x * CHANNELS; channel < end; channel++) {
-    const float scale = number(kind, gain, channel);
-    const float shift = number(kind, bias, channel);
-    norm_row(kind, 1, x, 0, 0, scale, shift, eps, out, (workgroup_y * c + channel) * n, n);
-  }
 }
 
 // How far neighbours of a group lie apart along its channels, rows and columns, in numbers.
@@ -162,25 +151,21 @@ void opsplice_rmsnorm_f32(WITH_GAIN) { RMSNORM(F32); }
 void opsplice_rmsnorm_f16(WITH_GAIN) { RMSNORM(F16); }
 void opsplice_rmsnorm_bf16(WITH_GAIN) { RMSNORM(BF16); }
 
-#define OF_IMAGES \
-  const void *x, const void *gain, const void *bias, float eps, void *out, size_t b, size_t c, size_t h, size_t w, \
-      size_t workgroup_x, size_t workgroup_y
-#define INSTANCENORM(kind) (void)b, norm_images(kind, x, gain, bias, eps, out, c, h * w, workgroup_x, workgroup_y)
-void opsplice_instancenorm_f32(OF_IMAGES) { INSTANCENORM(F32); }
-void opsplice_instancenorm_f16(OF_IMAGES) { INSTANCENORM(F16); }
-void opsplice_instancenorm_bf16(OF_IMAGES) { INSTANCENORM(BF16); }
-
-// Grid: (g, b). gain and bias may be null.
+// Grid: (ceildiv(g, ceildiv(4096, c * d * h * w)), b): a workgroup does as many groups as make 4096 numbers, at least one.
+// gain and bias may be null.
 #define OF_GROUPS \
   const void *x, const void *gain, const void *bias, float eps, void *out, size_t b, size_t g, size_t c, size_t d, size_t h, \
       size_t w, size_t x_b, size_t x_g, size_t x_c, size_t x_d, size_t x_h, size_t x_w, size_t gain_g, size_t gain_c, \
       size_t bias_g, size_t bias_c, size_t out_b, size_t out_g, size_t out_c, size_t out_d, size_t out_h, size_t out_w, \
       size_t workgroup_x, size_t workgroup_y
 #define GROUPNORM(kind)                                                                                               \
-  (void)b, (void)g;                                                                                                   \
-  norm_group(kind, x, gain, bias, eps, out, workgroup_y * x_b + workgroup_x * x_g,                                    \
-             workgroup_y * out_b + workgroup_x * out_g, workgroup_x * gain_g, workgroup_x * bias_g, gain_c, bias_c,   \
-             (steps){c, d, h, w}, (steps){x_c, x_d, x_h, x_w}, (steps){out_c, out_d, out_h, out_w})
+  (void)b;                                                                                                            \
+  const size_t n = c * d * h * w, several = n ? (NUMBERS + n - 1) / n : NUMBERS;                                       \
+  const size_t end = least(g, (workgroup_x + 1) * several);                                                           \
+  for (size_t at = workgroup_x * several; at < end; at++)                                                             \
+    norm_group(kind, x, gain, bias, eps, out, workgroup_y * x_b + at * x_g, workgroup_y * out_b + at * out_g,         \
+               at * gain_g, at * bias_g, gain_c, bias_c, (steps){c, d, h, w}, (steps){x_c, x_d, x_h, x_w},            \
+               (steps){out_c, out_d, out_h, out_w})
 void opsplice_groupnorm_f32(OF_GROUPS) { GROUPNORM(F32); }
 void opsplice_groupnorm_f16(OF_GROUPS) { GROUPNORM(F16); }
 void opsplice_groupnorm_bf16(OF_GROUPS) { GROUPNORM(BF16); }

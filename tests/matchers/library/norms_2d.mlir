@@ -44,7 +44,7 @@ func.func public @layernorm_2d(%arg0: tensor<2x3x5x4xf32>, %arg1: tensor<5x4xf32
   return %21 : tensor<2x3x5x4xf32>
 }
 
-func.func public @instancenorm_nchw(%arg0: tensor<2x3x5x4xf32>, %arg1: tensor<3xf32>, %arg2: tensor<3xf32>) -> (tensor<2x3x5x4xf32>) {
+func.func public @any_groupnorm_instances(%arg0: tensor<2x3x5x4xf32>, %arg1: tensor<3xf32>, %arg2: tensor<3xf32>) -> (tensor<2x3x5x4xf32>) {
   %cst = stablehlo.constant dense<9.99999974E-6> : tensor<f32>
   %cst_0 = stablehlo.constant dense<2.000000e+01> : tensor<f32>
   %cst_1 = stablehlo.constant dense<0.000000e+00> : tensor<f32>

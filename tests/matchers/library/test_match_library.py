@@ -49,7 +49,7 @@ PARTS = {
     "conv2d_nchw_fchw_bias_squeezed": {"linear": 1},
     "conv2d_nchw_fchw_one_place": {"linear": 1},
     "conv3d_ncdhw_fcdhw": {"grouped_conv2d": 1},  # with one filter for each depth
-    "instancenorm_nchw": {"global_average_pool": 2, "any_groupnorm": 1},
+    "any_groupnorm_instances": {"global_average_pool": 2},
     "layernorm": {"rmsnorm": 1, "any_groupnorm": 1},
     "layernorm_2d": {"global_average_pool": 2},
     "layernorm_by_moments": {"relu": 1},

@@ -349,7 +349,6 @@ LINEAR = "x, w, bias, activation"
     ("file", "function", "pattern", "call", "shapes"),
     [
         ("norms_2d", "layernorm_2d", "layernorm_2d", NORM, [(2, 3, 5, 4), (5, 4), (5, 4)]),
-        ("norms_2d", "instancenorm_nchw", "instancenorm_nchw", NORM, [(2, 3, 5, 4), (3,), (3,)]),
         ("norms_2d", "batchnorm_nchw_row", "batchnorm", BATCH_NORM, [(2, 3, 7), *[(3,)] * 4]),
         ("norms_keras", "layernorm_keras", "layernorm", NORM, [(2, 4, 8), (8,), (8,)]),
         ("norms_keras", "layernorm_2d_keras", "layernorm_2d", NORM, [(2, 3, 5, 4), (5, 4), (5, 4)]),
