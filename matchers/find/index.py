@@ -15,6 +15,7 @@ from opsplice.matchers.patterns.walk import endings
 from opsplice.matchers.terms.canonical import BECOMES, READ_AS, WIDTHS, names_of
 from opsplice.matchers.terms.ops.index_reads import EXTRACT, TAKE
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, POSITION, of_generic
+from opsplice.matchers.terms.ops.one_hots import SELECT
 from opsplice.matchers.terms.ops.parts_of_dims import CONCAT, INSERT, STACK
 from opsplice.matchers.terms.ops.structured_ops import Structured
 from opsplice.matchers.terms.terms import Apply, Reduce
@@ -32,6 +33,8 @@ _ENDS_WITH = {
     CONCAT: (STACK,),
     INSERT: (STACK,),
 }
+# What a sum may be read as, too: one with one-hot rows.
+_SUMS = {"arith.addf": (SELECT,)}
 # The op that makes several dims of one.
 SPLIT = "tensor.expand_shape"
 
@@ -61,7 +64,8 @@ class Index:
         """The names of ops and of ops in bodies that some graph can start at; None if it may be any."""
         if self._anywhere or self._rearranged:
             return None
-        names = {name for name in (*self._by_name, *BECOMES, *READ_AS, *_ENDS_WITH, *WIDTHS) if self._named(name)}
+        every = (*self._by_name, *BECOMES, *READ_AS, *_ENDS_WITH, *_SUMS, *WIDTHS)
+        names = {name for name in every if self._named(name)}
         return frozenset(names | {SPLIT} if self._ranked else names)
 
     def starting_at(self, ends: Ends) -> tuple[Graph, ...]:
@@ -90,7 +94,7 @@ class Index:
 
     def _named(self, name: str) -> list[Graph]:
         """The graphs whose outermost op has the name, or a name that canonical spelling makes of it."""
-        ends = (name, *_ENDS_WITH.get(name, ()))
+        ends = (name, *_ENDS_WITH.get(name, ()), *_SUMS.get(name, ()))
         names = dict.fromkeys(spelling for each in ends for spelling in names_of(each))
         found = [graph for each in names for graph in self._by_name.get(each, [])]
         return found + self._cast if name in WIDTHS else found

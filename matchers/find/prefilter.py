@@ -35,7 +35,7 @@ from opsplice.matchers.patterns.walk import least_rank
 from opsplice.matchers.search.uses import is_constant
 from opsplice.matchers.terms import chains, constants
 from opsplice.matchers.terms.attributes import is_named
-from opsplice.matchers.terms.canonical import COMPARISONS, READ_AS, WIDTHS
+from opsplice.matchers.terms.canonical import COMPARISONS, READ_AS, SUMS_AS, WIDTHS
 from opsplice.matchers.terms.ops.bands import BAND
 from opsplice.matchers.terms.scalar_folding import FOLDED
 from opsplice.matchers.terms.terms import Access, Apply, Constant, Loop, Reduce, Started, Term, mentions
@@ -92,8 +92,8 @@ class _Outline:
             return name != _VALUE
         if self.kind in _REDUCTIONS:
             return name == _REDUCED + self.what or (self.kind != "reduce" and name == self.what)
-        if name.startswith(_REDUCED):  # a sum with a constant factor is a product, and one over parts is one of theirs
-            return self.what in ("arith.mulf", name.removeprefix(_REDUCED))
+        if name.startswith(_REDUCED):  # one over parts is one of theirs
+            return self.what in (*SUMS_AS, name.removeprefix(_REDUCED))
         return name == self.what or self.what in READ_AS.get(name, ())
 
 

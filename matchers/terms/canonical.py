@@ -17,9 +17,10 @@ from typing import Any
 from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.equalities import REDUCE, TABLE, Computed, Form, Node, Row, Shape, shape
 from opsplice.matchers.terms.ops.index_reads import TAKE
+from opsplice.matchers.terms.ops.one_hots import SELECT, of_one_hot
 from opsplice.matchers.terms.ops.parts_of_dims import cut_from
 from opsplice.matchers.terms.scalar_folding import FOLDED, fold
-from opsplice.matchers.terms.terms import Apply, Constant, Reduce, Started, Term
+from opsplice.matchers.terms.terms import Access, Apply, Constant, Reduce, Started, Term
 from opsplice.spec_lang.syntax import vocabulary
 
 # Follows a term through views to the op or constant that makes it; with `as_number` only one that may be a number.
@@ -260,6 +261,11 @@ _CONDITIONS: dict[str, Callable[[Bound, Apply[object], Resolve], bool]] = {
 # ---- sums --------------------------------------------------------------------------------------------------------
 
 
+def sum_as(total: Reduce, wanted: str, resolve: Resolve, expand: Callable[[Access], Any]) -> tuple[Apply, ...]:
+    """A sum as an op of `SUMS_AS`; none if it is no such. expand: what makes an element, one level down."""
+    return of_one_hot(total, resolve, expand) if wanted == SELECT else hoisted(total, resolve)
+
+
 def hoisted(total: Reduce, resolve: Resolve) -> tuple[Apply, ...]:
     """A sum as a product of a sum and of the constant factors of what is summed; none if it has no such factor."""
     if total.combiner != "arith.addf":
@@ -322,6 +328,8 @@ def _targets(rules: dict[str, tuple[Rule, ...]]) -> dict[str, tuple[str, ...]]:
 _ONE, _READ, _IDLE = _rules(Form.ONE), _rules(Form.EITHER, Form.READ), _rules(Form.IDLE)
 # What each op may become, and what it may be read as besides: an index on the outermost op must look there too.
 BECOMES, READ_AS = _targets(_ONE), _targets(_READ)
+# What a sum may be read as: the product of another sum with a constant factor, and what one-hot rows choose.
+SUMS_AS = ("arith.mulf", SELECT)
 # Ops that are one of their operands, by the operand that decides which one, as a slice: `select(true, x, y)`.
 DECIDING = {
     name: slice(number, number + 1)

@@ -24,10 +24,11 @@ from opsplice.matchers.terms.canonical import (
     BECOMES,
     NEUTRAL,
     READ_AS,
+    SUMS_AS,
     canonical,
     constant,
-    hoisted,
     readings,
+    sum_as,
     unchanged,
 )
 from opsplice.matchers.terms.loop_bodies import Body
@@ -123,8 +124,7 @@ class Views:
         self._origins: dict[int, Origin] = {}  # by identity: equal constants are made by many ops
         self._structured: dict[ir.Operation, Structured | None] = {}
         self._elements: dict[ir.Value, str] = {}
-        self._loops = 0
-        self._looking = 0
+        self._loops = self._looking = 0
 
     # ---- entry points ---------------------------------------------------------------------------------------------
 
@@ -257,8 +257,8 @@ class Views:
             return self._kept(self._readings, (term, wanted), lambda: self._in_parts(term))
         if isinstance(term, Apply) and wanted in READ_AS.get(term.op, ()):
             return self._kept(self._readings, (term, wanted), lambda: readings(term, wanted, self.resolve, self._other))
-        if isinstance(term, Reduce) and wanted == "arith.mulf":
-            return self._kept(self._readings, (term, wanted), lambda: hoisted(term, self.resolve))
+        if isinstance(term, Reduce) and wanted in SUMS_AS:
+            return self._kept(self._readings, (term, wanted), lambda: sum_as(term, wanted, self.resolve, self.expand))
         return ()
 
     def _other(self, op: str, args: tuple[Term, ...], attributes: tuple[tuple[str, str], ...], kind: str) -> Apply:

@@ -329,6 +329,35 @@ def test_group_norms_with_gains_and_biases():
         np.testing.assert_allclose(found, right.numpy(), rtol=1e-5, atol=1e-5)
 
 
+class Frames(torch.nn.Module):
+    """Frames of videos, each an image, as volumes for a group norm, and images again: as in AnimateDiff."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.GroupNorm(4, 12)
+        for parameter in self.parameters():
+            torch.nn.init.normal_(parameter)
+
+    def forward(self, x):
+        volume = x.reshape(-1, 3, *x.shape[1:]).permute(0, 2, 1, 3, 4)
+        return self.norm(volume), self.norm(volume).permute(0, 2, 1, 3, 4).reshape(x.shape)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["of one size", "of an open batch"])
+def test_group_norms_of_volumes_that_are_made_of_images(dynamic):
+    torch.manual_seed(0)
+    layer, sizes = Frames().eval(), {"x": {0: 3 * torch.export.Dim("videos", max=64)}} if dynamic else None
+    specs = [KERNELS / "rows.splice"]
+    program = opsplice.torch.export(layer, (torch.randn(6, 12, 4, 5),), dynamic=sizes, specs=specs, flags=[CPU])
+    kernels = [each.kernel for each in program.report.replacements if not each.lost]
+    assert kernels in (["groupnorm_images"], ["groupnorm_images"] * 2), program.report
+    x = torch.randn(9 if dynamic else 6, 12, 4, 5)
+    with torch.no_grad():
+        wanted = layer.double()(x.double())
+    for found, right in zip(program.run("main", x.numpy()), wanted, strict=True):
+        np.testing.assert_allclose(np.asarray(found), right.numpy(), rtol=1e-5, atol=1e-5)
+
+
 class OpenImages(torch.nn.Module):
     """Norms of images of any size."""
 
@@ -356,6 +385,36 @@ def test_norms_of_images_whose_size_is_known_at_run_time_only():
             wanted = layer(x)
         for found, right in zip(program.run("main", x.numpy()), wanted, strict=True):
             np.testing.assert_allclose(np.asarray(found), right.numpy(), rtol=1e-4, atol=1e-5)
+
+
+class Pools(torch.nn.Module):
+    """Pools whose windows are no squares, with rounded up sizes, and means that count padding or do not."""
+
+    def forward(self, x):
+        largest, mean = torch.nn.functional.max_pool2d, torch.nn.functional.avg_pool2d
+        return (
+            largest(x, (3, 2), (2, 1), (1, 1)),
+            largest(x, (2, 3), 2, ceil_mode=True),
+            largest(x, (3, 2), 2, (1, 0), ceil_mode=True),
+            mean(x, (3, 2), (2, 1)),
+            mean(x, (3, 2), 2, (1, 1), count_include_pad=True),
+            mean(x, (2, 3), (1, 2), 1, count_include_pad=False),
+            mean(x, (2, 3), 2, ceil_mode=True),
+            mean(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),
+            mean(x, (3, 4), (2, 3), 1, ceil_mode=True, count_include_pad=True),
+        )
+
+
+@pytest.mark.parametrize("dynamic", [None, {"x": {0: "batch"}}], ids=["of one size", "of an open batch"])
+def test_pools_of_all_kinds_of_windows(dynamic):
+    torch.manual_seed(0)
+    specs = [KERNELS / "convolution.splice"]
+    program = opsplice.torch.export(Pools(), (torch.randn(2, 5, 11, 14),), dynamic=dynamic, specs=specs, flags=[CPU])
+    kernels = [each.kernel for each in program.report.replacements if not each.lost]
+    assert kernels == ["pooling"] * 9, program.report
+    x = torch.randn(2 if dynamic is None else 3, 5, 11, 14)
+    for found, wanted in zip(program.run("main", x.numpy()), Pools()(x.double()), strict=True):
+        np.testing.assert_allclose(np.asarray(found), wanted.numpy(), rtol=1e-5, atol=1e-6)
 
 
 class Directions(torch.nn.Module):

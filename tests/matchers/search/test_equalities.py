@@ -166,6 +166,7 @@ def test_the_code_knows_no_op_but_by_the_table():
     """Where the code names an op itself, a row says why."""
     rows = {
         "hoisted": "reduce addf(mulf(x, c))",
+        "SUMS_AS": "reduce addf(mulf(x, c))",
         "_split": "reduce addf(mulf(x, c))",
         "_is_not_negative": "maximumf(x, 0.0)",
         "WIDTHS": "",  # what casts are is not an equality
