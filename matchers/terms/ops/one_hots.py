@@ -28,10 +28,11 @@ def of_one_hot(total: Reduce, resolve: Callable[[Term], Term], expand: Callable[
 
     expand: what makes an element, one level down.
     """
-    loop, body = total.loops[0], resolve(total.body)
-    if total.combiner != "arith.addf" or len(total.loops) > 1 or loop.size is None or not isinstance(body, Apply):
+    loop = total.loops[0]
+    if total.combiner != "arith.addf" or len(total.loops) > 1 or loop.size is None:
         return ()
-    if body.op != "arith.mulf":
+    body = resolve(total.body)
+    if not isinstance(body, Apply) or body.op != "arith.mulf":
         return ()
     for hot, row in (body.args, body.args[::-1]):
         place = _apart(_chosen(hot, loop, resolve), loop, expand)
