@@ -17,6 +17,7 @@ from opsplice.frontends.reshapes import is_misread
 from opsplice.onnx import attention, fused, loops, pooling, quantized, recurrent, resizing
 from opsplice.onnx.model_file import replace
 from opsplice.onnx.node_writer import (
+    FLOATS,
     OF_NUMBERS,
     NodeWriter,
     attribute,
@@ -193,7 +194,6 @@ def _determinant(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return minor(0, tuple(range(size)))
 
 
-_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 _LARGEST_DETERMINANT = 4
 _MATRIX = 2  # dims
 _PAIR = 2
@@ -234,7 +234,7 @@ def _last_of_equals(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 def _sign(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Of floats: of what is no number IREE makes 0."""
     x, element = node.input[0], on.element(node.input[0])
-    if element not in _FLOATS:
+    if element not in FLOATS:
         return None
     zero = on.number(0, x)
     above, below = (on.put("Cast", on.put(kind, x, zero), to=element) for kind in ("Greater", "Less"))
@@ -244,13 +244,13 @@ def _sign(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 def _negative(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Of integers, which IREE negates as floats of 32 bits."""
     x = node.input[0]
-    return on.put("Sub", on.number(0, x), x) if on.element(x) not in (0, *_FLOATS) else None
+    return on.put("Sub", on.number(0, x), x) if on.element(x) not in (0, *FLOATS) else None
 
 
 def _mean(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Of integers: their sum, divided as integers are. IREE does not lower it."""
     x, element, axes = node.input[0], on.element(node.input[0]), input_name(node, 1)
-    if element in (0, *_FLOATS):
+    if element in (0, *FLOATS):
         return None
     form = attributes(node)
     if given := form.pop("axes", None):
@@ -281,7 +281,7 @@ def _unique(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 def _equal(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Of floats: IREE takes what is no number for equal to all."""
-    if on.element(node.input[0]) not in _FLOATS or node.doc_string == OF_NUMBERS:
+    if on.element(node.input[0]) not in FLOATS or node.doc_string == OF_NUMBERS:
         return None
     return on.put("And", on.put("LessOrEqual", *node.input), on.put("GreaterOrEqual", *node.input))
 
@@ -294,7 +294,7 @@ def _extreme(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if len(node.input) != _PAIR:
         return _of_pairs(on, node)
     one, other = node.input
-    if on.element(one) not in _FLOATS or node.doc_string == OF_NUMBERS:
+    if on.element(one) not in FLOATS or node.doc_string == OF_NUMBERS:
         return None
     if on.constant(one) is not None or on.constant(other) is not None:
         is_sorted = on.constant(one) is not None
@@ -322,7 +322,7 @@ def _extremes_scattered(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 def _clip(on: NodeWriter, node: onnx.NodeProto) -> str | list[str] | None:
     """What is no number stays, of which IREE makes a bound."""
-    if on.element(node.input[0]) not in _FLOATS:
+    if on.element(node.input[0]) not in FLOATS:
         return _unsigned(on, node)
     y = node.input[0]
     for kind, bound in (("Max", input_name(node, 1)), ("Min", input_name(node, 2))):
@@ -337,7 +337,7 @@ def _log_sum_exp(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         return same
     x, element, shape, named = node.input[0], on.element(node.input[0]), on.shape(node.input[0]), input_name(node, 1)
     axes = on.constant(named) if named else np.array(attribute(node, "axes", []), np.int64)
-    if element not in _FLOATS or shape is None or axes is None:
+    if element not in FLOATS or shape is None or axes is None:
         return None
     axes = axes if axes.size else np.arange(len(shape))
     given = on.give(axes)
@@ -363,6 +363,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "ArgMin"): _last_of_equals,
     ("", "Attention"): attention.standard,
     ("", "AveragePool"): pooling.average_pool,
+    ("", "Cast"): quantized.cast,
     ("", "CastLike"): quantized.cast_like,
     ("", "Clip"): _clip,
     ("", "ConvInteger"): quantized.conv_integer,

@@ -8,13 +8,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from opsplice.errors import OpspliceError
 from opsplice.onnx.model_file import sizes_of
 
 # In older versions of ONNX's operators, ReduceMean and its kin have their axes as attributes.
 _AXES_ARE_INPUTS = 18
+FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 # What a comparison says (`doc_string`) whose operand, the first of Max and Min, is a number, or whose NaN is seen to.
 OF_NUMBERS = "of numbers"
 
