@@ -206,6 +206,13 @@ def dynamic_dims(value: ir.Value) -> list[ir.Value]:
     return [dim(value, axis) for axis in range(kind.rank) if kind.is_dynamic_dim(axis)]
 
 
+def held(tensor: ir.Value, **marks: ir.Attribute) -> ir.Value:
+    """A tensor behind a barrier, which has some marks. IREE finds no open sizes behind it, so these are given."""
+    behind = value("util.optimization_barrier", [tensor], tensor.type, **marks)
+    sizes = dynamic_dims(tensor)
+    return value("flow.tensor.tie_shape", [behind, *sizes], tensor.type) if sizes else behind
+
+
 def reshape(tensor: ir.Value, kind: ir.Type, wanted: Sequence[ir.Value]) -> ir.Value:
     """A tensor's elements in the dims of `kind`, if these are others. wanted: the dynamic sizes of `kind`."""
     if tensor.type == kind:

@@ -189,8 +189,7 @@ def _put_into_memory(op: ir.Operation, numbers: Sequence[int]) -> None:
         for number in numbers:
             value = op.operands[number]
             if value not in held:
-                mark = {_APART: ir.UnitAttr.get()}
-                held[value] = emit.value("util.optimization_barrier", [value], value.type, **mark)
+                held[value] = emit.held(value, **{_APART: ir.UnitAttr.get()})
             op.operands[number] = held[value]
 
 

@@ -121,7 +121,4 @@ def _part(sort: ir.Operation) -> None:
         maker = defining_op(value)
         if maker is not None and len(maker.results) == 1 and any(use.owner != sort for use in value.uses):
             with sort.location, ir.InsertionPoint(sort):
-                own = emit.value("util.optimization_barrier", [value], value.type)
-                if sizes := emit.dynamic_dims(value):
-                    own = emit.value("flow.tensor.tie_shape", [own, *sizes], value.type)
-                sort.operands[number] = own
+                sort.operands[number] = emit.held(value)

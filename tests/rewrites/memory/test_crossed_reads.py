@@ -126,6 +126,15 @@ func.func @inserted(%x: tensor<8x16xf32>, %row: index) -> tensor<8x16xf32> {
   return %r : tensor<8x16xf32>
 }
 """
+OPEN = """
+func.func @open(%x: tensor<?x8x16xf32>, %row: index) -> tensor<?x8x16xf32> {
+  %zero = arith.constant 0 : index
+  %n = tensor.dim %x, %zero : tensor<?x8x16xf32>
+  %s = tensor.extract_slice %x[0, 0, 0] [%n, 2, 9] [1, 1, 1] : tensor<?x8x16xf32> to tensor<?x2x9xf32>
+  %r = tensor.insert_slice %s into %x[0, %row, 2] [%n, 2, 9] [1, 1, 1] : tensor<?x2x9xf32> into tensor<?x8x16xf32>
+  return %r : tensor<?x8x16xf32>
+}
+"""
 ELSEWHERE = SCATTER.format(name="apart", rows=256, source="y", value="new") + ADDED.format(name="other", factor="y")
 STRAIGHT = (
     function("softmax", SOFTMAX + joined("r", "i, j", "i, j", T))
@@ -173,9 +182,12 @@ def test_a_part_of_a_value_is_written_over_another_part(row: int) -> None:
     moved = x.copy()
     moved[row : row + 2, 2:11] = x[:2, :9]
     np.testing.assert_array_equal(opsplice.compile(INSERTED).run("inserted", x, row), moved)
+    batch = np.stack([x, 2 * x, 3 * x])
+    scaled = np.stack([moved, 2 * moved, 3 * moved])
+    np.testing.assert_array_equal(opsplice.compile(OPEN).run("open", batch, row), scaled)
 
 
-MODELS = [(CROSSED, 5), (STRAIGHT, 0), (OVERWRITTEN, 4), (INSERTED, 1), (ELSEWHERE, 0)]
+MODELS = [(CROSSED, 5), (STRAIGHT, 0), (OVERWRITTEN, 4), (INSERTED, 1), (OPEN, 1), (ELSEWHERE, 0)]
 
 
 @pytest.mark.parametrize(("model", "count"), MODELS)
