@@ -43,10 +43,27 @@ def max_pool(op: Callable[..., Tensors], dims: int) -> Callable[..., Tensors]:
 
 
 def adaptive_max_pool(tensor: Tensor, sizes: Sequence[int]) -> Tensors:
-    """IREE takes batches only."""
-    if tensor.dim() != _IMAGE:
+    """IREE takes batches only, and windows of one size: those of several are gathered, in a row for each output."""
+    if tensor.dim() == _IMAGE:
+        return [each.squeeze(0) for each in aten.adaptive_max_pool2d(tensor.unsqueeze(0), sizes)]
+    whole = tensor.shape[-2:]
+    is_known = all(isinstance(size, int) for size in (*whole, *sizes)) and 0 not in sizes
+    if not is_known or not any(size % outputs for size, outputs in zip(whole, sizes, strict=True)):
         return NotImplemented
-    return [each.squeeze(0) for each in aten.adaptive_max_pool2d(tensor.unsqueeze(0), sizes)]
+    rows, columns = (_windows(*each, tensor) for each in zip(whole, sizes, strict=True))
+    taken = tensor.index_select(-2, rows.flatten()).index_select(-1, columns.flatten())
+    members = taken.unflatten(-1, columns.shape).unflatten(-3, rows.shape).transpose(-3, -2).flatten(-2)
+    values, at = members.max(-1)
+    places = (rows[:, None, :, None] * whole[1] + columns[None, :, None, :]).flatten(-2)
+    return [values, places.expand(members.shape).gather(-1, at.unsqueeze(-1)).squeeze(-1)]
+
+
+def _windows(size: int, outputs: int, like: Tensor) -> Tensor:
+    """For each output of an adaptive pool the places of its window; the last one fills up those of short windows."""
+    extent = max(-(-(at + 1) * size // outputs) - at * size // outputs for at in range(outputs))
+    at = torch.arange(outputs, device=like.device).unsqueeze(1)
+    starts, ends = at * size // outputs, ((at + 1) * size + outputs - 1) // outputs
+    return torch.minimum(starts + torch.arange(extent, device=like.device), ends - 1)
 
 
 def max_pool_backward(gradient: Tensor, tensor: Tensor, *others: Any) -> Tensor:

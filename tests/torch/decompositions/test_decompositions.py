@@ -46,6 +46,7 @@ class Images(nn.Module):
             functional.grid_sample(x.detach(), torch.linspace(-1.1, 1, 36).view(2, 3, 3, 2), align_corners=False),
             functional.adaptive_avg_pool2d(x, (4, 2)),
             functional.adaptive_max_pool2d(x, 2),
+            *functional.adaptive_max_pool2d(x, (4, 5), return_indices=True),
             functional.pad(x, (1, 2, 0, 1)),
             functional.pad(x, (1, 1, 2, 1), mode="replicate"),
             functional.pad(x, (1, 1, 2, 1), mode="reflect"),
