@@ -790,7 +790,8 @@ def test_a_type_of_a_kernel_may_be_two_of_a_pattern_where_these_may_be_one(choic
         ("k(a: f32[n], b: f32[n]) -> f64[n]", "p(x: tensor<n x f32>, y: tensor<n x f32>)", "k makes tensor<n x f64>"),
         ("k(a: f32[n], b: f32[n]) -> (a, b)", "p(x: tensor<n x f32>, y: tensor<n x f32>)", "k makes 2 results"),
         ("k(a: f32[n], b: f32) -> f32[n]", "p(x: tensor<n x f32>, y: tensor<n x f32>)", "y is a tensor, and b: f32"),
-        ("k(a: f32[n], b: f32[]) -> f32[n]", "p(x: tensor<n x f32>, y: f32)", "y is a scalar, and b: f32[]"),
+        ("k(a: f32[n], b: f32[n]) -> f32[n]", "p(x: tensor<n x f32>, y: f32)", "y is a scalar, and b: f32[n]"),
+        ("k(a: f32[n], b: f64[]) -> f32[n]", "p(x: tensor<n x f32>, y: f32)", "f64 is wanted, found f32"),
     ],
 )  # fmt: skip
 def test_arguments_that_do_not_fit(kernel, pattern, expected):
