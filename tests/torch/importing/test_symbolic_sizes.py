@@ -1,0 +1,56 @@
+"""Programs whose sizes PyTorch knows as expressions: of images of any size, which get smaller on their way."""
+
+from __future__ import annotations
+
+import pytest
+import sympy
+
+torch = pytest.importorskip("torch")
+from iree.compiler import ir  # noqa: E402
+from torch.export import Dim  # noqa: E402
+from torch.utils._sympy import functions  # noqa: E402
+
+import opsplice.torch  # noqa: E402
+from opsplice.interpreter.structured import expression  # noqa: E402
+from opsplice.torch.importing import symbolic_sizes  # noqa: E402
+
+
+class Images(torch.nn.Module):
+    """Convolutions and pools that take every second row and column, around what is added."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = torch.nn.Conv2d(3, 4, 7, stride=2, padding=3)
+        self.pool = torch.nn.MaxPool2d(3, stride=2, padding=1)
+        self.one = torch.nn.Conv2d(4, 6, 3, stride=2, padding=1)
+        self.other = torch.nn.Conv2d(4, 6, 1, stride=2)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = self.pool(torch.relu(self.stem(x)))
+        x = self.one(x) + self.other(x)
+        return torch.nn.functional.avg_pool2d(x, 2, ceil_mode=False), torch.nn.functional.interpolate(x, scale_factor=2)
+
+
+def test_images_of_any_size() -> None:
+    torch.manual_seed(0)
+    model = Images().eval()
+    sizes = {2: Dim("h", min=32, max=512), 3: Dim("w", min=32, max=512)}
+    program = opsplice.torch.export(model, (torch.randn(2, 3, 64, 48),), dynamic={"x": sizes})
+    for h, w in ((64, 48), (39, 57)):
+        x = torch.randn(2, 3, h, w)
+        for found, wanted in zip(program.run("main", x.numpy()), model(x), strict=True):
+            torch.testing.assert_close(torch.from_numpy(found), wanted.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_sizes_as_expressions() -> None:
+    h, w = sympy.symbols("h w", integer=True, positive=True)
+    sizes = [h * 2 - 1, h**2 + w, functions.FloorDiv(h - 1, 2) + 1, functions.CeilDiv(h, w)]
+    sizes += [functions.Mod(h, 4) + functions.PythonMod(w, 3), functions.CleanDiv(h * 6, 3)]
+    with ir.Context():
+        symbols = {h: ir.AffineExpr.get_symbol(0), w: ir.AffineExpr.get_symbol(1)}
+        for size in sizes:
+            made = symbolic_sizes._affine(size, symbols)
+            assert made is not None
+            for numbers in ((7, 3), (12, 5), (1, 9)):
+                assert expression(made)(numbers) == size.subs(dict(zip((h, w), numbers, strict=True))), size
+        assert symbolic_sizes._affine(functions.Max(h, w), symbols) is None
