@@ -50,9 +50,9 @@ __device__ void tile(const float *x, const float *w, const float *bias, float *o
     }
 }
 
-#define TILE_OF(each, deep)                                                                                               \
+#define TILE_OF(each, deep)                                                                                           \
   const unsigned *start = first + blockIdx.x * 3;                                                                     \
-  tile<each, deep>(x + start[0], w + start[1], has_bias ? bias : nullptr, out + start[2], m, k, n, x_m, x_k, w_n, w_k,      \
+  tile<each, deep>(x + start[0], w + start[1], has_bias ? bias : nullptr, out + start[2], m, k, n, x_m, x_k, w_n, w_k,\
              out_m, out_n)
 
 extern "C" __global__ void linear_tile(LINEAR) { TILE_OF(4, 16); }
@@ -64,9 +64,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) linear_block(LINEAR) { 
 
 constexpr unsigned WARPS = 32, COLUMNS = 32;
 
-// Both read as much before they need it as registers hold, one number at a time or four.
-
-// A row by a column, which a warp goes along: for all its lanes.
+// A row by a column, which a warp goes along: for all its lanes. It reads one number at a time or four, and as much before
+// it needs it as registers hold.
 template <class Number>
 __device__ float along(const float *x, const float *w, unsigned k, unsigned x_k, unsigned w_k) {
   constexpr unsigned WIDE = sizeof(Number) / 4, TURNS = 16 / WIDE, STEP = WARP * WIDE;
@@ -84,7 +83,7 @@ __device__ float along(const float *x, const float *w, unsigned k, unsigned x_k,
   return in_warp(sum, Sum());
 }
 
-// Columns of which each thread goes along some rows: for each warp.
+// Columns of which each thread goes along some rows, likewise: for each warp.
 template <class Number>
 __device__ void across(float parts[WARPS][COLUMNS], const float *x, const float *w, unsigned k, unsigned n,
                        unsigned x_k, unsigned w_n, unsigned w_k) {
@@ -119,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) linear_row(LINEAR)
   unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, left = blockIdx.z * COLUMNS, count = WARPS;
   x += start[0] + (size_t)blockIdx.y * x_m, w += start[1] + (size_t)left * w_n;
   if (w_k <= w_n) {
-    bool fours = in_fours(x, x_k, k) && in_fours(w, w_k, w_n);
+    bool fours = k % 4 == 0 && in_fours(x, x_k, 0) && in_fours(w, w_k, w_n);
     w += (size_t)warp * w_n, count = 1;
     float sum = left + warp >= n ? 0 : fours ? along<Four>(x, w, k, x_k, w_k) : along<float>(x, w, k, x_k, w_k);
     if (lane == 0) parts[0][warp] = sum;
