@@ -312,7 +312,7 @@ def _misfit(
         return f"{arg.name} is a tensor, and {wanted_text} is a scalar", None
     if not single and isinstance(parameter.type, ScalarType):
         return f"{arg.name} is a scalar, and {wanted_text} is a buffer with dims", None
-    is_put = single and not scalar and isinstance(parameter.type, ScalarType)
+    is_put = not scalar and isinstance(parameter.type, ScalarType)  # into a buffer without dims
     found = parameter.type.element if elementwise else parameter.type
     reason = binding.match(wanted.type.element if is_put else wanted.type, found)
     return None if reason is None else (f"{arg.name}: {parameter.type} does not fit {wanted_text}: {reason}", None)

@@ -12,9 +12,8 @@ import torch
 from iree.compiler import ir
 from torch.utils._sympy import functions
 
-# What has more than a symbol for its divisor is no affine map, but MLIR takes it.
+# By a symbol, too, as in the maps that MLIR calls semi-affine. PyTorch makes a FloorDiv of what rounds up.
 _OF_TWO: dict[type[sympy.Expr], Callable[[ir.AffineExpr, ir.AffineExpr], ir.AffineExpr]] = {
-    functions.CeilDiv: ir.AffineExpr.get_ceil_div,
     functions.CleanDiv: ir.AffineExpr.get_floor_div,
     functions.FloorDiv: ir.AffineExpr.get_floor_div,
     functions.Mod: ir.AffineExpr.get_mod,

@@ -599,44 +599,34 @@ void scale(const float *x, const float *gain, float *out, size_t m, size_t n) {
   for (size_t i = 0; i < m * n; ++i) out[i] = 10 * *gain * x[i];
 }
 """
-SCALED = """
-func.func @main(%x: tensor<2x5xf32>, %in: tensor<f32>, %one: tensor<1x1xf32>, %bare: f32)
-    -> (tensor<2x5xf32>, tensor<2x5xf32>, tensor<2x5xf32>, tensor<2x5xf32>, tensor<2x5xf32>) {
+
+
+def scaled(name: str, by: str = "", places: str = "", kind: str = "", factor: str = "%b") -> str:
+    """x by a number, negated. by, places, kind: the tensor that the number is in, where it is in one."""
+    maps = ["affine_map<(i, j) -> (i, j)>", *([f"affine_map<(i, j) -> ({places})>"] if by else [])]
+    given, kinds, taken = (f", {each}" if by else "" for each in (by, kind, "%b: f32"))
+    return f"""
+  {name} = linalg.generic {{indexing_maps = [{", ".join([*maps, maps[0]])}], iterator_types = ["parallel", "parallel"]}}
+      ins(%x{given} : tensor<2x5xf32>{kinds}) outs(%e : tensor<2x5xf32>) {{
+  ^bb0(%a: f32{taken}, %o: f32):
+    %p = arith.mulf %a, {factor} : f32
+    %r = arith.negf %p : f32
+    linalg.yield %r : f32
+  }} -> tensor<2x5xf32>"""
+
+
+RESULTS = ", ".join(["tensor<2x5xf32>"] * 5)
+SCALED = f"""
+func.func @main(%x: tensor<2x5xf32>, %in: tensor<f32>, %one: tensor<1x1xf32>, %bare: f32) -> ({RESULTS}) {{
   %e = tensor.empty() : tensor<2x5xf32>
   %c = arith.constant 7.0 : f32
-  %0 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> ()>,
-      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
-      ins(%x, %in : tensor<2x5xf32>, tensor<f32>) outs(%e : tensor<2x5xf32>) {
-  ^bb0(%a: f32, %b: f32, %o: f32):
-    %p = arith.mulf %a, %b : f32
-    %r = arith.negf %p : f32
-    linalg.yield %r : f32
-  } -> tensor<2x5xf32>
-  %1 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (0, 0)>,
-      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
-      ins(%x, %one : tensor<2x5xf32>, tensor<1x1xf32>) outs(%e : tensor<2x5xf32>) {
-  ^bb0(%a: f32, %b: f32, %o: f32):
-    %p = arith.mulf %a, %b : f32
-    %r = arith.negf %p : f32
-    linalg.yield %r : f32
-  } -> tensor<2x5xf32>
-  %2 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
-      iterator_types = ["parallel", "parallel"]} ins(%x : tensor<2x5xf32>) outs(%e : tensor<2x5xf32>) {
-  ^bb0(%a: f32, %o: f32):
-    %p = arith.mulf %a, %bare : f32
-    %r = arith.negf %p : f32
-    linalg.yield %r : f32
-  } -> tensor<2x5xf32>
-  %3 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
-      iterator_types = ["parallel", "parallel"]} ins(%x : tensor<2x5xf32>) outs(%e : tensor<2x5xf32>) {
-  ^bb0(%a: f32, %o: f32):
-    %p = arith.mulf %a, %c : f32
-    %r = arith.negf %p : f32
-    linalg.yield %r : f32
-  } -> tensor<2x5xf32>
+  {scaled("%0", "%in", "", "tensor<f32>")}
+  {scaled("%1", "%one", "0, 0", "tensor<1x1xf32>")}
+  {scaled("%2", factor="%bare")}
+  {scaled("%3", factor="%c")}
   %4 = math.absf %x : tensor<2x5xf32>
-  return %0, %1, %2, %3, %4 : tensor<2x5xf32>, tensor<2x5xf32>, tensor<2x5xf32>, tensor<2x5xf32>, tensor<2x5xf32>
-}
+  return %0, %1, %2, %3, %4 : {RESULTS}
+}}
 """
 
 
