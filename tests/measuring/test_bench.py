@@ -11,7 +11,7 @@ import pytest
 
 import opsplice
 from opsplice import cli
-from opsplice.measuring.timing.machine import Machine
+from opsplice.measuring.timing import machine
 from opsplice.measuring.timing.paired import Paired
 from opsplice.reports.render import brief, brief_location
 from tests.measuring import test_wrong_kernels
@@ -115,9 +115,23 @@ def test_torch_runs_the_same_model_with_its_weights_inputs_by_name_and_results_o
 
 
 def test_of_the_peak_is_told_what_is_not_next_to_nothing() -> None:
-    machine = Machine("a CPU", 2, 2e11, 3e10)
-    assert machine.used(10**9, 10**9, 0.1) == "5% of peak; 10 GB/s, 33%"
-    assert machine.used(10**7, 10**9, 0.1) == "10 GB/s, 33%"
+    a_cpu = machine.Machine("a CPU", 2, 2e11, 3e10)
+    assert a_cpu.used(10**9, 10**9, 0.1) == "5% of peak; 10 GB/s, 33%"
+    assert a_cpu.used(10**7, 10**9, 0.1) == "10 GB/s, 33%"
+
+
+def test_a_peak_that_was_measured_on_a_busy_core_is_measured_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OPSPLICE_CACHE", str(tmp_path))
+    measured = iter([(1e11, 2e10), (1.5e11, 1e10), (1.2e11, 1e10)])
+    monkeypatch.setattr(machine, "call_isolated", lambda *_args, **_named: next(measured))
+    assert machine.this_machine(lambda _event: None).peak == 1e11
+    assert machine.this_machine(lambda _event: None, 0.9e11).peak == 1e11
+    found = machine.this_machine(lambda _event: None, 1.1e11)
+    assert (found.peak, found.bandwidth) == (1.5e11, 2e10)
+    assert machine.this_machine(lambda _event: None, 1.1e11) == found
+    assert machine.this_machine(lambda _event: None, 1.6e11) == found, "the larger figure is kept"
 
 
 def test_files_far_away_are_told_in_short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

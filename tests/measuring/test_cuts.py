@@ -207,6 +207,22 @@ def test_operations_are_counted_of_open_sizes_too_and_seen_through_quantising() 
     assert cut.bytes_moved({symbol: 10}) == 4 * (10 * 4 + 4 * 6 + 10 * 6)
 
 
+@pytest.mark.parametrize("height", [5, None])
+def test_zeros_between_the_elements_of_a_transposed_convolution_are_no_operations(height: int | None) -> None:
+    text = f"""
+    func.func @f(%x: tensor<1x2x{height or "?"}x7xf32>, %w: tensor<3x2x4x4xf32>, %e: tensor<1x2x?x18xf32>,
+                 %h: index, %out: tensor<1x3x?x15xf32>) -> tensor<1x3x?x15xf32> {{
+      %s = tensor.insert_slice %x into %e[0, 0, 2, 2] [1, 2, {height or "%h"}, 7] [1, 1, 2, 2]
+          : tensor<1x2x{height or "?"}x7xf32> into tensor<1x2x?x18xf32>
+      %r = linalg.conv_2d_nchw_fchw ins(%s, %w : tensor<1x2x?x18xf32>, tensor<3x2x4x4xf32>)
+          outs(%out : tensor<1x3x?x15xf32>) -> tensor<1x3x?x15xf32>
+      return %r : tensor<1x3x?x15xf32>
+    }}"""
+    module = ir.Module.parse(text, Session().context)
+    (op,) = ops_in(module.operation, "linalg.conv_2d_nchw_fchw")
+    assert work.operations(op, open_size=12) == 2 * 3 * 12 * 15 * 2 * 4 * 4 // 4
+
+
 def test_operations_of_attention_are_those_of_its_products() -> None:
     text = """
     func.func @f(%q: tensor<2x8x4xf32>, %k: tensor<2x16x4xf32>, %v: tensor<2x16x3xf32>, %s: f32) -> tensor<2x8x3xf32> {

@@ -41,7 +41,9 @@ class Work:
                 summed, turns = _loops(op, [ir.AffineMapAttr(each).value for each in maps], views)
                 longest = max(longest, summed)
                 count = sum(_computes(each.operation) for each in op.regions[0].blocks[0].operations)
-                made.append(turns * Extent(count))
+                zeros = math.prod(_apart(each) for each in op.operands)
+                products = _products(turns * Extent(count))
+                made += [Extent(round(each.factor / zeros), each.atoms) for each in products]
             elif _computes(op) and op.results and _is_tensor(op.results[0]):
                 made.append(_elements(op.results[0], views))
             elif op.name == "iree_linalg_ext.attention":
@@ -58,7 +60,8 @@ class Work:
         given = [pair for block in blocks for pair in zip(block.arguments, inputs, strict=False)]
         sizes = {DimSize(value, axis): size for value, part in given for axis, size in enumerate(part.sizes or ())}
         named = total(made).renamed(lambda atom: _extent_of(sizes.get(atom, open_size)))
-        return cls(longest, tuple(_terms(named)), taken, positive)
+        terms = tuple(SymbolicSize(each.factor, tuple(sorted(each.atoms))) for each in _products(named))
+        return cls(longest, terms, taken, positive)
 
 
 # The functions that numbers below 0 have none of, and what may be done before one is taken.
@@ -89,16 +92,16 @@ def _extent_of(size: int | SymbolicSize) -> Extent:
     return Extent(size) if isinstance(size, int) else Extent(size.factor, InOrder(size.symbols))
 
 
-def _terms(extent: Extent) -> Iterator[SymbolicSize]:
-    """A product of symbols, and of sums of these, as a sum of products of symbols."""
+def _products(extent: Extent) -> Iterator[Extent]:
+    """A product of sizes, and of sums of these, as products of sizes that are to be added."""
     inner = next((atom for atom, _ in extent.atoms if isinstance(atom, Total)), None)
     if inner is None:
-        yield SymbolicSize(extent.factor, tuple(sorted(extent.atoms)))
+        yield extent
         return
     rest = extent.divided(Extent.of(inner))
     assert rest is not None
     for term in inner.terms:
-        yield from _terms(rest * term)
+        yield from _products(rest * term)
 
 
 def _loops(op: ir.Operation, maps: Sequence[ir.AffineMap], views: Views) -> tuple[int, Extent]:
@@ -117,6 +120,13 @@ def _loops(op: ir.Operation, maps: Sequence[ir.AffineMap], views: Views) -> tupl
                 written.add(position)
     summed = math.prod(size.number or 1 for position, size in sizes.items() if position not in written)
     return summed, product(sizes.values())
+
+
+def _apart(value: ir.Value) -> int:
+    """How many elements a tensor has for each that is put between its zeros, as a transposed convolution's input."""
+    if isinstance(value.owner, ir.Block) or value.owner.name != "tensor.insert_slice":
+        return 1
+    return math.prod(n for n in ir.DenseI64ArrayAttr(value.owner.attributes["static_strides"]) if n > 0)
 
 
 def _attention(op: ir.Operation, views: Views) -> Iterator[Extent]:

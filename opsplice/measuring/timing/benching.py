@@ -155,7 +155,6 @@ def bench(
     has_kernels = bool(prepared.report.replacements)
     suite = Suite(*both, alone, cuts, seconds, function, inputs, tuple(against), model, has_kernels)
     device = prepared.kernels.device
-    machine = this_machine(on_progress) if device is None else Machine(name_of(device), 0)
     try:
         found: _Found = call_isolated(_time, (suite,), on_progress=on_progress, method=method())
         memory = tuple(call_isolated(_memory, (each, suite), on_progress=on_progress, method=method()) for each in both)
@@ -176,6 +175,8 @@ def bench(
         refused.append(f"sizes that the program computes are taken as {OPEN_SIZE} where matches are timed alone")
     if inputs is None and found.inputs and any(each.given for each in cuts):
         refused.append(f"open sizes (?) of inputs are taken as {OPEN_SIZE}; --input gives others")
+    seen = max((each.operations / each.median(KERNELS) for each in timed), default=0.0)
+    machine = this_machine(on_progress, seen) if device is None else Machine(name_of(device), 0)
     timed += [Timed(f"@{name}", sides) for name, sides in found.whole.items()]
     sizes, most = (len(prepared.plain.vmfb), len(prepared.kernels.vmfb)), (memory[0], memory[1])
     return Bench(prepared.report, machine, tuple(timed), sizes, prepared.seconds, most, (*prepared.notes, *refused))
