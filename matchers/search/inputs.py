@@ -146,7 +146,7 @@ class Inputs:
         orders = [
             (at, indices, order)
             for at, level in enumerate(levels)
-            if is_in_windows(level.indices)
+            if is_in_windows(level.indices) or self._may_have_windows_of_one(node, level.indices)
             for indices in (self._with_ones(node, level.indices),)
             for order in turns(node.labels, indices, self.state.may_become, len(indices) - len(level.indices))
         ]
@@ -156,6 +156,11 @@ class Inputs:
             yield partial(
                 self._turned, node, parameter, levels[at], levels[:at], tuple(indices[i] for i in order), order
             )
+
+    def _may_have_windows_of_one(self, node: Input, indices: tuple[Index, ...]) -> bool:
+        """Whether a program with fewer dims has one of those that are read in windows, which are of size one."""
+        plain = sum(not isinstance(label, Window) for label in node.labels)
+        return plain < len(indices) < len(node.labels) and self.graph.may_lack_dims
 
     def _with_ones(self, node: Input, indices: tuple[Index, ...]) -> tuple[Index, ...]:
         """Indices, and those of the dims of a pattern that a program may lack and lacks."""

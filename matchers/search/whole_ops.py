@@ -9,7 +9,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir import effects
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
-from opsplice.matchers.patterns.nodes import Result, Whole, Window
+from opsplice.matchers.patterns.nodes import Label, Result, Whole, Window
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import turns
 from opsplice.matchers.search.merged_dims import ungrouped
@@ -17,7 +17,7 @@ from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.state import Branch, Goal, Operand, State
 from opsplice.matchers.terms import bodies
 from opsplice.matchers.terms.attributes import integers, is_named, same_attribute
-from opsplice.matchers.terms.terms import Access, Constant, Term
+from opsplice.matchers.terms.terms import UNIT, Access, Constant, Index, Term
 from opsplice.matchers.terms.views import Origin
 from opsplice.spec_lang.syntax import tree, vocabulary
 
@@ -37,6 +37,8 @@ _RESHAPES = frozenset(
 # Ops whose lists of numbers have one for each dim, and how the names of these lists begin.
 _WITH_LISTS = frozenset({"tensor.pad", "tensor.insert_slice"})
 _BY_DIM = "static_"
+# Those in which a dim that a program lacks would have a one, not a zero.
+_ONE_BY_DIM = ("static_strides", "static_sizes")
 
 
 class WholeOps:
@@ -71,7 +73,12 @@ class WholeOps:
         self.reader.meet([made.term])
         if not self.state.attempt.by_windows or not _may_turn(made.op):
             return [None]
-        return turns(node.labels, made.term.indices, self.state.may_become)
+        indices = self._with_ones(node.labels, made.term.indices)
+        return turns(node.labels, indices, self.state.may_become, len(indices) - len(made.term.indices))
+
+    def _with_ones(self, labels: Sequence[Label | Window], indices: tuple[Index, ...]) -> tuple[Index, ...]:
+        """Indices, and those of the dims of a pattern that a program may lack and lacks."""
+        return (*indices, *[UNIT] * self.graph.lacked(labels, indices))
 
     def _origins(self, term: Term) -> Iterator[Origin]:
         """The ops in bodies that make an element, from the last one down through what is looked through."""
@@ -111,7 +118,8 @@ class WholeOps:
             return None
         # A scalar is the same for all elements.
         if place is not None and order is not None:
-            if self.state.turn(node, node.labels, tuple(place.indices[axis] for axis in order)) is None:
+            indices = self._with_ones(node.labels, place.indices)
+            if self.state.turn(node, node.labels, tuple(indices[axis] for axis in order)) is None:
                 return None
         elif (
             place is not None and is_tensor(place.value) and self.state.unify(node, node.labels, place.indices) is None
@@ -126,7 +134,7 @@ class WholeOps:
         return [*((self.goal(r, r, order), self.views.whole(operand)) for r, operand in pairs), *scalars]
 
     def _has_body(self, node: Whole, body: tree.Code, op: ir.Operation) -> bool:
-        other = bodies.difference(op, body)
+        other = bodies.difference(op, body, self.graph.may_lack_dims and op.name in _WITH_LISTS)
         if other is None:
             self.views.reads.update(dict.fromkeys(bodies.outside(op)))
         return other is None or self.state.fail(node, Why.BODY, op, body)
@@ -146,7 +154,8 @@ class WholeOps:
     def _attribute(self, node: Whole, wanted: tree.Attribute, op: ir.Operation, order: tuple[int, ...] | None) -> bool:
         found = op.attributes.get(wanted.name, None)
         if found is not None and order is not None and wanted.name.startswith(_BY_DIM):
-            numbers = list(ir.DenseI64ArrayAttr(found))
+            numbers = [*ir.DenseI64ArrayAttr(found)]
+            numbers += [int(wanted.name in _ONE_BY_DIM)] * (len(order) - len(numbers))
             found = ir.DenseI64ArrayAttr.get([numbers[axis] for axis in order], context=found.context)
         if any(isinstance(item, tree.Bound) for item in wanted.items):
             return self._integers(node, wanted, found)
@@ -192,6 +201,8 @@ class WholeOps:
     def operand(self, result: Result, whole: Access, order: tuple[int, ...] | None = None) -> list[Goal] | None:
         """order: its dims in the order of the pattern's."""
         indices = tuple(ungrouped(whole.indices))
+        if order is not None:
+            indices = (*indices, *[UNIT] * (len(order) - len(indices)))
         if order is not None and len(indices) == len(order):
             indices = tuple(indices[axis] for axis in order)
         return [(result.node, whole)] if self.state.bind_whole(result, whole, indices) else None

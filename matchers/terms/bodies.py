@@ -7,7 +7,7 @@ stands in the body or outside of it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from iree.compiler import ir
@@ -21,6 +21,7 @@ _CONSTANT = "arith.constant"
 # What the verifier says of an op; the parser says anything else.
 _VERIFIER = re.compile(r"'[\w.]+' op ")
 _LINE = re.compile(r":(\d+):(\d+)\)$")
+_ARGUMENTS = re.compile(r"\^\w+\((?P<all>[^()]*)\)")
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,15 @@ class _Op:
 _Body: TypeAlias = tuple[_Op, ...]
 
 
-def difference(op: ir.Operation, code: tree.Code) -> tuple[str, str] | None:
+def difference(op: ir.Operation, code: tree.Code, may_lack_dims: bool = False) -> tuple[str, str] | None:
     """What a body written as MLIR has, and what the op has instead; None where they are the same.
 
+    may_lack_dims: whether an argument for each dim may be one for each dim that the op has, where none is used.
     Raises OpspliceError for text that is not a body of MLIR.
     """
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         return "a body of one block", f"{op.name} without one"
-    module = _parsed(op, code)
+    module = _parsed(op, _for_dims(op, code) if may_lack_dims else code)
     if isinstance(module, str):
         return "a body that fits the op", module
     shell = module.body.operations[0].regions[0].blocks[0].operations[0].operation
@@ -81,6 +83,18 @@ def outside(op: ir.Operation) -> list[ir.Value]:
     inner = [each.operation for each in block.operations]
     own = {*block.arguments, *(result for each in inner for result in each.results)}
     return list(dict.fromkeys(value for each in inner for value in each.operands if value not in own))
+
+
+def _for_dims(op: ir.Operation, code: tree.Code) -> tree.Code:
+    """A body with as many arguments as the op's has, where it has more and uses none of them."""
+    found = _ARGUMENTS.search(code.text)
+    given = found["all"].split(",") if found is not None else []
+    count = len(op.regions[0].blocks[0].arguments)
+    names = (each.partition(":")[0].strip() for each in given)
+    if found is None or len(given) <= count or any(re.search(rf"{each}\b", code.text[found.end() :]) for each in names):
+        return code
+    start, end = found.span("all")
+    return replace(code, text=code.text[:start] + ",".join(given[:count]) + code.text[end:])
 
 
 def _parsed(op: ir.Operation, code: tree.Code) -> ir.Module | str:

@@ -257,7 +257,7 @@ def _with_sign(on: NodeWriter, weight: str, zero: str) -> tuple[str, str]:
     """Constants without a sign as some with one, and their zero points: "" if there are none, or none are left."""
     numbers, middle = on.constant(weight), on.constant(zero) if zero else np.array(0, np.uint8)
     if numbers is None or middle is None or numbers.dtype != np.uint8:
-        return weight, zero
+        return weight, zero if middle is None or middle.any() else ""
     if middle.size == 1:
         centred = numbers.astype(np.int16) - int(middle.reshape(()))
         if not centred.size or (centred.min() >= -128 and centred.max() <= 127):

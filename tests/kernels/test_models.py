@@ -180,6 +180,15 @@ def quantised_convs(per_channel: bool) -> onnx_models.Model:
     return model
 
 
+def quantised_rows(fixed: bool) -> onnx_models.Model:
+    """Convolutions of bytes along one dim: zeros on one side, a stride, and windows of one place."""
+    graph, forms = onnx_models.Graph(), ({"pads": [4, 0], "dilations": [2]}, {"strides": [2], "pads": [1, 1]}, {})
+    x = graph.input(2, 40, 37)
+    for filters, form in zip(((36, 40, 3), (36, 36, 4), (9, 36, 1)), forms, strict=True):
+        x = graph.op("Relu", graph.op("Conv", x, graph.weight(*filters), graph.weight(filters[0], size=0.1), **form))
+    return onnx_models.quantised(graph.model(x), fixed=fixed)
+
+
 def integer_convolutions() -> onnx_models.Model:
     """ConvInteger with zeros around, of weights without a sign that can have one, and for each channel alone."""
     graph = onnx_models.Graph()
@@ -189,7 +198,7 @@ def integer_convolutions() -> onnx_models.Model:
         return graph.constant(graph.random.integers(low, high, shape).astype(kind))
 
     layers = [
-        ([weight(np.int8, -128, 128, 40, 3, 3, 3), zero], {"pads": [1, 0, 1, 2]}),
+        ([weight(np.int8, -128, 128, 40, 3, 3, 3), zero, graph.constant(np.int8(0))], {"pads": [1, 0, 1, 2]}),
         ([weight(np.uint8, 20, 220, 40, 40, 1, 1), zero, middle], {"strides": [2, 2]}),
         ([weight(np.int8, -128, 128, 40, 1, 3, 3), zero], {"group": 40, "pads": [1] * 4}),
     ]
@@ -242,6 +251,14 @@ MODELS = {
     "convolutions of bytes with scales for channels": (
         lambda: quantised_convs(True),
         {"quantise_linear": 1, "byte_convolution": 3},
+    ),
+    "convolutions of bytes in rows": (
+        lambda: quantised_rows(True),
+        {"quantise_linear": 1, "byte_convolution": 3},
+    ),
+    "convolutions of integers in rows": (
+        lambda: quantised_rows(False),
+        {"quantise_bytes": 3, "byte_convolution": 3},
     ),
     "convolutions of integers": (
         integer_convolutions,
