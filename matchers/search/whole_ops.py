@@ -76,7 +76,7 @@ class WholeOps:
         indices = self._with_ones(node.labels, made.term.indices)
         return turns(node.labels, indices, self.state.may_become, len(indices) - len(made.term.indices))
 
-    def _with_ones(self, labels: Sequence[Label | Window], indices: tuple[Index, ...]) -> tuple[Index, ...]:
+    def _with_ones(self, labels: Sequence[Label], indices: tuple[Index, ...]) -> tuple[Index, ...]:
         """Indices, and those of the dims of a pattern that a program may lack and lacks."""
         return (*indices, *[UNIT] * self.graph.lacked(labels, indices))
 
