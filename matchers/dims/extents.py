@@ -15,16 +15,26 @@ from typing import Any, TypeVar
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.size_bounds import ASSUMING_OP, size_operand
 from opsplice.matchers.terms.terms import Apply, DimSize
 from opsplice.spec_lang.syntax import vocabulary
 
+# Ops whose operands are the sizes of the result's dynamic dims, after so many others.
+SIZED_OPS = {
+    "flow.tensor.tie_shape": 1,
+    "hal.tensor.import": 1,
+    "tensor.empty": 0,
+    "tensor.splat": 1,
+    "tensor.expand_shape": 1,
+}
+ASSUMING_OP = "util.assume.int"
 _MAX_DEPTH = 64
 _MOST_POWER = 16
 # How MLIR writes that a size is an operand.
 _DYNAMIC = -(2**63)
 _WIDE = ("index", "i64")
-_DIVISIONS = frozenset(f"arith.{n}" for n in ("divsi", "divui", "floordivsi", "ceildivsi", "ceildivui"))
+# How divisions round what is not negative.
+DIVISIONS = {f"arith.{n}": "floordiv" for n in ("divsi", "divui", "floordivsi")}
+DIVISIONS |= {f"arith.{n}": "ceildiv" for n in ("ceildivsi", "ceildivui")}
 # Casts of sizes to other types; not `extf`, behind which a size has been rounded to fewer bits than it shows.
 _CASTS = frozenset(f"arith.{n}" for n in ("index_cast", "index_castui", "sitofp", "uitofp", "truncf"))
 _LEAST_BITS = 32
@@ -165,12 +175,19 @@ def product(extents: Iterable[Extent]) -> Extent:
 
 def extent_of_dim(size: DimSize, reads: MutableMapping[Any, None]) -> Extent:
     """The extent of a dim. reads: takes the values whose defining ops were read."""
-    return _Reader(reads).dim(size.value, size.axis, 0)
+    return SizeReader(reads).dim(size.value, size.axis)
 
 
 def extent_of_number(value: ir.Value, reads: MutableMapping[Any, None]) -> Extent:
     """The extent that a whole number is as the program computes it."""
-    return _Reader(reads).number(value, 0)
+    return SizeReader(reads).number(value)
+
+
+def size_operand(op: ir.Operation, kind: ir.RankedTensorType, axis: int) -> ir.Value | None:
+    """The operand that is the size of a dynamic dim of an op's result, None for ops that are not told sizes so."""
+    if op.name not in SIZED_OPS:
+        return None
+    return op.operands[SIZED_OPS[op.name] + sum(kind.is_dynamic_dim(before) for before in range(axis))]
 
 
 def is_size_cast(cast: Apply) -> bool:
@@ -231,16 +248,19 @@ def _is_less(left: Extent, right: Extent, unsigned: bool) -> bool | None:
     return True if (right - left).is_natural else False if (left - right).is_natural else None
 
 
-class _Reader:
+class SizeReader:
+    """Reads sizes, and remembers them. assumed: the results of the assumptions that it passed, by what these are of."""
+
     def __init__(self, reads: MutableMapping[Any, None]) -> None:
         self.reads = reads
+        self.assumed: dict[Extent, list[ir.OpResult]] = {}
         self.numbers: dict[ir.Value, Extent] = {}
 
     def _maker(self, value: ir.Value) -> ir.Operation | None:
         self.reads[value] = None
         return None if isinstance(value.owner, ir.Block) else value.owner.operation
 
-    def dim(self, value: ir.Value, axis: int, depth: int) -> Extent:
+    def dim(self, value: ir.Value, axis: int, depth: int = 0) -> Extent:
         kind = value.type if isinstance(value, ir.Value) else None  # an index has a size, too
         if not isinstance(kind, ir.RankedTensorType) or not 0 <= axis < kind.rank:
             return Extent.of(DimSize(value, axis))
@@ -294,7 +314,7 @@ class _Reader:
             at += 1
         return None
 
-    def number(self, value: ir.Value, depth: int) -> Extent:
+    def number(self, value: ir.Value, depth: int = 0) -> Extent:
         if value not in self.numbers:
             op = self._maker(value)
             found = None
@@ -327,7 +347,7 @@ class _Reader:
         if name in ("arith.addi", "arith.subi"):
             left, right = (self.number(operand, depth) for operand in operands)
             return left + right if name == "arith.addi" else left - right
-        if name in _DIVISIONS:
+        if name in DIVISIONS:
             return self.number(operands[0], depth).divided(self.number(operands[1], depth))
         if name in _LEAST or name in _MOST:
             left, right = (self.number(operand, depth) for operand in operands)
@@ -343,7 +363,10 @@ class _Reader:
         if name == "arith.index_cast" and str(operands[0].type) in _WIDE:
             return self.number(operands[0], depth)
         if name == ASSUMING_OP:
-            return self.number(operands[ir.OpResult(value).result_number], depth)
+            result = ir.OpResult(value)
+            found = self.number(operands[result.result_number], depth)
+            self.assumed.setdefault(found, []).append(result)
+            return found
         if name == "tensor.dim":
             axis = self._maker(operands[1])
             if axis is not None and axis.name == "arith.constant":

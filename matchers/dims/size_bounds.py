@@ -1,83 +1,107 @@
-"""What a program says of sizes that are only known at run time: `util.assume.int %d<umin = 16, udiv = 16>`.
+"""What is known of sizes that a program only has at run time.
 
-Such a size is tied to a tensor by `flow.tensor.tie_shape`, or by the import of an argument; or it is that of an empty
-tensor which ops then write to, or of a splat or a reshape.
+A program assumes something of them: `util.assume.int %d<umin = 16, udiv = 16>`. Its frontend noted which sizes inputs
+may have (`input_sizes`), and each call checks that. What is computed from such sizes has bounds computed from theirs.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import re
-from collections.abc import MutableMapping
+from collections.abc import Iterable, MutableMapping
 from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.matchers.dims.extents import DIVISIONS, Extent, SizeReader, Total
+from opsplice.matchers.dims.input_sizes import NOTE, Sizes
 from opsplice.matchers.terms.terms import DimSize
-from opsplice.spec_lang.dims.judge import Bounds
+from opsplice.spec_lang.dims.judge import Bounds, Known, between, both, computed
 
-# Ops whose operands are the sizes of the result's dynamic dims, after so many others.
-SIZED_OPS = {
-    "flow.tensor.tie_shape": 1,
-    "hal.tensor.import": 1,
-    "tensor.empty": 0,
-    "tensor.splat": 1,
-    "tensor.expand_shape": 1,
-}
-ASSUMING_OP = "util.assume.int"
+# The size of an input that has no type that says its sizes.
+_SIZE_OF_INPUT = "hal.buffer_view.dim"
+_REFLECTION = "iree.reflection"
 _FIELD = re.compile(r"\b(umin|umax|udiv) = (\d+)")
+_MAX_DEPTH = 16
 
 
-def bounds_of(size: DimSize, reads: MutableMapping[Any, None] | None = None) -> Bounds | None:
-    """What is assumed of a size, None if nothing is. reads: takes the values whose defining ops were read."""
-    dim = _dim_of(size, {} if reads is None else reads)
-    if dim is None:
+def bounds_of(size: DimSize, reads: MutableMapping[Any, None] | None = None) -> Known:
+    """What is known of a size, None if nothing is. reads: takes the values whose defining ops were read."""
+    reader = SizeReader({} if reads is None else reads)
+    return _Bounds(reader).of(reader.dim(size.value, size.axis))
+
+
+def noted(value: ir.Value) -> tuple[Known, ...]:
+    """What its frontend noted of a function's input, dim by dim; of a value that is the size of one dim, of that one.
+
+    Nothing for other values, and where nothing is noted.
+    """
+    if isinstance(value.owner, ir.Block):
+        return _limits(value)
+    op = value.owner.operation
+    if op.name != _SIZE_OF_INPUT:
+        return ()
+    axis = ir.IntegerAttr(op.attributes["index"]).value
+    return _limits(op.operands[0])[axis : axis + 1]
+
+
+def _limits(value: ir.Value) -> tuple[Known, ...]:
+    function = value.owner.owner if isinstance(value.owner, ir.Block) else None
+    if function is None or _REFLECTION not in function.attributes:
+        return ()
+    notes = ir.DictAttr(function.attributes[_REFLECTION])
+    if NOTE not in notes:
+        return ()
+    limits = Sizes.read(ir.StringAttr(notes[NOTE]).value).limits(ir.BlockArgument(value).arg_number)
+    return tuple(None if limit is None else between(*limit) for limit in limits)
+
+
+class _Bounds:
+    """What is known of extents, from what is known of what they are computed from."""
+
+    def __init__(self, reader: SizeReader) -> None:
+        self._reader = reader
+        self._known: dict[Extent, Known] = {}
+
+    def of(self, extent: Extent, depth: int = 0) -> Known:
+        if extent not in self._known:
+            if extent.atom is None:
+                factors = (self.of(Extent.of(atom), depth) for atom, power in extent.atoms for _ in range(power))
+                found = _all("*", extent.factor, factors)
+            else:
+                found = self._of_atom(extent.atom, depth)
+            for result in self._reader.assumed.get(extent, ()):
+                found = both(found, _assumed(result))
+            self._known[extent] = found
+        return self._known[extent]
+
+    def _of_atom(self, atom: Any, depth: int) -> Known:
+        if isinstance(atom, Total):
+            return _all("+", 0, (self.of(term, depth) for term in atom.terms))
+        if isinstance(atom, DimSize):
+            dims = noted(atom.value) if isinstance(atom.value, ir.BlockArgument) else ()
+            return dims[atom.axis] if atom.axis < len(dims) else None
+        op = None if isinstance(atom.owner, ir.Block) else atom.owner.operation
+        if op is None or op.name not in DIVISIONS or depth > _MAX_DEPTH:
+            return next(iter(noted(atom)), None)
+        divided, divisor = (self.of(self._reader.number(operand), depth + 1) for operand in op.operands)
+        if divided is None or (divided.low if isinstance(divided, Bounds) else divided) < 0:
+            return None  # these divisions round in different ways
+        found: Known = computed(DIVISIONS[op.name], divided, divisor)
+        return found
+
+
+def _all(op: str, start: int, numbers: Iterable[Known]) -> Known:
+    return functools.reduce(functools.partial(computed, op), numbers, start)
+
+
+def _assumed(result: ir.OpResult) -> Known:
+    """What holds in each of the cases that are assumed."""
+    cases = ir.ArrayAttr(ir.ArrayAttr(result.owner.attributes["assumptions"])[result.result_number])
+    read = [{name: int(number) for name, number in _FIELD.findall(str(case))} for case in cases]
+    if not read:
         return None
-    if reads is not None:
-        reads[dim] = None
-    maker = None if isinstance(dim.owner, ir.Block) else dim.owner.operation
-    if maker is not None and maker.name == "arith.constant":
-        return _exactly(ir.IntegerAttr(maker.attributes["value"]).value)
-    if maker is None or maker.name != ASSUMING_OP:
-        return None
-    cases = ir.ArrayAttr(ir.ArrayAttr(maker.attributes["assumptions"])[ir.OpResult(dim).result_number])
-    return _any_of([{name: int(number) for name, number in _FIELD.findall(str(case))} for case in cases])
-
-
-def _dim_of(size: DimSize, reads: MutableMapping[Any, None]) -> ir.Value | None:
-    """The value of type index that is the size of a tensor, or of the one that it is written to, or was cast from."""
-    value = size.value
-    while isinstance(value, ir.Value) and not isinstance(value.owner, ir.Block):
-        reads[value] = None
-        op, kind = value.owner.operation, value.type
-        if not isinstance(kind, ir.RankedTensorType) or not kind.is_dynamic_dim(size.axis):
-            return None
-        if (found := size_operand(op, kind, size.axis)) is not None:
-            return found
-        if op.name == "tensor.cast":
-            value = op.operands[0]
-        elif op.name.startswith("linalg.") and len(op.results) == 1:
-            value = op.operands[len(op.operands) - 1]
-        else:
-            return None
-    return None
-
-
-def size_operand(op: ir.Operation, kind: ir.RankedTensorType, axis: int) -> ir.Value | None:
-    """The operand that is the size of a dynamic dim of an op's result, None for ops that are not told sizes so."""
-    if op.name not in SIZED_OPS:
-        return None
-    return op.operands[SIZED_OPS[op.name] + sum(kind.is_dynamic_dim(before) for before in range(axis))]
-
-
-def _any_of(cases: list[dict[str, int]]) -> Bounds | None:
-    """What holds in each of the cases."""
-    if not cases:
-        return None
-    high = None if any("umax" not in case for case in cases) else max(case["umax"] for case in cases)
-    low = min(case.get("umin", 0) for case in cases)
-    return _exactly(low) if low == high else Bounds(low, high, math.gcd(*(case.get("udiv", 1) for case in cases)))
-
-
-def _exactly(number: int) -> Bounds:
-    return Bounds(number, number, max(number, 1))
+    high = None if any("umax" not in case for case in read) else max(case["umax"] for case in read)
+    low = min(case.get("umin", 0) for case in read)
+    return between(low, high, math.gcd(*(case.get("udiv", 1) for case in read)))

@@ -19,7 +19,8 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.size_bounds import ASSUMING_OP, SIZED_OPS
+from opsplice.matchers.dims.extents import ASSUMING_OP, SIZED_OPS
+from opsplice.matchers.dims.size_bounds import noted
 from opsplice.matchers.find.index import OPAQUE_REGIONS
 from opsplice.matchers.ir.effects import has_effects
 from opsplice.matchers.ir.op_names import last_op
@@ -273,13 +274,13 @@ class Recall:
     def _look(self, value: ir.Value) -> tuple[int, tuple[ir.Value, ...]] | None:
         op = defining_op(value)
         if op is None:
-            return self._seen(value), ()
+            return self._word((self._seen(value), noted(value))), ()
         traits = self._traits(op.name)
         words: list[Any] = [op.name, value.result_number, *(result.type for result in op.results)]
         if self._asks.users:
             words.extend(map(self._users, op.results))
         if traits & OPAQUE:
-            return self._word(tuple(words)), ()
+            return self._word((*words, noted(value))), ()
         has_body = bool(traits & BODY or (traits & WHOLE and len(op.regions)))
         if traits & WHOLE and has_body and (len(op.regions) > 1 or len(op.regions[0].blocks) > 1):
             return None

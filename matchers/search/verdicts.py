@@ -295,8 +295,10 @@ class Verdicts:
         return Classes([*self.state.equal, *((size, atom) for size, atom in atoms if atom is not None)])
 
     def static_dims(self) -> dict[str, judge.Known | tuple[judge.Known, ...]]:
-        def number(size: Size) -> judge.Known:
-            return size if isinstance(size, int) else bounds_of(size, self.views.reads)
+        def number(size: Size) -> Any:
+            if isinstance(size, int):
+                return size
+            return self.views.remembered(size, bounds_of, lambda: bounds_of(size, self.views.reads))
 
         sizes: dict[str, judge.Known | tuple[judge.Known, ...]] = dict(self.state.integers)
         for name, (size, _) in self.state.dims.items():

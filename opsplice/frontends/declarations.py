@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from opsplice.runtime.input_sizes import NOTE, Sizes
+from opsplice.matchers.dims.input_sizes import NOTE, Sizes
 
 if TYPE_CHECKING:
     from iree.compiler import ir

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opsplice.runtime.input_sizes import NOTE as SIZES
-from opsplice.runtime.input_sizes import Sizes
+from opsplice.matchers.dims.input_sizes import NOTE as SIZES
+from opsplice.matchers.dims.input_sizes import Sizes
 from opsplice.runtime.value_text import ELEMENT_TYPES
 
 # "sync func @main(%input0: tensor<?xf32>, %x: i32 {...}) -> (%output0: tensor<?xf32>)", as IREE's ABI wrapper writes it

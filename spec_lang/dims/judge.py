@@ -5,6 +5,7 @@ Three-valued: None means that it cannot be told before run time.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Mapping
@@ -60,19 +61,37 @@ def _value(expr: tree.DimExpr, sizes: Sizes) -> int | float | Bounds | None:
         return _size(sizes.get(expr.name))
     if isinstance(expr, tree.Property):
         return _size(sizes.get(str(expr)))
-    left, right = _value(expr.left, sizes), _value(expr.right, sizes)
+    found: int | float | Bounds | None = computed(expr.op, _value(expr.left, sizes), _value(expr.right, sizes))
+    return found
+
+
+def computed(op: str, left: int | float | Bounds | None, right: int | float | Bounds | None) -> Any:
+    """Arithmetic on what is known of two numbers: a number, its bounds, or None where nothing is known."""
     if left is None or right is None:
         return None
     if isinstance(left, Bounds) or isinstance(right, Bounds):
-        return _bounded(expr.op, left, right)
-    if right == 0 and expr.op in DIVISIONS:
+        return _bounded(op, left, right)
+    if right == 0 and op in DIVISIONS:
         return None
     try:
-        result: int | float = _ARITHMETIC[expr.op](left, right)
+        result: int | float = _ARITHMETIC[op](left, right)
         overflows = math.isfinite(left) and math.isfinite(right) and not math.isfinite(result)
     except OverflowError:
         return None
     return None if overflows else result  # infinity is a number of its own
+
+
+def both(left: Known, right: Known) -> Known:
+    """What is known of one number of which two things are known."""
+    if not (isinstance(left, Bounds) and isinstance(right, Bounds)):
+        return next((each for each in (left, right) if isinstance(each, int)), right if left is None else left)
+    highs = [high for high in (left.high, right.high) if high is not None]
+    return between(max(left.low, right.low), min(highs, default=None), math.lcm(left.divisor, right.divisor))
+
+
+def between(low: int, high: int | None, divisor: int = 1) -> Known:
+    """Bounds, or the number that they leave."""
+    return low if low == high else Bounds(low, high, divisor)
 
 
 def shown(size: Known | tuple[Known, ...]) -> str:
@@ -121,29 +140,42 @@ def first_failure(condition: Any, sizes: Sizes, judge: Judge = _unknown) -> Any:
 # ---- numbers that are known by their bounds --------------------------------------------------------------------------
 
 
-def _bounded(op: str, left: int | float | Bounds, right: int | float | Bounds) -> int | Bounds | None:
-    """Arithmetic on bounds: with a number, where that keeps them."""
+def _bounded(op: str, left: int | float | Bounds, right: int | float | Bounds) -> Known:
+    """Arithmetic on bounds, where that keeps them."""
+    if isinstance(left, float) or isinstance(right, float):
+        return None
+    if op == "-":
+        less: Known = computed("*", right, -1)
+        return None if less is None else _bounded("+", left, less)
+    if not isinstance(left, Bounds):
+        return _bounded(op, right, left) if op in ("+", "*") else None
+    if op == "+":
+        other = right if isinstance(right, Bounds) else Bounds(right, right, abs(right))
+        return between(left.low + other.low, _of_highs(op, left, other), math.gcd(left.divisor, other.divisor))
     if isinstance(right, Bounds):
-        return _bounded(op, right, left) if op in ("+", "*") and not isinstance(left, Bounds) else None
-    if not isinstance(left, Bounds) or not isinstance(right, int):
-        return None
-    if op in ("+", "-"):
-        shift = right if op == "+" else -right
-        return Bounds(left.low + shift, _scaled(left.high, lambda h: h + shift), math.gcd(left.divisor, right))
-    if right <= 0:
-        return None
-    if op == "*":
-        return Bounds(left.low * right, _scaled(left.high, lambda h: h * right), left.divisor * right)
-    if op == "%" and left.divisor % right == 0:
-        return 0
-    if op == "floordiv" or (op == "ceildiv" and left.divisor % right == 0):
-        divisor = left.divisor // right if left.divisor % right == 0 else 1
-        return Bounds(left.low // right, _scaled(left.high, lambda h: h // right), divisor)
-    return None
+        if op != "*" or left.low < 0 or right.low < 0:
+            return None
+        return between(left.low * right.low, _of_highs(op, left, right), left.divisor * right.divisor)
+    return _by_number(op, left, right)
 
 
-def _scaled(high: int | None, scale: Callable[[int], int]) -> int | None:
-    return None if high is None else scale(high)
+def _of_highs(op: str, left: Bounds, right: Bounds) -> int | None:
+    return None if left.high is None or right.high is None else _ARITHMETIC[op](left.high, right.high)
+
+
+def _by_number(op: str, left: Bounds, right: int) -> Known:
+    """Bounds times, or divided by, a number."""
+    if op == "*" and right <= 0:  # what was the lowest is the highest
+        turned = None if left.high is None else between(left.high * right, left.low * right, left.divisor * -right)
+        return turned if right else 0
+    if right <= 0 or op not in ("*", "%", "floordiv", "ceildiv"):
+        return None
+    is_multiple = left.divisor % right == 0
+    if op == "%":
+        return 0 if is_multiple else None
+    divisor = left.divisor * right if op == "*" else left.divisor // right if is_multiple else 1
+    high = None if left.high is None else _ARITHMETIC[op](left.high, right)
+    return between(_ARITHMETIC[op](left.low, right), high, divisor)
 
 
 def _compared(op: str, left: int | float | Bounds, right: int | float | Bounds) -> bool | None:
@@ -164,12 +196,4 @@ def _size(size: Known | tuple[Known, ...]) -> Known:
     """One size, or the product of a pack's."""
     if not isinstance(size, tuple):
         return size
-    total: Known = 1
-    for part in size:
-        if part is None or total is None:
-            return None
-        if isinstance(part, Bounds) or isinstance(total, Bounds):
-            total = _bounded("*", total, part)
-        else:
-            total *= part
-    return total
+    return functools.reduce(lambda total, part: computed("*", total, part), size, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -415,6 +416,41 @@ def test_pools_of_all_kinds_of_windows(dynamic):
     x = torch.randn(2 if dynamic is None else 3, 5, 11, 14)
     for found, wanted in zip(program.run("main", x.numpy()), Pools()(x.double()), strict=True):
         np.testing.assert_allclose(np.asarray(found), wanted.numpy(), rtol=1e-5, atol=1e-6)
+
+
+class Images(torch.nn.Module):
+    """The beginnings of a ResNet and of a MobileNet: pools behind strides, whose sizes are rounded quotients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer, norm = torch.nn.Conv2d, torch.nn.BatchNorm2d
+        self.stem = torch.nn.Sequential(layer(3, 8, 7, 2, 3, bias=False), norm(8), torch.nn.ReLU())
+        self.deep = torch.nn.Sequential(layer(8, 8, 3, 2, 1, groups=8, bias=False), norm(8), torch.nn.ReLU6())
+
+    def forward(self, x):
+        x = self.deep(torch.nn.functional.max_pool2d(self.stem(x), 3, 2, 1))
+        return torch.nn.functional.avg_pool2d(x, 2).mean((2, 3)), torch.nn.functional.max_pool2d(x, (2, 7), 1)
+
+
+def test_pools_of_images_of_any_size(tmp_path):
+    """The kernel is for windows that are smaller than the image: the last one is, from the least sizes on."""
+    torch.manual_seed(0)
+    model, (h, w) = Images().eval(), (torch.export.Dim(name, min=64, max=512) for name in "hw")
+    exported = torch.export.export(model, (torch.randn(2, 3, 70, 90),), dynamic_shapes={"x": {2: h, 3: w}})
+    specs = [KERNELS / "convolution.splice"]
+    program = opsplice.torch.export(exported, specs=specs, flags=[CPU])
+    taken = [(str(each.pattern), each.kernel) for each in program.report.replacements if not each.lost]
+    assert [pattern for pattern, kernel in taken if kernel == "pooling"] == ["pooled"] * 3, program.report
+    for size in ((64, 64), (65, 79), (131, 500)):
+        x = torch.randn(2, 3, *size)
+        wanted = copy.deepcopy(model).double()(x.double())
+        for found, exact in zip(program.run("main", x.numpy()), wanted, strict=True):
+            np.testing.assert_allclose(np.asarray(found), exact.detach().numpy(), rtol=1e-4, atol=1e-5)
+    with pytest.raises(opsplice.OpspliceError, match="the function takes 64 to 512"):
+        program.run("main", torch.randn(2, 3, 63, 64).numpy())
+    torch.export.save(exported, tmp_path / "images.pt2")
+    outcomes = opsplice.match(tmp_path / "images.pt2", specs).replacements
+    assert [str(each.pattern) for each in outcomes if each.kernel == "pooling"] == ["pooled"] * 3
 
 
 class Directions(torch.nn.Module):

@@ -32,8 +32,8 @@ from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.parameters import variable
+from opsplice.matchers.dims.input_sizes import Size, Sizes
 from opsplice.rewrites.ir import emit
-from opsplice.runtime.input_sizes import Size, Sizes
 from opsplice.runtime.value_text import ELEMENT_TYPES
 from opsplice.runtime.weights import Arrays
 from opsplice.torch.importing.control_flow import NodeImporter

@@ -42,8 +42,8 @@ _TARGET = re.compile(
 _ANY_TEXT = {"as_string", "as_strings", "stack_trace", "torch_version"}
 _TREES = {"builtins.dict", "builtins.list", "builtins.tuple"}
 
-# Sizes are written as calls of sympy's and PyTorch's constructors: Add(Symbol('s0', integer=True), Integer(1)).
-_NODES = (ast.Expression, ast.Call, ast.Constant, ast.keyword, ast.expr_context)
+# Sizes are written as calls of sympy's and PyTorch's constructors: Add(Symbol('s0', integer=True), Integer(-1)).
+_NODES = (ast.Expression, ast.Call, ast.Constant, ast.UnaryOp, ast.USub, ast.keyword, ast.expr_context)
 _CONSTRUCTORS = {
     *("Symbol", "Integer", "Rational", "Float", "Add", "Mul", "Pow", "Max", "Min", "true", "false"),
     *("Equality", "Unequality", "StrictLessThan", "LessThan", "StrictGreaterThan", "GreaterThan", "And", "Or", "Not"),

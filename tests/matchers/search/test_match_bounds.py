@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opsplice.matchers.dims.input_sizes import NOTE, Sizes
 from opsplice.spec_lang.dims import judge
 from opsplice.spec_lang.dims.judge import Bounds
 from opsplice.spec_lang.syntax.parser import parse
@@ -172,6 +176,71 @@ def test_places_with_other_assumptions_are_told_apart(find):
     assert [m.function for m in find(f"module {{ {payload} }}", spec).found.matches] == ["f0", "f2"]
 
 
+COMPUTED = """
+func.func @f(%i: index, %j: index) -> tensor<?xf32> {{
+  %three = arith.constant 3 : index
+  %a, %b = util.assume.int %i<umin = 16, umax = 40, udiv = 4>, %j<umin = 5> : index, index
+  {size}
+  %x = tensor.empty(%s) : tensor<?xf32>
+  %0 = math.tanh %x : tensor<?xf32>
+  return %0 : tensor<?xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "holds", "open_"),
+    [
+        ("%s = arith.addi %a, %three : index", "m >= 19 and m <= 43", "m > 19"),
+        ("%s = arith.subi %a, %three : index", "m >= 13 and m <= 37", "m % 4 == 0"),
+        ("%s = arith.muli %a, %b : index", "m >= 80 and m % 4 == 0", "m <= 999999"),
+        ("%s = arith.muli %a, %a : index", "m >= 256 and m <= 1600 and m % 16 == 0", "m % 32 == 0"),
+        ("%s = arith.floordivsi %a, %three : index", "m >= 5 and m <= 13", "m > 5"),
+        ("%s = arith.ceildivsi %a, %three : index", "m >= 6 and m <= 14", "m < 14"),
+        ("%s = arith.divui %a, %three : index", "m >= 5 and m <= 13", "m < 13"),
+        ("%h = arith.subi %three, %a : index\n%s = arith.divsi %h, %three : index", "", "m < 0"),
+        ("%h = arith.subi %a, %b : index\n%s = arith.addi %h, %b : index", "m >= 16 and m <= 40", "m < 40"),
+        ("%h = arith.subi %a, %b : index\n%s = arith.addi %h, %three : index", "", "m >= 0 or m < 99"),
+        ("%s = arith.floordivsi %three, %a : index", "", "m == 0"),
+        ("%s = util.assume.int %a<umin = 20, udiv = 3> : index", "m >= 20 and m <= 40 and m % 12 == 0", "m > 20"),
+    ],
+)
+def test_sizes_that_are_computed_from_others(find, size, holds, open_):
+    for condition, count in ((holds, 1), (open_, 0), (f"not ({open_})", 0)):
+        if condition:
+            spec = f"pattern p(x: tensor<m x f32>) where {condition} {{ tanh(x) }}"
+            assert find(COMPUTED.format(size=size), spec).count == count, condition
+
+
+NOTED = """
+util.func public @{name}(%arg0: !hal.buffer_view, %arg1: !hal.buffer_view) -> !hal.buffer_view
+    attributes {{iree.reflection = {{{note}}}}} {{
+  %n = hal.buffer_view.dim<%arg1 : !hal.buffer_view>[1] : index
+  %x = hal.tensor.import %arg1 : !hal.buffer_view -> tensor<8x?xf32>{{%n}}
+  %0 = math.tanh %x : tensor<8x?xf32>
+  %r = hal.tensor.export %0 : tensor<8x?xf32>{{%n}} -> !hal.buffer_view
+  util.return %r : !hal.buffer_view
+}}
+func.func @of_{name}(%x: tensor<?x8xf32>, %y: tensor<8x?xf32>) -> tensor<8x?xf32>
+    attributes {{iree.reflection = {{{note}}}}} {{
+  %0 = math.tanh %y : tensor<8x?xf32>
+  return %0 : tensor<8x?xf32>
+}}
+"""
+
+
+def test_what_a_frontend_noted_of_inputs(find):
+    """Places that differ in the notes alone are told apart; without a note nothing is known."""
+    symbols = ({"n": (8, None)}, {"n": (3, 64)}, {"n": (8, 32)})
+    notes = [Sizes([[("n", 1, 0), None], [None, ("n", 2, -2)]], bounds).note() for bounds in symbols]
+    texts = [f"{NOTE} = {json.dumps(note)}" for note in notes]
+    payload = "".join(NOTED.format(name=f"f{n}", note=text) for n, text in enumerate([*texts, "", texts[0]]))
+    for condition, wanted in (("n > 4", "024"), ("n <= 126", "12"), ("n % 2 == 0", "0124"), ("n >= 0", "0124")):
+        spec = f"pattern p(x: tensor<m x n x f32>) where {condition} {{ tanh(x) }}"
+        found = [match.function for match in find(payload, spec).found.matches]
+        assert found == [f"{kind}f{n}" for n in wanted for kind in ("", "of_")], condition
+
+
 @settings(deadline=None, max_examples=examples(75, 15000))
 @given(
     low=st.integers(0, 40),
@@ -194,6 +263,38 @@ def test_verdicts_hold_for_every_number_within_the_bounds(
     verdict = judge.holds(where, {"n": Bounds(low, low + span, divisor)})
     if verdict is not None:
         assert all(judge.holds(where, {"n": number}) is verdict for number in numbers)
+
+
+_NUMBER = st.integers(-9, 20)
+_BOUNDS = st.builds(lambda low, span, by: Bounds(low, low + span, by), _NUMBER, st.integers(1, 20), st.integers(1, 5))
+
+
+@settings(deadline=None, max_examples=examples(200, 20000))
+@given(
+    op=st.sampled_from(["+", "-", "*", "%", "floordiv", "ceildiv"]),
+    sides=st.tuples(_BOUNDS | _NUMBER, _BOUNDS | _NUMBER),
+)
+def test_what_is_computed_of_two_numbers_lies_within_its_bounds(op, sides):
+    made = judge.computed(op, *sides)
+    low, high, divisor = (made.low, made.high, made.divisor) if isinstance(made, Bounds) else (made, made, 1)
+    every = [range(n.low + -n.low % n.divisor, n.high + 1, n.divisor) if isinstance(n, Bounds) else [n] for n in sides]
+    for left, right in itertools.product(*every if made is not None else ((), ())):
+        result = judge.computed(op, left, right)
+        assert result is None or (low <= result <= high and result % divisor == 0)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "known"),
+    [
+        (None, None, None),
+        (None, 3, 3),
+        (Bounds(2, None, 1), None, Bounds(2, None, 1)),
+        (Bounds(2, None, 4), Bounds(1, 64, 6), Bounds(2, 64, 12)),
+        (Bounds(2, 5, 1), Bounds(5, None, 1), 5),
+    ],
+)
+def test_two_things_that_are_known_of_one_number(one, other, known):
+    assert judge.both(one, other) == judge.both(other, one) == known
 
 
 @pytest.mark.parametrize("op", ["==", "!=", "<", "<=", ">", ">="])

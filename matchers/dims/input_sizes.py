@@ -8,6 +8,7 @@ The first input has any size s0 from 2 to 64 in its first dim, the second one 2 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -38,6 +39,20 @@ class Sizes:
     def read(cls, note: str) -> Sizes:
         """The inverse of `note`."""
         return cls(**json.loads(note))
+
+    def limits(self, number: int) -> tuple[tuple[int, int | None, int] | None, ...]:
+        """For each dim of an input its least size, its largest, and what its sizes are multiples of.
+
+        None for a dim of which nothing is noted; no dims for an input that there is not.
+        """
+        return tuple(map(self._limits, self.inputs[number] if number < len(self.inputs) else ()))
+
+    def _limits(self, size: Size | None) -> tuple[int, int | None, int] | None:
+        if size is None:
+            return None
+        symbol, factor, offset = size
+        low, high = self.bounds[symbol]
+        return factor * low + offset, None if high is None else factor * high + offset, math.gcd(factor, offset)
 
     def check(self, function: str, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> None:
         """Raise OpspliceError for shapes that the function does not take. names: what messages call the inputs."""

@@ -3,7 +3,7 @@
 import pytest
 
 import opsplice
-from opsplice.runtime.input_sizes import Sizes
+from opsplice.matchers.dims.input_sizes import Sizes
 
 SIZES = Sizes([[["n", 1, 0], None], [["n", 2, 1]]], {"n": [2, None]})
 
