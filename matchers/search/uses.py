@@ -171,7 +171,7 @@ def _result(use: ir.OpOperand) -> ir.Value:
 
 def is_left_out(match: Match, condition: Any) -> bool:
     """Whether a condition of a rule asks about an input of an alternative that was not taken."""
-    if not isinstance(condition, tree.Predicate) or condition.name in tree.OF_THE_ROOT:
+    if not isinstance(condition, tree.Predicate) or condition.name in ("has", *tree.OF_THE_ROOT):
         return False
     return condition.value not in match.inputs
 
@@ -184,6 +184,8 @@ def judge(views: Views, match: Match, condition: Any) -> bool | None:
         return None
     if condition.name in tree.OF_THE_ROOT:
         return holds_at(match.roots[0].owner.operation, condition)
+    if condition.name == "has":
+        return condition.value in match.inputs
     bound = match.inputs[condition.value]
     if bound.value is None:
         return condition.name != "shared"  # a number of the program's

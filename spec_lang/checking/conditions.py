@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from opsplice.errors import did_you_mean
@@ -76,13 +76,14 @@ def _check_dims(used: tuple[Dim, ...], names: dict[str, Span], dims: dict[str, D
 @dataclass(frozen=True)
 class Names:
     """What a condition may speak of: dims (None for integers bound to attributes), type variables, values, and the
-    strided buffers of a kernel."""
+    strided buffers of a kernel. always: of a rule, the values that each match of its pattern has; None elsewhere."""
 
     dims: Mapping[str, Dim | None]
     variables: Iterable[str] = ()
     values: Iterable[str] = ()
     forms: bool = False
     strided: Mapping[str, TensorType] = field(default_factory=dict)
+    always: Collection[str] | None = None
 
 
 def check_condition(condition: tree.Condition | None, names: Names, report: Report) -> None:
@@ -115,6 +116,8 @@ def check_condition(condition: tree.Condition | None, names: Names, report: Repo
                 _check_contracts(condition, report)
             elif condition.name not in tree.OF_THE_ROOT:
                 _check_known("value", condition.value, condition.span, names.values, report)
+                if condition.name == "has":
+                    _check_has(condition, names, report)
         case tree.Is():
             _check_known("value", condition.value, condition.span, names.values, report)
             if not names.forms:
@@ -126,6 +129,15 @@ def _check_one_buffer(condition: tree.Condition, report: Report) -> None:
     """Each buffer is chosen by itself, so what is asked of its strides can be decided from these alone."""
     if len({each.name for each in dim_conditions.strides_in(condition)}) > 1:
         report(error(condition.span, "a condition is on the strides of one buffer", "write one for each, with `and`"))
+
+
+def _check_has(condition: tree.Predicate, names: Names, report: Report) -> None:
+    if names.always is None:
+        advice = f"write it in a rule: replace ... where has({condition.value}) with ..."
+        report(error(condition.span, "only the condition of a rule can ask what a match has", advice))
+    elif condition.value in names.always:
+        advice = "has asks for what only some alternatives of the pattern have"
+        report(error(condition.span, f"each match has {condition.value}, so this always holds", advice))
 
 
 def _check_contracts(condition: tree.Predicate, report: Report) -> None:

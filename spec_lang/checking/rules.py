@@ -61,6 +61,7 @@ def check_rule(
             {**dims, **dict.fromkeys([*bound, *integers])},
             [v.name for v in pattern.type_variables],
             [p.name for p in pattern.parameters],
+            always=known,
         )
         check_condition(rule.where, names, report)
         check_condition(rule.when, names, report)

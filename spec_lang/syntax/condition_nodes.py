@@ -25,7 +25,7 @@ RESERVED = frozenset(
 )
 _DIM_FUNCTIONS = ("ceildiv", "floordiv", "min", "max")
 _PROPERTIES = ("bits", "rank")
-_PREDICATES = ("weight", "only", "shared", *tree.OF_THE_ROOT)
+_PREDICATES = ("has", "weight", "only", "shared", *tree.OF_THE_ROOT)
 # Digits of a number that is not zero, before its exponent.
 _NOT_ZERO = re.compile(r"[0.]*[1-9]")
 _ESCAPES = {"\\": "\\", '"': '"', "n": "\n", "t": "\t"}

@@ -446,6 +446,8 @@ def test_kernel_errors(text, expected):
     ("rule", "expected"),
     [
         ("when weight(x) with k(x, 1.0, m)", "`when` compares dims, which a program can do as it runs"),
+        ("where has(x) with k(x, 1.0, m)", "each match has x, so this always holds"),
+        ("where has(z) with k(x, 1.0, m)", "unknown value z"),
         ("when n < 4 and rank(m) == 1 with k(x, 1.0, m)", "rank counts the dims of a pack"),
         ("when n < 4 and x is exp(_) with k(x, 1.0, m)", "only the condition of a pattern can ask what makes a value"),
         ("when q == 1 with k(x, 1.0, m)", "unknown dim q; the dims here are m n"),
@@ -456,6 +458,12 @@ def test_kernel_errors(text, expected):
 def test_what_cannot_be_asked_at_run_time(rule, expected):
     found = messages(KERNEL + f"pattern p({X}) {{ exp(x) }} replace p {rule}")
     assert expected in found[0]
+
+
+def test_only_a_rule_asks_what_a_match_has():
+    (found,) = messages(f"pattern p({X}) where has(x) {{ exp(x) }}")
+    assert "only the condition of a rule can ask what a match has" in found
+    assert "replace ... where has(x) with" in found
 
 
 def test_a_scalar_that_may_be_left_out_has_a_default():

@@ -87,7 +87,7 @@ OF_THE_ROOT = {
 
 @dataclass(frozen=True)
 class Predicate:
-    """What is asked of a value, `weight(w)`, `only(e)`, `shared(e)`, or of the op at the root: see `OF_THE_ROOT`.
+    """What is asked of a value, as `weight(w)`, `only(e)` or `has(x)`, or of the op at the root: see `OF_THE_ROOT`.
 
     value: the name of a parameter or of a part of the pattern, or what is asked of the root.
     """

@@ -257,6 +257,45 @@ void shift(const float *bias, const float *x, float by, float *out, unsigned lon
     np.testing.assert_array_equal(made.spliced.run("alone", x), -x * np.float32(2.5))  # as the default says
 
 
+def test_a_rule_asks_which_parts_a_match_has(pairs):
+    """Rules for matches with a part stand before those of another pattern, and rules for the others behind them."""
+    spec = """
+kernel shift(x: f32[m, n], bias: f32[n] optional) -> f32[m, n] { cpu "shift.c" }
+kernel turn(x: f32[m, n]) -> f32[m, n] { cpu "turn.c" }
+pattern shifted(x: tensor<m x n x f32>, bias: tensor<n x f32>) { negf(addf?(x, broadcast[n -> m n](bias))) }
+pattern turned(x: tensor<m x n x f32>) { negf(x) }
+replace shifted where has(bias) and n == 4 with shift(x, bias)
+keep shifted where not has(bias) and m == 5
+replace turned where m == 2 with turn(x)
+replace shifted where not has(bias) with shift(x, bias)
+"""
+    code = """
+void shift(const float *x, const float *bias, float *out, unsigned long m, unsigned long n) {
+  for (unsigned long i = 0; i < m * n; ++i) out[i] = -(x[i] + (bias ? bias[i % n] : 0));
+}
+"""
+    turn = "void turn(const float *x, float *out, unsigned long m, unsigned long n) {"
+    turn += " for (unsigned long i = 0; i < m * n; ++i) out[i] = -x[i]; }"
+    text = ""
+    for name, kind in (("biased", "3x4"), ("kept", "5x4"), ("turned", "2x4"), ("alone", "3x4")):
+        text += f"func.func @{name}(%x: tensor<{kind}xf32>, %y: tensor<4xf32>) -> tensor<{kind}xf32> {{"
+        text += f"""
+  %e = tensor.empty() : tensor<{kind}xf32>
+  %b = linalg.broadcast ins(%y : tensor<4xf32>) outs(%e : tensor<{kind}xf32>) dimensions = [0]
+  %s = arith.addf %x, %b : tensor<{kind}xf32>
+  %n = arith.negf {"%s" if name == "biased" else "%x"} : tensor<{kind}xf32>
+  return %n : tensor<{kind}xf32>
+}}
+"""
+    made = pairs(text, spec, {"shift.c": code, "turn.c": turn})
+    taken = {each.function: each.kernel for each in made.spliced.report.replacements if not each.lost}
+    assert taken == {"biased": "shift", "turned": "turn", "alone": "shift"}, made.spliced.report
+    y = np.array([1, -2, 3, 4], np.float32)
+    for name, rows in (("biased", 3), ("kept", 5), ("turned", 2), ("alone", 3)):
+        x = np.arange(rows * 4, dtype=np.float32).reshape(rows, 4)
+        np.testing.assert_array_equal(made.spliced.run(name, x, y), -(x + y) if name == "biased" else -x)
+
+
 LINEAR_SPEC = """
 import "opsplice:strided"
 kernel linear(x: f32[...b, m, k] strided, w: f32[n, k] strided, bias: f32[n] optional) -> f32[...b, m, n] strided {
