@@ -194,6 +194,12 @@ def _determinant(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return minor(0, tuple(range(size)))
 
 
+_WIDER = {
+    TensorProto.UINT8: TensorProto.INT32,
+    TensorProto.UINT16: TensorProto.INT32,
+    TensorProto.UINT32: TensorProto.INT64,
+}
+_PRODUCTS = (2, 3)
 _LARGEST_DETERMINANT = 4
 _MATRIX = 2  # dims
 _PAIR = 2
@@ -207,15 +213,15 @@ def _lstm(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
 
 
 def _unsigned(on: NodeWriter, node: onnx.NodeProto) -> str | list[str] | None:
-    """Of integers without a sign, which IREE takes for integers with one: of wider ones, or of floats."""
+    """Of integers without a sign, which IREE takes for integers with one: of wider ones."""
     element = on.element(node.input[0])
-    if element not in (TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64):
+    if element not in (*_WIDER, TensorProto.UINT64):
         return None
     if node.op_type == "Abs":
         return on.put("Identity", node.input[0])
-    if element != TensorProto.UINT8:  # IREE has no casts back to wider ones
+    if element not in _WIDER:
         raise wrongly_computed(node, "it takes large numbers without a sign for negative ones")
-    inputs = [on.cast(name, TensorProto.INT32) if on.element(name) == element else name for name in node.input]
+    inputs = [on.cast(name, _WIDER[element]) if on.element(name) == element else name for name in node.input]
     first, *others = on.put_all(node.op_type, len(node.output), *inputs, **attributes(node))
     return [on.put("Cast", first, to=element), *others]
 
@@ -232,13 +238,26 @@ def _last_of_equals(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 
 def _sign(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Of floats: of what is no number IREE makes 0."""
+    """Of floats: of what is no number IREE makes 0. Its compiler ends the process at integers without a sign."""
     x, element = node.input[0], on.element(node.input[0])
+    if element in (*_WIDER, TensorProto.UINT64):
+        return on.put("Min", x, on.number(1, x))
     if element not in FLOATS:
         return None
     zero = on.number(0, x)
     above, below = (on.put("Cast", on.put(kind, x, zero), to=element) for kind in ("Greater", "Less"))
     return on.put("Where", on.put("IsNaN", x), x, on.put("Sub", above, below))
+
+
+def _power(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Of integers: products, or of doubles, as onnxruntime computes them. IREE lowers none, or ends the process."""
+    x, element = node.input[0], on.element(node.input[0])
+    if element in (0, *FLOATS):
+        return None
+    exponent = on.constant(node.input[1])
+    if exponent is not None and exponent.ndim == 0 and exponent in _PRODUCTS:
+        return functools.reduce(lambda made, _: on.put("Mul", made, x), range(int(exponent) - 1), x)
+    return on.put("Cast", on.put("Pow", *(on.cast(each, TensorProto.DOUBLE) for each in node.input)), to=element)
 
 
 def _negative(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -257,21 +276,6 @@ def _mean(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         axes = on.give(np.array(given))
     total = on.put("ReduceSum", x, *filter(None, [axes]), **form)
     return on.put("Div", total, on.put("Cast", on.put("Div", on.put("Size", x), on.put("Size", total)), to=element))
-
-
-def _reverse_sequence(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Elements by their places: IREE does not compile it."""
-    x, lengths = node.input
-    shape, time, batch = on.shape(x), attribute(node, "time_axis", 0), attribute(node, "batch_axis", 1)
-    if shape is None:
-        return None
-    places, ends = (
-        on.put("Unsqueeze", each, np.delete(np.arange(len(shape)), axis))
-        for each, axis in ((on.places(x, time), time), (on.cast(lengths, TensorProto.INT64), batch))
-    )
-    mirrored = on.put("Sub", on.put("Sub", ends, 1), places)
-    taken = on.put("Where", on.put("Less", places, ends), mirrored, places)
-    return on.put("GatherElements", x, on.put("Expand", taken, on.put("Shape", x)), axis=time)
 
 
 def _unique(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -363,7 +367,6 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "ArgMin"): _last_of_equals,
     ("", "Attention"): attention.standard,
     ("", "AveragePool"): pooling.average_pool,
-    ("", "Cast"): quantized.cast,
     ("", "CastLike"): quantized.cast_like,
     ("", "Clip"): _clip,
     ("", "ConvInteger"): quantized.conv_integer,
@@ -387,6 +390,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "Mod"): _unsigned,
     ("", "Neg"): _negative,
     ("", "Pad"): resizing.pad,
+    ("", "Pow"): _power,
     ("", "QLinearConv"): quantized.qlinear_conv,
     ("", "QLinearMatMul"): quantized.on_dequantized("MatMul", 2, -1),
     ("", "DequantizeLinear"): quantized.dequantize,
@@ -397,7 +401,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "ReduceMean"): _mean,
     ("", "Reshape"): _reshape,
     ("", "Resize"): resizing.resize,
-    ("", "ReverseSequence"): _reverse_sequence,
+    ("", "ReverseSequence"): resizing.reverse_sequence,
     ("", "RMSNormalization"): _rms_norm,
     ("", "RNN"): recurrent.written_out,
     ("", "Scan"): loops.scan,

@@ -21,10 +21,13 @@ import onnx.inliner
 from iree.compiler import ir
 from iree.compiler.dialects import util
 from iree.compiler.extras import onnx_importer
+from onnx import TensorProto
 
 from opsplice.errors import OpspliceError
 from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
+from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.ir.tensor_values import DYNAMIC, shape_of
 from opsplice.onnx import loops, versions
 from opsplice.onnx.expansion import FUNCTIONS, expand, known_of
 from opsplice.onnx.folded_sizes import fold, forced_sizes, keep_whole_dims
@@ -40,6 +43,7 @@ from opsplice.onnx.model_file import (
     type_name,
 )
 from opsplice.onnx.quantized import WIDENED
+from opsplice.rewrites.ir import emit
 from opsplice.runtime.weights import SCOPE, Arrays, write_archive
 
 _FUNCTION = "main"
@@ -50,6 +54,7 @@ _MOST_ROUNDS = 16
 # What a parameter may be made of: IREE keeps bits in memory otherwise than ONNX does.
 _PARAMETERS = {number: dtype for number, dtype in STORED.items() if dtype != np.bool_}
 
+_WRITTEN_OUT = (TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)
 _TO_SIGNLESS = re.compile(r"\b[su]i(\d+)")
 
 
@@ -363,6 +368,8 @@ def _emit(model: onnx.ModelProto, weights: Mapping[str, np.ndarray], request: Re
         with context:
             _load_weights(importer, module, types, weights)
         importer.import_all()
+        with context:
+            _write_casts(module)
         verified = module.operation.verify()
     except (onnx_importer.OnnxImportError, ir.MLIRError) as error:
         raise OpspliceError(f"IREE cannot import {request.name}", details=str(error)[:2000]) from None
@@ -389,6 +396,40 @@ def _load_weights(importer: Any, module: ir.Module, types: _Types, weights: Mapp
                 loaded = util.GlobalLoadOp(kind, symbol).result
                 converted = ir.Operation.create("torch_c.from_builtin_tensor", results=[torch_type], operands=[loaded])
         importer._nv_map[name] = converted.result
+
+
+def _write_casts(module: ir.Module) -> None:
+    """Write casts as plain ones of each element where IREE's importer knows none, or makes 127 of 200.0.
+
+    torch.operator "onnx.Cast"(%x) {torch.onnx.to = 4}  =>  arith.trunci (arith.fptosi %x : f32 to i32) : i32 to i16
+    """
+    emit.load_dialects(module.context)
+    for op in ops_in(module.operation, "torch.operator"):
+        if op.attributes["name"].value == "onnx.Cast" and op.attributes["torch.onnx.to"].value in _WRITTEN_OUT:
+            with op.location, ir.InsertionPoint(op):
+                op.results[0].replace_all_uses_with(_cast(op.operands[0], op.results[0].type))
+            op.erase()
+
+
+def _cast(x: ir.Value, wanted: ir.Type) -> ir.Value:
+    sizes = [DYNAMIC if size is None else size for size in shape_of(x) or ()]
+    (given, has_sign), (made, _) = (_element(each) for each in (x.type, wanted))
+    plain = emit.value("torch_c.to_builtin_tensor", [x], ir.RankedTensorType.get(sizes, given))
+    if isinstance(given, ir.FloatType):
+        # Of twice the width those with a sign hold all numbers without.
+        given = ir.IntegerType.get_signless(min(max(2 * made.width, 32), 64))
+        name = "fptoui" if made == given else "fptosi"
+        plain = emit.value(f"arith.{name}", [plain], ir.RankedTensorType.get(sizes, given))
+    if given.width != made.width:
+        name = "trunci" if given.width > made.width else "extsi" if has_sign else "extui"
+        plain = emit.value(f"arith.{name}", [plain], ir.RankedTensorType.get(sizes, made))
+    return emit.value("torch_c.from_builtin_tensor", [plain], wanted)
+
+
+def _element(kind: ir.Type) -> tuple[ir.Type, bool]:
+    """The type of a tensor's elements as MLIR has it, and whether they have a sign."""
+    element = str(kind).rpartition(",")[2].removesuffix(">")
+    return ir.Type.parse(_TO_SIGNLESS.sub(r"i\1", element)), element.startswith("s")
 
 
 def _data_type(array: np.ndarray) -> int:

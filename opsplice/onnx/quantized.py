@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from opsplice.onnx.node_writer import FLOATS, NodeWriter, attribute, attributes, input_name, wrongly_computed
+from opsplice.onnx.node_writer import NodeWriter, attribute, attributes, input_name, wrongly_computed
 
 _BYTE = 8
 # Sums of fewer products of bytes, each less a zero point, are exact in f32.
@@ -337,13 +337,6 @@ def _scaled(on: NodeWriter, integers: str, *scales: str) -> str:
 def _single(on: NodeWriter, name: str) -> str:
     """A scale or a zero point: one for the whole tensor as a scalar, as ONNX's own operators want it."""
     return on.put("Reshape", name, np.array([], np.int64)) if on.shape(name) == [1] else name
-
-
-def cast(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Of floats to bytes without a sign, by way of wider integers: IREE makes bytes with a sign, so that 200 is 127."""
-    if attribute(node, "to", 0) != TensorProto.UINT8 or on.element(node.input[0]) not in FLOATS:
-        return None
-    return on.put("Cast", on.put("Cast", node.input[0], to=TensorProto.INT32), to=TensorProto.UINT8)
 
 
 def cast_like(on: NodeWriter, node: onnx.NodeProto) -> str | None:

@@ -391,6 +391,21 @@ def _places_around(on: NodeWriter, size: str, side: tuple[int, int], mode: bytes
     return on.put("Sub", last, on.put("Abs", on.put("Sub", last, on.put("Abs", places))))
 
 
+def reverse_sequence(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Elements by their places: IREE does not compile it."""
+    x, lengths = node.input
+    shape, time, batch = on.shape(x), attribute(node, "time_axis", 0), attribute(node, "batch_axis", 1)
+    if shape is None:
+        return None
+    places, ends = (
+        on.put("Unsqueeze", each, np.delete(np.arange(len(shape)), axis))
+        for each, axis in ((on.places(x, time), time), (on.cast(lengths, TensorProto.INT64), batch))
+    )
+    mirrored = on.put("Sub", on.put("Sub", ends, 1), places)
+    taken = on.put("Where", on.put("Less", places, ends), mirrored, places)
+    return on.put("GatherElements", x, on.put("Expand", taken, on.put("Shape", x)), axis=time)
+
+
 def cut(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Backwards from behind the end, where IREE reads what lies there, as from the last element."""
     starts, axes, steps = (on.constant(input_name(node, number)) for number in (1, 3, 4))

@@ -1,5 +1,6 @@
 """Elements at the edges: behind the end of a tensor, around it, the last of several that are equal."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -171,3 +172,66 @@ def test_images_made_smaller_are_smoothed(mode):
     ]
     model = make_model(nodes, {"x": [1, 2, 9, 7]}, {"a": [1, 2, 3, 14], "b": [1, 2, 5, 4]}, constants)
     check(model, {"x": floats(1, 2, 9, 7)})
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int16, np.uint16, np.uint32, np.uint64])
+def test_casts_to_integers(kind):
+    """IREE makes 127 of 200.0, and has no casts to the other types."""
+    most, element = np.iinfo(kind).max, onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    numbers = [0, 0.5, 2.9, 100.7, *(most * share for share in (0.49, 0.75, 0.9))]
+    feed = {"float16": np.array([x for x in numbers if x < 2**16], np.float16)}
+    for each in (np.float32, np.float64, ml_dtypes.bfloat16):
+        feed[each.__name__] = np.array(numbers, each)
+    for each in (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64):
+        limits = np.iinfo(each)
+        feed[each.__name__] = np.array([limits.min, limits.max, limits.max // 4 * 3, 0, 1, 100], each)
+    feed["bool"] = np.array([True, False])
+    inputs = {name: (onnx.helper.np_dtype_to_tensor_dtype(x.dtype), [f"n_{name}"]) for name, x in feed.items()}
+    outputs = {f"to_{name}": (element, [f"n_{name}"]) for name in feed}
+    model = make_model([node("Cast", name, f"to_{name}", to=element) for name in feed], inputs, outputs)
+    found = opsplice.onnx.session(model, providers=["local-sync"]).run(None, feed)
+    for one, given in zip(found, feed.values(), strict=True):
+        assert one.dtype == kind
+        np.testing.assert_array_equal(one, given.astype(kind))
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])
+def test_large_integers_without_a_sign(kind):
+    """IREE takes them for negative ones."""
+    most, element = np.iinfo(kind).max, onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    nodes = [node("Div", "x by", "div"), node("Mod", "x by", "mod"), node("Clip", "x low high", "clip")]
+    nodes += [node("TopK", "x two", "top at"), node("Abs", "x", "abs")]
+    constants = {"by": 7, "low": 9, "high": most - 3}
+    constants = {name: np.array(value, kind) for name, value in constants.items()} | {"two": np.array([2])}
+    outputs = {name: (element, ["n"]) for name in ("div", "mod", "clip", "abs")}
+    outputs |= {"top": (element, [2]), "at": (TensorProto.INT64, [2])}
+    x = np.array([3, most, 0, most // 2 + 7, most // 2, 12, most - 5], kind)
+    model = make_model(nodes, {"x": (element, ["n"])}, outputs, constants)
+    found = opsplice.onnx.session(model, providers=["local-sync"]).run(None, {"x": x})
+    wanted = (x // 7, x % 7, x.clip(9, most - 3), x, np.sort(x)[:-3:-1], np.argsort(x)[:-3:-1])
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
+
+
+def test_powers_of_integers_and_their_signs():
+    """IREE lowers no powers of integers; its compiler ends the process at some, and at signs of those without one."""
+    kinds = {kind.__name__: kind for kind in (np.int64, np.uint8, np.uint16)}
+    constants, nodes, inputs, outputs, feed = {"root": np.array(0.5, np.float32)}, [], {}, {}, {}
+    for name, kind in kinds.items():
+        constants |= {f"{number}_{name}": np.array(number, kind) for number in (0, 2, 3)}
+        powers = [*(f"{number}_{name}" for number in (0, 2, 3)), "root", f"y_{name}"]
+        nodes += [node("Pow", f"x_{name} {power}", f"{number}_of_{name}") for number, power in enumerate(powers)]
+        nodes.append(node("Sign", f"x_{name}", f"sign_{name}"))
+        element = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+        inputs |= {f"{which}_{name}": (element, ["n"]) for which in "xy"}
+        outputs |= {each: (element, ["n"]) for made in nodes[-6:] for each in made.output}
+        feed |= {f"x_{name}": np.array([3, 0, 6, 1], kind), f"y_{name}": np.array([2, 0, 2, 3], kind)}
+    model = make_model(nodes, inputs, outputs, constants)
+    found = opsplice.onnx.session(model, providers=["local-sync"]).run(None, feed)
+    for at, name in enumerate(kinds):
+        x, y = feed[f"x_{name}"], feed[f"y_{name}"]
+        wanted = (x**0, x**2, x**3, np.sqrt(x).astype(x.dtype), x**y, np.sign(x))
+        for one, other in zip(found[6 * at : 6 * at + 6], wanted, strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)
