@@ -144,13 +144,22 @@ GROUPS = [
     (2, 7, (16, 8), (5, 3), (1, 1), (3, 1), (6, 1, 6, 1)),
     (2, 3, (2, 6), (5, 3), (1, 1), (1, 1), (4, 1, 4, 1)),
     (2, 16, (10, 11), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+    # Products of copied lines: several parts, several strips, places between rows; a column is a row.
+    (16, 16, (14, 14), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+    (24, 20, (33, 57), (3, 3), (2, 2), (1, 1), (1, 1, 0, 2)),
+    (11, 12, (23, 30), (5, 7), (2, 1), (1, 2), (3, 9, 2, 4)),
+    (3, 9, (15, 300), (3, 3), (3, 1), (2, 1), (2, 0, 2, 0)),
+    (24, 24, (49, 1), (128, 1), (1, 1), (1, 1), (64, 0, 63, 0)),
+    (5, 13, (961, 1), (3, 1), (2, 1), (2, 1), (2, 0, 1, 0)),
 ]
 
 
+@pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize(("c", "o", "place", "size", "stride", "dilation", "zeros"), GROUPS)
-def test_groups_of_channels(kernel, guarded, c, o, place, size, stride, dilation, zeros):
+def test_groups_of_channels(kernel, guarded, channels_last, c, o, place, size, stride, dilation, zeros):
     random = np.random.default_rng(0)
-    x = guarded(random.standard_normal((2, 3 * c, *place)).astype(np.float32))
+    x = random.standard_normal((2, 3 * c, *place)).astype(np.float32)
+    x = guarded(x.transpose(0, 2, 3, 1).copy()).transpose(0, 3, 1, 2) if channels_last else guarded(x)
     f, bias = random.standard_normal((3, o, c, *size)).astype(np.float32), random.standard_normal((3, o))
     top, left, bottom, right = zeros
     padded = np.pad(x.astype(float), ((0, 0), (0, 0), (top, bottom), (left, right)))
@@ -159,7 +168,7 @@ def test_groups_of_channels(kernel, guarded, c, o, place, size, stride, dilation
     wanted = np.einsum("ngcyzij,gocij->ngoyz", every, f) + bias.astype(np.float32)[..., None, None]
     out, panels = guarded(np.full(wanted.shape, np.nan, np.float32)), np.stack([packed(group) for group in f])
     views = [step // 4 for value in (x, None, out) for step in ((0,) * 5 if value is None else value.strides)]
-    for at in np.ndindex(1, 1, 6):
+    for at in np.ndindex(1, -(-wanted.shape[3] // 16), 6):
         kernel("convolution/convolution.c", "opsplice_convolution_groups")(
             *(x, panels, guarded(bias.astype(np.float32)), None, 1, *stride, *dilation, top, left, out),
             *(2, 3 * c, *place, 3, 1, c, *size, o, *wanted.shape[3:], *views, *at),

@@ -403,8 +403,9 @@ static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
                 of.sh * of.x_h == ow * of.sw * of.x_w && of.out_y == ow * of.out_z &&
                 (!of.rest || of.rest_y == ow * of.rest_z);
   const int is_winograd = pays_winograd(&of, end - y, ow);
-  if (!is_winograd && of.group > NARROW && pays_packed(&of, is_flat, end - y, oh, ow)) {
-    convolve_group(of, is_flat && of.sh == 1 && of.sw == 1, ow, y * ow, end * ow);
+  const int of_points = is_flat && of.sh == 1 && of.sw == 1;
+  if (!is_winograd && of.group > NARROW && pays_packed(&of, of_points, end - y, ow)) {
+    convolve_group(of, of_points, ow, y, end);
     return;
   }
   if (is_flat) {
@@ -572,23 +573,6 @@ void opsplice_pack_filter(const float *f, float *out, size_t o, size_t c, size_t
   opsplice_scale_filter(f, 0, out, o, c, kh, kw, f_o, f_c, f_h, f_w, workgroup_x);
 }
 
-// In groups of channels, each with a filter of its own. Grid: (p, ceildiv(oh, 16), n * g).
-void opsplice_convolution_groups(const float *x, const float *w, const float *bias, const float *rest,
-                                 size_t activation, size_t sh, size_t sw, size_t dh, size_t dw, size_t top,
-                                 size_t left, float *out, size_t n, size_t gc, size_t h, size_t width, size_t g,
-                                 size_t p, size_t c, size_t kh, size_t kw, size_t o, size_t oh, size_t ow, size_t x_n,
-                                 size_t x_c, size_t x_h, size_t x_w, size_t rest_n, size_t rest_g,
-                                 size_t rest_c, size_t rest_h, size_t rest_w, size_t out_n, size_t out_g, size_t out_c,
-                                 size_t out_h, size_t out_w, size_t workgroup_x, size_t workgroup_y,
-                                 size_t workgroup_z) {
-  (void)gc;
-  size_t group = workgroup_z % g;
-  opsplice_convolution(x + group * c * x_c, w + group * p * c * kh * kw * PANEL, bias ? bias + group * o : 0,
-                       rest ? rest + group * rest_g : 0, activation, sh, sw, dh, dw, 1, 1, top, left, out + group * out_g, n,
-                       c, h, width, p, kh, kw, o, oh, ow, x_n, x_c, x_h, x_w, rest_n, rest_c, rest_h, rest_w, out_n,
-                       out_c, out_h, out_w, workgroup_x, workgroup_y, workgroup_z / g);
-}
-
 // Of one dim. Grid: (p, ceildiv(ow, 448), n); a workgroup does a panel of 32 channels by 448 places.
 void opsplice_convolution_row(const float *x, const float *w, const float *bias, const float *rest, size_t activation,
                               size_t sw, size_t dw, size_t uw, size_t left, float *out, size_t n, size_t c, size_t width,
@@ -599,6 +583,30 @@ void opsplice_convolution_row(const float *x, const float *w, const float *bias,
   opsplice_convolution(x, w, bias, rest ? rest + z * rest_w : 0, activation, 1, sw, 1, dw, 1, uw, 0, left - z * sw,
                        out + z * out_w, n, c, 1, width, p, 1, kw, o, 1, least(LENGTH, ow - z), x_n, x_c, 0, x_w, rest_n,
                        rest_c, 0, rest_w, out_n, out_c, 0, out_w, workgroup_x, 0, workgroup_z);
+}
+
+// In groups of channels, each with a filter of its own. Grid: (p, ceildiv(oh, 16), n * g).
+void opsplice_convolution_groups(const float *x, const float *w, const float *bias, const float *rest,
+                                 size_t activation, size_t sh, size_t sw, size_t dh, size_t dw, size_t top,
+                                 size_t left, float *out, size_t n, size_t gc, size_t h, size_t width, size_t g,
+                                 size_t p, size_t c, size_t kh, size_t kw, size_t o, size_t oh, size_t ow, size_t x_n,
+                                 size_t x_c, size_t x_h, size_t x_w, size_t rest_n, size_t rest_g,
+                                 size_t rest_c, size_t rest_h, size_t rest_w, size_t out_n, size_t out_g, size_t out_c,
+                                 size_t out_h, size_t out_w, size_t workgroup_x, size_t workgroup_y,
+                                 size_t workgroup_z) {
+  (void)gc;
+  const size_t group = workgroup_z % g, image = workgroup_z / g;
+  x += group * c * x_c, w += group * p * c * kh * kw * PANEL, out += group * out_g;
+  if (bias) bias += group * o;
+  if (rest) rest += group * rest_g;
+  // A column is a row, of which fewer workgroups do more.
+  if (!IS_PACKED || width != 1 || kw != 1 || ow != 1 || left != 0 || oh < ENOUGH)
+    opsplice_convolution(x, w, bias, rest, activation, sh, sw, dh, dw, 1, 1, top, left, out, n, c, h, width, p, kh, kw, o, oh,
+                         ow, x_n, x_c, x_h, x_w, rest_n, rest_c, rest_h, rest_w, out_n, out_c, out_h, out_w, workgroup_x,
+                         workgroup_y, image);
+  else if (workgroup_y * HEIGHT % LENGTH == 0)
+    opsplice_convolution_row(x, w, bias, rest, activation, sh, dh, 1, top, out, n, c, h, p, kh, o, oh, x_n, x_c, x_h, rest_n,
+                             rest_c, rest_h, out_n, out_c, out_h, workgroup_x, workgroup_y * HEIGHT / LENGTH, image);
 }
 
 // Of three dims, a slice of the filter after the other, those that meet the image: w is [o / 32][kd][c][kh][kw][32], and the
