@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from opsplice.api import export as export
     from opsplice.api import load as load
     from opsplice.api import match as match
+    from opsplice.api import prepare as prepare
     from opsplice.api import survey as survey
     from opsplice.api import transform as transform
     from opsplice.api import tune as tune
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from opsplice.measuring.timing.benching import Bench as Bench
     from opsplice.measuring.timing.survey_model import Survey as Survey
     from opsplice.measuring.tuning.tuning import Tuning as Tuning
+    from opsplice.measuring.verifying.verification import Prepared as Prepared
     from opsplice.pattern_libraries.finding import Finding as Finding
     from opsplice.pattern_libraries.library_list import LibraryInfo as LibraryInfo
     from opsplice.program import Program as Program
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _IN = {
-    "opsplice.api": "bench capture compile explain export load match survey transform tune verify",
+    "opsplice.api": "bench capture compile explain export load match prepare survey transform tune verify",
     "opsplice.compiling.spec_export": "Exported",
     "opsplice.compiling.spec_sources": "PackageOptions",
     "opsplice.errors": "OpspliceError",
@@ -60,6 +62,7 @@ _IN = {
     "opsplice.measuring.timing.benching": "Bench",
     "opsplice.measuring.timing.survey_model": "Survey",
     "opsplice.measuring.tuning.tuning": "Tuning",
+    "opsplice.measuring.verifying.verification": "Prepared",
     "opsplice.pattern_libraries.finding": "Finding",
     "opsplice.pattern_libraries.library_list": "LibraryInfo",
     "opsplice.program": "Program",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from opsplice.measuring.timing.benching import Bench
     from opsplice.measuring.timing.survey_model import Survey
     from opsplice.measuring.tuning.tuning import Tuning
+    from opsplice.measuring.verifying.verification import Prepared
     from opsplice.reports.captured import Capture
     from opsplice.reports.explanation import Explanation
 
@@ -72,6 +73,8 @@ def compile(  # noqa: A001 - the name that users of compilers expect
 
     Raises OpspliceError, and its kind SpecError for what is wrong in a spec.
     """
+    from opsplice.compiling import program_cache
+
     source = frontends.load(model, dims)
     job = _job(source, specs, flags, targets, packages, verbose=verbose, no_code=no_code)
 
@@ -83,12 +86,7 @@ def compile(  # noqa: A001 - the name that users of compilers expect
             return run_isolated(job, on_progress)
         return run_job(on_progress or _silent, job)
 
-    if cache:
-        from opsplice.compiling import program_cache
-
-        outcome = program_cache.cached(job, compiled)
-    else:
-        outcome = compiled()
+    outcome = program_cache.cached(job, compiled) if cache else compiled()
     if require_match:
         check_matched(outcome.report)
     made = (outcome.vmfb, outcome.report, outcome.warnings, outcome.provided, outcome.commands)
@@ -125,8 +123,7 @@ def load(
         weights = joined(weights, found_beside(Path(vmfb)))
         vmfb = read_file(Path(vmfb), _LARGEST_PROGRAM)
     read_module(vmfb, name, VmInstance())
-    files = named_files(_texts(commands))
-    return Program(vmfb, None, commands=files, providers=_paths(providers), parameters=weights)
+    return Program(vmfb, None, commands=named_files(_texts(commands)), providers=_paths(providers), parameters=weights)
 
 
 def match(
@@ -178,8 +175,7 @@ def verify(
     given = None if inputs is None else tuple(inputs)
     kinds = known.KINDS if trials is None else tuple(trials)
     options = verification.Options(function, given, kinds, tolerance, cache=not again)
-    prepared = verification.prepare(report, job)
-    return call_apart(verification.verify, job, prepared, options, on_progress=report)
+    return call_apart(verification.verify, job, verification.prepare(report, job), options, on_progress=report)
 
 
 def survey(
@@ -220,6 +216,7 @@ def bench(
 ) -> Bench:
     """Time each match and the whole program with and without kernels, in turn on one core (docs/verify.md).
 
+    model: as for `compile`, or what `prepare` compiled, with nothing else that `prepare` takes.
     function, inputs: as for `verify`. against: other runtimes that run the model: `onnxruntime` for `.onnx` files,
     `torch` for `.pt2` files. seconds: for each match and each function.
     Takes what `compile` takes otherwise, and raises what it raises.
@@ -227,13 +224,37 @@ def bench(
     from opsplice.measuring.timing import benching, peers
     from opsplice.measuring.verifying import verification
 
+    report, is_prepared = on_progress or _silent, isinstance(model, verification.Prepared)
+    if is_prepared and (specs or flags or targets or no_code or packages or dims or against):
+        raise OpspliceError("what `prepare` compiled is timed as it is", hint="give `prepare` all but how to time")
     peers.check(against, model)
-    report = on_progress or _silent
-    job = _job(model, specs, flags, targets, packages, dims, here=True, no_code=no_code)
-    prepared = verification.prepare(report, job, False)
+    made: dict[str, Any] = {"targets": targets, "no_code": no_code, "packages": packages, "dims": dims}
+    prepared = model if is_prepared else prepare(model, specs, flags, on_progress=report, **made)
     given = None if inputs is None else tuple(inputs)
-    how = {"seconds": seconds, "function": function, "inputs": given, "against": against, "model": model}
+    how = {"seconds": seconds, "function": function, "inputs": given, "against": against, "model": against and model}
     return call_apart(benching.bench, prepared, on_progress=report, **how)
+
+
+def prepare(
+    model: Any,
+    specs: Iterable[SpecPath] = (),
+    flags: Sequence[str] = (),
+    *,
+    targets: Sequence[str] = (),
+    no_code: bool = False,
+    packages: PackageOptions | None = None,
+    dims: Mapping[str, int] | None = None,
+    on_progress: Progress | None = None,
+) -> Prepared:
+    """Compile what `bench` times: a program with kernels and without, and its matches alone.
+
+    Several models may be compiled side by side, in processes of their own, and timed later with nothing beside: what is
+    returned can be pickled. Takes what `compile` takes, and raises what it raises.
+    """
+    from opsplice.measuring.verifying import verification
+
+    job = _job(model, specs, flags, targets, packages, dims, here=True, no_code=no_code)
+    return verification.prepare(on_progress or _silent, job, False)
 
 
 def tune(

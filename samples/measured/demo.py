@@ -26,12 +26,6 @@ from typing import TypeVar
 import numpy as np
 
 import opsplice
-from opsplice import frontends
-from opsplice.compiling.job import Job
-from opsplice.compiling.spec_sources import resolve
-from opsplice.measuring.timing import benching
-from opsplice.measuring.verifying.verification import Prepared, prepare
-from opsplice.pipeline.flags import for_this_cpu
 from opsplice.reports.measured_page import Measured, report_page
 from opsplice.reports.render import colored, columns
 from opsplice.reports.render_bench import bench_text, ratio_text, time_text
@@ -82,7 +76,7 @@ def measured(names: list[str], seconds: float) -> list[Measured]:
             )
             for name, file in files.items()
         }
-        to_time = {name: pool.submit(compiled, file) for name, file in files.items()}
+        to_time = {name: pool.submit(opsplice.prepare, file, [KERNELS]) for name, file in files.items()}
         for name, (surveyed, verified) in begun.items():
             print(f"\n==== {name}: {MODELS[name][0]}", flush=True)
             surveys[name] = shown(f"survey {files[name]}", survey_text, surveyed.result)
@@ -91,18 +85,9 @@ def measured(names: list[str], seconds: float) -> list[Measured]:
     print("\n==== the times")
     found = []
     for name, file in files.items():
-        bench = shown(f"bench {file}", bench_text, partial(benching.bench, programs[name], silent, seconds=seconds))
+        bench = shown(f"bench {file}", bench_text, partial(opsplice.bench, programs[name], seconds=seconds))
         found.append(Measured(f"{name}: {MODELS[name][0]}", bench, checks[name], surveys[name]))
     return found
-
-
-def compiled(file: str) -> Prepared:
-    """What `opsplice.bench` compiles before it times."""
-    return prepare(silent, Job(frontends.load(file), resolve([KERNELS]), for_this_cpu(())), probing=False)
-
-
-def silent(_event: object) -> None:
-    """Progress that nobody watches."""
 
 
 Found = TypeVar("Found")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import re
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,22 @@ def test_bench_times_matches_and_writes_a_page(
         "prefers-color-scheme",
     ):
         assert wanted in page
+
+
+def test_what_is_prepared_in_another_process_is_timed_here(tmp_path: Path) -> None:
+    (tmp_path / "wrong.c").write_text((Path(__file__).parent / "wrong.c").read_text())
+    (tmp_path / "replace.splice").write_text(SPEC)
+    (tmp_path / "model.mlir").write_text(MODEL)
+    given = str(tmp_path / "model.mlir"), [str(tmp_path / "replace.splice")]
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        prepared = pool.submit(opsplice.prepare, *given).result()
+    match, whole = opsplice.bench(prepared, seconds=0.05).timed
+    assert match.replacement is not None
+    assert match.replacement.kernel == "right"
+    assert set(match.seconds) == set(whole.seconds) == {"IREE", "kernels"}
+    for more in {"specs": given[1]}, {"targets": ["cpu"]}, {"dims": {"batch": 2}}, {"against": ["onnxruntime"]}:
+        with pytest.raises(opsplice.OpspliceError, match="timed as it is"):
+            opsplice.bench(prepared, **more)
 
 
 def test_open_sizes_are_those_of_the_inputs_for_matches_and_the_whole(
