@@ -45,6 +45,7 @@ class Patterns:
         self.index = Index(graphs)
         self.traits = Traits.of(graphs)
         self._sides: dict[tuple[Graph, ...], tuple[tuple[Graph, ...], tuple[Graph, ...]]] = {}
+        self._outlines: dict[Any, Any] = {}
         self._sieves: dict[tuple[Graph, ...], Sieve] = {}
         self._families: dict[Graph, Any] = {}
         for name in self.index.names or ():
@@ -62,7 +63,7 @@ class Patterns:
 
     def sieve(self, graphs: tuple[Graph, ...]) -> Sieve:
         if graphs not in self._sieves:
-            self._sieves[graphs] = Sieve(graphs)
+            self._sieves[graphs] = Sieve(graphs, self._outlines)
         return self._sieves[graphs]
 
     def family(self, graph: Graph) -> Any:

@@ -114,16 +114,18 @@ Groups = Mapping[_Outline, Sequence[Graph]]
 
 
 class Sieve:
-    """Graphs by their outlines, for places whose outermost op is that of the graphs."""
+    """Graphs by their outlines, for places whose outermost op is theirs. known: the outlines that sieves share."""
 
-    def __init__(self, graphs: Sequence[Graph]) -> None:
-        known: dict[Any, _Outline] = {}
+    def __init__(self, graphs: Sequence[Graph], known: dict[Any, Any] | None = None) -> None:
+        known = {} if known is None else known
         self._order = {graph: position for position, graph in enumerate(graphs)}
         self._by_first: dict[_Outline, list[tuple[_Outline, tuple[int, float], Graph]]] = {}
         for graph in graphs:
-            outlines = _Outlines(graph, known)
-            first = outlines.first()
-            self._by_first.setdefault(first, []).append((outlines.whole(), _ranks(graph), graph))
+            if graph not in known:
+                outlines = _Outlines(graph, known)
+                known[graph] = outlines.first(), outlines.whole(), _ranks(graph)
+            first, whole, ranks = known[graph]
+            self._by_first.setdefault(first, []).append((whole, ranks, graph))
 
     def fitting(self, views: Views, value: ir.Value) -> list[Graph]:
         """The graphs that can hold with their result at a value, in order."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 from iree.compiler import ir
 
+from opsplice.matchers.find import prefilter
 from opsplice.matchers.find.axes import Axes
+from opsplice.matchers.find.engine import Patterns
 from opsplice.matchers.find.prefilter import Sieve
 from opsplice.matchers.patterns.compiled import compile_patterns
 from opsplice.matchers.search import uses
@@ -92,6 +95,18 @@ def test_a_pattern_of_another_rank_reads_the_last_op_alone(session):
     search = Search(views, dataclasses.replace(graph, strided=frozenset("x"), reordered=True), "f")
     assert search.run(values[-1]) is None
     assert len(views) == 1
+
+
+def test_outlines_are_made_once_for_all_ops_that_a_pattern_may_end_with(monkeypatch):
+    made = []
+    monkeypatch.setattr(prefilter, "_ranks", lambda graph: made.append(graph) or (0, math.inf))
+    graphs = [
+        graph_of("pattern p(x: tensor<n x f32>) { exp(x) | log(x) }"),
+        graph_of("pattern q(x: tensor<n x f32>) { exp(x) }"),
+    ]
+    patterns = Patterns(graphs)
+    assert {*patterns.index.names} >= {"math.exp", "math.log"}
+    assert made == graphs
 
 
 def test_of_many_alternatives_only_those_of_the_op_that_is_there_are_looked_at(session, monkeypatch):
