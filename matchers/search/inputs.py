@@ -15,6 +15,7 @@ from opsplice.matchers.patterns.walk import has_windows
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import Sizes, is_in_windows, sizes_of, turns
 from opsplice.matchers.search.matches import Binding, flat
+from opsplice.matchers.search.merged_dims import ungrouped
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.state import Branch, Goal, State
 from opsplice.matchers.terms import address
@@ -158,9 +159,15 @@ class Inputs:
             )
 
     def _may_have_windows_of_one(self, node: Input, indices: tuple[Index, ...]) -> bool:
-        """Whether a program with fewer dims has one of those that are read in windows, which are of size one."""
-        plain = sum(not isinstance(label, Window) for label in node.labels)
-        return plain < len(indices) < len(node.labels) and self.graph.may_lack_dims
+        """Whether a program with fewer dims has one of those that are read in windows, which are of size one.
+
+        It is a dim of the result: one that is reduced is a window itself.
+        """
+        plain, made = [label for label in node.labels if not isinstance(label, Window)], self.graph.results[0].labels
+        if not self.graph.may_lack_dims or not len(plain) < len(indices) < len(node.labels):
+            return False
+        kept = (UNIT, *ungrouped(self.state.roots[0].indices))
+        return sum(index not in kept for index in indices) <= sum(label not in made for label in plain)
 
     def _with_ones(self, node: Input, indices: tuple[Index, ...]) -> tuple[Index, ...]:
         """Indices, and those of the dims of a pattern that a program may lack and lacks."""

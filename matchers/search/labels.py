@@ -11,7 +11,20 @@ from typing import TypeVar
 from opsplice.matchers.ir.tensor_values import shape_of
 from opsplice.matchers.patterns.nodes import Label, Window
 from opsplice.matchers.search.matches import Size
-from opsplice.matchers.terms.terms import UNIT, Access, Affine, DimSize, Flat, Index, Loop, Part, Point, Sum
+from opsplice.matchers.terms.terms import (
+    UNIT,
+    Access,
+    Affine,
+    DimSize,
+    Flat,
+    Index,
+    Loop,
+    Part,
+    Point,
+    Sized,
+    Sum,
+    fills,
+)
 
 T = TypeVar("T")
 _MOST_TURNS, _MOST_ORDERS = 5040, 24
@@ -143,7 +156,12 @@ def unflattened(indices: tuple[Index, ...]) -> tuple[Index, ...]:
     """
     parts: list[Index] = []
     for index in indices:
-        parts.extend(unflattened(index.parts) if isinstance(index, Flat) else (index,))
+        if isinstance(index, Flat):  # a part that does not fill its dim stays one
+            pairs = zip(index.parts, index.sizes, strict=True)
+            apart = ((part,) if _is_cut(part, size) else unflattened((part,)) for part, size in pairs)
+            parts.extend(itertools.chain.from_iterable(apart))
+        else:
+            parts.append(index)
     whole: list[Index] = []
     while parts:
         first = parts[0]
@@ -154,6 +172,10 @@ def unflattened(indices: tuple[Index, ...]) -> tuple[Index, ...]:
                 continue
         whole.append(parts.pop(0))
     return nontrivial(tuple(whole))
+
+
+def _is_cut(part: Index, size: Sized) -> bool:
+    return isinstance(part, Flat) and None not in part.sizes and not fills(part, size)
 
 
 def factors(index: Index) -> dict[Index, int]:

@@ -12,9 +12,12 @@ Nothing here knows of MLIR beyond carrying its values as opaque hashable objects
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeAlias
 
 if TYPE_CHECKING:
@@ -125,9 +128,20 @@ def flatten(parts: tuple[Index, ...], sizes: tuple[Sized, ...]) -> Index:
 
 
 def _apart(part: Index, size: Sized) -> Iterable[tuple[Index, Sized]]:
-    """What a part of a flattened index flattens itself, where its sizes are known."""
-    is_known = isinstance(part, Flat) and None not in part.sizes
-    return zip(part.parts, part.sizes, strict=True) if isinstance(part, Flat) and is_known else ((part, size),)
+    """What a part of a flattened index flattens itself, where its sizes are known and are all of the dim's."""
+    return zip(part.parts, part.sizes, strict=True) if isinstance(part, Flat) and fills(part, size) else ((part, size),)
+
+
+def fills(part: Flat, size: Sized) -> bool:
+    """Whether a flattened index is known to run over all of a dim of a size: where the dim was cut, it does not."""
+    if None in part.sizes:
+        return False
+    open_sizes = [each for each in part.sizes if each is not None and not isinstance(each, int)]
+    number = math.prod(each for each in part.sizes if isinstance(each, int))
+    if size is None or isinstance(size, int) or not open_sizes:
+        return bool(open_sizes) if size is None else number == size and not open_sizes
+    whole = functools.reduce(operator.mul, open_sizes)
+    return replace(whole, factor=whole.factor * number) == size
 
 
 def split(whole: Index, sizes: tuple[Sized, ...]) -> tuple[Index, ...]:
