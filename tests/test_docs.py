@@ -68,13 +68,13 @@ def test_examples_of_the_language_load_together(tmp_path: Path) -> None:
     assert not spec.warnings
 
 
-def test_the_example_of_the_library_loads(tmp_path: Path) -> None:
+def test_the_examples_of_the_library_load(tmp_path: Path) -> None:
     from opsplice.spec_lang.loading.loader import load_text
 
-    (block,) = [b for b in BLOCK.findall((ROOT / "docs" / "language.md").read_text()) if LIBRARY in b]
-    spec = load_text(block, tmp_path / "rules.splice")
-    assert [r.pattern for r in spec.rules] == ["softmax"]
-    assert not spec.warnings
+    blocks = [b for b in BLOCK.findall((ROOT / "docs" / "language.md").read_text()) if LIBRARY in b]
+    specs = [load_text(block, tmp_path / "rules.splice") for block in blocks]
+    assert [[r.pattern for r in spec.rules] for spec in specs] == [["linear"] * 3, ["softmax"]]
+    assert not any(spec.warnings for spec in specs)
 
 
 def test_the_example_of_names_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

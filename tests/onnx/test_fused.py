@@ -206,6 +206,7 @@ def test_integers_without_a_sign():
     feed["x"] = RANDOM.permutation(128).astype(np.uint8).reshape(1, 2, 8, 8) * 2
     constants = {"two": np.array([2]), "low": np.uint8(30), "high": np.uint8(200)}
     compare(nodes, feed | {"a": RANDOM.integers(1, 1 << 32, 9, np.uint32)}, constants, shapes)
-    model = make_model([node("Div", "a b", "wide")], {"a": wide, "b": wide}, {"wide": wide})
+    widest = (TensorProto.UINT64, [9])
+    model = make_model([node("Div", "a b", "wide")], {"a": widest, "b": widest}, {"wide": widest})
     with pytest.raises(OpspliceError, match=r"computes node 'Div of wide' \(Div\) wrongly"):
         frontends.load(model)
