@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from opsplice.matchers.terms.terms import Apply, Constant, LoopIndex, Reduce
+from opsplice.matchers.terms.terms import UNIT, Apply, Constant, Index, LoopIndex, Reduce
 from opsplice.spec_lang.syntax import tree
 
 
@@ -226,3 +226,7 @@ class Graph:
     def lacked(self, labels: Sequence[Label], indices: Sequence[object]) -> int:
         """How many of the dims of labels a program may lack, and lacks where it has these indices."""
         return max(0, len(labels) - len(indices)) if self.may_lack_dims else 0
+
+    def with_ones(self, labels: Sequence[Label], indices: tuple[Index, ...]) -> tuple[Index, ...]:
+        """Indices, and behind them those of the dims of labels that a program may lack, and lacks."""
+        return (*indices, *[UNIT] * self.lacked(labels, indices))

@@ -148,7 +148,7 @@ class Inputs:
             (at, indices, order)
             for at, level in enumerate(levels)
             if is_in_windows(level.indices) or self._may_have_windows_of_one(node, level.indices)
-            for indices in (self._with_ones(node, level.indices),)
+            for indices in (self.graph.with_ones(node.labels, level.indices),)
             for order in turns(node.labels, indices, self.state.may_become, len(indices) - len(level.indices))
         ]
         if not orders:
@@ -168,10 +168,6 @@ class Inputs:
             return False
         kept = (UNIT, *ungrouped(self.state.roots[0].indices))
         return sum(index not in kept for index in indices) <= sum(label not in made for label in plain)
-
-    def _with_ones(self, node: Input, indices: tuple[Index, ...]) -> tuple[Index, ...]:
-        """Indices, and those of the dims of a pattern that a program may lack and lacks."""
-        return (*indices, *[UNIT] * self.graph.lacked(node.labels, indices))
 
     def _turned(
         self,

@@ -9,7 +9,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir import effects
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
-from opsplice.matchers.patterns.nodes import Label, Result, Whole, Window
+from opsplice.matchers.patterns.nodes import Result, Whole, Window
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import turns
 from opsplice.matchers.search.merged_dims import ungrouped
@@ -17,7 +17,7 @@ from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.state import Branch, Goal, Operand, State
 from opsplice.matchers.terms import bodies
 from opsplice.matchers.terms.attributes import integers, is_named, same_attribute
-from opsplice.matchers.terms.terms import UNIT, Access, Constant, Index, Term
+from opsplice.matchers.terms.terms import UNIT, Access, Constant, Term
 from opsplice.matchers.terms.views import Origin
 from opsplice.spec_lang.syntax import tree, vocabulary
 
@@ -73,12 +73,8 @@ class WholeOps:
         self.reader.meet([made.term])
         if not self.state.attempt.by_windows or not _may_turn(made.op):
             return [None]
-        indices = self._with_ones(node.labels, made.term.indices)
+        indices = self.graph.with_ones(node.labels, made.term.indices)
         return turns(node.labels, indices, self.state.may_become, len(indices) - len(made.term.indices))
-
-    def _with_ones(self, labels: Sequence[Label], indices: tuple[Index, ...]) -> tuple[Index, ...]:
-        """Indices, and those of the dims of a pattern that a program may lack and lacks."""
-        return (*indices, *[UNIT] * self.graph.lacked(labels, indices))
 
     def _origins(self, term: Term) -> Iterator[Origin]:
         """The ops in bodies that make an element, from the last one down through what is looked through."""
@@ -118,7 +114,7 @@ class WholeOps:
             return None
         # A scalar is the same for all elements.
         if place is not None and order is not None:
-            indices = self._with_ones(node.labels, place.indices)
+            indices = self.graph.with_ones(node.labels, place.indices)
             if self.state.turn(node, node.labels, tuple(indices[axis] for axis in order)) is None:
                 return None
         elif (
@@ -201,9 +197,8 @@ class WholeOps:
     def operand(self, result: Result, whole: Access, order: tuple[int, ...] | None = None) -> list[Goal] | None:
         """order: its dims in the order of the pattern's."""
         indices = tuple(ungrouped(whole.indices))
-        if order is not None:
+        if order is not None and len(indices) <= len(order):
             indices = (*indices, *[UNIT] * (len(order) - len(indices)))
-        if order is not None and len(indices) == len(order):
             indices = tuple(indices[axis] for axis in order)
         return [(result.node, whole)] if self.state.bind_whole(result, whole, indices) else None
 

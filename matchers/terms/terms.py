@@ -138,10 +138,10 @@ def fills(part: Flat, size: Sized) -> bool:
         return False
     open_sizes = [each for each in part.sizes if each is not None and not isinstance(each, int)]
     number = math.prod(each for each in part.sizes if isinstance(each, int))
-    if size is None or isinstance(size, int) or not open_sizes:
-        return bool(open_sizes) if size is None else number == size and not open_sizes
+    if not open_sizes:
+        return number == size
     whole = functools.reduce(operator.mul, open_sizes)
-    return replace(whole, factor=whole.factor * number) == size
+    return size is None or replace(whole, factor=whole.factor * number) == size
 
 
 def split(whole: Index, sizes: tuple[Sized, ...]) -> tuple[Index, ...]:

@@ -199,6 +199,7 @@ _WIDER = {
     TensorProto.UINT16: TensorProto.INT32,
     TensorProto.UINT32: TensorProto.INT64,
 }
+_WITHOUT_SIGN = (*_WIDER, TensorProto.UINT64)
 _PRODUCTS = (2, 3)
 _LARGEST_DETERMINANT = 4
 _MATRIX = 2  # dims
@@ -215,7 +216,7 @@ def _lstm(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
 def _unsigned(on: NodeWriter, node: onnx.NodeProto) -> str | list[str] | None:
     """Of integers without a sign, which IREE takes for integers with one: of wider ones."""
     element = on.element(node.input[0])
-    if element not in (*_WIDER, TensorProto.UINT64):
+    if element not in _WITHOUT_SIGN:
         return None
     if node.op_type == "Abs":
         return on.put("Identity", node.input[0])
@@ -240,7 +241,7 @@ def _last_of_equals(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 def _sign(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Of floats: of what is no number IREE makes 0. Its compiler ends the process at integers without a sign."""
     x, element = node.input[0], on.element(node.input[0])
-    if element in (*_WIDER, TensorProto.UINT64):
+    if element in _WITHOUT_SIGN:
         return on.put("Min", x, on.number(1, x))
     if element not in FLOATS:
         return None
