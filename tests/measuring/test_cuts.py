@@ -15,6 +15,7 @@ from opsplice.matchers.patterns.compiled import compile_patterns
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring.cutting import work
 from opsplice.measuring.cutting.cuts import CutError, Cuts, Piece, _weight
+from opsplice.measuring.cutting.work import Work
 from opsplice.spec_lang.loading.loader import load_text
 
 
@@ -54,6 +55,24 @@ def test_of_a_table_as_many_bytes_are_moved_as_there_are_results() -> None:
     (read,) = ops_in(module.operation, "linalg.generic")
     cut, _ = Cuts(context).add(read, Views())
     assert cut.bytes_moved({}) == 2 * 3 * 8 * 4 + 3 * 8
+
+
+def test_weights_are_moved_too_and_a_single_number_is_not() -> None:
+    text = """func.func @main(%x: tensor<4xi8>) -> tensor<4xi8> {
+      %w = arith.constant dense<[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]> : tensor<3x4xi8>
+      %zeros = arith.constant dense<0> : tensor<4xi8>
+      %r = linalg.generic {indexing_maps = [affine_map<(n, k) -> (n)>, affine_map<(n, k) -> (k, n)>,
+          affine_map<(n, k) -> (n)>], iterator_types = ["parallel", "reduction"]}
+          ins(%x, %w : tensor<4xi8>, tensor<3x4xi8>) outs(%zeros : tensor<4xi8>) {
+      ^bb0(%a: i8, %b: i8, %sum: i8):
+        %product = arith.muli %a, %b : i8
+        %next = arith.addi %sum, %product : i8
+        linalg.yield %next : i8
+      } -> tensor<4xi8>
+      return %r : tensor<4xi8>
+    }"""
+    module = ir.Module.parse(text, Session().context)
+    assert Work.of(module.operation).held == 3 * 4
 
 
 @pytest.mark.parametrize("element", ["f64", "f32", "f16", "bf16", "f8E4M3FN", "i64", "i8"])

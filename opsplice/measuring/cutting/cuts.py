@@ -400,7 +400,15 @@ class Cuts:
         inputs, results = cutter.parts(), cutter.results()
         work = Work.of(function, inputs)
         names = cutter.name[1:], inputs, results, work.longest_sum, digest
-        made = Cut(*names, work.operations, width, sparse=work.sparse, positive=work.positive, given=cutter.given)
+        made = Cut(
+            *names,
+            work.operations,
+            width,
+            sparse=work.sparse,
+            positive=work.positive,
+            given=cutter.given,
+            held=work.held,
+        )
         self.known[digest] = made
         return made, [*cutter.piece.inputs]
 

@@ -53,6 +53,7 @@ class Cut:
     weights: the numbers of the inputs that are constants of the program. finite: of those that the kernel wants to be
     finite. sparse: of those that are read at computed indices, as a table is. positive: of those whose root or
     logarithm is taken, as a variance's. given: the symbols that are sizes of the program's inputs, with input and axis.
+    held: the bytes of weights that are constants of the function.
     """
 
     function: str
@@ -68,6 +69,7 @@ class Cut:
     sparse: frozenset[int] = frozenset()
     positive: frozenset[int] = frozenset()
     given: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    held: int = 0
 
     def sizes(self, inputs: Sequence[Any] = ()) -> dict[str, int]:
         """The sizes of its symbols that it is timed at: those of the program's inputs, where they are known."""
@@ -79,9 +81,11 @@ class Cut:
         return sum(part.value(sizes) for part in self.work)
 
     def bytes_moved(self, sizes: Mapping[str, int]) -> int:
-        """The bytes of all inputs and results together; of a sparse input at most as many numbers as of the results."""
+        """The bytes of all inputs, weights and results together; of a sparse input at most as many numbers as of the
+        results.
+        """
         made = sum(math.prod(part.shape(sizes)) for part in self.results)
-        moved = 0
+        moved = self.held
         for number, part in enumerate((*self.inputs, *self.results)):
             count = math.prod(part.shape(sizes))
             moved += ELEMENT_TYPES[part.element].itemsize * (min(count, made) if number in self.sparse else count)

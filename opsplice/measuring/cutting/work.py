@@ -16,17 +16,20 @@ from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring.cutting.records import Part, SymbolicSize
+from opsplice.spec_lang.syntax import vocabulary
 
 
 @dataclass(frozen=True)
 class Work:
     """What ops do: the longest sum, of sizes that are known; operations on floats and integers, a sum.
-    sparse: the arguments that are read at computed indices. positive: those whose root or logarithm is taken."""
+    sparse: the arguments that are read at computed indices. positive: those whose root or logarithm is taken.
+    held: the bytes of the tensors among them that are constant."""
 
     longest_sum: int
     operations: tuple[SymbolicSize, ...]
     sparse: frozenset[int]
     positive: frozenset[int]
+    held: int
 
     @classmethod
     def of(cls, function: ir.Operation, inputs: Sequence[Part] = (), open_size: int = 1) -> Work:
@@ -61,7 +64,8 @@ class Work:
         sizes = {DimSize(value, axis): size for value, part in given for axis, size in enumerate(part.sizes or ())}
         named = total(made).renamed(lambda atom: _extent_of(sizes.get(atom, open_size)))
         terms = tuple(SymbolicSize(each.factor, tuple(sorted(each.atoms))) for each in _products(named))
-        return cls(longest, terms, taken, positive)
+        held = sum(_bytes(each.results[0].type) for each in ops_in(function, "arith.constant") if _is_read(each, read))
+        return cls(longest, terms, taken, positive, held)
 
 
 # The functions that numbers below 0 have none of, and what may be done before one is taken.
@@ -151,6 +155,13 @@ def _computes(op: ir.Operation) -> bool:
     return name.startswith(("arith.", "math.")) and name != "arith.constant"
 
 
+def _is_read(constant: ir.Operation, tables: set[ir.Value]) -> bool:
+    """Whether a constant is a tensor that is read as a whole; one with a single number is none."""
+    value = constant.attributes["value"]
+    is_splat = isinstance(value, ir.DenseElementsAttr) and value.is_splat
+    return _is_tensor(constant.results[0]) and not is_splat and constant.results[0] not in tables
+
+
 def _is_tensor(value: ir.Value) -> bool:
     return isinstance(value.type, ir.RankedTensorType)
 
@@ -158,6 +169,10 @@ def _is_tensor(value: ir.Value) -> bool:
 def elements(kind: ir.RankedTensorType) -> int:
     """How many a tensor has; sizes that are open count as 1."""
     return math.prod(1 if kind.is_dynamic_dim(axis) else kind.get_dim_size(axis) for axis in range(kind.rank))
+
+
+def _bytes(kind: ir.RankedTensorType) -> int:
+    return -(-elements(kind) * (vocabulary.bits(str(kind.element_type)) or 0) // 8)
 
 
 def operations(op: ir.Operation, open_size: int = 1) -> int:

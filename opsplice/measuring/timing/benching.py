@@ -39,7 +39,8 @@ _DEVICE = "local-sync"
 class Timed:
     """The seconds of each side. replacement, same: of a match and of others that are the same; None for a function.
 
-    operations, moved: on numbers of 32 bits or more, and bytes of inputs and results; 0 where they are not known.
+    operations, moved: on numbers of 32 bits or more, and bytes of inputs, weights and results; 0 where they are not
+    known.
     """
 
     name: str
