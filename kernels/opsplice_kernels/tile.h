@@ -135,10 +135,10 @@ static inline void pack_panel(const float *w, size_t column, size_t step, size_t
   }
   for (size_t c = 0; c < PANEL; c += LANES) {
     size_t p = 0;
-    if (step == 1 && c + LANES <= columns)
+    if (step == 1)
       for (; p + LANES <= depth; p += LANES) {
         floats rows[LANES];
-        UNROLL for (int i = 0; i < LANES; i++) rows[i] = load(w + (c + i) * column + p);
+        UNROLL for (size_t i = 0; i < LANES; i++) rows[i] = c + i < columns ? load(w + (c + i) * column + p) : splat(0.0f);
         transpose(rows);
         UNROLL for (int i = 0; i < LANES; i++) store(to + (p + i) * PANEL + c, rows[i]);
       }

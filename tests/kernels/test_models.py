@@ -44,8 +44,8 @@ def functions() -> onnx_models.Model:
 def reductions() -> onnx_models.Model:
     """Of rows, columns, images and all, and one whose elements the compiler computes as it adds them."""
     graph = onnx_models.Graph()
-    x, axes = graph.input(3, 40, 30), [graph.constant(np.array(each)) for each in ([2], [1], [1, 2])]
-    rows = graph.op("Expand", graph.op("ReduceMean", x, axes[0]), graph.constant(np.array([3, 40, 30])))
+    x, axes = graph.input(3, 40, 36), [graph.constant(np.array(each)) for each in ([2], [1], [1, 2])]
+    rows = graph.op("Expand", graph.op("ReduceMean", x, axes[0]), graph.constant(np.array([3, 40, 36])))
     columns = graph.op("ReduceMax", x, axes[1])
     images = graph.op("ReduceL2", x, axes[2])
     whole = graph.op("ReduceMin", graph.op("Flatten", x), keepdims=0)

@@ -121,7 +121,8 @@ def test_norms_of_groups(kernel, guarded, element, order, depth):
 def test_reductions(kernel, guarded):
     """Of rows and columns, with NaN in some: sums, sums of squares, largest and smallest elements."""
     combine = (np.sum, lambda x, axis: np.sum(x * x, axis), np.max, np.min)
-    for m, n in ((1, 1), (3, 5), (17, 16), (70, 33), (20, 100), (130, 9), (300, 3), (259, 18), (2, 1000)):
+    few = ((50, 4), (65, 2), (32, 15), (100, 20), (77, 31))
+    for m, n in ((1, 1), (3, 5), (17, 16), (70, 33), (20, 100), (130, 9), (300, 3), (259, 18), (2, 1000), *few):
         x = guarded((np.random.default_rng(n).standard_normal((2, m, n)) * 3).astype(np.float32))
         x[0, m // 2, n // 3] = np.nan
         for which, function in enumerate(combine):
@@ -129,11 +130,10 @@ def test_reductions(kernel, guarded):
             rows, columns = guarded(np.full((2, m), 7, np.float32)), guarded(np.full((2, n), 7, np.float32))
             for group in range(-(-2 * m // 64)):
                 kernel("rows/reduction.c", "opsplice_reduced_rows")(x, number, 0.5, 3.0, rows, 2 * m, n, group)
-            for batch in range(2):
-                for group in range(-(-n // 256)):
-                    kernel("rows/reduction.c", "opsplice_reduced_columns")(
-                        x, number, 0.5, 3.0, columns, 2, m, n, batch, group
-                    )
+            for batches, group in np.ndindex(-(-2 // -(-4096 // (m * n))), -(-n // 256)):
+                kernel("rows/reduction.c", "opsplice_reduced_columns")(
+                    x, number, 0.5, 3.0, columns, 2, m, n, batches, group
+                )
             for axis, found in ((2, rows), (1, columns)):
                 wanted = function(x.astype(float), axis) / 6
                 np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=2e-6, err_msg=f"{m} {n} {which} {axis}")

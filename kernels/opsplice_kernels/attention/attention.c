@@ -253,11 +253,11 @@ INLINE void weigh(const int is_plain, const scoring *with, float *scores, size_t
   float tops[LANES] __attribute__((aligned(4 * LANES)));
   for (size_t p = 0; p < LANES; p++) {
     highest[p] = splat(NEVER);
-    if (p < some) UNROLL for (size_t at = 0; at < KEYS; at += LANES) {
+    if (p < some) for (size_t at = 0; at < count; at += LANES) {
       float *to = scores + p * KEYS + at;
       floats score = load(to) * with->scale;
       if (!is_plain) {
-        score = at >= count ? splat(NEVER) : scored(load(to), with, i + p, j + at, least(LANES, count - at));
+        score = scored(load(to), with, i + p, j + at, least(LANES, count - at));
         store(to, score);
       }
       highest[p] = larger(score, highest[p]);
@@ -272,7 +272,7 @@ INLINE void weigh(const int is_plain, const scoring *with, float *scores, size_t
   store(tops, under);
   for (size_t p = 0; p < some; p++) {
     floats sum = totals[p] * shrink[p];
-    UNROLL for (size_t at = 0; at < KEYS; at += LANES) {
+    for (size_t at = 0; at < count; at += LANES) {
       float *to = scores + p * KEYS + at;
       floats weight = exponential_below((is_plain ? load(to) * with->scale : load(to)) - tops[p]);
       sum += weight;
@@ -338,7 +338,7 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
       }
     }
 
-    const int is_plain = count == KEYS && is_bare(with);
+    const int is_plain = count % LANES == 0 && is_bare(with);
     for (size_t i = first; i < end; i += LANES) {
 #define WEIGH(is_plain) \
   weigh(is_plain, with, scores + i * KEYS, start + i, j, count, least(LANES, end - i), peaks + i, shrink + i, totals + i)

@@ -1,11 +1,13 @@
 // What the elements of rows or columns come to, times a factor and by a divisor.
 //
-// Rows are taken LANES at a time, so that one transpose ends all of them; of columns each lane is one.
+// Rows are taken LANES at a time, so that one transpose ends all of them; of columns each lane is one. Columns that are
+// few lie in vectors like one row, and of these every m-th begins with the same column.
 //
-// Grid: (ceildiv(m, 64)) for rows, (b, ceildiv(m, 256)) for columns: a workgroup does 64 or 256 of them.
+// Grid: (ceildiv(m, 64)) for rows: a workgroup does 64 of them. (ceildiv(b, ceildiv(4096, max(n * m, 1))), ceildiv(m, 256)) for
+// columns: a workgroup does up to 256 of one image, or all columns of images that have 4096 elements together.
 #include "../tile.h"
 
-enum { ROWS_EACH = 64, COLUMNS_EACH = 256, WIDE = 4, MOST = 8 };
+enum { ROWS_EACH = 64, COLUMNS_EACH = 256, ELEMENTS_EACH = 4096, WIDE = 4, MOST = 8 };
 enum { SUM, SQUARES, LARGEST, SMALLEST };
 
 INLINE floats nothing(const int which) {
@@ -53,6 +55,22 @@ INLINE floats some_columns(const int which, const float *x, size_t count, size_t
   return joined(which, joined(which, parts[0], parts[1]), joined(which, parts[2], parts[3]));
 }
 
+INLINE void few_columns(const int which, const float *x, float factor, float divisor, float *out, size_t n, size_t m) {
+  floats sums[WIDE * LANES];
+  size_t wide = m * ((MOST + m - 1) / m), i = 0, v = 0;
+  for (size_t each = 0; each < wide; each++) sums[each] = nothing(which);
+  for (; i + LANES <= n * m; i += LANES, v = v + 1 < wide ? v + 1 : 0) sums[v] = with(which, sums[v], load(x + i));
+  if (i < n * m) sums[v] = with(which, sums[v], load_some(x + i, n * m - i, nothing(which)[0]));
+  for (size_t each = m; each < wide; each++) sums[each % m] = joined(which, sums[each % m], sums[each]);
+  // The first m vectors are LANES rows.
+  const float *parts = (const float *)sums;
+  for (size_t c = 0; c < m; c += LANES) {
+    floats sum = nothing(which);
+    for (size_t r = 0; r < LANES; r++) sum = joined(which, sum, load_up_to(parts + r * m + c, m - c, 0.0f));
+    store_up_to(out + c, sum * factor / divisor, m - c);
+  }
+}
+
 INLINE void each_row(const int which, const float *x, float factor, float divisor, float *out, size_t count, size_t n) {
   for (size_t i = 0; i < count; i += LANES) {
     size_t some = least(LANES, count - i);
@@ -68,6 +86,10 @@ INLINE void each_row(const int which, const float *x, float factor, float diviso
 
 INLINE void each_column(const int which, const float *x, float factor, float divisor, float *out, size_t count,
                         size_t n, size_t m) {
+  if (m < WIDE * LANES && m % LANES != 0 && n >= 2 * LANES) {
+    few_columns(which, x, factor, divisor, out, n, m);
+    return;
+  }
   for (size_t i = 0, some; i < count; i += some) {
     floats sums[MOST];
     some = least(LANES, count - i);
@@ -95,9 +117,10 @@ void opsplice_reduced_rows(const float *x, int32_t which, float factor, float di
 
 void opsplice_reduced_columns(const float *x, int32_t which, float factor, float divisor, float *out, size_t b,
                               size_t n, size_t m, size_t workgroup_x, size_t workgroup_y) {
-  (void)b;
   size_t at = workgroup_y * COLUMNS_EACH, count = least(COLUMNS_EACH, m - at);
-  x += workgroup_x * n * m + at, out += workgroup_x * m + at;
-#define COLUMNS_OF(kind) each_column(kind, x, factor, divisor, out, count, n, m)
+  size_t image = n * m > 0 ? n * m : 1, each = (ELEMENTS_EACH + image - 1) / image, first = workgroup_x * each, end = least(b, first + each);
+#define COLUMNS_OF(kind) \
+  for (size_t i = first; i < end; i++) \
+  each_column(kind, x + i * n * m + at, factor, divisor, out + i * m + at, count, n, m)
   OF_EACH(COLUMNS_OF)
 }
