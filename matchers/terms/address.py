@@ -18,7 +18,7 @@ from iree.compiler import ir
 from opsplice.matchers.dims.extents import ONE, Extent, groups, product
 from opsplice.matchers.dims.layouts import NONE, WHOLE, Amount, Layout, Runs, row_major
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor, shape_of
-from opsplice.matchers.terms.ops.parts_of_dims import places_in_source
+from opsplice.matchers.terms.ops.parts_of_dims import places_in_source, sizes_in
 from opsplice.matchers.terms.terms import (
     UNIT,
     Access,
@@ -126,20 +126,25 @@ def _source(views: Views, access: Access) -> Access | None:
     op = defining_op(access.value)
     views.reads[access.value] = None
     if op is not None and op.name == "tensor.extract_slice":
-        return _sliced(op, access.indices)
+        return _sliced(views, op, access.indices)
     step = views.expand(access)
     return step.term if step is not None and isinstance(step.term, Access) else None
 
 
-def _sliced(op: ir.Operation, indices: tuple[Index, ...]) -> Access | None:
+def _sliced(views: Views, op: ir.Operation, indices: tuple[Index, ...]) -> Access | None:
     """The element of its source that an element of a slice is. None where the step is known at run time only."""
     places = places_in_source(op, indices)
     if places is None:
         return None
     found: list[Index] = []
-    for (index, start, step), own in zip(places, shape_of(op.operands[0]) or (), strict=True):
-        is_plain = start == 0 and step == 1 and (index != UNIT or own == 1)
-        found.append(index if is_plain else moved(index, step, start))
+    for (index, start, step), given, own in zip(places, sizes_in(op), sizes_of(views, op.operands[0]), strict=True):
+        size = extent_of(views, given)
+        if start == 0 and step == 1 and size == own:
+            found.append(index)
+            continue
+        filled = _filled(index.sizes, size) if isinstance(index, Flat) else None  # the size is the slice's alone
+        cut = Flat(index.parts, tuple(map(_sized, filled))) if isinstance(index, Flat) and filled else index
+        found.append(moved(cut, step, start))
     return Access(op.operands[0], tuple(found))
 
 
@@ -337,8 +342,8 @@ def _sized(size: Extent) -> Sized:
     return size if size.atoms else size.factor
 
 
-def extent_of(views: Views, size: int | DimSize) -> Extent:
-    """A size of a match."""
+def extent_of(views: Views, size: int | DimSize | ir.Value) -> Extent:
+    """A size that may be known at run time only."""
     return Extent(size) if isinstance(size, int) else views.extent(size)
 
 

@@ -69,7 +69,7 @@ def sliced(
     if places is None:
         return None
     source, read = op.operands[0], list[Index]()
-    whole, sizes = shape_of(source) or (), _sizes(op)
+    whole, sizes = shape_of(source) or (), sizes_in(op)
     numbers: list[tuple[Index, int]] = []
     for axis, (index, given, step) in enumerate(places):
         start, size, dim = (_amount(each, extent) for each in (given, sizes[axis], size_along(source, axis)))
@@ -279,7 +279,7 @@ def _inserted(op: ir.Operation | None, note: Callable[[ir.Value], None]) -> tupl
     return axis, [found[offset] for offset in offsets] if whole == shape[axis] else []
 
 
-def _sizes(op: ir.Operation) -> list[int | ir.Value]:
+def sizes_in(op: ir.Operation) -> list[int | ir.Value]:
     """The size of a slice along each dim of what it is cut from."""
     segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
     dynamic = iter(list(op.operands)[1 + segments[1] :])
