@@ -69,6 +69,9 @@ def prepared(call: KernelCall) -> DispatchCall:
 class Writer(plain.Writer):
     """Writes dispatches, and an executable for each kernel, into the module of a placer."""
 
+    def shared(self, call: KernelCall) -> KernelCall:
+        return call
+
     def passed(self, call: KernelCall) -> Sequence[Buffer | Scalar]:
         return [argument for argument in call.arguments if isinstance(argument, Buffer)]
 

@@ -8,9 +8,9 @@
 
 The C function gets `const T *` for each input buffer, scalars by value, `T *` for each fresh result, `size_t` for each
 dim in order of first appearance (a pack is one, the product of its dims) and a `size_t` for each workgroup id of the
-grid. Buffers are dense and row-major, or strided (`strides.py`). One executable serves all calls with the same kernel,
-types, static dims and strides. Dims that are known when compiling are constants in the shim, so bitcode is specialised
-for them.
+grid. Buffers are dense and row-major, or strided (`strides.py`). One executable serves all calls with the same kernel
+and types (`shared_shims.py`). Of bitcode, which is specialised for them, dims and strides that are known when compiling
+are constants in the shim: there one executable serves the calls with the same ones.
 
 A dynamic function is called by the same shim: there the declaration has no `hal.import.static`, nothing is linked, and
 IREE's runtime finds the function in a plugin by its name. See `dynamic_function.py` and `targets/plugins.py`.
@@ -31,6 +31,7 @@ from opsplice.rewrites.approaches.approach import Approach
 from opsplice.rewrites.approaches.c_function_shim import Shim, fill_counts, is_baked
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import Placer, result_type
+from opsplice.rewrites.ir.shared_shims import with_values
 from opsplice.rewrites.memory import strides
 from opsplice.rewrites.memory.dense_copies import copied
 from opsplice.rewrites.plan import workgroups
@@ -47,6 +48,7 @@ class Writer:
 
     def results(self, call: KernelCall) -> Sequence[ir.Value]:
         """Build a call at the current point. The results are of the builtin types of the match's roots."""
+        call = self.shared(call)
         placer, passed = self.placer, self.passed(call)
         operands = self.operands(call, passed)
         sizes = {name: placer.size(size) for name, size in call.dims.items()}
@@ -60,6 +62,10 @@ class Writer:
             [placer.axes(o.sizes) for o in call.outputs],
             call.tied([argument.name for argument in passed]),
         )
+
+    def shared(self, call: KernelCall) -> KernelCall:
+        """The call as the executable is to see it."""
+        return with_values(call)
 
     def passed(self, call: KernelCall) -> Sequence[Buffer | Scalar]:
         """The arguments that are operands of the dispatch."""

@@ -19,7 +19,7 @@ from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.symbols import symbols
 from opsplice.rewrites.memory.dense_copies import dense_copy
 from opsplice.rewrites.plan import workgroups
-from opsplice.rewrites.plan.actions import Buffer, Output, Scalar, SumSize
+from opsplice.rewrites.plan.actions import Buffer, GivenSize, Output, Scalar, SumSize
 from opsplice.spec_lang.dims import dim_conditions
 
 
@@ -138,6 +138,8 @@ class Placer:
     def axis(self, size: DimSize) -> ir.Value:
         if isinstance(size, SumSize):
             return self._sum(size)
+        if isinstance(size, GivenSize):
+            return size.value
         value: Any = size.value
         return emit.value("tensor.dim", [self.current(value), emit.index(size.axis)], ir.IndexType.get())
 

@@ -33,6 +33,10 @@ class SumSize(DimSize):
     wanted: DimSize | None = None
 
 
+class GivenSize(DimSize):
+    """A size that is a value of the program already, of type index."""
+
+
 @dataclass(frozen=True)
 class Zeros:
     """What a result is that starts at zero, until the kernel writes to it."""

@@ -161,11 +161,11 @@ def test_tensors_of_more_dims_than_there_are_matchers_for(sides: Sider) -> None:
     assert sides(of_tensors().replace("<?xf32", "<2x3x4x5x6xf32"), spec).counts == (1, 0)
 
 
-def test_static_sizes_are_passed_and_not_built_in(sides: Sider) -> None:
+def test_static_sizes_are_passed_with_casts(sides: Sider) -> None:
     both = sides(of_tensors().replace("<?xf32", "<8xf32"), SPEC)
     assert both.graphs[0] == both.graphs[1]
     ours, theirs = (text.partition("flow.dispatch")[2].partition("\n")[0] for text in both.texts)
-    assert "(%arg0, %arg1) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>" in ours
+    assert "[%c8](%arg0, %arg1, %c8) : (tensor<8xf32>, tensor<8xf32>, index) -> tensor<8xf32>" in ours
     assert "[%c8](%cast, %cast_0, %c8) : (tensor<?xf32>{%c8}, tensor<?xf32>{%c8}, index)" in theirs
 
 
