@@ -91,6 +91,7 @@ MODELS: dict[str, Callable[[], Made]] = {
         _Recurrent("LSTM", 120, 96, bidirectional=True),
         (torch.randn(4, 150, 120),),
     ),
+    "LSTM of 2 layers, 128 steps": lambda: (_Recurrent("LSTM", 256, 256, num_layers=2), (torch.randn(1, 128, 256),)),
     "GRU, 200 steps": lambda: (_Recurrent("GRU", 96, 160), (torch.randn(1, 200, 96),)),
     "MLP of odd sizes, 1 row": lambda: _mlp(1),
     "MLP of odd sizes, 17 rows": lambda: _mlp(17),

@@ -31,7 +31,9 @@ _LOADS = frozenset({"util.global.load", "ml_program.global_load"})
 _COMPUTING = (
     *("arith.", "math.", "linalg.", "tensor.", "flow.tensor.", "stablehlo.", "chlo.", "tosa."),
     *("iree_linalg_ext.dequantize_affine", "iree_linalg_ext.quantize_affine"),
-    *("torch_c.from_builtin_tensor", "torch_c.to_builtin_tensor"),
+    *("torch_c.from_builtin_tensor", "torch_c.to_builtin_tensor", "torch.constant.", "torch.prim.List"),
+    *("torch.aten.cat", "torch.aten.permute", "torch.aten.slice.Tensor", "torch.aten.split_with_sizes"),
+    *("torch.aten.stack", "torch.aten.transpose.int", "torch.aten.unsqueeze", "torch.aten.view"),
 )
 _VARYING = frozenset({"stablehlo.custom_call", "stablehlo.rng", "stablehlo.rng_bit_generator", "tosa.custom"})
 # The operators of ONNX that draw numbers.

@@ -10,8 +10,9 @@ from iree.compiler import ir
 
 from opsplice.pipeline.compiler import Step
 from opsplice.pipeline.flags import links_executables, offset_alignment
-from opsplice.pipeline.phases import PHASE
+from opsplice.pipeline.phases import PHASE, START
 from opsplice.rewrites.approaches import dynamic_function
+from opsplice.rewrites.ir import stand_ins
 from opsplice.rewrites.link import mathematics
 from opsplice.rewrites.memory import (
     aligned_buffers,
@@ -33,6 +34,7 @@ from opsplice.rewrites.numbers import nan_places, orders
 _Edit = tuple[str, str, Callable[[ir.Module], Any]]
 
 _BEFORE_LINKING: tuple[_Edit, ...] = (
+    (START, "put in what stands for operators", stand_ins.put_in),
     (carried_values.GLOBALS_PHASE, "keep globals apart", carried_values.part_globals),
     (PHASE, "write scalar ops otherwise", scalar_forms.mend),
     (PHASE, "keep equal elements in order", orders.mend),

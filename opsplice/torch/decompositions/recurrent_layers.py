@@ -1,50 +1,45 @@
-"""Recurrent layers of many steps as loops. Each formula has the signature of its op.
+"""Recurrent layers as operators of ONNX, which kernels take whole, and the loops that stand for them elsewhere.
 
-PyTorch writes out all steps, each of which takes about 0.2 s of a compile.
+Each formula has the signature of its op.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch._decomp import get_decompositions
-from torch._higher_order_ops.while_loop import while_loop_op
+from torch._higher_order_ops.hints_wrap import hints_wrapper
+from torch._higher_order_ops.scan import scan_op
 from torch.nn import functional
 
-# The steps of a layer, in all directions, that are written out.
-MOST_WRITTEN = 128
-
-# The states behind a step: of those before it, its row of the input's product, the state's product, and the weight of
-# a projection, if the layer has one.
-Step = Callable[..., tuple[Tensor, ...]]
+# The states behind a step: of those before it, its row of the input's product, and the state's product.
+Step = Callable[[Sequence[Tensor], Tensor, Tensor], tuple[Tensor, ...]]
 
 
-def in_steps(combine: Callable[..., Any], first: Sequence[Any], rows: Sequence[Any], read: Sequence[Any]) -> Any:
-    """A scan as a loop that counts, and writes a row of each result in a step."""
-    shapes = combine(*first, *(each[0] for each in rows), *read)[len(first) :]
-    written = [each.new_zeros([rows[0].shape[0], *each.shape]) for each in shapes]
-    start = len(first) + len(written)
+@dataclass(frozen=True)
+class Kind:
+    """Layers of a kind.
 
-    def is_left(step: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
-        return step < others[start].shape[0]
+    gates: where the gates, in ONNX's order, are in PyTorch's. operator: ONNX's name, "" where PyTorch's layers are more
+    than one of its; forms: what it is told besides its direction.
+    """
 
-    def stepped(step: torch.Tensor, *others: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        state, so_far, rest = others[: len(first)], others[len(first) : start], others[start:]
-        place = step.view(1)
-        given = [each.index_select(0, place).squeeze(0) for each in rest[: len(rows)]]
-        results = combine(*state, *given, *rest[len(rows) :])
-        made = zip(so_far, results[len(first) :], strict=True)
-        return step + 1, *results[: len(first)], *(all_.index_put((place,), row[None]) for all_, row in made)
+    step: Step
+    gates: tuple[int, ...]
+    operator: str = ""
+    forms: tuple[tuple[str, int], ...] = ()
 
-    begin = (torch.zeros((), dtype=torch.int64), *first, *written)
-    return while_loop_op(is_left, stepped, begin, (*rows, *read))[1:]
+    def in_order(self, parameter: Tensor) -> Tensor:
+        """A weight or a bias, [gates, ...], with its gates in ONNX's order."""
+        parts = parameter.chunk(len(self.gates))
+        return torch.cat([parts[gate] for gate in self.gates])
 
 
-def layers(op: Any, step: Step) -> Callable[..., Any]:
-    """The formula of an op whose layers take such steps."""
+def layers(kind: Kind) -> Callable[..., Any]:
+    """The formula of an op whose layers are of a kind."""
 
     def formula(
         x: Tensor,
@@ -57,59 +52,101 @@ def layers(op: Any, step: Step) -> Callable[..., Any]:
         bidirectional: bool,
         batch_first: bool,
     ) -> tuple[Tensor, ...]:
-        steps, directions = x.shape[1 if batch_first else 0], 2 if bidirectional else 1
-        if steps * directions <= MOST_WRITTEN or (train and dropout):
-            whole = get_decompositions([op])[op]
-            return whole(x, start, params, has_biases, count, dropout, train, bidirectional, batch_first)
-        states = [start] if isinstance(start, Tensor) else start
-        each, x, ends = len(params) // (count * directions), x.transpose(0, 1) if batch_first else x, []
-        for layer in range(count):
-            shown = []
-            for number in range(layer * directions, (layer + 1) * directions):
-                own, begin = params[number * each : (number + 1) * each], [state[number] for state in states]
-                out, end = _direction(x, begin, own, has_biases, number % directions, step)
-                shown.append(out)
-                ends.append(end)
-            x = torch.cat(shown, -1)
-        return x.transpose(0, 1) if batch_first else x, *(torch.stack(kind) for kind in zip(*ends, strict=True))
+        directions, x, ends = 2 if bidirectional else 1, x.transpose(0, 1) if batch_first else x, []
+        states = zip(
+            *(each.split(directions) for each in ([start] if isinstance(start, Tensor) else start)), strict=True
+        )
+        each = len(params) // (count * directions)
+        ways = [params[first : first + each] for first in range(0, len(params), each)]
+        for number, begin in enumerate(states):
+            given = functional.dropout(x, dropout, train and number > 0)
+            own = ways[number * directions : (number + 1) * directions]
+            shown, *end = _layer(kind, given, own, has_biases, begin)
+            x = shown.transpose(1, 2).flatten(2)
+            ends.append(end)
+        return x.transpose(0, 1) if batch_first else x, *(torch.cat(each) for each in zip(*ends, strict=True))
 
     return formula
 
 
-def _direction(
-    x: Tensor, start: list[Tensor], params: Sequence[Tensor], has_biases: bool, is_backwards: int, step: Step
-) -> tuple[Tensor, Sequence[Tensor]]:
-    """What one direction of a layer shows in all steps, and the states behind the last one."""
-    weight, of_state, *others = params
-    bias, *others = others if has_biases else [None, *others]
-    given = functional.linear(x, weight, bias)
+def _layer(
+    kind: Kind, x: Tensor, ways: Sequence[Sequence[Tensor]], has_biases: bool, start: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
+    """What a layer shows in all steps, [steps, directions, batch, size], and the states behind the last one.
+
+    ways: the parameters of each direction. start: states, [directions, batch, size].
+    """
+    gated = 4 if has_biases else 2
+    weight, of_state, *biases = (
+        torch.stack([*map(kind.in_order, each)]) for each in list(zip(*ways, strict=True))[:gated]
+    )
+    bias = torch.cat(biases, 1) if biases else x.new_zeros(len(ways), 2 * weight.shape[1])
+    given, projections = (
+        (x, weight, of_state, bias),
+        [torch.stack(each) for each in list(zip(*ways, strict=True))[gated:]],
+    )
+    if projections or not kind.operator:
+        return _loop(kind, *given, *projections, start=start)
+    lengths = torch.full((x.shape[1],), x.shape[0], dtype=torch.int32)
+    direction = "bidirectional" if len(ways) > 1 else "forward"
+    forms = {"hidden_size": of_state.shape[2], "direction": direction, **dict(kind.forms)}
+    return hints_wrapper(
+        lambda x, weight, of_state, bias, lengths, *start: _loop(kind, x, weight, of_state, bias, start=start),
+        (*given, lengths, *start),
+        {},
+        hints={"name": f"onnx.{kind.operator}"} | {f"torch.onnx.{form}": value for form, value in forms.items()},
+    )
+
+
+def _loop(
+    kind: Kind,
+    x: Tensor,
+    weight: Tensor,
+    of_state: Tensor,
+    bias: Tensor,
+    *projection: Tensor,
+    start: Sequence[Tensor],
+) -> tuple[Tensor, ...]:
+    """A layer, both directions in a step, which go through the input's product from either end."""
+    own, other = bias.chunk(2, 1)
+    made = functional.linear(x.flatten(0, 1), weight.flatten(0, 1), own.flatten())
+    rows = made.view(*x.shape[:2], *weight.shape[:2]).transpose(1, 2)
 
     def combine(*values: Tensor) -> tuple[Tensor, ...]:
-        state, (row, weight, *rest) = values[: len(start)], values[len(start) :]
-        bias, *rest = rest if has_biases else [None, *rest]
-        made = step(state, row, functional.linear(state[0], weight, bias), *rest)
-        return *made, made[0].clone()
+        state, (row, of_state, bias, *projection) = values[: len(start)], values[len(start) :]
+        made, *rest = kind.step(state, row, torch.bmm(state[0], of_state) + bias)
+        for each in projection:
+            made = torch.bmm(made, each)
+        return made, *rest, made.clone()
 
-    rows = given.flip(0) if is_backwards else given
-    *ends, shown = in_steps(combine, start, [rows], [of_state, *others])
-    return shown.flip(0) if is_backwards else shown, ends
+    read = (of_state.mT, other[:, None], *(each.mT for each in projection))
+    *ends, shown = scan_op(combine, start, [_along_time(rows)], read)
+    return _along_time(shown), *ends
 
 
-def lstm(state: Sequence[Tensor], row: Tensor, product: Tensor, projection: Tensor | None = None) -> tuple[Tensor, ...]:
-    """A step of an LSTM."""
-    taken, kept, new, shown = (row + product).chunk(4, -1)
+def _along_time(steps: Tensor) -> Tensor:
+    """The steps of a layer, [steps, directions, ...], in the order that each direction takes them in, and back."""
+    forward, *backward = steps.unbind(1)
+    return torch.stack([forward, *(each.flip(0) for each in backward)], 1)
+
+
+def _lstm(state: Sequence[Tensor], row: Tensor, product: Tensor) -> tuple[Tensor, ...]:
+    taken, shown, kept, new = (row + product).chunk(4, -1)
     cell = kept.sigmoid() * state[1] + taken.sigmoid() * new.tanh()
-    hidden = shown.sigmoid() * cell.tanh()
-    return hidden if projection is None else functional.linear(hidden, projection), cell
+    return shown.sigmoid() * cell.tanh(), cell
 
 
-def gru(state: Sequence[Tensor], row: Tensor, product: Tensor) -> tuple[Tensor, ...]:
-    """A step of a GRU."""
-    (reset, update, new), old = row.chunk(3, -1), product.chunk(3, -1)
-    made = (new + (reset + old[0]).sigmoid() * old[2]).tanh()
-    return (made + (update + old[1]).sigmoid() * (state[0] - made),)
+def _gru(state: Sequence[Tensor], row: Tensor, product: Tensor) -> tuple[Tensor, ...]:
+    (update, reset, new), old = row.chunk(3, -1), product.chunk(3, -1)
+    made = (new + (reset + old[1]).sigmoid() * old[2]).tanh()
+    return (made + (update + old[0]).sigmoid() * (state[0] - made),)
 
 
-def plain(function: Callable[[Tensor], Tensor]) -> Step:
+def _plain(function: Callable[[Tensor], Tensor]) -> Step:
     """A step of a layer without gates."""
     return lambda state, row, product: (function(row + product),)
+
+
+LSTM = Kind(_lstm, (0, 3, 1, 2), "LSTM")
+GRU = Kind(_gru, (1, 0, 2), "GRU", (("linear_before_reset", 1),))
+TANH, RELU = Kind(_plain(torch.tanh), (0,)), Kind(_plain(torch.relu), (0,))

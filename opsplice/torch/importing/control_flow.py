@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,9 @@ import torch
 from iree.compiler import ir
 from iree.compiler.extras.fx_importer import GraphNodeImporter
 from torch import fx
+
+from opsplice.rewrites.ir import emit
+from opsplice.rewrites.ir.placing import builtin_type
 
 
 class NodeImporter(GraphNodeImporter):
@@ -25,7 +29,7 @@ class NodeImporter(GraphNodeImporter):
                 with ir.InsertionPoint(region.blocks.append()):
                     results = self._called(node, branch, given)
                     ir.Operation.create("torch.prim.If.yield", [], results)
-        self._bind(node, branching)
+        self._bind(node, branching.results)
 
     def _import_hop_while_loop(self, loc: ir.Location, node: fx.Node, _op: Any) -> None:
         condition, body, carried, read = node.args
@@ -33,17 +37,55 @@ class NodeImporter(GraphNodeImporter):
         others = [self._import_argument(loc, each) for each in read]
         types = self._types(node)
         with loc, ir.InsertionPoint(self._b):
-            [begins] = self._called(node, condition, [*state, *others])
-            most = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), torch.iinfo(torch.int64).max)
-            steps = ir.Operation.create("torch.constant.int", [self._cc.torch_int_type], attributes={"value": most})
-            operands = [steps.result, self._truth(begins), *state]
-            loop = ir.Operation.create("torch.prim.Loop", types, operands, regions=1)
+            limit = self._limit(loc, node, [*state, *others])
+            most = limit or self._import_argument(loc, torch.iinfo(torch.int64).max)
+            goes = self._import_argument(loc, True) if limit else None
+
+            def goes_on(values: Sequence[ir.Value]) -> ir.Value:
+                return goes or self._truth(*self._called(node, condition, [*values, *others]))
+
+            loop = ir.Operation.create("torch.prim.Loop", types, [most, goes_on(state), *state], regions=1)
             block = loop.regions[0].blocks.append(self._cc.torch_int_type, *types)
             with ir.InsertionPoint(block):
-                after = self._called(node, body, [*list(block.arguments)[1:], *others])
-                [goes_on] = self._called(node, condition, [*after, *others])
-                ir.Operation.create("torch.prim.Loop.condition", [], [self._truth(goes_on), *after])
-        self._bind(node, loop)
+                number, *values = block.arguments
+                values = [number, *map(_tied, values[1:], state[1:])] if goes else values
+                after = self._called(node, body, [*values, *others])
+                ir.Operation.create("torch.prim.Loop.condition", [], [goes_on(after), *after])
+            made = [*map(_tied, loop.results, state)] if goes else loop.results
+        self._bind(node, made)
+
+    def _limit(self, loc: ir.Location, node: fx.Node, given: Sequence[ir.Value]) -> ir.Value | None:
+        """How often a loop goes around that counts from 0 to a number or a size; None for another one."""
+        condition, body, carried, _ = node.args
+        asked, stepped = (getattr(node.graph.owning_module, each.target).graph for each in (condition, body))
+        names, [count, *_] = list(asked.find_nodes(op="placeholder")), stepped.find_nodes(op="placeholder")
+        question, after = asked.output_node().args[0], stepped.output_node().args[0][0]
+        counts = type(carried[0]) is int and carried[0] == 0 and _computes(after, operator.add, count, 1)
+        if not counts or not _computes(question, operator.lt, names[0]):
+            return None
+        limit = question.args[1]
+        if isinstance(limit, int):
+            return self._import_argument(loc, limit)
+        if not _computes(limit, torch.ops.aten.sym_size.int) or limit.args[0] not in names:
+            return None
+        sized, dim = given[names.index(limit.args[0])], self._import_argument(loc, limit.args[1])
+        return ir.Operation.create("torch.aten.size.int", [self._cc.torch_int_type], [sized, dim]).result
+
+    def _import_hop_hints_wrapper(self, loc: ir.Location, node: fx.Node, _op: Any) -> None:
+        """An operator that rules may take whole, with what stands for it elsewhere (`rewrites/ir/stand_ins.py`)."""
+        body, operands, _ = node.args
+        given = [self._import_argument(loc, each) for each in operands]
+        with loc, ir.InsertionPoint(self._b):
+            word, number = ir.StringAttr.get, ir.IntegerType.get_signed(64)
+            hints = {"name": "hints_wrapper"} | node.kwargs["hints"]
+            forms = {
+                name: word(form) if isinstance(form, str) else ir.IntegerAttr.get(number, form)
+                for name, form in hints.items()
+            }
+            whole = ir.Operation.create("torch.operator", self._types(node), given, forms, regions=1)
+            with ir.InsertionPoint(whole.regions[0].blocks.append()):
+                ir.Operation.create("torch.operator_terminator", [], self._called(node, body, given))
+        self._bind(node, whole.results)
 
     def _called(self, node: fx.Node, function: Any, given: Sequence[ir.Value]) -> list[ir.Value]:
         """The results of a function that a node names."""
@@ -62,7 +104,21 @@ class NodeImporter(GraphNodeImporter):
             return value
         return ir.Operation.create("torch.aten.Bool.Tensor", [self._cc.torch_bool_type], [value]).result
 
-    def _bind(self, node: fx.Node, made: ir.Operation) -> None:
+    def _bind(self, node: fx.Node, made: Sequence[ir.Value]) -> None:
         self._multi_result_nodes.add(node)
-        for number, value in enumerate(made.results):
+        for number, value in enumerate(made):
             self.bind_node_value(node, value, number)
+
+
+def _computes(value: Any, function: Any, *args: Any) -> bool:
+    return isinstance(value, fx.Node) and value.target == function and value.args[: len(args)] == args
+
+
+def _tied(value: ir.Value, first: ir.Value) -> ir.Value:
+    """What a loop carries, with the sizes of what it begins with: IREE does not see that these are the same."""
+    if value.type == first.type and "?" in str(value.type):
+        kind = builtin_type(value)
+        begun, made = (emit.value("torch_c.to_builtin_tensor", [each], kind) for each in (first, value))
+        tied = emit.value("flow.tensor.tie_shape", [made, *emit.dynamic_dims(begun)], kind)
+        return emit.value("torch_c.from_builtin_tensor", [tied], value.type)
+    return value

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import fx
 from torch._higher_order_ops.flex_attention import math_attention
+from torch._higher_order_ops.while_loop import while_loop_op
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree
 
 from opsplice.torch.decompositions.complex_numbers import conjugate
-from opsplice.torch.decompositions.recurrent_layers import in_steps
 from opsplice.torch.decompositions.table import table
 
 
@@ -106,10 +106,30 @@ def _over_rows(function: Callable[..., Any], rows: Sequence[Any], read: Sequence
     return torch.vmap(function, (0,) * len(rows) + (None,) * len(read))(*rows, *read)
 
 
+def _in_steps(combine: Callable[..., Any], first: Sequence[Any], rows: Sequence[Any], read: Sequence[Any]) -> Any:
+    """A scan as a loop that counts, and writes a row of each result in a step."""
+    shapes = combine(*first, *(each[0] for each in rows), *read)[len(first) :]
+    written = [each.new_zeros([rows[0].shape[0], *each.shape]) for each in shapes]
+    start = len(first) + len(written)
+
+    def is_left(step: int, *others: Any) -> bool:
+        return step < others[start].shape[0]
+
+    def stepped(step: int, *others: Any) -> tuple[Any, ...]:
+        state, so_far, rest = others[: len(first)], others[len(first) : start], others[start:]
+        torch._check(step >= 0)
+        torch._check(step < rest[0].shape[0])
+        results = combine(*state, *(each.select(0, step) for each in rest[: len(rows)]), *rest[len(rows) :])
+        made = zip(so_far, results[len(first) :], strict=True)
+        return step + 1, *results[: len(first)], *(all_.select_scatter(row, 0, step) for all_, row in made)
+
+    return while_loop_op(is_left, stepped, (0, *first, *written), (*rows, *read))[1:]
+
+
 _MEANINGS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten._conj.default: conjugate,  # of what is a lazy conjugate already
     torch.ops.aten._neg_view.default: torch.neg,
     torch.ops.higher_order.flex_attention: math_attention,
     torch.ops.higher_order.map_impl: _over_rows,
-    torch.ops.higher_order.scan: in_steps,
+    torch.ops.higher_order.scan: _in_steps,
 }

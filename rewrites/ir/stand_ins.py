@@ -1,0 +1,27 @@
+"""What stands for an operator that no rule took takes its place.
+
+%y = torch.operator "onnx.LSTM"(%x) {...} {      =>      %z = func.call @loop(%x)
+  %z = func.call @loop(%x)
+  torch.operator_terminator %z
+}                                                        and %z for %y
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from opsplice.matchers.ir.op_names import last_op, ops_in
+
+
+def put_in(module: ir.Module) -> None:
+    """Change a module as it was read, after the rules that take such operators whole."""
+    for whole in ops_in(module.operation, "torch.operator"):
+        if not len(whole.regions):
+            continue
+        [block] = whole.regions[0].blocks
+        end = last_op(block)
+        for op in [op.operation for op in block if op.operation != end]:
+            op.move_before(whole)
+        for result, value in zip(whole.results, end.operands, strict=True):
+            result.replace_all_uses_with(value)
+        whole.erase()
