@@ -284,7 +284,7 @@ MODELS = {
         onnx_models.volumes_and_transposed_convs,
         {"convolution_volume": 2, "convolution_packed": 1, "convolution_row": 1},
     ),
-    "pooled volumes": (pooled_volumes, {"pooling_volume": 2, "groupnorm_images": 1}),
+    "pooled volumes": (pooled_volumes, {"pooling": 2, "groupnorm_images": 1}),
     "groups of channels": (grouped_convs, {"convolution_groups": 2}),
     "winograd": (lambda: onnx_models.conv(24, 12, 32, 3), {"convolution_packed": 1}),
     "resnet": (lambda: onnx_models.resnet18(32, 8), {"convolution_packed": 20, "pooling": 1, "linear_packed": 1}),

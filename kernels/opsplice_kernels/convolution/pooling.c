@@ -83,7 +83,7 @@ INLINE void pool(const int which, const float *x, depth in, const shape *of, flo
     }
 }
 
-void opsplice_pooling_volume(const float *x, const float *shares, int32_t which, float divisor, size_t kd, size_t kh,
+void opsplice_pooling(const float *x, const float *shares, int32_t which, float divisor, size_t kd, size_t kh,
                              size_t kw, size_t sd, size_t sh, size_t sw, size_t dd, size_t dh, size_t dw, size_t front,
                              size_t top, size_t left, float *out, size_t n, size_t c, size_t d, size_t h, size_t width, size_t od,
                              size_t oh, size_t ow, size_t x_n, size_t x_c, size_t x_d, size_t x_h, size_t x_w, size_t out_n,
@@ -114,12 +114,4 @@ void opsplice_pooling_volume(const float *x, const float *shares, int32_t which,
       if (which == SUM) pool(SUM, image, in, &of, divisor, of_slice, made);
       else pool(LARGEST, image, in, &of, divisor, 0, made);
     }
-}
-
-void opsplice_pooling(const float *x, const float *shares, int32_t which, float divisor, size_t kh, size_t kw, size_t sh,
-                      size_t sw, size_t dh, size_t dw, size_t top, size_t left, float *out, size_t n, size_t c, size_t h,
-                      size_t width, size_t oh, size_t ow, size_t x_n, size_t x_c, size_t x_h, size_t x_w, size_t out_n,
-                      size_t out_c, size_t out_h, size_t out_w, size_t workgroup_x, size_t workgroup_y) {
-  opsplice_pooling_volume(x, shares, which, divisor, 1, kh, kw, 1, sh, sw, 1, dh, dw, 0, top, left, out, n, c, 1, h, width, 1, oh,
-                          ow, x_n, x_c, 0, x_h, x_w, out_n, out_c, 0, out_h, out_w, workgroup_x, workgroup_y);
 }
