@@ -23,6 +23,7 @@ from opsplice.matchers.patterns.nodes import (
     Form,
     Graph,
     Input,
+    Label,
     Named,
     Node,
     Number,
@@ -42,7 +43,7 @@ from opsplice.matchers.search.roots import Roots, orders, placings
 from opsplice.matchers.search.state import QUIET, Attempt, Branch, Goal, Listener, Operand, Root, State
 from opsplice.matchers.search.verdicts import Verdicts
 from opsplice.matchers.search.whole_ops import WholeOps
-from opsplice.matchers.terms.terms import UNIT, Access, Apply, LoopIndex, Term
+from opsplice.matchers.terms.terms import UNIT, Access, Apply, Index, LoopIndex, Term
 from opsplice.matchers.terms.views import Views
 
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
@@ -134,8 +135,11 @@ class Search:
 
         So values that have an input's dims go before others in whose memory it lies.
         """
-        yield Attempt()
         is_plain = at_view or self.is_view
+        if not is_plain and has_windows(self.graph) and self.graph.lacked(*self._outer_dims(value)):
+            yield from self._by_windows(value)  # in the pattern's order its dims are too few
+            return
+        yield Attempt()
         if self.inputs.may_place or (not is_plain and self.inputs.may_stride and self._failed_at_dims()):
             yield Attempt(by_address=True)
         if not is_plain:
@@ -168,12 +172,14 @@ class Search:
 
     def _by_windows(self, value: ir.Value) -> Iterator[Attempt]:
         """Those with dims in the order that windows tell: where a program may lack dims, with as few as it has."""
-        labels, indices = self.graph.results[0].labels, self.views.root(value).indices
-        missing = self.graph.lacked(labels, indices)
+        missing = self.graph.lacked(*self._outer_dims(value))
         yield Attempt(by_address=True, by_windows=True, lacks=missing)
         for lacks in range(missing, -1, -1) if self.state.met_windows else ():
             for root in groupings(self.views, self.graph, value, lacks):
                 yield Attempt(root=root, by_address=True, by_windows=True, lacks=lacks)
+
+    def _outer_dims(self, value: ir.Value) -> tuple[tuple[Label, ...], tuple[Index, ...]]:
+        return self.graph.results[0].labels, self.views.root(value).indices
 
     def _with_fewer_dims(self, value: ir.Value) -> Iterator[Attempt]:
         """Those in which dims that the program lacks, and its own of size one, are any of the pattern's."""
