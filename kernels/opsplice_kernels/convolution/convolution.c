@@ -626,7 +626,7 @@ void opsplice_convolution_volume(const float *x, const float *w, const float *bi
   for (; tap < kd && at < 0; tap += ud) at += dd;
   if (tap < kd && at < (ptrdiff_t)d) count = least((kd - tap + ud - 1) / ud, (d - (size_t)at + dd - 1) / dd);
   else c = 0, tap = 0, at = 0, count = 1;  // no slice of the filter meets the image
-  // Weights of other panels do not lie behind those of this one: it is a group of its own.
+  // Weights of other panels do not lie behind those of this one: it is all that a convolution is told of.
   const size_t first = workgroup_x * PANEL;
   x += image * x_n, w += workgroup_x * kd * taps, out += image * out_n + slice * out_d + first * out_c;
   if (rest) rest += image * rest_n + slice * rest_d + first * rest_c;
@@ -634,7 +634,7 @@ void opsplice_convolution_volume(const float *x, const float *w, const float *bi
   for (; count > 0; count--, tap += ud, at += dd) {
     opsplice_convolution(x + (size_t)at * x_d, w + tap * taps, bias, rest,
                          count == 1 ? activation : NOTHING, sh, sw, dh, dw, uh, uw, top, left, out, n, c, h, width, 1,
-                         kh, kw, o - first, oh, ow, 0, x_c, x_h, x_w, 0, rest_c, rest_h, rest_w, 0, out_c, out_h, out_w,
+                         kh, kw, least(PANEL, o - first), oh, ow, 0, x_c, x_h, x_w, 0, rest_c, rest_h, rest_w, 0, out_c, out_h, out_w,
                          0, workgroup_y, 0);
     bias = 0, rest = out, rest_c = out_c, rest_h = out_h, rest_w = out_w;
   }
