@@ -204,15 +204,16 @@ INLINE void any_places(const plane *of, const int vectors, const int is_inside, 
       const int is_row = line >= 0 && line < of->h;
       const float *row = of->x + line * of->x_h;
       const float weight = of->w[i * of->w_i + j * of->w_j];
+      if (is_inside && is_row) {
+        UNROLL for (int v = 0; v < vectors; v++) sums[v] += load(row + first + v * LANES) * weight;
+        continue;
+      }
       UNROLL for (int v = 0; v < vectors; v++) {
-        const float *from = row + first + v * LANES;
         floats value = splat(0.0f);
-        if (!is_row) value = splat(0.0f);
-        else if (is_inside) value = load(from);
-        else if (of->sw * of->x_w == 1) value = load_lanes(from, there[v], 0.0f);
-        else
+        if (is_row && of->sw * of->x_w == 1) value = load_lanes(row + first + v * LANES, there[v], 0.0f);
+        else if (is_row)
           for (ptrdiff_t l = 0; l < LANES; l++) {
-            const ptrdiff_t at = first + l * of->sw;
+            const ptrdiff_t at = first + (v * LANES + l) * of->sw;
             if (at >= 0 && at < of->width) value[l] = row[at * of->x_w];
           }
         sums[v] += value * weight;
@@ -222,19 +223,37 @@ INLINE void any_places(const plane *of, const int vectors, const int is_inside, 
   UNROLL for (int v = 0; v < vectors; v++) put(of, sums[v] + of->bias, y, z + v * LANES);
 }
 
+// The places from `first` to `end` of row y of the result.
+INLINE void any_row(const plane *of, ptrdiff_t y, ptrdiff_t first, ptrdiff_t end) {
+  for (ptrdiff_t z = first, vectors; z < end; z += vectors * LANES) {
+    vectors = of->sw * of->x_w != 1 ? 1 : (ptrdiff_t)least(HIGH, (size_t)(end - z + LANES - 1) / LANES);
+    const ptrdiff_t from = z * of->sw - of->left, last = from + (of->kw - 1) * of->dw + vectors * LANES;
+    const int is_inside = of->sw * of->x_w == 1 && from >= 0 && last <= of->width;
+#define ANY(vectors) is_inside ? any_places(of, vectors, 1, y, z) : any_places(of, vectors, 0, y, z)
+    if (vectors == 1) ANY(1);
+    else if (vectors == 2) ANY(2);
+    else if (vectors == 3) ANY(3);
+    else ANY(4);
+  }
+}
+
+// A filter with a single row of many taps has a copy of the lines that it meets, with the zeros around them.
 static void any(const plane *given) {
   const plane own = *given, *of = &own;  // what is stored cannot be a part of it, so all of it stays in registers
-  for (ptrdiff_t y = 0; y < of->oh; y++)
-    for (ptrdiff_t z = 0, vectors; z < of->ow; z += vectors * LANES) {
-      vectors = of->sw * of->x_w != 1 ? 1 : (ptrdiff_t)least(HIGH, (size_t)(of->ow - z + LANES - 1) / LANES);
-      const ptrdiff_t end = z - of->left + (of->kw - 1) * of->dw + vectors * LANES;
-      const int is_inside = of->sw * of->x_w == 1 && z >= of->left && end <= of->width;
-#define ANY(vectors) is_inside ? any_places(of, vectors, 1, y, z) : any_places(of, vectors, 0, y, z)
-      if (vectors == 1) ANY(1);
-      else if (vectors == 2) ANY(2);
-      else if (vectors == 3) ANY(3);
-      else ANY(4);
-    }
+  const ptrdiff_t wide = of->ow > WIDEST ? WIDEST : of->ow, reach = wide + LANES + (of->kw - 1) * of->dw;
+  const ptrdiff_t pitch = (reach + LANES - 1) / LANES * LANES;
+  float line[BLOCK / 3] __attribute__((aligned(64)));
+  const int is_copied = of->kh == 1 && of->kw >= HIGH && of->sw == 1 && of->x_w == 1 && pitch <= BLOCK / 3 - LANES;
+  for (ptrdiff_t y = 0; y < of->oh; y++) {
+    if (!is_copied) any_row(of, y, 0, of->ow);
+    else
+      for (ptrdiff_t z = 0; z < of->ow; z += wide) {
+        copy_lines(of, 1, 0, y * of->sh - of->top, z - of->left, 1, pitch, line);
+        plane copied = own;
+        copied.x = line, copied.h = 1, copied.width = pitch, copied.sh = copied.top = 0, copied.left = z;
+        any_row(&copied, y, z, z + wide < of->ow ? z + wide : of->ow);
+      }
+  }
 }
 
 void opsplice_depthwise(const float *x, const float *w, const float *bias, size_t activation, size_t sh, size_t sw,
