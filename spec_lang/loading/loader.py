@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from types import MappingProxyType
 from opsplice.errors import OpspliceError
 from opsplice.files import check_file, read_file
 from opsplice.spec_lang.checking.checker import Checked, check
-from opsplice.spec_lang.loading import qualified_names, stored_trees
+from opsplice.spec_lang.loading import qualified_names
 from opsplice.spec_lang.loading.libraries import Library, find, reference
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.parser import parse
@@ -110,22 +110,12 @@ class _File:
 
 
 # A process that compiles again and again, as frontends do, reads the same specs each time. Trees are never changed.
-# So does a process that compiles what another has compiled: there trees of files come from the cache.
-@functools.lru_cache(maxsize=256)
-def _parsed(text: str, path: Path | None) -> tree.Spec:
-    return parse(text) if path is None else stored_trees.stored((text, str(path)), lambda: parse(text, path))
+_parsed = functools.lru_cache(maxsize=256)(parse)
 
 
 @functools.lru_cache(maxsize=16)
 def _judged(files: tuple[_File, ...]) -> tuple[tuple[tree.Spec, ...], Checked]:
     """Raises SpecError for what is wrong in files that can be read."""
-    if any(file.path is None for file in files):
-        return _judge(files)
-    parts = [repr((file.text, str(file.path), file.library, file.imports)) for file in files]
-    return stored_trees.stored(parts, lambda: _judge(files))
-
-
-def _judge(files: Sequence[_File]) -> tuple[tuple[tree.Spec, ...], Checked]:
     read = [qualified_names.File(_parsed(file.text, file.path), file.library, file.imports) for file in files]
     specs, errors = qualified_names.resolved(read)
     if errors:
