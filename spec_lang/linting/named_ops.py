@@ -31,6 +31,9 @@ _TOLD = ("iree_linalg_ext.attention",)
 # The attribute that says, besides the body, what an op computes.
 _BESIDE_BODY = {"linalg.generic": "indexing_maps", "linalg.reduce": "dimensions"}
 
+# The attribute that names what an op computes, whatever form its body has.
+_NAMING = {"torch.operator": "name"}
+
 
 def mistakes(spec: LoadedSpec) -> Iterator[Diagnostic]:
     """Warnings `never-matches` and `unlooked-body`."""
@@ -76,6 +79,8 @@ def _unlooked(call: tree.Call, *, contracts: bool) -> Iterator[Diagnostic]:
     """What is replaced although nobody has looked at what it computes. contracts: whether it is a contraction."""
     name = call.callee
     if name in _TOLD or (name.startswith("linalg.") and name not in _OPEN and "*" not in name):
+        return
+    if any(a.name == _NAMING.get(name) and not a.absent for a in call.attributes):
         return
     attribute = _BESIDE_BODY.get(name)
     open_maps = attribute is not None and not any(a.name == attribute and not a.absent for a in call.attributes)

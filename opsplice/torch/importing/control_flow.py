@@ -11,7 +11,7 @@ from iree.compiler import ir
 from iree.compiler.extras.fx_importer import GraphNodeImporter
 from torch import fx
 
-from opsplice.rewrites.ir import emit
+from opsplice.rewrites.ir import emit, stand_ins
 from opsplice.rewrites.ir.placing import builtin_type
 
 
@@ -78,10 +78,11 @@ class NodeImporter(GraphNodeImporter):
         with loc, ir.InsertionPoint(self._b):
             word, number = ir.StringAttr.get, ir.IntegerType.get_signed(64)
             hints = {"name": "hints_wrapper"} | node.kwargs["hints"]
-            forms = {
+            forms: dict[str, ir.Attribute] = {
                 name: word(form) if isinstance(form, str) else ir.IntegerAttr.get(number, form)
                 for name, form in hints.items()
             }
+            forms[stand_ins.MARK] = ir.UnitAttr.get()
             whole = ir.Operation.create("torch.operator", self._types(node), given, forms, regions=1)
             with ir.InsertionPoint(whole.regions[0].blocks.append()):
                 ir.Operation.create("torch.operator_terminator", [], self._called(node, body, given))

@@ -9,11 +9,12 @@ import opsplice
 
 MODULE = """
 func.func @main(%x: !torch.vtensor<[4],f32>) -> (!torch.vtensor<[4],f32>, !torch.vtensor<[4],f32>) {
-  %y = torch.operator "some.wave"(%x) {times = 2 : si64} : (!torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32> {
+  %y = torch.operator "some.wave"(%x) {times = 2 : si64, opsplice.stand_in} : (!torch.vtensor<[4],f32>)
+      -> !torch.vtensor<[4],f32> {
     %s = torch.aten.sin %x : !torch.vtensor<[4],f32> -> !torch.vtensor<[4],f32>
     torch.operator_terminator %s : !torch.vtensor<[4],f32>
   }
-  %r:2 = torch.operator "some.both"(%y) : (!torch.vtensor<[4],f32>)
+  %r:2 = torch.operator "some.both"(%y) {opsplice.stand_in} : (!torch.vtensor<[4],f32>)
       -> (!torch.vtensor<[4],f32>, !torch.vtensor<[4],f32>) {
     %n = torch.aten.neg %y : !torch.vtensor<[4],f32> -> !torch.vtensor<[4],f32>
     torch.operator_terminator %n, %y : !torch.vtensor<[4],f32>, !torch.vtensor<[4],f32>
