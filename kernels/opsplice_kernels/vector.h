@@ -40,6 +40,9 @@ INLINE size_t share_from(size_t count, size_t most, size_t number) {
   return number * count / ((count + most - 1) / most);
 }
 
+// How many parts of `each` numbers a workgroup does, so that they have `most` together: at least one.
+INLINE size_t parts_together(size_t most, size_t each) { return each == 0 ? most : (most + each - 1) / each; }
+
 INLINE floats splat(float value) { return value - (floats){0}; }
 
 INLINE floats load(const float *from) { return *(const floats_anywhere *)from; }

@@ -30,7 +30,6 @@ _OPEN = ("linalg.generic", "linalg.map", "linalg.reduce")
 _TOLD = ("iree_linalg_ext.attention",)
 # The attribute that says, besides the body, what an op computes.
 _BESIDE_BODY = {"linalg.generic": "indexing_maps", "linalg.reduce": "dimensions"}
-
 # The attribute that names what an op computes, whatever form its body has.
 _NAMING = {"torch.operator": "name"}
 

@@ -84,10 +84,10 @@ INLINE void pool(const int which, const float *x, depth in, const shape *of, flo
 }
 
 void opsplice_pooling(const float *x, const float *shares, int32_t which, float divisor, size_t kd, size_t kh,
-                             size_t kw, size_t sd, size_t sh, size_t sw, size_t dd, size_t dh, size_t dw, size_t front,
-                             size_t top, size_t left, float *out, size_t n, size_t c, size_t d, size_t h, size_t width, size_t od,
-                             size_t oh, size_t ow, size_t x_n, size_t x_c, size_t x_d, size_t x_h, size_t x_w, size_t out_n,
-                             size_t out_c, size_t out_d, size_t out_h, size_t out_w, size_t workgroup_x, size_t workgroup_y) {
+                      size_t kw, size_t sd, size_t sh, size_t sw, size_t dd, size_t dh, size_t dw, size_t front,
+                      size_t top, size_t left, float *out, size_t n, size_t c, size_t d, size_t h, size_t width, size_t od,
+                      size_t oh, size_t ow, size_t x_n, size_t x_c, size_t x_d, size_t x_h, size_t x_w, size_t out_n,
+                      size_t out_c, size_t out_d, size_t out_h, size_t out_w, size_t workgroup_x, size_t workgroup_y) {
   (void)n;
   x += workgroup_y * x_n, out += workgroup_y * out_n;
   const along dims[3] = {

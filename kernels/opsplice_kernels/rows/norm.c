@@ -160,7 +160,7 @@ void opsplice_rmsnorm_bf16(WITH_GAIN) { RMSNORM(BF16); }
       size_t workgroup_x, size_t workgroup_y
 #define GROUPNORM(kind)                                                                                               \
   (void)b;                                                                                                            \
-  const size_t n = c * d * h * w, several = n ? (NUMBERS + n - 1) / n : NUMBERS;                                       \
+  const size_t n = c * d * h * w, several = parts_together(NUMBERS, n);                                               \
   const size_t end = least(g, (workgroup_x + 1) * several);                                                           \
   for (size_t at = workgroup_x * several; at < end; at++)                                                             \
     norm_group(kind, x, gain, bias, eps, out, workgroup_y * x_b + at * x_g, workgroup_y * out_b + at * out_g,         \

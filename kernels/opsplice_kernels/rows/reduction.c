@@ -118,9 +118,9 @@ void opsplice_reduced_rows(const float *x, int32_t which, float factor, float di
 void opsplice_reduced_columns(const float *x, int32_t which, float factor, float divisor, float *out, size_t b,
                               size_t n, size_t m, size_t workgroup_x, size_t workgroup_y) {
   size_t at = workgroup_y * COLUMNS_EACH, count = least(COLUMNS_EACH, m - at);
-  size_t image = n * m > 0 ? n * m : 1, each = (ELEMENTS_EACH + image - 1) / image, first = workgroup_x * each, end = least(b, first + each);
+  size_t images = parts_together(ELEMENTS_EACH, n * m), first = workgroup_x * images, end = least(b, first + images);
 #define COLUMNS_OF(kind) \
   for (size_t i = first; i < end; i++) \
-  each_column(kind, x + i * n * m + at, factor, divisor, out + i * m + at, count, n, m)
+    each_column(kind, x + i * n * m + at, factor, divisor, out + i * m + at, count, n, m)
   OF_EACH(COLUMNS_OF)
 }

@@ -76,15 +76,11 @@ def _layer(
 
     ways: the parameters of each direction. start: states, [directions, batch, size].
     """
-    gated = 4 if has_biases else 2
-    weight, of_state, *biases = (
-        torch.stack([*map(kind.in_order, each)]) for each in list(zip(*ways, strict=True))[:gated]
-    )
+    gated, parameters = 4 if has_biases else 2, [*zip(*ways, strict=True)]
+    weight, of_state, *biases = (torch.stack([*map(kind.in_order, each)]) for each in parameters[:gated])
+    projections = [torch.stack(each) for each in parameters[gated:]]
     bias = torch.cat(biases, 1) if biases else x.new_zeros(len(ways), 2 * weight.shape[1])
-    given, projections = (
-        (x, weight, of_state, bias),
-        [torch.stack(each) for each in list(zip(*ways, strict=True))[gated:]],
-    )
+    given = x, weight, of_state, bias
     if projections or not kind.operator:
         return _loop(kind, *given, *projections, start=start)
     lengths = torch.full((x.shape[1],), x.shape[0], dtype=torch.int32)
