@@ -31,7 +31,7 @@ from opsplice.rewrites.approaches.approach import Approach
 from opsplice.rewrites.approaches.c_function_shim import Shim, fill_counts, is_baked
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import Placer, result_type
-from opsplice.rewrites.ir.shared_shims import with_values
+from opsplice.rewrites.ir.shared_shims import Constants, with_values
 from opsplice.rewrites.memory import strides
 from opsplice.rewrites.memory.dense_copies import copied
 from opsplice.rewrites.plan import workgroups
@@ -45,6 +45,7 @@ class Writer:
     def __init__(self, placer: Placer) -> None:
         self.placer = placer
         self.executables: dict[Any, tuple[ir.Attribute, ...]] = {}
+        self.constants = Constants()
 
     def results(self, call: KernelCall) -> Sequence[ir.Value]:
         """Build a call at the current point. The results are of the builtin types of the match's roots."""
@@ -65,7 +66,7 @@ class Writer:
 
     def shared(self, call: KernelCall) -> KernelCall:
         """The call as the executable is to see it."""
-        return with_values(call)
+        return with_values(call, self.constants.place())
 
     def passed(self, call: KernelCall) -> Sequence[Buffer | Scalar]:
         """The arguments that are operands of the dispatch."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import Total
+from opsplice.matchers.dims.extents import Extent, Total
 from opsplice.matchers.dims.layouts import Amount
 from opsplice.matchers.ir.effects import has_effects
 from opsplice.matchers.ir.tensor_values import defining_op, element_type, is_builtin, shape_of
@@ -117,19 +117,18 @@ class Placer:
 
     def amount(self, amount: Amount) -> ir.Value:
         """An offset, a stride or a size as a value of type index."""
+        return reduce(emit.plus, map(self._product, amount.terms)) if amount.terms else emit.index(0)
+
+    def _product(self, term: Extent) -> ir.Value:
+        factors = [self._factor(atom) for atom, power in term.atoms for _ in range(power)]
+        return reduce(emit.times, factors if factors and term.factor == 1 else [emit.index(term.factor), *factors])
+
+    def _factor(self, atom: Any) -> ir.Value:
         index = ir.IndexType.get()
-        total = emit.index(0)
-        for term in amount.terms:
-            found = emit.index(term.factor)
-            for atom in (atom for atom, power in term.atoms for _ in range(power)):
-                if isinstance(atom, Total):
-                    size = self.amount(Amount(atom.terms))
-                else:
-                    size = self.axis(atom) if isinstance(atom, DimSize) else self.current(atom)
-                size = size if size.type == index else emit.value("arith.index_cast", [size], index)
-                found = emit.times(found, size)
-            total = emit.plus(total, found)
-        return total
+        if isinstance(atom, Total):
+            return self.amount(Amount(atom.terms))
+        size = self.axis(atom) if isinstance(atom, DimSize) else self.current(atom)
+        return size if size.type == index else emit.value("arith.index_cast", [size], index)
 
     def axes(self, sizes: tuple[Size, ...]) -> list[ir.Value]:
         """The dynamic ones of some sizes."""

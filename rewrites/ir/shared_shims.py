@@ -6,11 +6,16 @@
 IREE takes about as long for a shim as for a loop of its own. A function whose code is compiled already gains nothing
 from a shim that knows sizes, strides and numbers, so these become values that the dispatch is given. Those that are the
 same for all dispatches IREE puts into the shim again.
+
+The numbers stand at the start of the function, behind its constant tensors. IREE's analysis of what it can compute when
+it compiles follows constants in their order. Where it meets a dispatch first, it finds steps of a chain in the wrong
+order, and evaluates each by itself: a weight would be transposed by one program, and packed by another.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -32,20 +37,46 @@ _WORD_BITS, _LARGEST = 32, 2**31 - 1
 _Strided = TypeVar("_Strided", Buffer, Output)
 
 
-def with_values(call: KernelCall) -> KernelCall:
-    """A call whose numbers are values at the current point, if no compiler specialises the function for them."""
+class Constants:
+    """Where numbers stand in the functions of one module."""
+
+    def __init__(self) -> None:
+        self._places: dict[ir.Operation, ir.InsertionPoint] = {}
+
+    def place(self) -> ir.InsertionPoint:
+        """Behind the constants that the function of the current point starts with, the tensors first among them."""
+        function = ir.InsertionPoint.current.block.owner
+        while "sym_name" not in function.attributes and function.parent.parent is not None:
+            function = function.parent
+        if (place := self._places.get(function.operation)) is None:
+            block = function.regions[0].blocks[0]
+            constants = list(itertools.takewhile(lambda op: op.operation.name == "arith.constant", block.operations))
+            place = self._places[function.operation] = ir.InsertionPoint(block.operations[len(constants)])
+            behind = list(itertools.dropwhile(_is_tensor, constants))
+            for op in filter(_is_tensor, behind):
+                op.operation.move_before(behind[0])
+        return place
+
+
+def with_values(call: KernelCall, at: ir.InsertionPoint) -> KernelCall:
+    """A call whose numbers are values, made at a point, if no compiler specialises the kernel's function for them."""
     if any(path.suffix == ".bc" for path in call.objects.values()):
         return call
-    shared = dataclasses.replace(
-        call,
-        dims={name: _dim(product(size)) or size for name, size in call.dims.items()},
-        arguments=tuple(_scalar(a) if isinstance(a, Scalar) else _buffer(a) for a in call.arguments),
-        outputs=tuple(map(_buffer, call.outputs)),
-    )
+    with at:
+        shared = dataclasses.replace(
+            call,
+            dims={name: _dim(product(size)) or size for name, size in call.dims.items()},
+            arguments=tuple(_scalar(a) if isinstance(a, Scalar) else _buffer(a) for a in call.arguments),
+            outputs=tuple(map(_buffer, call.outputs)),
+        )
     buffers = len([each for each in (*call.arguments, *call.outputs) if not isinstance(each, Scalar)])
     # Where some are known at run time only, IREE may make two words of each, as of the place of a buffer.
     words = _passed(shared) * (2 if _passed(call) else 1) + 2 * buffers
     return shared if words <= _MOST_WORDS else call
+
+
+def _is_tensor(op: ir.OpView) -> bool:
+    return isinstance(op.operation.results[0].type, ir.RankedTensorType)
 
 
 def _passed(call: KernelCall) -> int:

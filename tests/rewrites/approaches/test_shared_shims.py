@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+
+import opsplice
 
 SPEC = """
 kernel scale(a: f32[...b, m, n] strided, factor: f32, shift: i64, small: i8, far: f64, count: i32) -> f32[...b, m, n] {
@@ -118,3 +123,62 @@ func.func @q(%x: tensor<5xf32>) -> tensor<5xf32> {
     for name, size, numbers in [("p", 4, range(70)), ("q", 5, [2 * at + 1 for at in range(70)])]:
         x = np.arange(size, dtype=np.float32)
         np.testing.assert_array_equal(program.run(name, x), x + sum(at * n for at, n in enumerate(numbers)))
+
+
+PACKED = """
+kernel rows(x: f32[m, k], w: f32[p, k, 8]) -> f32[m, n] {
+  grid (p)
+  cpu "rows.c"
+}
+pattern product(x: tensor<m x k x f32>, w: tensor<k x n x f32>) { contract[mk, kn -> mn](x, w) }
+replace product where weight(w) with rows(x, pack[k n -> (n / 8) k 8](w))
+"""
+ROWS = """
+#include <stddef.h>
+void rows(const float *x, const float *w, float *out, size_t m, size_t k, size_t p, size_t n, size_t at) {
+  (void)p;
+  for (size_t i = 0; i < m; ++i)
+    for (size_t j = 8 * at; j < n && j < 8 * at + 8; ++j) {
+      float sum = 0;
+      for (size_t l = 0; l < k; ++l) sum += x[i * k + l] * w[(at * k + l) * 8 + j % 8];
+      out[i * n + j] = sum;
+    }
+}
+"""
+
+
+def layer(name: str, given: str, weight: np.ndarray) -> str:
+    """The product of a matrix of two rows and the transpose of a constant, which stands before a number."""
+    n, k = weight.shape
+    return f"""
+  %w_{name} = arith.constant dense<{weight.tolist()}> : tensor<{n}x{k}xf32>
+  %z_{name} = arith.constant 0.0 : f32
+  %e_{name} = tensor.empty() : tensor<{k}x{n}xf32>
+  %t_{name} = linalg.transpose ins(%w_{name} : tensor<{n}x{k}xf32>) outs(%e_{name} : tensor<{k}x{n}xf32>)
+      permutation = [1, 0]
+  %o_{name} = tensor.empty() : tensor<2x{n}xf32>
+  %f_{name} = linalg.fill ins(%z_{name} : f32) outs(%o_{name} : tensor<2x{n}xf32>) -> tensor<2x{n}xf32>
+  %{name} = linalg.matmul ins(%{given}, %t_{name} : tensor<2x{k}xf32>, tensor<{k}x{n}xf32>)
+      outs(%f_{name} : tensor<2x{n}xf32>) -> tensor<2x{n}xf32>"""
+
+
+def test_iree_computes_each_weight_in_one_go(tmp_path):
+    """Transposed and packed: IREE does it in one program for each weight, as it does where calls share no shim."""
+    random = np.random.default_rng(7)
+    first, second = (random.normal(size=shape).astype(np.float32) for shape in [(24, 12), (12, 24)])
+    (tmp_path / "model.mlir").write_text(
+        f"func.func @main(%x: tensor<2x12xf32>) -> tensor<2x12xf32> {{{layer('y', 'x', first)}{layer('r', 'y', second)}"
+        "\n  return %r : tensor<2x12xf32>\n}"
+    )
+    (tmp_path / "spec.splice").write_text(PACKED)
+    (tmp_path / "rows.c").write_text(ROWS)
+    program = tmp_path / "program.vmfb"
+    command = [sys.executable, "-m", "opsplice", "compile", "model.mlir", "--spec=spec.splice", "-o", program]
+    flags = ["--mlir-print-ir-after=iree-util-hoist-into-globals", "--iree-llvmcpu-target-cpu=host"]
+    done = subprocess.run([*command, *flags], cwd=tmp_path, capture_output=True, text=True, check=True)
+    first_dump = done.stderr.split("IR Dump")[1]
+    assert first_dump.count("flow.dispatch @opsplice_rows::") == 2
+    assert first_dump.count("util.global private @__hoisted") == 2
+    x = random.normal(size=(2, 12)).astype(np.float32)
+    wanted = x.astype(np.float64) @ first.T @ second.T
+    np.testing.assert_allclose(opsplice.runtime.loaded_program.load_program(program).call("main", x)[0], wanted, 1e-4)
