@@ -51,7 +51,7 @@ def unused_imports(spec: LoadedSpec, files: Sequence[tree.Spec]) -> Iterator[Dia
 
 def _reached(import_: tree.Import, spec: LoadedSpec, by_path: Mapping[Path, tree.Spec]) -> list[tree.Spec]:
     """What is imported, with all that it imports."""
-    paths = reachable([spec.targets[import_]], lambda at: [spec.targets[each] for each in by_path[at].imports])
+    paths = reachable([spec.target(import_)], lambda at: [spec.target(each) for each in by_path[at].imports])
     return [by_path[path] for path in paths]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from types import MappingProxyType
 from opsplice.errors import OpspliceError
 from opsplice.files import check_file, read_file
 from opsplice.spec_lang.checking.checker import Checked, check
-from opsplice.spec_lang.loading import qualified_names
+from opsplice.spec_lang.loading import qualified_names, stored_trees
 from opsplice.spec_lang.loading.libraries import Library, find, reference
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.parser import parse
@@ -41,7 +41,11 @@ class LoadedSpec:
     warnings: tuple[Diagnostic, ...]
     files: tuple[tree.Spec, ...] = ()
     libraries: Mapping[Path, Library] = field(default_factory=dict)
-    targets: Mapping[tree.Import, Path] = field(default_factory=dict)
+    targets: Mapping[tuple[Path | None, str], Path] = field(default_factory=dict)
+
+    def target(self, import_: tree.Import) -> Path:
+        """The file that one of `files` imports, as an absolute path."""
+        return self.targets[_written(import_)]
 
     @property
     def patterns(self) -> Mapping[str, tree.Pattern]:
@@ -110,12 +114,22 @@ class _File:
 
 
 # A process that compiles again and again, as frontends do, reads the same specs each time. Trees are never changed.
-_parsed = functools.lru_cache(maxsize=256)(parse)
+# So does a process that compiles what another has compiled: there trees of files come from the cache.
+@functools.lru_cache(maxsize=256)
+def _parsed(text: str, path: Path | None) -> tree.Spec:
+    return parse(text) if path is None else stored_trees.stored((text, str(path)), lambda: parse(text, path))
 
 
 @functools.lru_cache(maxsize=16)
 def _judged(files: tuple[_File, ...]) -> tuple[tuple[tree.Spec, ...], Checked]:
     """Raises SpecError for what is wrong in files that can be read."""
+    if any(file.path is None for file in files):
+        return _judge(files)
+    parts = [repr((file.text, str(file.path), file.library, file.imports)) for file in files]
+    return stored_trees.stored(parts, lambda: _judge(files))
+
+
+def _judge(files: Sequence[_File]) -> tuple[tuple[tree.Spec, ...], Checked]:
     read = [qualified_names.File(_parsed(file.text, file.path), file.library, file.imports) for file in files]
     specs, errors = qualified_names.resolved(read)
     if errors:
@@ -133,7 +147,7 @@ class _Files:
         self.specs: list[tree.Spec] = []
         self.errors: list[Diagnostic] = []
         self.libraries: dict[Path, Library] = {}
-        self.targets: dict[tree.Import, Path] = {}
+        self.targets: dict[tuple[Path | None, str], Path] = {}
         self._others = others
         self._open: list[Path] = []
         self._done: set[Path] = set()
@@ -160,7 +174,7 @@ class _Files:
                 spec.source.text,
                 path,
                 self.libraries[path].name if path in self.libraries else "",
-                tuple(numbers[self.targets[each]] for each in spec.imports),
+                tuple(numbers[self.targets[_written(each)]] for each in spec.imports),
             )
             for spec, path in zip(self.specs, paths, strict=True)
         ]
@@ -175,7 +189,7 @@ class _Files:
     def _import(self, import_: tree.Import, folder: Path, library: Library | None) -> None:
         try:
             path, library = self._named(import_, folder, library)
-            resolved = self.targets[import_] = path.resolve()
+            resolved = self.targets[_written(import_)] = path.resolve()
             if len(self._open) >= MAX_IMPORT_DEPTH:
                 hint = "import the file where its names are used"
                 raise OpspliceError(f"imports nest more than {MAX_IMPORT_DEPTH} deep", hint=hint)
@@ -212,6 +226,11 @@ class _Files:
             elif os.path.isfile(f"{path}.splice"):
                 hint = f'did you mean "{import_.path}.splice"?'
             raise OpspliceError(message, hint=hint) from None
+
+
+def _written(import_: tree.Import) -> tuple[Path | None, str]:
+    """What an import is known by, whichever process has read it."""
+    return import_.path_span.source.path, import_.path
 
 
 def _outside(library: Library) -> OpspliceError:
