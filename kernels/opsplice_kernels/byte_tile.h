@@ -101,11 +101,15 @@ typedef struct {
   float step, middle, low;
 } rounding;
 
-// Up to LANES numbers.
-INLINE void store_as_bytes(uint8_t *to, floats value, rounding by, size_t count) {
+INLINE ints as_bytes(floats value, rounding by) {
   value = smaller(splat(1024.0f), larger(splat(-1024.0f), value / by.step));
   value = (value + 12582912.0f) - 12582912.0f + by.middle;  // to the nearest, to the even one of two
-  ints whole = __builtin_convertvector(smaller(splat(by.low + 255.0f), larger(splat(by.low), value)), ints);
+  return __builtin_convertvector(smaller(splat(by.low + 255.0f), larger(splat(by.low), value)), ints);
+}
+
+// Up to LANES numbers.
+INLINE void store_as_bytes(uint8_t *to, floats value, rounding by, size_t count) {
+  const ints whole = as_bytes(value, by);
 #if LANES == 16
   _mm512_mask_cvtepi32_storeu_epi8(to, count >= LANES ? 0xffff : first(count), (__m512i)whole);
 #else

@@ -131,6 +131,20 @@ INLINE void place_tile(const int rows, const layer *of, const uint8_t *x, size_t
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) to[p][v] = sums[p][v];
 }
 
+// Bytes of LANES places by `channels` channels: four places are a word of each channel.
+INLINE void put_bytes(const layer *of, const floats *values, size_t channels, size_t places, uint8_t *to) {
+  int32_t words[LANES / 4][LANES];
+  UNROLL for (int q = 0; q < LANES / 4; q++) {
+    ints word = {0};
+    UNROLL for (int i = 0; i < 4; i++) word |= (as_bytes(values[4 * q + i], of->by) & 255) << 8 * i;
+    *(ints_anywhere *)words[q] = word;
+  }
+  for (size_t l = 0; l < channels; l++, to += of->oh * of->ow) {
+    if (places >= LANES) UNROLL for (int q = 0; q < LANES / 4; q++) __builtin_memcpy(to + 4 * q, &words[q][l], 4);
+    else ROLLED for (size_t i = 0; i < places; i++) to[i] = (uint8_t)(words[i / 4][l] >> 8 * (i % 4));
+  }
+}
+
 // Sums of `places` places of a row, PANEL channels each, to the output at y and z.
 static __attribute__((noinline)) void put(const layer *of, ints (*sums)[PANEL / LANES], size_t places, size_t channel,
                                           size_t y, size_t z) {
@@ -140,18 +154,19 @@ static __attribute__((noinline)) void put(const layer *of, ints (*sums)[PANEL / 
     if (of->columns) scale *= load_up_to(of->columns + channel + v, lanes, 0.0f);
     if (of->bias) bias = load_up_to(of->bias + channel + v, lanes, 0.0f);
     for (size_t p = 0; p < places; p += LANES) {
-      floats turned[LANES], kept[LANES];
+      const size_t at = ((channel + v) * of->oh + y) * of->ow + z + p, count = least(LANES, places - p);
+      floats values[LANES], kept[LANES];
       UNROLL for (int i = 0; i < LANES; i++) {
-        turned[i] = __builtin_convertvector(sums[p + i][v / LANES], floats) * scale + bias;
-        if (of->positive) turned[i] = larger(turned[i], splat(0.0f));
+        values[i] = __builtin_convertvector(sums[p + i][v / LANES], floats) * scale + bias;
+        if (of->positive) values[i] = larger(values[i], splat(0.0f));
       }
-      transpose(turned);
-      UNROLL for (int i = 0; i < LANES; i++) kept[i] = turned[i];
-      for (size_t l = 0; l < lanes; l++) {
-        const size_t at = ((channel + v + l) * of->oh + y) * of->ow + z + p, count = least(LANES, places - p);
-        if (of->out) store_up_to(of->out + at, kept[l], count);
-        else store_as_bytes(of->bytes + at, kept[l], of->by, count);
+      if (of->bytes) {
+        put_bytes(of, values, lanes, count, of->bytes + at);
+        continue;
       }
+      transpose(values);
+      UNROLL for (int i = 0; i < LANES; i++) kept[i] = values[i];
+      for (size_t l = 0; l < lanes; l++) store_up_to(of->out + at + l * of->oh * of->ow, kept[l], count);
     }
   }
 }
