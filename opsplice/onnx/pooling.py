@@ -76,6 +76,23 @@ def _windows(on: NodeWriter, node: onnx.NodeProto) -> list[_Windows] | None:
     return found
 
 
+def zeros_around(node: onnx.NodeProto, sizes: list[int | None], taps: list[int | None]) -> list[int] | None:
+    """A convolution's pads as numbers, wherever `auto_pad` says that they are; None where that needs open sizes."""
+    dims, way = len(sizes), attribute(node, "auto_pad", b"NOTSET")
+    if not way.startswith(b"SAME"):
+        return attribute(node, "pads", [0] * 2 * dims) if way == b"NOTSET" else [0] * 2 * dims
+    steps, apart = (attribute(node, name, [1] * dims) for name in ("strides", "dilations"))
+    less, more = [], []
+    for size, tap, step, dilation in zip(sizes, taps, steps, apart, strict=True):
+        if tap is None or (size is None and step > 1):
+            return None
+        begin = -1 if size is None else (size - 1) // step * step - size  # of the last window, from the end
+        missing = max(begin + dilation * (tap - 1) + 1, 0)
+        less.append(missing // 2)
+        more.append(missing - missing // 2)
+    return [*less, *more] if way == b"SAME_UPPER" else [*more, *less]
+
+
 def _form(windows: list[_Windows]) -> dict[str, list[int]]:
     """The windows as attributes."""
     return {

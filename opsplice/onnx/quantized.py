@@ -12,6 +12,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from opsplice.onnx.node_writer import NodeWriter, attribute, attributes, input_name, wrongly_computed
+from opsplice.onnx.pooling import zeros_around
 
 _BYTE = 8
 # Sums of fewer products of bytes, each less a zero point, are exact in f32.
@@ -234,12 +235,14 @@ def conv_integer(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if zero and on.shape(zero) not in ([], [1]):
         zero = on.put("Reshape", zero, [-1] + [1] * (len(shape) - 1))
     terms = [size or _EXACT_TERMS for size in shape[1:]]
-    as_floats = bool(attribute(node, "group", 1) > 1 or zero) and math.prod(terms) < _EXACT_TERMS
+    sizes, taps = (on.shape(node.input[0]) or [])[2:], shape[2:]
+    pads = zeros_around(node, sizes, taps) if len(sizes) == len(taps) else None
+    as_floats = bool(attribute(node, "group", 1) > 1 or zero or pads is None) and math.prod(terms) < _EXACT_TERMS
     kind = TensorProto.FLOAT if as_floats else TensorProto.INT32
     x, w = _centred_as(on, kind, node.input[0], input_name(node, 2)), _centred_as(on, kind, weight, zero)
-    if not as_floats and any(pads := form.pop("pads", [])):  # IREE pads integers on all sides alike
-        half = len(pads) // 2
-        x = on.put("Pad", x, [0, 0, *pads[:half], 0, 0, *pads[half:]])
+    if not as_floats and pads is not None:  # IREE pads integers on all sides alike
+        form = {name: value for name, value in form.items() if name not in ("pads", "auto_pad")}
+        x = on.put("Pad", x, [0, 0, *pads[: len(taps)], 0, 0, *pads[len(taps) :]]) if any(pads) else x
     y = on.put("Conv", x, w, **form)
     return on.put("Cast", y, to=TensorProto.INT32) if as_floats else y
 

@@ -116,6 +116,20 @@ def test_operators_on_quantised_numbers():
     check(model, {**feed, "x": floats(3, 6)}, steps=1)
 
 
+def test_convolutions_of_integers_with_automatic_pads():
+    """IREE pads integers on all sides alike, and does not compile those that `auto_pad` puts on one side more."""
+    taps = {"e": integers(np.int8, 4, 3, 2, 3), "z": np.uint8(113)}
+    forms = [(way, form) for way in ("SAME_UPPER", "SAME_LOWER", "VALID") for form in ({}, {"strides": [3, 2]})]
+    nodes = [node("ConvInteger", "i e z", f"y{n}", auto_pad=way, **form) for n, (way, form) in enumerate(forms)]
+    sizes = [[7, 6], [3, 3]] * 2 + [[6, 4], [2, 2]]
+    outputs = {f"y{number}": (TensorProto.INT32, [2, 4, *size]) for number, size in enumerate(sizes)}
+    model = make_model(nodes, {"i": (U8, [2, 3, 7, 6])}, outputs, taps)
+    feed = {"i": integers(np.uint8, 2, 3, 7, 6)}
+    found = opsplice.onnx.session(model, providers=["local-sync"]).run(None, feed)
+    for one, other in zip(found, onnx.reference.ReferenceEvaluator(model).run(None, feed), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 @exact_sums_of_bytes
 def test_operators_of_onnxruntime_on_quantised_numbers():
     """With biases that are integers, scales for each channel, and scales with one element, as its quantiser writes."""
