@@ -10,6 +10,18 @@
 
 So too what the regions of an op are given and return: those of loops, branches and windows. What `chlo.top_k` compares
 also gets another highest bit, which makes the order of the numbers with a sign that of those without.
+
+Products take the numbers as wide as their sums are. IREE would extend them with the sign that they do not have, and
+would take a conversion in front of a product for such an extension. An absolute value in between keeps the two apart:
+
+    %r = stablehlo.dot_general %x, %y : (tensor<2x3xui8>, tensor<3x4xui8>) -> tensor<2x4xui32>
+
+        =>
+
+    %i = stablehlo.convert %x : (tensor<2x3xui8>) -> tensor<2x3xi32>
+    %a = stablehlo.abs %i : tensor<2x3xi32>                               so too %y
+    %p = stablehlo.dot_general %a, %b : (tensor<2x3xi32>, tensor<3x4xi32>) -> tensor<2x4xi32>
+    %r = stablehlo.bitcast_convert %p : (tensor<2x4xi32>) -> tensor<2x4xui32>
 """
 
 from __future__ import annotations
@@ -19,10 +31,13 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import last_op, ops_in
+from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.rewrites.ir import emit
 
 _MOVED = tuple(f"stablehlo.{kind}" for kind in ("reverse", "iota", "case", "if", "while", "reduce_window", "scatter"))
 _COMPARED = "chlo.top_k"
+_PRODUCTS = ("stablehlo.dot", "stablehlo.dot_general", "stablehlo.convolution")
+_CONVERT = "stablehlo.convert"
 
 
 def give_signs(module: ir.Module) -> None:
@@ -32,6 +47,41 @@ def give_signs(module: ir.Module) -> None:
             module.context.get_dialect_descriptor("stablehlo")  # before ops of it are built
             with op.location:
                 _mend(op)
+        for op in ops_in(module.operation, *_PRODUCTS):
+            module.context.get_dialect_descriptor("stablehlo")
+            with op.location, ir.InsertionPoint(op):
+                _widen(op)
+            with op.location, ir.InsertionPoint.after(op):
+                _take_signs(op.results)
+
+
+def _widen(op: ir.Operation) -> None:
+    """Hand numbers without a sign to a product as numbers that it does not extend."""
+    result = ir.RankedTensorType(op.results[0].type).element_type
+    for number, value in enumerate(op.operands):
+        kind, signed = ir.RankedTensorType(value.type), _signed(value.type)
+        is_extended = _is_extended(value)
+        if signed is not None and _is_wider(result, kind.element_type):
+            element = ir.IntegerType.get_signless(result.width) if isinstance(result, ir.IntegerType) else result
+            value, is_extended = emit.value(_CONVERT, [value], ir.RankedTensorType.get(kind.shape, element)), True
+        elif signed is not None:
+            value = emit.value("stablehlo.bitcast_convert", [value], signed)
+        if is_extended:
+            value = emit.value("stablehlo.abs", [value], value.type)
+        op.operands[number] = value
+
+
+def _is_extended(value: ir.Value) -> bool:
+    """Whether it is made of narrower numbers without a sign."""
+    made = defining_op(value)
+    if made is None or made.name != _CONVERT or _signed(made.operands[0].type) is None:
+        return False
+    before, behind = (ir.RankedTensorType(each.type).element_type for each in (made.operands[0], value))
+    return _is_wider(behind, before)
+
+
+def _is_wider(element: ir.Type, unsigned: ir.Type) -> bool:
+    return not isinstance(element, ir.IntegerType) or element.width > ir.IntegerType(unsigned).width
 
 
 def _mend(op: ir.Operation) -> None:

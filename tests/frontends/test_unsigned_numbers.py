@@ -47,6 +47,31 @@ func.func @top_{w}(%x: tensor<2x5xui{w}>) -> (tensor<2x4xui{w}>, tensor<2x4xi32>
   return %v, %i : tensor<2x4xui{w}>, tensor<2x4xi32>
 }}
 """
+PRODUCTS = """
+func.func @dots(%x: tensor<3x8xui8>, %y: tensor<8x4xui8>, %w: tensor<8x4xf32>, %wide: tensor<8x4xi32>)
+    -> (tensor<3x4xui32>, tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x4xi32>, tensor<3x4xui8>) {
+  %direct = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0]
+      : (tensor<3x8xui8>, tensor<8x4xui8>) -> tensor<3x4xui32>
+  %floats = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0]
+      : (tensor<3x8xui8>, tensor<8x4xui8>) -> tensor<3x4xf32>
+  %f = stablehlo.convert %x : (tensor<3x8xui8>) -> tensor<3x8xf32>
+  %scaled = stablehlo.dot_general %f, %w, contracting_dims = [1] x [0]
+      : (tensor<3x8xf32>, tensor<8x4xf32>) -> tensor<3x4xf32>
+  %i = stablehlo.convert %x : (tensor<3x8xui8>) -> tensor<3x8xi32>
+  %integers = stablehlo.dot_general %i, %wide, contracting_dims = [1] x [0]
+      : (tensor<3x8xi32>, tensor<8x4xi32>) -> tensor<3x4xi32>
+  %same = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0]
+      : (tensor<3x8xui8>, tensor<8x4xui8>) -> tensor<3x4xui8>
+  return %direct, %floats, %scaled, %integers, %same
+      : tensor<3x4xui32>, tensor<3x4xf32>, tensor<3x4xf32>, tensor<3x4xi32>, tensor<3x4xui8>
+}
+func.func @windows(%x: tensor<1x6x3xui8>, %k: tensor<2x3x4xui8>) -> tensor<1x5x4xui32> {
+  %r = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {}
+      {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+      : (tensor<1x6x3xui8>, tensor<2x3x4xui8>) -> tensor<1x5x4xui32>
+  return %r : tensor<1x5x4xui32>
+}
+"""
 WIDTHS = (8, 16, 32, 64)
 
 
@@ -83,3 +108,21 @@ def test_the_largest_are_those_without_a_sign(programs, width):
     wanted = np.array([[1, 3, 4, 0], [0, 4, 2, 1]])
     np.testing.assert_array_equal(places, wanted)
     np.testing.assert_array_equal(values.view(x.dtype), np.take_along_axis(x, wanted, 1))
+
+
+def test_products_take_numbers_without_a_sign():
+    """IREE extended them with a sign, also where a conversion to wider numbers stood before the product."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(0, 256, shape).astype(np.uint8) for shape in ((3, 8), (8, 4)))
+    w, wide = rng.normal(size=(8, 4)).astype(np.float32), rng.integers(-1000, 1000, (8, 4)).astype(np.int32)
+    program = opsplice.compile(PRODUCTS)
+    direct, floats, scaled, integers, same = program.run("dots", x, y, w, wide)
+    whole = x.astype(np.int64) @ y.astype(np.int64)
+    np.testing.assert_array_equal(direct.view(np.uint32), whole)
+    np.testing.assert_array_equal(floats, whole)
+    np.testing.assert_allclose(scaled, x.astype(np.float64) @ w, rtol=1e-5)
+    np.testing.assert_array_equal(integers, x.astype(np.int64) @ wide)
+    np.testing.assert_array_equal(same.view(np.uint8), whole.astype(np.uint8))
+    image, taps = (rng.integers(0, 256, shape).astype(np.uint8) for shape in ((1, 6, 3), (2, 3, 4)))
+    sums = sum(image[:, tap : tap + 5].astype(np.int64) @ taps[tap] for tap in range(2))
+    np.testing.assert_array_equal(program.run("windows", image, taps).view(np.uint32), sums)
