@@ -125,15 +125,31 @@ INLINE void transpose(floats rows[LANES]) {
 #endif
 }
 
-// to[p * PANEL + c] = w[c * column + p * step] for c < columns <= PANEL and p < depth; 0 for the columns behind.
-static inline void pack_panel(const float *w, size_t column, size_t step, size_t columns, size_t depth, float *to) {
+// Lane l is the sum of the lanes of rows[l].
+INLINE floats sums_of_rows(floats rows[LANES]) {
+#define ADD_PAIRS(bit) \
+  EXCHANGE(rows, bit) \
+  UNROLL for (int i = 0; i < LANES; i++) if (!(i & (bit))) rows[i] += rows[i + (bit)];
+  ADD_PAIRS(1)
+  ADD_PAIRS(2)
+#if LANES >= 8
+  ADD_PAIRS(4)
+#endif
+#if LANES == 16
+  ADD_PAIRS(8)
+#endif
+  return rows[0];
+}
+
+// to[p * PANEL + c] = w[c * column + p * step] for c < columns <= PANEL and p < depth; 0 for the columns behind, up to `width`.
+static inline void pack_columns(const float *w, size_t column, size_t step, size_t columns, size_t width, size_t depth, float *to) {
   if (column == 1) {
     for (size_t p = 0; p < depth; p++)
       UNROLL for (size_t c = 0; c < PANEL; c += LANES)
-        store(to + p * PANEL + c, c < columns ? load_up_to(w + p * step + c, columns - c, 0.0f) : splat(0.0f));
+        if (c < width) store(to + p * PANEL + c, c < columns ? load_up_to(w + p * step + c, columns - c, 0.0f) : splat(0.0f));
     return;
   }
-  for (size_t c = 0; c < PANEL; c += LANES) {
+  for (size_t c = 0; c < width; c += LANES) {
     size_t p = 0;
     if (step == 1)
       for (; p + LANES <= depth; p += LANES) {
@@ -145,6 +161,11 @@ static inline void pack_panel(const float *w, size_t column, size_t step, size_t
     for (; p < depth; p++)
       for (size_t i = 0; i < LANES; i++) to[p * PANEL + c + i] = c + i < columns ? w[(c + i) * column + p * step] : 0.0f;
   }
+}
+
+// The same for a whole panel.
+static inline void pack_panel(const float *w, size_t column, size_t step, size_t columns, size_t depth, float *to) {
+  pack_columns(w, column, step, columns, PANEL, depth, to);
 }
 
 // As panel_tile, for any number of rows and a panel of `columns`.

@@ -6,7 +6,15 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-SIZES = ((1, 1, 1, 1), (1, 70, 64, 64), (2, 33, 48, 40), (13, 7, 20, 18), (85, 65, 32, 96), (40, 129, 128, 256))
+SIZES = (
+    (1, 1, 1, 1),
+    (1, 70, 64, 64),
+    (2, 33, 48, 40),
+    (13, 7, 20, 18),
+    (9, 4, 21, 16),
+    (85, 65, 32, 96),
+    (40, 129, 128, 256),
+)
 
 
 def values(*shape: int, seed: int = 0) -> np.ndarray:
@@ -199,12 +207,13 @@ def test_scores_that_are_no_lower_than_some_number(kernel, guarded):
     assert np.isnan(out[3]).all()
 
 
-@pytest.mark.parametrize("n", [21, 150])
-def test_rows_without_keys(kernel, n):
+@pytest.mark.parametrize("n", [3, 21, 150])
+@pytest.mark.parametrize("m", [3, 9])
+def test_rows_without_keys(kernel, m, n):
     """All scores the lowest number: the mean of the values. All minus infinity: NaN, or zero where so asked."""
-    q, k, v, out = values(3, 16), values(n, 16, seed=1), values(n, 16, seed=2), np.empty((3, 16), np.float32)
+    q, k, v, out = values(m, 16), values(n, 16, seed=1), values(n, 16, seed=2), np.empty((m, 16), np.float32)
     function = kernel("attention/attention.c", "opsplice_attention_f32")
-    drop = np.arange(3)[:, None] < [1] * n
+    drop = np.arange(m)[:, None] < [1] * n
     late = drop | (np.arange(n) < n - 1)  # of what is left only the last key counts
     for dropped, fill, zeros, first, others in (
         (drop, LOWEST, 0, v.mean(0), None),
@@ -221,7 +230,7 @@ def test_rows_without_keys(kernel, n):
         attention(function, q, k, v, out, (mask, None, None, None), zeros=zeros)
         np.testing.assert_allclose(out[1:], expected[1:], rtol=1e-5, atol=1e-5)
         if zeros and fill == -np.inf:
-            wrong = np.where(np.arange(3)[:, None] == 1, np.float32(np.nan), q)
+            wrong = np.where(np.arange(m)[:, None] == 1, np.float32(np.nan), q)
             for by, middle in ((1, np.nan), (2, 0.0)):
                 attention(function, wrong, k, v, out, (None, None, None, dropped), fill=fill, zeros=by)
                 np.testing.assert_array_equal(out[:2], np.array([[0.0], [middle]]) + np.zeros_like(out[:2]))

@@ -162,10 +162,10 @@ static void widen(int kind, const void *x, size_t row, size_t step, size_t rows,
 
 static void pack(int kind, const void *w, size_t column, size_t step, size_t columns, size_t depth, float *to) {
   if (kind == F32) {
-    pack_panel(w, column, step, columns, depth, to);
+    pack_columns(w, column, step, columns, columns, depth, to);
     return;
   }
-  for (size_t c = 0; c < PANEL; c += LANES)
+  for (size_t c = 0; c < columns; c += LANES)
     for (size_t p = 0; p < depth; p += column == 1 ? 1 : LANES) {
       floats rows[LANES];
       UNROLL for (size_t i = 0; i < LANES; i++) rows[i] = splat(0.0f);
@@ -209,15 +209,33 @@ static void product(const float *x, size_t row, const float *w, size_t next, siz
   }
 }
 
-// scores[j] = q . k[j] for few rows, where packing the keys costs more than it saves.
-static void dots(const float *q, const float *k, size_t k_n, size_t d, size_t count, float *scores) {
-  for (size_t j = 0; j < count; j++) {
-    floats sums[2] = {splat(0.0f), splat(0.0f)};
-    size_t i = 0;
-    for (; i + 2 * LANES <= d; i += 2 * LANES)
-      UNROLL for (int v = 0; v < 2; v++) sums[v] += load(q + i + v * LANES) * load(k + j * k_n + i + v * LANES);
-    for (; i < d; i += LANES) sums[0] += load_up_to(q + i, d - i, 0.0f) * load_up_to(k + j * k_n + i, d - i, 0.0f);
-    scores[j] = sum_of_lanes(sums[0] + sums[1]);
+// scores[p * KEYS + j] = q[p] . k[j], LANES at once: of 1, 2 or 4 rows, for which packing the keys costs more than it saves.
+INLINE void dots_of(const int rows, const float *q, size_t q_m, const float *k, size_t k_n, size_t d, size_t count,
+                    float *scores) {
+  const int keys = LANES / rows;
+  for (size_t j = 0; j < count; j += keys) {
+    floats sums[LANES];
+    const float *from[LANES];
+    UNROLL for (int i = 0; i < keys; i++) from[i] = k + least(j + i, count - 1) * k_n;
+    UNROLL for (int i = 0; i < LANES; i++) sums[i] = splat(0.0f);
+#define DOTS_AT(load_from) \
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int i = 0; i < keys; i++) \
+    sums[p * keys + i] += load_from(q + p * q_m + c) * load_from(from[i] + c);
+#define LOAD_REST(x) load_up_to(x, d - c, 0.0f)
+    size_t c = 0;
+    for (; c + LANES <= d; c += LANES) DOTS_AT(load)
+    if (c < d) DOTS_AT(LOAD_REST)
+    float found[LANES] __attribute__((aligned(4 * LANES)));
+    store(found, sums_of_rows(sums));
+    UNROLL for (int p = 0; p < rows; p++) __builtin_memcpy(scores + p * KEYS + j, found + p * keys, 4 * keys);
+  }
+}
+
+static void dots(const float *q, size_t q_m, size_t rows, const float *k, size_t k_n, size_t d, size_t count, float *scores) {
+  for (size_t i = 0, some; i < rows; i += some) {
+    some = rows - i >= 4 ? 4 : rows - i >= 2 ? 2 : 1;
+#define DOTS_OF(p) dots_of(p, q + i * q_m, q_m, k, k_n, d, count, scores + i * KEYS)
+    switch (some) { CASE(1, DOTS_OF) CASE(2, DOTS_OF) CASE(4, DOTS_OF) }
   }
 }
 
@@ -283,12 +301,77 @@ INLINE void weigh(const int is_plain, const scoring *with, float *scores, size_t
   }
 }
 
+// What the weights of rows are multiplied with, a row a lane.
+INLINE floats shares_of(const scoring *with, floats peaks, floats totals) {
+  ints is_number = totals == totals, is_low = is_number & (peaks == NEVER);
+  floats zero = splat(0.0f), shares = choose(is_low, with->zeros ? zero : splat(__builtin_nanf("")), 1.0f / totals);
+  return with->zeros == 2 ? choose(is_number, shares, zero) : shares;
+}
+
+static void find_shares(const scoring *with, const float *peaks, const floats *totals, size_t rows, float *shares) {
+  for (size_t i = 0; i < rows; i += LANES) {
+    floats all[LANES];
+    UNROLL for (size_t p = 0; p < LANES; p++) all[p] = totals[i + p];
+    store(shares + i, shares_of(with, load(peaks + i), sums_of_rows(all)));
+  }
+}
+
+// All of `some` rows, up to LANES, for up to LANES keys, which are packed as [d, PANEL]. Half of the rows are multiplied at once, and all
+// are weighed together, a row a lane. start: the place of the first row in the masks.
+enum { HALF = LANES / 2 };
+INLINE void attend_to_few(const scoring *with, size_t start, size_t some, const float *q, size_t q_m, size_t d,
+                          const float *keys, size_t n, const float *values, size_t v_n, size_t width, const float *sinks,
+                          float *out, size_t out_m) {
+  const int is_plain = n == LANES && is_bare(with);
+  floats scores[LANES], sink = load(sinks), top = sink;
+  float weights[LANES * LANES] __attribute__((aligned(4 * LANES)));
+  if (some <= HALF) UNROLL for (int p = HALF; p < LANES; p++) scores[p] = splat(0.0f);
+  for (size_t h = 0; h < some; h += HALF) {
+    floats sums[HALF], others[HALF];  // of every other place, since half of the sums would wait for each other
+    const float *from[HALF];
+    UNROLL for (size_t p = 0; p < HALF; p++)
+      from[p] = q + least(h + p, some - 1) * q_m, sums[p] = others[p] = splat(0.0f);
+    size_t c = 0;
+    for (; c + 2 <= d; c += 2) {
+      floats key = load(keys + c * PANEL), next = load(keys + (c + 1) * PANEL);
+      UNROLL for (int p = 0; p < HALF; p++) sums[p] += key * from[p][c], others[p] += next * from[p][c + 1];
+    }
+    if (c < d) UNROLL for (int p = 0; p < HALF; p++) sums[p] += load(keys + c * PANEL) * from[p][c];
+    UNROLL for (size_t p = 0; p < HALF; p++) {
+      floats score = sums[p] + others[p];
+      scores[h + p] = is_plain || h + p >= some ? score * with->scale : scored(score, with, start + h + p, 0, n);
+    }
+  }
+  transpose(scores);
+  UNROLL for (int j = 0; j < LANES; j++) top = larger(scores[j], top);
+  floats under = choose(top == NEVER, splat(0.0f), top);
+  floats total = choose(sink == NEVER, splat(0.0f), exponential_below(sink - under) + (sink - sink));
+  UNROLL for (int j = 0; j < LANES; j++) {
+    floats weight = exponential_below(scores[j] - under);
+    total += weight;
+    scores[j] = with->zeros == 2 ? choose(weight == weight, weight, splat(0.0f)) : weight;
+  }
+  floats shares = shares_of(with, top, total);
+  UNROLL for (int j = 0; j < LANES; j++) store(weights + j * LANES, scores[j] * shares);
+  for (size_t h = 0; h < some; h += HALF)
+    for (size_t c = 0; c < width; c += TILE) {
+      floats sums[HALF][VECTORS];
+      UNROLL for (int p = 0; p < HALF; p++) UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] = splat(0.0f);
+#define VALUES_OF(vectors) multiply_vectors(HALF, vectors, sums, weights + h, 1, LANES, values + c, v_n, n, 0, 0, 0)
+      if (width - c > LANES) VALUES_OF(VECTORS);
+      else VALUES_OF(1);
+      UNROLL for (size_t p = 0; p < HALF; p++) UNROLL for (int v = 0; v < VECTORS; v++)
+        if (h + p < some && c + v * LANES < width) store(out + (h + p) * out_m + c + v * LANES, sums[p][v]);
+    }
+}
+
 static void attend(const operands *of, const scoring *with, size_t start, size_t rows) {
   float panel[PANEL * DEPTH] __attribute__((aligned(64))), scores[SHARE * KEYS] __attribute__((aligned(64)));
   float own_sums[SUMS] __attribute__((aligned(64))), wide[SUMS] __attribute__((aligned(64)));
-  float peaks[SHARE + LANES], shrink[SHARE + LANES];
-  floats totals[SHARE];
+  float peaks[SHARE + LANES], shrink[SHARE + LANES], shares[SHARE + LANES];
+  floats totals[SHARE + LANES];
   const int kind = with->kind;
+  const int is_whole = of->n <= KEYS;  // all keys are one block, so no sum shrinks, and weights are shares of their total
   size_t width = width_of(of);
   float *sums = sums_fit_result(of, kind) ? (float *)of->out + start * of->out_m : own_sums;
   size_t sums_m = sums == own_sums ? width : of->out_m;
@@ -296,22 +379,31 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
     float sink = with->sink ? load_at(with->kind, with->sink, (start + i) * with->sink_m, 1, 1)[0] : NEVER;
     totals[i] = splat(0.0f), peaks[i] = sink;
     if (sink != NEVER) totals[i][0] = 1.0f + (sink - sink);  // NaN where the sink is NaN or infinity
-    for (size_t c = 0; c < width; c += LANES) store(sums + i * sums_m + c, splat(0.0f));
+    if (!is_whole) for (size_t c = 0; c < width; c += LANES) store(sums + i * sums_m + c, splat(0.0f));
   }
   store(peaks + rows, splat(NEVER));  // those behind the last row are read with it
+  for (size_t i = rows; i < whole_vectors(rows); i++) totals[i] = splat(1.0f);
 
   const float *q = element(kind, of->q, start * of->q_m);
   size_t q_m = of->q_m;
-  int may_skip = (with->mask || with->keep || with->drop || with->is_banded) && !with->factors &&
+  int may_skip = !is_whole && (with->mask || with->keep || with->drop || with->is_banded) && !with->factors &&
                  with->scale - with->scale == 0.0f && is_finite(kind, q, q_m, of->q_d, rows, of->d);
-  if (is_copied(of, kind) || (q_m != of->d && rows > ROWS && rows * of->d <= SUMS)) {
+  if (is_copied(of, kind) || (of->n > PANEL && q_m != of->d && rows > ROWS && rows * of->d <= SUMS)) {
     widen(kind, q, q_m, of->q_d, rows, of->d, wide);
     q = wide, q_m = of->d;
   }
-  const int is_few = rows <= 2 && of->k_d == 1;
+  const int is_few = rows <= 4 && of->k_d == 1;
   // Rows of values that are apart may all lie in the same few sets of a cache.
-  const int is_in_place = kind == F32 && of->v_e == 1 && of->e == width && (of->v_n == width || rows <= ROWS);
+  const int is_in_place = kind == F32 && of->v_e == 1 && of->e == width && (of->v_n == width || rows <= ROWS || of->n <= LANES);
   size_t blocks = (of->n + KEYS - 1) / KEYS, near = first_near(with, start, blocks);
+  if (of->n <= LANES && rows > 4) {
+    pack(kind, of->k, of->k_n, of->k_d, of->n, of->d, panel);
+    if (!is_in_place) widen(kind, of->v, of->v_n, of->v_e, of->n, of->e, scores);
+    for (size_t i = 0; i < rows; i += LANES)
+      attend_to_few(with, start + i, least(LANES, rows - i), q + i * q_m, q_m, of->d, panel, of->n,
+                    is_in_place ? of->v : scores, is_in_place ? of->v_n : of->e, width, peaks + i, sums + i * sums_m, sums_m);
+    blocks = 0;
+  }
   for (size_t number = 0; number < blocks; number++) {
     size_t j = (number < blocks - near ? near + number : blocks - 1 - number) * KEYS, count = least(KEYS, of->n - j);
     const void *k = element(kind, of->k, j * of->k_n), *v = element(kind, of->v, j * of->v_n);
@@ -329,8 +421,8 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
       size_t some = least(PANEL, count - c);
       if (is_few) {
         if (kind != F32) widen(kind, keys, of->k_n, 1, some, of->d, panel);
-        for (size_t i = first; i < end; i++)
-          dots(q + i * q_m, kind == F32 ? keys : panel, kind == F32 ? of->k_n : of->d, of->d, some, scores + i * KEYS + c);
+        dots(q + first * q_m, q_m, end - first, kind == F32 ? keys : panel, kind == F32 ? of->k_n : of->d, of->d, some,
+             scores + first * KEYS + c);
       } else {
         pack(kind, keys, of->k_n, of->k_d, some, of->d, panel);
         product(q + first * q_m, q_m, panel, PANEL, whole_vectors(some), of->d, 0, scores + first * KEYS + c, KEYS,
@@ -345,21 +437,25 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
       if (is_plain) WEIGH(1);
       else WEIGH(0);
     }
+    if (is_whole) {
+      find_shares(with, peaks, totals, rows, shares);
+      for (size_t i = 0; i < rows; i++)
+        for (size_t c = 0; c < count; c += LANES) store(scores + i * KEYS + c, load(scores + i * KEYS + c) * shares[i]);
+    }
 
     for (size_t c = 0; c < width; c += PANEL) {
       const void *values = element(kind, v, c * of->v_e);
       if (!is_in_place) pack(kind, values, of->v_e, of->v_n, least(PANEL, of->e - c), count, panel);
       product(scores + first * KEYS, KEYS, is_in_place ? values : panel, is_in_place ? of->v_n : PANEL,
-              least(PANEL, width - c), count, shrink + first, sums + first * sums_m + c, sums_m, end - first);
+              least(PANEL, width - c), count, is_whole ? 0 : shrink + first, sums + first * sums_m + c, sums_m, end - first);
     }
   }
 
+  if (is_whole && sums != own_sums) return;
+  if (!is_whole) find_shares(with, peaks, totals, rows, shares);
   for (size_t i = 0; i < rows; i++) {
-    float total = sum_of_lanes(totals[i]);
     char *to = (char *)of->out + (kind == F32 ? 4 : 2) * (start + i) * of->out_m;
-    int is_number = total == total, is_low = peaks[i] == NEVER && is_number;
-    float factor = is_low ? __builtin_nanf("") : 1.0f / total;
-    if ((with->zeros && is_low) || (with->zeros == 2 && !is_number)) factor = 0.0f;
+    float factor = is_whole ? 1.0f : shares[i];
     for (size_t c = 0; c < of->e; c += LANES) {
       floats value = load(sums + i * sums_m + c) * factor;
       size_t count = least(LANES, of->e - c);
