@@ -76,6 +76,7 @@ class NodeImporter(GraphNodeImporter):
         body, operands, _ = node.args
         given = [self._import_argument(loc, each) for each in operands]
         with loc, ir.InsertionPoint(self._b):
+            given = _of_equal_sizes(given, [each.meta["val"] for each in operands])
             word, number = ir.StringAttr.get, ir.IntegerType.get_signed(64)
             hints = {"name": "hints_wrapper"} | node.kwargs["hints"]
             forms: dict[str, ir.Attribute] = {
@@ -113,6 +114,29 @@ class NodeImporter(GraphNodeImporter):
 
 def _computes(value: Any, function: Any, *args: Any) -> bool:
     return isinstance(value, fx.Node) and value.target == function and value.args[: len(args)] == args
+
+
+def _of_equal_sizes(given: Sequence[ir.Value], known: Sequence[torch.Tensor]) -> list[ir.Value]:
+    """Tensors whose equal open sizes are those of the first that has them, so that patterns see that they are equal."""
+    sizes: dict[str, ir.Value] = {}
+    found = []
+    for value, tensor in zip(given, known, strict=True):
+        open_dims = [dim for dim, size in enumerate(tensor.shape) if not isinstance(size, int)]
+        kind = builtin_type(value)
+        if not open_dims or not isinstance(kind, ir.RankedTensorType):
+            found.append(value)
+            continue
+        plain = emit.value("torch_c.to_builtin_tensor", [value], kind)
+        texts = [str(tensor.shape[dim]) for dim in open_dims]
+        if any(text in sizes for text in texts):
+            own = emit.dynamic_dims(plain)
+            tied = [sizes.get(text, size) for text, size in zip(texts, own, strict=True)]
+            plain = emit.value("flow.tensor.tie_shape", [plain, *tied], kind)
+            value = emit.value("torch_c.from_builtin_tensor", [plain], value.type)
+        for text, size in zip(texts, emit.dynamic_dims(plain), strict=True):
+            sizes.setdefault(text, size)
+        found.append(value)
+    return found
 
 
 def _tied(value: ir.Value, first: ir.Value) -> ir.Value:

@@ -42,21 +42,25 @@ def inputs(batch, steps, k, n):
     return torch.randn(batch, steps, k), torch.randn(1, batch, n)
 
 
+OPEN = {"x": {0: "batch"}, "start": {1: "batch"}}
+
+
 def test_loops_compute_what_pytorch_computes():
     model = Layers(3, 4).eval()
-    dynamic = {"x": {0: "batch"}, "start": {1: "batch"}}
-    program = opsplice.torch.export(model, inputs(2, 5, 3, 4), dynamic=dynamic)
+    program = opsplice.torch.export(model, inputs(2, 5, 3, 4), dynamic=OPEN)
     for batch in (1, 3):
         check(program, model, *inputs(batch, 5, 3, 4))
 
 
-def test_kernels_take_layers_whole():
-    """Those of LSTM without a projection, and of GRU."""
+@pytest.mark.parametrize("dynamic", [None, OPEN])
+def test_kernels_take_layers_whole(dynamic):
+    """Those of LSTM without a projection, and of GRU, also of an open batch."""
     model, given = Layers(3, 16).eval(), inputs(7, 5, 3, 16)
-    program = opsplice.torch.export(model, given, specs=["opsplice_kernels"])
+    program = opsplice.torch.export(model, given, dynamic=dynamic, specs=["opsplice_kernels"])
     taken = sorted(each.kernel for each in program.report.replacements if each.kernel.endswith("_steps"))
     assert taken == ["gru_steps"] * 2 + ["lstm_steps"] * 3, program.report
-    check(program, model, *given)
+    for batch in (1, 3, 7) if dynamic else (7,):
+        check(program, model, *inputs(batch, 5, 3, 16))
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float16, 1e-2)], ids=str)
