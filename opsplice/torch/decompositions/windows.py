@@ -11,6 +11,7 @@ from torch import Tensor
 from opsplice.torch.decompositions.formulas import Tensors, aten
 
 _IMAGE = 3  # dims, without a batch
+_VOLUME = 3  # dims that a filter moves along
 
 
 def max_pool(op: Callable[..., Tensors], dims: int) -> Callable[..., Tensors]:
@@ -209,11 +210,17 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Tensor:
-    """A transposed convolution of each channel apart, which IREE does not take, as a plain one over spread elements."""
-    if not transposed or groups == 1 or weight.shape[0] != groups:
+    """Of each channel apart: IREE takes neither transposed convolutions nor those of volumes.
+
+    The former become plain ones over spread elements.
+    """
+    if groups == 1 or weight.shape[0] != groups:
         return NotImplemented
     dims = tensor.dim() - 2
     stride, padding, dilation, more = (_for_each(each, dims) for each in (stride, padding, dilation, output_padding))
+    if not transposed:
+        is_taken = dims < _VOLUME or tensor.shape[1] != groups
+        return NotImplemented if is_taken else _of_slices(tensor, weight, bias, stride, padding, dilation)
     around: list[int] = []
     for number in reversed(range(dims)):
         dim, step = number + 2, stride[number]
@@ -224,6 +231,28 @@ def convolution(
     mirrored = weight.flatten(0, 1).unsqueeze(1).flip(list(range(2, dims + 2)))
     spread, one, none = aten.constant_pad_nd(tensor, around), [1] * dims, [0] * dims
     return aten.convolution(spread, mirrored, bias, one, none, dilation, False, none, groups)
+
+
+def _of_slices(
+    volume: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> Tensor:
+    """A convolution of each channel of volumes apart: for each slice of the filter one of images, added up."""
+    padded = aten.constant_pad_nd(volume, [0, 0, 0, 0, padding[0], padding[0]])
+    depth = (padded.shape[2] - dilation[0] * (weight.shape[2] - 1) - 1) // stride[0] + 1
+    total: Tensor | None = None
+    for number, plane in enumerate(weight.unbind(2)):
+        first = number * dilation[0]
+        slices = padded[:, :, first : first + stride[0] * (depth - 1) + 1 : stride[0]]
+        images, form = slices.transpose(1, 2).flatten(0, 1), (stride[1:], padding[1:], dilation[1:], False, [0, 0])
+        part = aten.convolution(images, plane, bias if total is None else None, *form, weight.shape[0])
+        total = part if total is None else total + part
+    assert total is not None
+    return total.unflatten(0, (volume.shape[0], depth)).transpose(1, 2)
 
 
 def convolution_backward(
@@ -241,11 +270,14 @@ def convolution_backward(
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """A transposed convolution is the gradient of a plain one, so its own gradients are plain ones.
 
-    One number for all dims, as `padding="valid"` gives it, is written out: IREE reads past the end of shorter lists.
+    Those of groups and of volumes are plain ones, too: IREE does not take all of them. One number for all dims, as
+    `padding="valid"` gives it, is written out: IREE reads past the end of shorter lists.
     """
     if not transposed:
-        lists = (stride, padding, dilation, output_padding)
-        stride, padding, dilation, output_padding = (_for_each(dim, tensor.dim() - 2) for dim in lists)
+        lists, dims = (stride, padding, dilation, output_padding), tensor.dim() - 2
+        stride, padding, dilation, output_padding = (_for_each(dim, dims) for dim in lists)
+        if groups > 1 or dims == _VOLUME:
+            return _plain_backward(gradient, tensor, weight, stride, padding, dilation, groups, wanted)
         if (stride, padding, dilation, output_padding) == tuple(map(list, lists)):
             return NotImplemented
         return aten.convolution_backward(
@@ -264,6 +296,39 @@ def convolution_backward(
     if wanted[2]:
         of_bias = gradient.sum([0, *range(2, gradient.dim())])
     return of_tensor, of_weight, of_bias
+
+
+def _plain_backward(
+    gradient: Tensor,
+    tensor: Tensor,
+    weight: Tensor,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    wanted: Sequence[bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """The gradients of a convolution that is not transposed: each a convolution.
+
+    That of the filter moves the gradient over the input, each with its batch as its channels.
+    """
+    dims, of_tensor, of_weight = range(2, tensor.dim()), None, None
+    none = [0] * len(dims)
+    if wanted[0]:
+        sizes = zip(dims, stride, padding, dilation, strict=True)
+        left = [
+            (tensor.shape[dim] + 2 * padded - apart * (weight.shape[dim] - 1) - 1) % step
+            for dim, step, padded, apart in sizes
+        ]
+        of_tensor = aten.convolution(gradient, weight, None, stride, padding, dilation, True, left, groups)
+    if wanted[1]:
+        channels = weight.shape[1]
+        moved = tensor.unflatten(1, (groups, channels)).permute(2, 1, 0, *(dim + 1 for dim in dims)).flatten(1, 2)
+        made = aten.convolution(moved, gradient.transpose(0, 1), None, dilation, padding, stride, False, none, groups)
+        for dim in dims:  # where the last window ends before the input does, there is more than a filter
+            made = made.narrow(dim, 0, weight.shape[dim])
+        of_weight = made.transpose(0, 1)
+    return of_tensor, of_weight, gradient.sum([0, *dims]) if wanted[2] else None
 
 
 def _for_each(numbers: Sequence[int], dims: int) -> list[int]:

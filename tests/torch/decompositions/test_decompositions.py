@@ -59,6 +59,26 @@ class Images(nn.Module):
         ]
 
 
+class Groups(nn.Module):
+    """Convolutions of groups and of volumes, whose last windows end before the input or behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.volumes = nn.ModuleList(
+            [
+                nn.Conv3d(4, 6, (4, 3, 1), stride=(2, 1, 3), padding=(0, 3, 0), groups=2),
+                nn.Conv3d(4, 3, (5, 3, 1), stride=(2, 1, 3), bias=False),
+                nn.Conv3d(4, 4, (3, 2, 3), stride=(2, 1, 2), padding=(2, 0, 1), dilation=(2, 1, 2), groups=4),
+            ]
+        )
+        self.images = nn.ModuleList([nn.Conv2d(4, 6, 3, stride=2, groups=2), nn.Conv2d(4, 8, 3, dilation=2, groups=4)])
+        self.rows = nn.Conv1d(4, 8, 4, stride=2, groups=2)
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        volumes, images = [layer(x) for layer in self.volumes], [layer(x[:, :, 0]) for layer in self.images]
+        return [*volumes, *images, self.rows(x[:, :, 0, 0])]
+
+
 class Rows(nn.Module):
     """Ops on rows of numbers."""
 
@@ -118,7 +138,9 @@ def outcome(model, x):
 
 
 @pytest.mark.parametrize(
-    ("model", "x"), [(Images(), torch.randn(2, 4, 7, 6)), (Rows(), torch.randn(3, 5))], ids=["images", "rows"]
+    ("model", "x"),
+    [(Images(), torch.randn(2, 4, 7, 6)), (Groups(), torch.randn(2, 4, 8, 6, 7)), (Rows(), torch.randn(3, 5))],
+    ids=["images", "groups", "rows"],
 )
 def test_ops_give_the_numbers_and_gradients_of_eager(model, x):
     fast = copy.deepcopy(model)
