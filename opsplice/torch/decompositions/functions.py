@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
+from torch._higher_order_ops.scan import scan_op
 
 
 def extreme(exceeds: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
@@ -27,6 +28,25 @@ def has_sign(tensor: Tensor) -> Tensor:
 def with_sign_of(tensor: Tensor, other: Tensor) -> Tensor:
     size = torch.abs(tensor if tensor.is_floating_point() else tensor.float())
     return torch.where(has_sign(other), -size, size)
+
+
+def greatest_divisor(left: Tensor, right: Tensor) -> Tensor:
+    """The greatest common divisor of two integers, by Euclid: two steps halve a number at least."""
+    kind = torch.result_type(left, right)
+    sizes = torch.broadcast_tensors(left.to(kind).abs(), right.to(kind).abs())
+
+    def divided(number: Tensor, divisor: Tensor, step: Tensor) -> tuple[Tensor, ...]:
+        rest = torch.remainder(number, torch.where(divisor == 0, 1, divisor))
+        return torch.where(divisor == 0, number, divisor), torch.where(divisor == 0, 0, rest), step.clone()
+
+    steps = torch.arange(2 * torch.iinfo(kind).bits)
+    return scan_op(divided, [each.contiguous() for each in sizes], [steps], ())[0]
+
+
+def least_multiple(left: Tensor, right: Tensor) -> Tensor:
+    """The least common multiple of two integers."""
+    divisor = torch.gcd(left, right)
+    return (torch.div(left, torch.where(divisor == 0, 1, divisor), rounding_mode="trunc") * right).abs()
 
 
 def remaining_error(tensor: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import opsplice  # noqa: F401  # its backend
 def results(x: torch.Tensor, y: torch.Tensor, number: torch.Tensor) -> list[torch.Tensor]:
     places = torch.tensor([[0, 0], [1, 2], [3, 3]])
     ordered = torch.arange(5.0)
+    whole = torch.tensor([[0, 4, -18, 120, 2**40], [6, 0, 12, 7, 10**11], [-5, 9, 30, 2, 3**9]])
     asked = torch.tensor([0.0, 2, 9, -1, torch.nan])
     halves = [torch.ones(shape, dtype=torch.float16) for shape in [(2, 2), (3, 2, 4), (3, 4, 2)]]
     return [
@@ -25,6 +26,10 @@ def results(x: torch.Tensor, y: torch.Tensor, number: torch.Tensor) -> list[torc
         torch.copysign(x, -x.flip(0)),
         torch.copysign(number, -number),
         torch.hypot(x * 1e30, torch.ones(5) * 1e25),
+        torch.gcd(whole, whole.flip(0)),
+        torch.gcd(whole[0].to(torch.int8), torch.tensor(6, dtype=torch.int8)),
+        torch.gcd(whole.abs().to(torch.uint8), torch.tensor([200, 250, 0, 255, 64], dtype=torch.uint8)),
+        torch.lcm(whole, torch.tensor([[4], [0], [-6]])),
         torch.erfc(x * 4),
         torch.erfinv(torch.cat([x[0] / 8, torch.tensor([-1.0, 1, 2, 0, 0.999])])),
         torch.searchsorted(x[0].sort()[0], x),
