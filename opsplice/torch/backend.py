@@ -29,7 +29,7 @@ from opsplice.runtime.weights import Parameters
 from opsplice.torch.calls.background import Later, unboxed
 from opsplice.torch.calls.call import Call, compiled_call
 from opsplice.torch.calls.frozen import FrozenCall, frozen_inputs
-from opsplice.torch.decompositions.table import table
+from opsplice.torch.decompositions.table import table, without_onednn
 from opsplice.torch.importing.fx_graph import ImportedGraph, import_graph
 from opsplice.torch.importing.refusals import GraphError, UnsupportedError, check, uncompilable
 from opsplice.torch.progress import watching
@@ -118,7 +118,7 @@ def backend(
         keep_inference_input_mutations=False,
     )
     # With these PyTorch makes recurrent layers ops of oneDNN, which nothing takes apart.
-    with torch.backends.mkldnn.flags(enabled=False):
+    with without_onednn():
         return compiled(module, inputs)
 
 

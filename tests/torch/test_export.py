@@ -252,6 +252,7 @@ def test_an_input_that_the_model_changes_is_a_result() -> None:
 def test_pytorch_warns_users_of_nothing_that_it_does_itself() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", FutureWarning)
+        warnings.filterwarnings("error", "TF32")
         opsplice.torch.export(torch.nn.Linear(4, 4).eval(), (torch.randn(2, 4),))
 
 

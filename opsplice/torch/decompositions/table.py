@@ -6,9 +6,10 @@ IREE does not take becomes ops that it does.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -316,8 +317,18 @@ def table() -> Table:
     return _table() | found
 
 
+@contextlib.contextmanager
+def without_onednn() -> Iterator[None]:
+    """PyTorch's own ops in place of oneDNN's. `mkldnn.flags` would set TF32, too, which PyTorch warns of."""
+    enabled = torch.backends.mkldnn.set_flags(False, _fp32_precision=None)[0]
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.set_flags(enabled, _fp32_precision=None)
+
+
 def decomposed(program: ExportedProgram) -> ExportedProgram:
     """A program with such ops only. PyTorch copies its trees here in a way that it warns of itself."""
-    with warnings.catch_warnings(), torch.backends.mkldnn.flags(enabled=False):
+    with warnings.catch_warnings(), without_onednn():
         warnings.filterwarnings("ignore", r".*treespec, LeafSpec", FutureWarning)
         return program.run_decompositions(table())
