@@ -370,6 +370,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "AveragePool"): pooling.average_pool,
     ("", "CastLike"): quantized.cast_like,
     ("", "Clip"): _clip,
+    ("", "Conv"): pooling.convolution,
     ("", "ConvInteger"): quantized.conv_integer,
     ("", "ConvTranspose"): pooling.conv_transpose,
     ("", "DepthToSpace"): resizing.depth_to_space,

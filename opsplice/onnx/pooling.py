@@ -251,3 +251,31 @@ def _spread_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     for number, size in enumerate(kernel):
         mirrored = on.put("Gather", mirrored, np.arange(size)[::-1], axis=number + 2)
     return on.put("Conv", padded, mirrored, *node.input[2:], group=group, dilations=apart)
+
+
+def convolution(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Of each channel of volumes apart, which IREE does not take: for each slice of the filter one of images."""
+    group, (shape, weight) = attribute(node, "group", 1), (on.shape(name) for name in node.input[:2])
+    if group == 1 or not shape or not weight or weight[:2] != [group, 1] or shape[1] != group:
+        return None
+    kernel, volume, dims = weight[2:], shape[2:], len(shape) - 2
+    if len(shape) != _VOLUME or None in (*kernel, *volume) or attribute(node, "auto_pad", b"NOTSET") != b"NOTSET":
+        return None
+    strides, apart = (attribute(node, name, [1] * dims) for name in ("strides", "dilations"))
+    pads, inside_out = attribute(node, "pads", [0] * 2 * dims), [0, 2, 1, 3, 4]
+    whole = zip(volume, kernel, strides, apart, pads[:dims], pads[dims:], strict=True)
+    depth, *image = (
+        ((size or 0) + before + after - step * ((extent or 0) - 1) - 1) // stride + 1
+        for size, extent, stride, step, before, after in whole
+    )
+    form = {"strides": strides[1:], "dilations": apart[1:], "pads": [*pads[1:dims], *pads[dims + 1 :]]}
+    padded = on.put("Pad", node.input[0], [0, 0, pads[0], 0, 0, 0, 0, pads[dims], 0, 0])
+    slices, total = on.put("Transpose", padded, perm=inside_out), ""
+    for number in range(kernel[0] or 0):
+        first = number * apart[0]
+        taken = on.put("Slice", slices, [first], [first + strides[0] * (depth - 1) + 1], [1], [strides[0]])
+        images = on.put("Reshape", taken, [-1, group, *volume[1:]])
+        plane = on.put("Reshape", on.put("Gather", node.input[1], [number], axis=2), [group, 1, *kernel[1:]])
+        part = on.put("Conv", images, plane, *([] if total else node.input[2:]), group=group, **form)
+        total = on.put("Add", total, part) if total else part
+    return on.put("Transpose", on.put("Reshape", total, [-1, depth, group, *image]), perm=inside_out)

@@ -101,3 +101,14 @@ def test_transposed_convolutions_whose_ends_differ():
     outputs = {each.output[0]: [None] * 4 for each in nodes}
     model = make_model(nodes, {"x": [2, 3, 6, 5], "open": ["n", 3, "h", "w"]}, outputs, weights)
     check(model, {"x": floats(2, 3, 6, 5), "open": floats(2, 3, 6, 5)}, 1e-4)
+
+
+def test_convolutions_of_each_channel_of_volumes():
+    """IREE has such of images alone."""
+    forms = [{}, {"pads": [2, 0, 1, 1, 1, 0], "strides": [2, 1, 2], "dilations": [2, 1, 1]}]
+    nodes = [node("Conv", "x w b", f"y{n}", group=3, **form) for n, form in enumerate(forms)]
+    nodes += [node("Conv", "open w", "z", group=3, **forms[1])]
+    outputs = {each.output[0]: [None] * 5 for each in nodes}
+    weights = {"w": floats(3, 1, 3, 2, 3), "b": floats(3)}
+    model = make_model(nodes, {"x": [2, 3, 6, 5, 4], "open": ["n", 3, 6, 5, 4]}, outputs, weights)
+    check(model, {"x": floats(2, 3, 6, 5, 4), "open": floats(4, 3, 6, 5, 4)}, 1e-5)
