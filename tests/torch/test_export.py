@@ -270,3 +270,14 @@ def test_words_for_what_cannot_be_exported() -> None:
         opsplice.torch.export(len, example)
     with pytest.warns(UserWarning, match="exported in training mode"):
         opsplice.torch.export(torch.nn.Dropout(), example)
+
+
+@pytest.mark.parametrize("name", ["inv", "cholesky"])
+def test_an_op_that_checks_numbers_as_it_runs_is_named_with_its_line(name: str) -> None:
+    class Inverse(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return getattr(torch.linalg, name)(x)
+
+    message = rf"test_export.py:\d+: torch\.linalg\.{name} ends with a check of its numbers"
+    with pytest.raises(opsplice.OpspliceError, match=message):
+        opsplice.torch.export(Inverse().eval(), (torch.eye(2),), specs=[])

@@ -39,6 +39,7 @@ from opsplice.runtime.weights import Arrays
 from opsplice.torch.importing.control_flow import NodeImporter
 from opsplice.torch.importing.fx_graph import prepare
 from opsplice.torch.importing.higher_order import write_out
+from opsplice.torch.importing.refusals import check_effects
 from opsplice.torch.importing.symbolic_sizes import shape_map
 from opsplice.torch.importing.tensor_parameters import array_of, torch_tensor
 
@@ -62,6 +63,7 @@ def import_programs(programs: Mapping[str, ExportedProgram]) -> ModuleSource:
     weights = _Weights(programs.values())
     importer = FxImporter(hooks=weights, graph_node_importer_cls=_NodeImporter)
     for name, program in programs.items():
+        check_effects(program.graph)
         outputs = _return_changes(program)
         write_out(program.graph_module, program.graph)
         prepare(program.graph_module, program.graph)

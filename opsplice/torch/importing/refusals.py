@@ -18,6 +18,7 @@ _WAYS = (
     "write it with other ops, put it into a function with @torch.compiler.disable, or let PyTorch run such graphs: "
     "options={'fallback': True}"
 )
+_EXPORTED = "write it with other ops, or leave it to PyTorch: export what comes before and behind it"
 _ERROR = re.compile(r"^(\S+?:\d+)(?::\d+)?: error: ", re.MULTILINE)
 # Ops without a line are numbered (`frontends/numbering.py`).
 _UNPLACED = re.compile(r"^(torch\.aten\S+) number \d+: error: ", re.MULTILINE)
@@ -60,6 +61,20 @@ def _check_tensor(node: fx.Node, tensor: torch.Tensor) -> None:
         )
     if tensor.layout != torch.strided:
         raise UnsupportedError(f"{what} is sparse ({tensor.layout})", hint="use x.to_dense()")
+
+
+def check_effects(graph: fx.Graph) -> None:
+    """Raise UnsupportedError for the first op of a graph that does more than give results, as checks of numbers do."""
+    for node in graph.nodes:
+        if node.op == "call_function" and node.target == torch.ops.higher_order.with_effects:
+            op, *given = node.args[1:]
+            asking = next((each for each in given if isinstance(each, str)), None)
+            what = (
+                f"torch.{asking} ends with a check of its numbers"
+                if asking
+                else f"{op} has effects besides its results"
+            )
+            raise UnsupportedError(f"{location_of(node)}{what}, which programs cannot run", hint=_EXPORTED)
 
 
 def unimportable(error: Exception) -> UnsupportedError:
