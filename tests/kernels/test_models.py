@@ -111,14 +111,17 @@ def products() -> onnx_models.Model:
 
 
 def signed_bytes() -> onnx_models.Model:
-    """Quantised with a fixed scale, with a zero point and without one."""
+    """Quantised with a fixed scale, with a zero point and without one, and with a bias of integers."""
     graph = onnx_models.Graph()
     scale, zero = graph.constant(np.float32(0.02)), graph.constant(np.int8(-5))
     x = graph.op("QuantizeLinear", graph.input(9, 64), scale, zero)
     parts = []
-    for point in ([zero], []):
+    for point, bias in (([zero], []), ([], []), ([zero], [graph.random.integers(-9999, 9999, 40).astype(np.int32)])):
         weight = graph.constant(graph.random.integers(-127, 128, (64, 40)).astype(np.int8))
-        y = graph.op("Cast", graph.op("MatMulInteger", x, weight, *point), to=onnx.TensorProto.FLOAT)
+        y = graph.op("MatMulInteger", x, weight, *point)
+        for each in bias:
+            y = graph.op("Add", y, graph.constant(each))
+        y = graph.op("Cast", y, to=onnx.TensorProto.FLOAT)
         parts.append(graph.op("Mul", y, graph.constant(np.float32(0.001))))
     return graph.model(graph.op("Concat", *parts, axis=0))
 
@@ -270,7 +273,7 @@ MODELS = {
     ),
     "four bits": (lambda: onnx_models.nibble_linear(3, 96, 40), {"nibble_linear": 1}),
     "eight bits": (lambda: onnx_models.nibble_linear(3, 96, 40, bits=8), {"byte_blocks": 1}),
-    "signed bytes": (signed_bytes, {"byte_linear": 2}),
+    "signed bytes": (signed_bytes, {"byte_linear": 2, "byte_sums": 1}),
     "bytes without signs": (bytes_without_signs, {"byte_linear": 2}),
     "normed": (onnx_models.normed_convs, {"convolution_packed": 1, "depthwise_rows": 1}),
     "normed by inputs": (

@@ -63,6 +63,25 @@ def test_byte_linear(kernel, guarded, m, k, n, signed):
 
 @of_bytes
 @pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 5, 1), (15, 12, 70), (300, 47, 33), *MATRICES])
+def test_byte_sums(kernel, guarded, m, k, n, signed):
+    random = np.random.default_rng(0)
+    x = random.integers(0, 256, (m, k), np.uint8).view(np.int8 if signed else np.uint8)
+    w, zero = random.integers(-128, 128, (k, n)).astype(np.int8), (-7 if signed else 201)
+    panels, sums, x = packed(w), guarded(w.sum(0, dtype=np.int32)), guarded(x)
+    middles, out = guarded(random.integers(-128, 128, n).astype(np.int8)), guarded(np.zeros((m, n), np.int32))
+    for given, middle, weights in ((None, 0, w.astype(int)), (middles, 3, w - middles.astype(int) - 3)):
+        out[...] = 0x55555555
+        for place in np.ndindex(len(panels), -(-m // 252)):
+            kernel("quantised/linear.c", "opsplice_byte_sums")(
+                *(x, panels, sums, given, ctypes.c_int32(middle), ctypes.c_int8(np.uint8(zero & 255).view(np.int8))),
+                *(ctypes.c_int32(signed), out, m, k, *panels.shape[:2], n, *place),
+            )
+        np.testing.assert_array_equal(out, (x.astype(int) - zero) @ weights)
+
+
+@of_bytes
+@pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 66, 33), (15, 12, 70), (300, 47, 32), *MATRICES])
 def test_byte_linear_with_fixed_scales(kernel, guarded, m, k, n, signed):
     """To f32, and to bytes of the other kind: rounded to even, and at most the largest byte; one of them positive."""

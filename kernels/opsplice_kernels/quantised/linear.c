@@ -2,7 +2,8 @@
 //   out[m, n] = (sum of (x[m, k] - zero) * (w[k, n] - middles[n] - middle)) * rows[m] * columns[n] * scale + bias[n],
 // with x unsigned, or signed where `is_signed`, w as [n / 32][k / 4][32][4], filled up with zeros, and sums[n] the sum
 // over k of w. middles, rows, columns and bias may be null. Or back to bytes, as QuantizeLinear of ONNX: out[m, n] =
-// round(that / step) + middle within the numbers of a byte. With `positive` what is below 0 is 0 before.
+// round(that / step) + middle within the numbers of a byte. With `positive` what is below 0 is 0 before. Or the sums
+// themselves, which wrap around.
 //
 // With AMX, 16 rows and more of a k that 64 divides are multiplied in its registers where the system gives them.
 //
@@ -22,6 +23,7 @@ typedef struct {
   size_t m, k, k4, n;
   float *out;
   uint8_t *bytes;  // instead of `out`
+  int32_t *sums;   // or this
   rounding by;
 } product;
 
@@ -33,6 +35,11 @@ INLINE void finish(const product *of, floats value, size_t at, size_t count) {
 // The sums of `rows` rows, `step` vectors apart, from one column on.
 INLINE void scale_back(const int rows, const product *of, const ints *sums, size_t step, size_t row, size_t column) {
   if (column >= of->n) return;
+  if (of->sums) {
+    UNROLL for (int p = 0; p < rows; p++)
+      store_up_to((float *)of->sums + (row + p) * of->n + column, (floats)sums[p * step], of->n - column);
+    return;
+  }
   floats scale = splat(of->scale), bias = splat(0.0f);
   if (of->columns) scale *= load_up_to(of->columns + column, of->n - column, 0.0f);
   if (of->bias) bias = load_up_to(of->bias + column, of->n - column, 0.0f);
@@ -177,4 +184,12 @@ void opsplice_byte_linear_i8(const uint8_t *x, const int8_t *w, const int32_t *s
   product of = {.columns = columns, .bias = bias, .scale = x_scale * w_scale, .positive = positive, .m = m, .k = k,
                 .k4 = k4, .n = n, .bytes = bytes, .by = {step, middle, is_out_signed ? -128.0f : 0.0f}};
   byte_linear(&of, x, w, sums, zero, is_signed, workgroup_x, workgroup_y);
+}
+
+void opsplice_byte_sums(const uint8_t *x, const int8_t *w, const int32_t *sums, const int8_t *middles, int32_t middle,
+                        int8_t zero, int32_t is_signed, int32_t *out, size_t m, size_t k, size_t p, size_t k4, size_t n,
+                        size_t workgroup_x, size_t workgroup_y) {
+  (void)p;
+  product of = {.middles = middles, .middle = middle, .m = m, .k = k, .k4 = k4, .n = n, .sums = out};
+  byte_linear(&of, x, w, sums, is_signed ? zero : (uint8_t)zero, is_signed, workgroup_x, workgroup_y);
 }
