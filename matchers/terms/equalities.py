@@ -139,6 +139,8 @@ TABLE = (
     Row("maximumf(x, 0.0)", Form.ONE, "x", when="x is a sum of squares"),
     Row("cmpi(x, false) {predicate = eq}", Form.ONE, "xori(x, true)"),
     Row("cmpi(x, true) {predicate = ne}", Form.ONE, "xori(x, true)"),
+    Row("select(cmpi(x, 0) {predicate = sge}, x, subi(0, x))", Form.ONE, "absi(x)"),
+    Row("absi(extui(x))", Form.ONE, "extui(x)"),
     Row("sitofp(extsi(x))", Form.ONE, "sitofp(x)"),
     Row("sitofp(extui(x))", Form.ONE, "uitofp(x)"),
     Row("uitofp(extui(x))", Form.ONE, "uitofp(x)"),

@@ -126,3 +126,20 @@ def test_products_take_numbers_without_a_sign():
     image, taps = (rng.integers(0, 256, shape).astype(np.uint8) for shape in ((1, 6, 3), (2, 3, 4)))
     sums = sum(image[:, tap : tap + 5].astype(np.int64) @ taps[tap] for tap in range(2))
     np.testing.assert_array_equal(program.run("windows", image, taps).view(np.uint32), sums)
+
+
+def test_kernels_take_products_of_bytes_without_a_sign():
+    w = np.random.default_rng(0).integers(-128, 128, (8, 32)).astype(np.int8)
+    text = f"""
+func.func @main(%x: tensor<3x8xui8>) -> tensor<3x32xi32> {{
+  %w = stablehlo.constant dense<{w.tolist()}> : tensor<8x32xi8>
+  %a = stablehlo.convert %x : (tensor<3x8xui8>) -> tensor<3x8xi32>
+  %b = stablehlo.convert %w : (tensor<8x32xi8>) -> tensor<8x32xi32>
+  %r = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+      : (tensor<3x8xi32>, tensor<8x32xi32>) -> tensor<3x32xi32>
+  return %r : tensor<3x32xi32>
+}}"""
+    program = opsplice.compile(text, ["opsplice_kernels"])
+    assert [each.pattern for each in program.report.replacements] == ["summed_bytes"]
+    x = np.array([[0, 127, 128, 255, 1, 200, 3, 129]] * 3, np.uint8)
+    np.testing.assert_array_equal(program.run("main", x), x.astype(int) @ w)

@@ -76,8 +76,9 @@ class Terms:
             return Reduce(wanted.op.removeprefix(REDUCE), (loop,), self.of(wanted.args[0], loop))
         names = {"arith.cmpf": vocabulary.CMPF_PREDICATES, "arith.cmpi": vocabulary.CMPI_PREDICATES}.get(wanted.op, ())
         attributes = tuple(("predicate", str(names.index(name))) for name in wanted.predicates)
-        made = CASTS.get(wanted.op, "i1" if names else self.kind)
-        return Apply(wanted.op, tuple(self.of(a, at) for a in wanted.args), attributes, made)
+        args = tuple(self.of(a, at) for a in wanted.args)
+        kind = next((a.type for a in args if isinstance(a, Apply) and a.op in CASTS), self.kind)  # what a cast gives
+        return Apply(wanted.op, args, attributes, CASTS.get(wanted.op, "i1" if names else kind))
 
 
 def alike(left: Any, right: Any) -> bool:

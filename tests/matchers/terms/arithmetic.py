@@ -59,7 +59,7 @@ def _evaluate(term: Any, values: Mapping[str, Array], kind: str) -> Array:
     if term.op in _CASTS:
         read = args[0].view(f"u{args[0].itemsize}") if _CASTS[term.op] else args[0]
         return np.asarray(read.astype(TYPES[term.type]))
-    return _computed(term.op, args, kind)
+    return _computed(term.op, args, term.type if term.type in TYPES else kind)
 
 
 def _computed(name: str, args: list[Array], kind: str) -> Array:
