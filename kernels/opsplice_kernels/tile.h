@@ -142,7 +142,8 @@ INLINE floats sums_of_rows(floats rows[LANES]) {
 }
 
 // to[p * PANEL + c] = w[c * column + p * step] for c < columns <= PANEL and p < depth; 0 for the columns behind, up to `width`.
-static inline void pack_columns(const float *w, size_t column, size_t step, size_t columns, size_t width, size_t depth, float *to) {
+static inline void pack_columns(const float *w, size_t column, size_t step, size_t columns, size_t width, size_t depth,
+                                float *to) {
   if (column == 1) {
     for (size_t p = 0; p < depth; p++)
       UNROLL for (size_t c = 0; c < PANEL; c += LANES)

@@ -231,7 +231,8 @@ INLINE void dots_of(const int rows, const float *q, size_t q_m, const float *k, 
   }
 }
 
-static void dots(const float *q, size_t q_m, size_t rows, const float *k, size_t k_n, size_t d, size_t count, float *scores) {
+static void dots(const float *q, size_t q_m, size_t rows, const float *k, size_t k_n, size_t d, size_t count,
+                 float *scores) {
   for (size_t i = 0, some; i < rows; i += some) {
     some = rows - i >= 4 ? 4 : rows - i >= 2 ? 2 : 1;
 #define DOTS_OF(p) dots_of(p, q + i * q_m, q_m, k, k_n, d, count, scores + i * KEYS)
@@ -316,8 +317,8 @@ static void find_shares(const scoring *with, const float *peaks, const floats *t
   }
 }
 
-// All of `some` rows, up to LANES, for up to LANES keys, which are packed as [d, PANEL]. Half of the rows are multiplied at once, and all
-// are weighed together, a row a lane. start: the place of the first row in the masks.
+// All of `some` rows, up to LANES, for up to LANES keys, which are packed as [d, PANEL]. Half of the rows are multiplied at
+// once, and all are weighed together, a row a lane. start: the place of the first row in the masks.
 enum { HALF = LANES / 2 };
 INLINE void attend_to_few(const scoring *with, size_t start, size_t some, const float *q, size_t q_m, size_t d,
                           const float *keys, size_t n, const float *values, size_t v_n, size_t width, const float *sinks,
@@ -394,7 +395,8 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
   }
   const int is_few = rows <= 4 && of->k_d == 1;
   // Rows of values that are apart may all lie in the same few sets of a cache.
-  const int is_in_place = kind == F32 && of->v_e == 1 && of->e == width && (of->v_n == width || rows <= ROWS || of->n <= LANES);
+  const int is_apart = of->v_n != width && rows > ROWS && of->n > LANES;
+  const int is_in_place = kind == F32 && of->v_e == 1 && of->e == width && !is_apart;
   size_t blocks = (of->n + KEYS - 1) / KEYS, near = first_near(with, start, blocks);
   if (of->n <= LANES && rows > 4) {
     pack(kind, of->k, of->k_n, of->k_d, of->n, of->d, panel);
