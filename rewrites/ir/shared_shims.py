@@ -44,17 +44,17 @@ class Constants:
         self._places: dict[ir.Operation, ir.InsertionPoint] = {}
 
     def place(self) -> ir.InsertionPoint:
-        """Behind the constants that the function of the current point starts with, the tensors first among them."""
+        """Behind the constant tensors of the function of the current point, which become the first of its constants."""
         function = ir.InsertionPoint.current.block.owner
         while "sym_name" not in function.attributes and function.parent.parent is not None:
             function = function.parent
         if (place := self._places.get(function.operation)) is None:
             block = function.regions[0].blocks[0]
             constants = list(itertools.takewhile(lambda op: op.operation.name == "arith.constant", block.operations))
-            place = self._places[function.operation] = ir.InsertionPoint(block.operations[len(constants)])
-            behind = list(itertools.dropwhile(_is_tensor, constants))
-            for op in filter(_is_tensor, behind):
-                op.operation.move_before(behind[0])
+            others = [*itertools.dropwhile(_is_tensor, constants), block.operations[len(constants)]]
+            for op in filter(_is_tensor, others[:-1]):
+                op.operation.move_before(others[0])
+            place = self._places[function.operation] = ir.InsertionPoint(others[0])
         return place
 
 
