@@ -27,7 +27,7 @@ SIZED_OPS = {
     "tensor.expand_shape": 1,
 }
 ASSUMING_OP = "util.assume.int"
-_CONVERSIONS = ("torch_c.from_builtin_tensor", "torch_c.to_builtin_tensor")
+_FROM_BUILTIN, _TO_BUILTIN = "torch_c.from_builtin_tensor", "torch_c.to_builtin_tensor"
 _MAX_DEPTH = 64
 _MOST_POWER = 16
 # How MLIR writes that a size is an operand.
@@ -263,10 +263,9 @@ class SizeReader:
 
     def dim(self, value: ir.Value, axis: int, depth: int = 0) -> Extent:
         kind = value.type if isinstance(value, ir.Value) else None  # an index has a size, too
-        if isinstance(value, ir.Value) and depth <= _MAX_DEPTH and (across := self._converted(value)) is not None:
-            return self.dim(across, axis, depth + 1)
         if not isinstance(kind, ir.RankedTensorType) or not 0 <= axis < kind.rank:
-            return Extent.of(DimSize(value, axis))
+            plain = None if kind is None or depth > _MAX_DEPTH else self._converted(value)
+            return Extent.of(DimSize(value, axis)) if plain is None else self.dim(plain, axis, depth + 1)
         if not kind.is_dynamic_dim(axis):
             return Extent(kind.get_dim_size(axis))
         op = self._maker(value)
@@ -274,15 +273,15 @@ class SizeReader:
         return Extent.of(DimSize(value, axis)) if found is None else found
 
     def _converted(self, value: ir.Value) -> ir.Value | None:
-        """The tensor of another type that a tensor is."""
+        """The tensor that a frontend's tensor is."""
         op = self._maker(value)
-        return op.operands[0] if op is not None and op.name in _CONVERSIONS else None
+        return op.operands[0] if op is not None and op.name == _FROM_BUILTIN else None
 
     def _made(self, op: ir.Operation, value: ir.Value, axis: int, depth: int) -> Extent | None:
         name, operands = op.name, op.operands
         if (told := size_operand(op, value.type, axis)) is not None:
             return self.number(told, depth)
-        if name == "tensor.cast":
+        if name in ("tensor.cast", _TO_BUILTIN):
             return self.dim(operands[0], axis, depth)
         if name == "tensor.concat":
             joined = ir.IntegerAttr(op.attributes["dim"]).value

@@ -259,10 +259,10 @@ def convolution(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if group == 1 or not shape or not weight or weight[:2] != [group, 1] or shape[1] != group:
         return None
     kernel, volume, dims = weight[2:], shape[2:], len(shape) - 2
-    if len(shape) != _VOLUME or None in (*kernel, *volume) or attribute(node, "auto_pad", b"NOTSET") != b"NOTSET":
+    if len(shape) != _VOLUME or None in (*kernel, *volume) or (pads := zeros_around(node, volume, kernel)) is None:
         return None
     strides, apart = (attribute(node, name, [1] * dims) for name in ("strides", "dilations"))
-    pads, inside_out = attribute(node, "pads", [0] * 2 * dims), [0, 2, 1, 3, 4]
+    inside_out = [0, 2, 1, 3, 4]
     whole = zip(volume, kernel, strides, apart, pads[:dims], pads[dims:], strict=True)
     depth, *image = (
         ((size or 0) + before + after - step * ((extent or 0) - 1) - 1) // stride + 1

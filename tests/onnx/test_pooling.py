@@ -105,7 +105,11 @@ def test_transposed_convolutions_whose_ends_differ():
 
 def test_convolutions_of_each_channel_of_volumes():
     """IREE has such of images alone."""
-    forms = [{}, {"pads": [2, 0, 1, 1, 1, 0], "strides": [2, 1, 2], "dilations": [2, 1, 1]}]
+    forms = [
+        {},
+        {"pads": [2, 0, 1, 1, 1, 0], "strides": [2, 1, 2], "dilations": [2, 1, 1]},
+        {"auto_pad": "SAME_LOWER", "strides": [2, 1, 2]},
+    ]
     nodes = [node("Conv", "x w b", f"y{n}", group=3, **form) for n, form in enumerate(forms)]
     nodes += [node("Conv", "open w", "z", group=3, **forms[1])]
     outputs = {each.output[0]: [None] * 5 for each in nodes}

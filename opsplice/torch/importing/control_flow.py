@@ -121,20 +121,12 @@ def _of_equal_sizes(given: Sequence[ir.Value], known: Sequence[torch.Tensor]) ->
     sizes: dict[str, ir.Value] = {}
     found = []
     for value, tensor in zip(given, known, strict=True):
-        open_dims = [dim for dim, size in enumerate(tensor.shape) if not isinstance(size, int)]
+        texts = [str(size) for size in tensor.shape if not isinstance(size, int)]
         kind = builtin_type(value)
-        if not open_dims or not isinstance(kind, ir.RankedTensorType):
-            found.append(value)
-            continue
-        plain = emit.value("torch_c.to_builtin_tensor", [value], kind)
-        texts = [str(tensor.shape[dim]) for dim in open_dims]
-        if any(text in sizes for text in texts):
-            own = emit.dynamic_dims(plain)
-            tied = [sizes.get(text, size) for text, size in zip(texts, own, strict=True)]
-            plain = emit.value("flow.tensor.tie_shape", [plain, *tied], kind)
-            value = emit.value("torch_c.from_builtin_tensor", [plain], value.type)
-        for text, size in zip(texts, emit.dynamic_dims(plain), strict=True):
-            sizes.setdefault(text, size)
+        if texts and isinstance(kind, ir.RankedTensorType):
+            own = emit.dynamic_dims(emit.value("torch_c.to_builtin_tensor", [value], kind))
+            first = [sizes.setdefault(text, size) for text, size in zip(texts, own, strict=True)]
+            value = value if first == own else _with_sizes(value, first)
         found.append(value)
     return found
 
@@ -142,8 +134,14 @@ def _of_equal_sizes(given: Sequence[ir.Value], known: Sequence[torch.Tensor]) ->
 def _tied(value: ir.Value, first: ir.Value) -> ir.Value:
     """What a loop carries, with the sizes of what it begins with: IREE does not see that these are the same."""
     if value.type == first.type and "?" in str(value.type):
-        kind = builtin_type(value)
-        begun, made = (emit.value("torch_c.to_builtin_tensor", [each], kind) for each in (first, value))
-        tied = emit.value("flow.tensor.tie_shape", [made, *emit.dynamic_dims(begun)], kind)
-        return emit.value("torch_c.from_builtin_tensor", [tied], value.type)
+        begun = emit.value("torch_c.to_builtin_tensor", [first], builtin_type(first))
+        return _with_sizes(value, emit.dynamic_dims(begun))
     return value
+
+
+def _with_sizes(value: ir.Value, sizes: Sequence[ir.Value]) -> ir.Value:
+    """A tensor whose open sizes are these."""
+    kind = builtin_type(value)
+    made = emit.value("torch_c.to_builtin_tensor", [value], kind)
+    tied = emit.value("flow.tensor.tie_shape", [made, *sizes], kind)
+    return emit.value("torch_c.from_builtin_tensor", [tied], value.type)
