@@ -22,9 +22,9 @@ from pathlib import Path
 import opsplice
 from benchmarks.programs import exports
 from benchmarks.timing import header, paired
+from opsplice.store import Store
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
-from opsplice.targets.registry.store import Store
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 TARGET = ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu"]

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
-from opsplice import __version__
-from opsplice.compiling import program_cache, spec_sources
+from opsplice import __version__, cache
+from opsplice.compiling import spec_sources
 from opsplice.compiling.spec_sources import PackageOptions, SpecSource
 from opsplice.errors import OpspliceError
 from opsplice.files import check_file
@@ -31,6 +31,7 @@ from opsplice.packaging.package_parts import Contents
 from opsplice.packaging.pulling import Pulled, Puller, targets_of
 from opsplice.signatures import ask_passphrase
 from opsplice.spec_lang.loading.libraries import Library
+from opsplice.store import Store
 from opsplice.targets.registry import package, transfer
 from opsplice.targets.registry.package import About, Package
 from opsplice.targets.registry.package_cache import Packages, Swept
@@ -41,7 +42,6 @@ from opsplice.targets.registry.places.place import NotFoundError, Place
 from opsplice.targets.registry.places.reference import Reference, is_reference
 from opsplice.targets.registry.places.remote import Remote
 from opsplice.targets.registry.places.transfer_progress import Meter
-from opsplice.targets.registry.store import Store
 from opsplice.targets.registry.trust import envelope, keys, signing
 from opsplice.targets.registry.trust import lock as locks
 from opsplice.targets.registry.trust.envelope import Statement
@@ -278,7 +278,8 @@ def gc(older: float | None = None, *, dry_run: bool = False) -> Swept:
     dry_run: only say what would go; `freed` is then what it takes together.
     """
     packages = Packages()
-    swept_stores = [store.sweep(older, dry_run) for store in (Store(), program_cache.store())]
+    stores = [Store(path.parent) for path in (cache.folder() / "keys", *cache.folder().glob("*/keys"))]
+    swept_stores = [store.sweep(older, dry_run) for store in stores]
     artifacts, freed = (sum(numbers) for numbers in zip(*swept_stores, strict=True))
     if not dry_run:
         swept = packages.sweep(older)
@@ -334,7 +335,6 @@ def named(layout: Layout) -> list[Named]:
 def _built(source: SpecSource, targets: Sequence[str], partial: bool) -> PackageFolder:
     from opsplice.compiling.resolution import Artifacts
     from opsplice.packaging.package_folder import build as build_folder  # these import IREE's compiler
-    from opsplice.targets.registry.store import Store
 
     return build_folder(source, targets, Artifacts(Store()), partial=partial)
 

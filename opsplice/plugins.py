@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from opsplice.compiling.spec_files import check_output
 from opsplice.errors import OpspliceError
 from opsplice.files import check_folder, write_file
+from opsplice.store import Store
 from opsplice.targets.formats import fatelf
 from opsplice.targets.plugins import plugin_build, plugin_file
-from opsplice.targets.registry.store import Store
 
 if TYPE_CHECKING:
     from opsplice.compiling.spec_sources import SpecPath

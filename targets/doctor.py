@@ -15,11 +15,11 @@ from pathlib import Path
 
 from opsplice import cache
 from opsplice.errors import OpspliceError
+from opsplice.store import Store
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts import temporary_folders
 from opsplice.targets.artifacts.artifact import CpuTarget, CudaTarget, Form, SpirvTarget
 from opsplice.targets.build import cuda_compilers, llvm, ptxas, shaders, spirv_val, toolchains
-from opsplice.targets.registry.store import Store
 
 _IREE_VERSION = "3.13"
 

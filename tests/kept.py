@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from opsplice import api
+from opsplice import api, store
 from opsplice.compiling import compilation
 from opsplice.compiling.job import Job, Outcome
 from opsplice.files import write_file
@@ -25,7 +25,6 @@ from opsplice.pipeline import phases
 from opsplice.pipeline.compiler import Compilation
 from opsplice.reports.report import Report
 from opsplice.targets.artifacts import arch
-from opsplice.targets.registry import store
 
 ROOT = Path(__file__).parent.parent
 # The phase at whose end code has been made: the part of a compile that costs.
@@ -43,7 +42,7 @@ _MADE_BY = (
 _KERNELS_MADE_BY = (
     "targets/artifacts/*.py",
     "targets/build/*",
-    "targets/registry/store.py",
+    "opsplice/store.py",
     "tests/kernels/emulated.py",
 )
 

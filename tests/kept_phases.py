@@ -25,6 +25,7 @@ import iree.compiler
 import pytest
 from iree.compiler import ir
 
+from opsplice import store
 from opsplice.files import write_file
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.pipeline import flags as process
@@ -33,7 +34,6 @@ from opsplice.pipeline.compiler import Compilation
 from opsplice.pipeline.phases import PHASES, START
 from opsplice.rewrites.ir import emit
 from opsplice.targets.artifacts import arch
-from opsplice.targets.registry import store
 
 # Where a compile's time goes, by the phase at their end. Those before are short, and load the dialects of frameworks.
 KEPT = PHASES[PHASES.index("global-optimization") : -1]

@@ -368,7 +368,7 @@ def test_no_artifact_for_the_target(sample: Path) -> None:
 def test_a_cache_that_cannot_be_written(sample: Path) -> None:
     (sample / "file").write_text("")
     done = compile_with(sample, "--spec=replace.splice", env={"OPSPLICE_CACHE": str(sample / "file" / "cache")})
-    assert_clean_error(done, "cannot write to the artifact cache", "OPSPLICE_CACHE")
+    assert_clean_error(done, "cannot write to the cache", "OPSPLICE_CACHE")
 
 
 PTX = """

@@ -23,7 +23,7 @@ from opsplice.reports.captured import Capture
 from opsplice.reports.report import Report
 from opsplice.runtime import providers
 from opsplice.runtime.value_text import save_values
-from opsplice.targets.registry.store import Store, key_of
+from opsplice.store import Store, key_of
 
 KEY = key_of("a key")
 UGLY = "pattern  p(x: f32) { negf(x) }"

@@ -74,10 +74,10 @@ def refusals(path: Path) -> dict[str, str]:
     from opsplice.compiling import spec_files
     from opsplice.runtime import loaded_program, providers, weights
     from opsplice.runtime.value_text import parse_input
+    from opsplice.store import Store
     from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
     from opsplice.targets.backends.cpu import resolve
     from opsplice.targets.plugins import plugin_file
-    from opsplice.targets.registry.store import Store
 
     def artifact(name: Path) -> None:
         resolve(ArtifactRequest(name, ("k",)), CpuTarget("x86_64"), Store())

@@ -53,7 +53,7 @@ IMPORTS = {
     "targets": {"targets"},
     "rewrites": {"rewrites", "matchers", "spec_lang", "targets"},
 }
-COMMON = {"cache", "errors", "excerpts", "files", "reaching"}
+COMMON = {"cache", "errors", "excerpts", "files", "reaching", "store"}
 IMPORTED = re.compile(r"^ *(?:from|import) opsplice(?:\.| import )(\w+)", re.MULTILINE)
 
 

@@ -11,10 +11,10 @@ from opsplice import plugins
 from opsplice.commands.shared.answer import Answer
 from opsplice.compiling.spec_sources import is_package
 from opsplice.errors import counted
+from opsplice.store import Store
 from opsplice.targets.link import function_link
 from opsplice.targets.plugins import plugin_file
 from opsplice.targets.plugins.plugin_source import QUERY
-from opsplice.targets.registry.store import Store
 
 # The modules of the other actions, none of which another action imports.
 _REGISTRY = ("build", "push", "pull", "show", "mirror", "gc")

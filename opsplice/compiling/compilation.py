@@ -42,7 +42,7 @@ from opsplice.rewrites.memory import aligned_buffers, in_bounds
 from opsplice.rewrites.plan.known_sizes import MOST_GROWTH
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
-from opsplice.targets.registry.store import Store
+from opsplice.store import Store
 
 Progress = Callable[[Any], None]
 

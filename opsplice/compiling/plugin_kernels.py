@@ -17,13 +17,13 @@ from opsplice.compiling.spec_sources import SpecPath, SpecSource, resolve
 from opsplice.errors import OpspliceError, did_you_mean
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree, vocabulary
+from opsplice.store import Store, key_of
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import CpuTarget
 from opsplice.targets.link import function_link
 from opsplice.targets.plugins import plugin_build
 from opsplice.targets.plugins.plugin_build import Built, Source
 from opsplice.targets.plugins.plugin_source import SIZE, Argument, Function
-from opsplice.targets.registry.store import Store, key_of
 
 SUFFIXES = (".so", ".sos")
 # Part of every key. Raise it when the same plugin is to be kept in another way.

@@ -31,9 +31,9 @@ from opsplice.reports.report import Report
 from opsplice.spec_lang.loading import libraries
 from opsplice.spec_lang.loading.libraries import Library
 from opsplice.spec_lang.syntax import tree
+from opsplice.store import Store, key_of
 from opsplice.targets.artifacts import arch, source_inputs
 from opsplice.targets.build import shaders, toolchains
-from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to be kept in another way.
 _WRITER = "program 1"

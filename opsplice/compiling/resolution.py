@@ -15,12 +15,12 @@ from opsplice.rewrites.plan.generation import Generators, Request, told
 from opsplice.runtime.tvm_functions import SUFFIX
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
+from opsplice.store import Store
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, Form
 from opsplice.targets.artifacts.source_inputs import check_kind
 from opsplice.targets.backends import cpu_dispatch, device_functions
 from opsplice.targets.backends.backend_table import named
 from opsplice.targets.build.python_files import module_of
-from opsplice.targets.registry.store import Store
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from opsplice.rewrites.plan.planner import Resolver
 from opsplice.rewrites.transform_dialect.export.artifact_paths import Carrier
 from opsplice.rewrites.transform_dialect.export.exporter import Export, export
 from opsplice.spec_lang.syntax import tree
+from opsplice.store import Store
 from opsplice.targets.artifacts.artifact import Artifact
-from opsplice.targets.registry.store import Store
 
 UNALIGNED = "IREE may pass kernels buffers that start at any offset, so they must not use aligned loads and stores"
 

@@ -42,9 +42,9 @@ from opsplice.runtime import command_files
 from opsplice.spec_lang.loading.libraries import Library
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
+from opsplice.store import Store
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
-from opsplice.targets.registry.store import Store
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,8 @@ from opsplice.spec_lang.loading.libraries import Library
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.spec_errors import render
+from opsplice.store import Store
 from opsplice.targets.artifacts import arch as archs
-from opsplice.targets.registry.store import Store
 
 EXAMPLES = "examples"
 # What artifacts are built for where a clause does not say for which chip.

@@ -238,8 +238,8 @@ def functions_of(vmfb: bytes) -> Mapping[str, Function]:
 
 def _some_plugin(name: str) -> tuple[PluginFile, ...]:
     """A plugin with nothing in it: IREE loads no program that could import functions without any plugin."""
+    from opsplice.store import Store
     from opsplice.targets.plugins import plugin_build  # what only few programs need takes long to load
-    from opsplice.targets.registry.store import Store
 
     try:
         return (plugin_file.read(plugin_build.nothing(Store())),)

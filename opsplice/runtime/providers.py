@@ -122,8 +122,8 @@ def linked(key: Key, code: bytes, functions: Sequence[FunctionFile], file: Path 
 
     file: where it was read from; an error if it cannot be what the compiler wrote there.
     """
+    from opsplice.store import Store
     from opsplice.targets.link import function_link  # what only few programs need takes long to load
-    from opsplice.targets.registry.store import Store
 
     name, form = key
     try:
@@ -150,8 +150,8 @@ def split_plugins(paths: Any) -> tuple[list[Any], tuple[FunctionFile, ...]]:
         paths = [paths]
     if not paths:
         return [], ()
+    from opsplice.store import Store
     from opsplice.targets.link import function_link
-    from opsplice.targets.registry.store import Store
 
     apart = [path for path in paths if Path(path).suffix in function_link.SUFFIXES]
     return [path for path in paths if path not in apart], tuple(function_link.read(Path(p), Store()) for p in apart)

@@ -10,12 +10,12 @@ from opsplice.errors import OpspliceError
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan import interface, workgroups
 from opsplice.rewrites.plan.actions import Choice, KernelCall
+from opsplice.store import Store, key_of
 from opsplice.targets.artifacts.artifact import Artifact, Form
 from opsplice.targets.backends.backend_table import named
 from opsplice.targets.formats import entries, ptx
 from opsplice.targets.formats.entries import Entry, Launch, Threads
 from opsplice.targets.formats.ptx_parameters import Given, rearranged
-from opsplice.targets.registry.store import Store, key_of
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,11 @@ from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.memory import stride_words
 from opsplice.rewrites.plan import interface
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
+from opsplice.store import Store, key_of
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.backends.backend_table import name_of
 from opsplice.targets.build import python_files
-from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same text is to be kept in another way.
 _WRITER = "generated 1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -120,6 +120,17 @@ def _parsed(text: str, path: Path | None) -> tree.Spec:
     return parse(text) if path is None else stored_trees.stored((text, str(path)), lambda: parse(text, path))
 
 
+@functools.lru_cache(maxsize=256)
+def _outline(text: str, path: Path | None) -> tree.Spec:
+    """A file without its patterns and rules, which are most of it: what the loader asks of a file alone."""
+
+    def make() -> tree.Spec:
+        spec = _parsed(text, path)
+        return replace(spec, items=tuple(item for item in spec.items if not isinstance(item, tree.Pattern | tree.Rule)))
+
+    return make() if path is None else stored_trees.stored(("outline", text, str(path)), make)
+
+
 @functools.lru_cache(maxsize=16)
 def _judged(files: tuple[_File, ...]) -> tuple[tuple[tree.Spec, ...], Checked]:
     """Raises SpecError for what is wrong in files that can be read."""
@@ -153,7 +164,7 @@ class _Files:
         self._done: set[Path] = set()
 
     def add(self, text: str, path: Path | None, library: Library | None) -> None:
-        spec = _parsed(text, path)
+        spec = _outline(text, path)
         if path is not None:
             self._open.append(path.resolve())
             if library is not None:

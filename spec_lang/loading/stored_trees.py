@@ -1,6 +1,6 @@
 """Trees of specs in the user's cache, so that a process need not read again what another has read.
 
-    key: the code of `spec_lang`, and what trees are made from        <cache>/specs/<key>.json: a table of values
+    key: the code of `spec_lang`, and what trees are made from        <cache>/specs: a table of values
 
 In the table a value stands before those that it is part of, and these name it by its number: what is one object stays
 one. Values are data alone: numbers, texts, collections, and the dataclasses of `spec_lang`.
@@ -10,68 +10,45 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import importlib
 import json
-import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path, PosixPath
 from typing import Any, TypeVar, cast
 
 import lark
 
-from opsplice import cache
-from opsplice.errors import OpspliceError
-from opsplice.files import write_file
 from opsplice.spec_lang import garbage
+from opsplice.store import key_of, recalled
 
 _PACKAGE = "opsplice.spec_lang."
 _ROOT = Path(__file__).parents[1]
 _PLAIN = (str, int, float, type(None))  # a bool is an int
 _COLLECTIONS: dict[str, type] = {"tuple": tuple, "list": list, "set": set, "frozenset": frozenset}
-# How many are kept: the oldest go.
-_MOST = 128
+_LARGEST = 64 << 20
 
 _Made = TypeVar("_Made")
 
 
 def stored(parts: Sequence[str], make: Callable[[], _Made]) -> _Made:
     """What `make` gives, or what it gave when it was made from the same parts. Raises what it raises."""
-    digest = hashlib.sha256(json.dumps([_own_code(), lark.__version__, *parts]).encode("utf-8", "surrogatepass"))
-    path = cache.folder() / "specs" / f"{digest.hexdigest()}.json"
-    try:
-        cache.check(path.parent.parent, path.parent)
-        check, _, table = path.read_bytes().partition(b"\n")
-        if check == _sum(table):
-            with garbage.kept():
-                return cast("_Made", read_table(json.loads(table)))
-    except Exception:  # absent, cut short or from elsewhere: what it is made from is at hand
-        pass
-    made = make()
-    with suppress(OSError, OpspliceError):  # no folder to write to, or no room
-        _keep(path, json.dumps(table_of(made), separators=(",", ":")).encode())
-    return made
 
+    def read(data: bytes) -> _Made:
+        with garbage.kept():
+            return cast("_Made", read_table(json.loads(data)))
 
-def _keep(path: Path, table: bytes) -> None:
-    cache.make(path.parent.parent)
-    cache.make(path.parent)
-    write_file(path, _sum(table) + b"\n" + table)
-    others = sorted(path.parent.iterdir(), key=os.path.getmtime)
-    for old in others[:-_MOST]:
-        old.unlink(missing_ok=True)
+    def write(made: _Made) -> bytes:
+        return json.dumps(table_of(made), separators=(",", ":")).encode()
 
-
-def _sum(table: bytes) -> bytes:
-    return hashlib.sha256(table).hexdigest().encode()
+    key = key_of(_own_code(), lark.__version__, json.dumps(parts))
+    return recalled("specs", key, _LARGEST, read=read, make=make, write=write)
 
 
 @functools.cache
 def _own_code() -> str:
     """The digest of the files that read specs."""
     files = sorted(path for path in _ROOT.rglob("*") if path.suffix in (".py", ".lark"))
-    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)).hexdigest()
+    return key_of(*(path.read_bytes() for path in files))
 
 
 # ---- the table -------------------------------------------------------------------------------------------------------

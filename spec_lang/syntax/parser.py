@@ -6,7 +6,7 @@ pattern's parameters declare while it reads the body, because `n` and `mn` there
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import json
 import re
 import sys
@@ -19,17 +19,16 @@ from lark import Lark
 from lark.grammar import Rule
 from lark.lexer import TerminalDef
 
-from opsplice import cache
-from opsplice.errors import OpspliceError
-from opsplice.files import write_file
 from opsplice.spec_lang import garbage
 from opsplice.spec_lang.syntax import syntax_errors, tree
 from opsplice.spec_lang.syntax.declaration_nodes import Nodes
 from opsplice.spec_lang.syntax.spec_errors import SpecError
 from opsplice.spec_lang.syntax.tree import Source
+from opsplice.store import key_of, recalled
 
 _NO_SOURCE = Source("")
 _GRAMMAR = Path(__file__).with_name("grammar.lark")
+_LARGEST = 8 << 20
 _OPTIONS: dict[str, Any] = {
     "parser": "lalr",
     "lexer": "contextual",
@@ -111,28 +110,21 @@ def _shared_parser() -> tuple[Lark, Nodes]:
 def _load_parser(builder: Nodes) -> Lark:
     """The parser with its tables from the user's cache, which is ten times faster than making them."""
     grammar = _GRAMMAR.read_text(encoding="utf-8")
-    key = hashlib.sha256(f"{grammar}{_OPTIONS}{lark.__version__}{sys.version_info[:2]}".encode()).hexdigest()[:16]
-    cached = cache.folder() / f"grammar-{key}.json"
-    try:
-        cache.check(cached.parent)
-        tables = json.loads(cached.read_bytes(), object_pairs_hook=_with_numbers)
+
+    def read(data: bytes) -> Lark:
+        tables = json.loads(data, object_pairs_hook=_with_numbers)
         return cast("Lark", Lark._load_from_dict(**tables, transformer=builder))  # type: ignore[no-untyped-call]
-    except Exception:  # absent, cut short or from elsewhere: whatever is wrong with it, the grammar itself is at hand
-        parser = Lark(grammar, transformer=builder, **_OPTIONS)
-        _save_parser(parser, cached)
-        return parser
+
+    def write(parser: Lark) -> bytes:
+        data, memo = parser.memo_serialize([TerminalDef, Rule])
+        data["options"] = {name: value for name, value in data["options"].items() if name != "transformer"}
+        return json.dumps({"data": data, "memo": memo}).encode()
+
+    key = key_of(grammar, repr(_OPTIONS), lark.__version__, sys.version)
+    make = functools.partial(Lark, grammar, transformer=builder, **_OPTIONS)
+    return recalled("grammar", key, _LARGEST, read=read, make=make, write=write)
 
 
 def _with_numbers(pairs: list[tuple[str, Any]]) -> dict[str | int, Any]:
     """JSON has no numbers as keys; the tables have no names that look like numbers."""
     return {int(key) if key.isdecimal() else key: value for key, value in pairs}
-
-
-def _save_parser(parser: Lark, cached: Path) -> None:
-    data, memo = parser.memo_serialize([TerminalDef, Rule])
-    data["options"] = {name: value for name, value in data["options"].items() if name != "transformer"}
-    try:
-        cache.make(cached.parent)
-        write_file(cached, json.dumps({"data": data, "memo": memo}).encode())
-    except (OSError, OpspliceError):
-        pass  # no folder to write to, or no room: the next process makes the tables again

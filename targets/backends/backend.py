@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from opsplice.store import Entry as Stored
+from opsplice.store import Store
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, Form
 from opsplice.targets.formats.entries import Entry, Limits
-from opsplice.targets.registry.store import Entry as Stored
-from opsplice.targets.registry.store import Store
 
 LLVM_IR = (".ll", ".bc")
 MLIR = (".mlir",)

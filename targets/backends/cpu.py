@@ -17,6 +17,8 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.files import read_file
+from opsplice.store import Entry as StoreEntry
+from opsplice.store import Store, key_of
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CpuTarget, Form
 from opsplice.targets.backends import cpu_dispatch
@@ -24,8 +26,6 @@ from opsplice.targets.backends.backend import Backend, artifact_of
 from opsplice.targets.build import compiler_flags, libm, linker, llvm, programs, toolchains
 from opsplice.targets.formats import elf
 from opsplice.targets.formats.entries import Entry
-from opsplice.targets.registry.store import Entry as StoreEntry
-from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
 _BUILDER = "cpu 14"

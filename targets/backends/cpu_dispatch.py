@@ -11,12 +11,12 @@ from pathlib import Path
 
 from opsplice.errors import OpspliceError
 from opsplice.files import read_file
+from opsplice.store import Store, key_of
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.arch import Arch
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CpuTarget
 from opsplice.targets.backends.backend import artifact_of
 from opsplice.targets.formats import elf
-from opsplice.targets.registry.store import Store, key_of
 
 SUFFIX = ".so"
 _QUERY = "iree_hal_executable_library_query"

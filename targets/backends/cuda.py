@@ -25,6 +25,7 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.files import read_file
+from opsplice.store import Store, key_of
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CudaTarget
 from opsplice.targets.backends.backend import LLVM_IR, Backend, artifact_of
@@ -32,7 +33,6 @@ from opsplice.targets.build import compiler_flags, cuda_compilers, llvm, program
 from opsplice.targets.formats import ptx
 from opsplice.targets.formats.entries import Entry, Limits
 from opsplice.targets.formats.mangled import in_cpp
-from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
 _BUILDER = "cuda 2"

@@ -13,13 +13,13 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.files import read_file
+from opsplice.store import Store, key_of
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest
 from opsplice.targets.backends.backend import LLVM_IR, Backend, artifact_of
 from opsplice.targets.backends.backend_table import named
 from opsplice.targets.build import llvm
 from opsplice.targets.link import function_link, spirv_link
-from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
 _BUILDER = "device function 4"

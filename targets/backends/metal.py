@@ -13,12 +13,12 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.files import read_file
+from opsplice.store import Store, key_of
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest
 from opsplice.targets.backends.backend import MLIR, Backend, artifact_of
 from opsplice.targets.formats import metal_source
 from opsplice.targets.formats.entries import Entry
-from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to check something else.
 _BUILDER = "metal 1"

@@ -15,13 +15,13 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.files import read_file
+from opsplice.store import Store, key_of
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, Form, RocmTarget
 from opsplice.targets.backends.backend import LLVM_IR, Backend, artifact_of
 from opsplice.targets.build import amd_compilers, compiler_flags, llvm
 from opsplice.targets.formats import elf, hsaco
 from opsplice.targets.formats.entries import Entry
-from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
 _BUILDER = "rocm 1"

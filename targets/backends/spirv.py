@@ -25,13 +25,13 @@ from typing import Any
 
 from opsplice.errors import OpspliceError
 from opsplice.files import read_file
+from opsplice.store import Store, key_of
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, SpirvTarget
 from opsplice.targets.backends.backend import MLIR, Backend, artifact_of
 from opsplice.targets.build import compiler_flags, programs, shaders, spirv_val
 from opsplice.targets.formats.entries import Entry
 from opsplice.targets.formats.spirv import spirv_binary, spirv_reader
-from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
 _BUILDER = "spirv 1"

@@ -12,11 +12,11 @@ from importlib import metadata
 from pathlib import Path
 
 from opsplice.errors import MissingToolError
+from opsplice.store import Store, key_of
 from opsplice.targets.artifacts import temporary_folders
 from opsplice.targets.artifacts.artifact import CpuTarget
 from opsplice.targets.build import llvm, programs
 from opsplice.targets.formats import elf
-from opsplice.targets.registry.store import Store, key_of
 
 # Part of the key. Raise it when the same sources come to be another library.
 _BUILDER = "libm 6"

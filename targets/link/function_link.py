@@ -13,12 +13,12 @@ from pathlib import Path
 
 from opsplice.errors import OpspliceError, unforeseen
 from opsplice.files import read_file
+from opsplice.store import Store, key_of
 from opsplice.targets.artifacts import source_inputs, temporary_folders
 from opsplice.targets.artifacts.artifact import CudaTarget, SpirvTarget
 from opsplice.targets.build import llvm, ptxas, shaders, spirv_val
 from opsplice.targets.formats import flatbuffer, ptx
 from opsplice.targets.link import ptx_link, spirv_link
-from opsplice.targets.registry.store import Store, key_of
 
 # Part of every key. Raise it when the same inputs come to build something else.
 _BUILDER = "function file 1"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from opsplice.errors import OpspliceError
 from opsplice.files import check_file
+from opsplice.store import Store, key_of
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts import source_inputs, temporary_folders
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
@@ -22,7 +23,6 @@ from opsplice.targets.build import bf16_helpers, compiler_flags, linker, program
 from opsplice.targets.formats import elf, fatelf, llvm_types
 from opsplice.targets.plugins import plugin_source
 from opsplice.targets.plugins.plugin_source import Function
-from opsplice.targets.registry.store import Store, key_of
 
 # For the names that a file defines, the functions of it that the plugin is to have; raises OpspliceError if any lack.
 Chooser = Callable[[frozenset[str]], Sequence[Function]]

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from opsplice import cache
 from opsplice.errors import OpspliceError
+from opsplice.store import key_of
 from opsplice.targets.registry import package, transfer
 from opsplice.targets.registry.package import About, Choice, Package, WhyNot
 from opsplice.targets.registry.places import oci
@@ -29,7 +30,6 @@ from opsplice.targets.registry.places.oci import Descriptor
 from opsplice.targets.registry.places.place import InterruptedTransferError, NotFoundError, Place, explained, is_sound
 from opsplice.targets.registry.places.reference import Reference
 from opsplice.targets.registry.places.transfer_progress import Meter
-from opsplice.targets.registry.store import key_of
 
 
 @dataclass(frozen=True)

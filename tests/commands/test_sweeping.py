@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from opsplice import cli
+from opsplice.store import Store, key_of
 from opsplice.targets.registry import package
 from opsplice.targets.registry.package_cache import Packages
 from opsplice.targets.registry.places.layout import Layout
 from opsplice.targets.registry.places.reference import Reference
-from opsplice.targets.registry.store import Store, key_of
 from tests.targets.registry.sample import ABOUT, parts
 
 

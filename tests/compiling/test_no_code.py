@@ -18,9 +18,9 @@ from opsplice.compiling.spec_sources import resolve
 from opsplice.errors import OpspliceError
 from opsplice.spec_lang.loading.libraries import Library
 from opsplice.spec_lang.loading.loader import load, load_text
+from opsplice.store import Store
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
-from opsplice.targets.registry.store import Store
 
 MODEL = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

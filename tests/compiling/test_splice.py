@@ -9,7 +9,7 @@ import pytest
 from opsplice.compiling import outcomes
 from opsplice.compiling.splice import Splicer
 from opsplice.spec_lang.loading.loader import load_text
-from opsplice.targets.registry.store import Store
+from opsplice.store import Store
 
 MODEL = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

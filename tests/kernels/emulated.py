@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opsplice import store
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import CpuTarget
 from opsplice.targets.build import linker, toolchains
-from opsplice.targets.registry import store
 
 SOURCES = Path(__file__).parents[2] / "kernels" / "opsplice_kernels"
 DRIVER = Path(__file__).with_name("emulated.c")

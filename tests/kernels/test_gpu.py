@@ -12,10 +12,10 @@ import pytest
 
 import opsplice
 from opsplice.runtime.loaded_program import LoadedProgram, load_program
+from opsplice.store import Store
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CudaTarget
 from opsplice.targets.backends import cuda
 from opsplice.targets.build import shaders
-from opsplice.targets.registry.store import Store
 from tests.kernels import emulated_cuda
 from tests.plain import Plain
 

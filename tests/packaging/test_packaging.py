@@ -16,8 +16,8 @@ from opsplice.compiling.resolution import Artifacts
 from opsplice.errors import OpspliceError
 from opsplice.packaging import package_folder, package_parts
 from opsplice.packaging.package_folder import PackageFolder
+from opsplice.store import Store
 from opsplice.targets.build import toolchains
-from opsplice.targets.registry.store import Store
 
 C = """
 #include <stddef.h>

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import opsplice
+from opsplice.store import Store
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
-from opsplice.targets.registry.store import Store
 
 TARGET = ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu"]
 

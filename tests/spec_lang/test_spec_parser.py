@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import pickle
@@ -455,15 +456,19 @@ def test_importing_the_package_does_not_import_lark():
     )
 
 
+def kept_tables(folder: Path) -> Path:
+    """The file that holds the parser's tables in a cache."""
+    (key,) = (folder / "grammar" / "keys").iterdir()
+    return folder / "grammar" / "blobs" / json.loads(key.read_text())["digest"]
+
+
 def test_tables_are_cached_and_a_damaged_cache_is_made_anew(tmp_path: Path):
     assert run_python(PARSE, OPSPLICE_CACHE=str(tmp_path)) == "1"
-    (cached,) = tmp_path.iterdir()
-    good = cached.read_bytes()
+    good = kept_tables(tmp_path).read_bytes()
     for damage in (b"", good[: len(good) // 2], b"\x80\x05garbage"):
-        cached.write_bytes(damage)
+        kept_tables(tmp_path).write_bytes(damage)
         assert run_python(PARSE, OPSPLICE_CACHE=str(tmp_path)) == "1"
-        assert json.loads(cached.read_bytes()).keys() == {"data", "memo"}
-    assert [p.name for p in tmp_path.iterdir()] == [cached.name]
+        assert json.loads(kept_tables(tmp_path).read_bytes()).keys() == {"data", "memo"}
 
 
 class Planted:
@@ -475,9 +480,13 @@ class Planted:
 
 def test_nothing_in_the_cache_is_run(tmp_path: Path):
     assert run_python(PARSE, OPSPLICE_CACHE=str(tmp_path)) == "1"
-    (cached,) = tmp_path.iterdir()
-    for name in (cached.name, f"{cached.stem}.pickle"):
-        (tmp_path / name).write_bytes(pickle.dumps(Planted()))
+    (key,) = (tmp_path / "grammar" / "keys").iterdir()
+    planted = pickle.dumps(Planted())
+    kept_tables(tmp_path).write_bytes(planted)
+    assert run_python(PARSE, OPSPLICE_CACHE=str(tmp_path)) == "1"
+    digest = hashlib.sha256(planted).hexdigest()
+    key.write_text(json.dumps(json.loads(key.read_text()) | {"digest": digest}))  # so that it fits
+    kept_tables(tmp_path).write_bytes(planted)
     assert run_python(PARSE, OPSPLICE_CACHE=str(tmp_path)) == "1"
 
 

@@ -30,6 +30,7 @@ def own_cache(tmp_path, monkeypatch):
 def forget() -> None:
     """What this process remembers of specs."""
     loader._parsed.cache_clear()
+    loader._outline.cache_clear()
     loader._judged.cache_clear()
 
 
@@ -40,7 +41,7 @@ def shown(loaded: loader.LoadedSpec) -> str:
 
 
 def entries(tmp_path: Path) -> list[Path]:
-    return sorted((tmp_path / "cache" / "specs").iterdir())
+    return sorted((tmp_path / "cache" / "specs" / "blobs").iterdir())
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
@@ -147,11 +148,14 @@ def test_errors_are_not_kept(tmp_path):
 
 
 def test_the_oldest_entries_go(tmp_path, monkeypatch):
-    monkeypatch.setattr(stored_trees, "_MOST", 3)
+    keys = tmp_path / "cache" / "specs" / "keys"
+    assert stored_trees.stored(["0"], lambda: (0,)) == (0,)
+    (size,) = (each.stat().st_size for each in keys.iterdir())
+    monkeypatch.setattr(stored_trees, "_LARGEST", 4 * size)
     for number in range(5):
         assert stored_trees.stored([str(number)], lambda number=number: (number,)) == (number,)
-        os.utime(max(entries(tmp_path), key=os.path.getmtime), (number, number))
-    assert len(entries(tmp_path)) == 3
+        os.utime(max(keys.iterdir(), key=os.path.getmtime), (number, number))
+    assert len(entries(tmp_path)) == len(list(keys.iterdir())) == 3
     assert stored_trees.stored(["4"], lambda: ("made again",)) == (4,)
     assert stored_trees.stored(["0"], lambda: ("made again",)) == ("made again",)
 

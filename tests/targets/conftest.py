@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from opsplice.store import Store
 from opsplice.targets.build import toolchains
-from opsplice.targets.registry.store import Store
 
 KERNEL = """
 #include <stddef.h>

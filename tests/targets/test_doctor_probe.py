@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
+from opsplice.store import Store
 from opsplice.targets import doctor
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.build import cuda_compilers, programs, ptxas, shaders, spirv_val, toolchains
-from opsplice.targets.registry.store import Store
 from tests.environment import under
 
 

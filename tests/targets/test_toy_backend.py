@@ -18,11 +18,11 @@ from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan.actions import KernelCall
 from opsplice.rewrites.plan.planner import Planner
 from opsplice.spec_lang.loading.loader import load
+from opsplice.store import Store
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest
 from opsplice.targets.backends import backend_table as table
 from opsplice.targets.backends.backend import Backend
 from opsplice.targets.formats.entries import Entry
-from opsplice.targets.registry.store import Store
 
 MODEL = """
 func.func @main(%x: tensor<4xf32>, %s: i32) -> tensor<4xf32> {

@@ -38,7 +38,7 @@ from opsplice.rewrites.plan.planner import Plan
 from opsplice.runtime.device_choice import device_of
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
-from opsplice.targets.registry.store import Store
+from opsplice.store import Store
 
 _SMALL = "func.func @f(%x: tensor<f32>) -> tensor<f32> { %r = arith.negf %x : tensor<f32>\n return %r : tensor<f32> }"
 # Larger numbers in a rule's `when` are not sizes to try a kernel at.

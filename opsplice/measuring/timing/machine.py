@@ -15,8 +15,8 @@ import numpy as np
 from opsplice.errors import OpspliceError
 from opsplice.isolation.isolate import call_isolated, method
 from opsplice.measuring.verifying.verdict_cache import platform_key
+from opsplice.store import Store, key_of
 from opsplice.targets.artifacts.arch import host_features
-from opsplice.targets.registry.store import Store, key_of
 
 _WRITER = "machine 1"
 # What part of the peak is told: what only moves numbers computes next to nothing.

@@ -32,7 +32,7 @@ from opsplice.spec_lang.formatting.formatter import rule_text
 from opsplice.spec_lang.formatting.one_line import condition_text
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
-from opsplice.targets.registry.store import Store
+from opsplice.store import Store
 
 _OPEN = (
     "its sizes are open (?), and tuned rules are for fixed ones: export the model with fixed ones, "

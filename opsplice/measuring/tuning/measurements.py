@@ -10,7 +10,7 @@ from typing import Any
 from opsplice.measuring.cutting.records import Cut
 from opsplice.measuring.timing.paired import verdict_of
 from opsplice.reports.report import DimSize
-from opsplice.targets.registry.store import key_of
+from opsplice.store import key_of
 
 _FORMAT = "tuned 1"
 

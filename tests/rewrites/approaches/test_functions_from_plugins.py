@@ -15,9 +15,9 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
+from opsplice.store import Store
 from opsplice.targets.build import ptxas, shaders
 from opsplice.targets.link import function_link
-from opsplice.targets.registry.store import Store
 from tests import command_line
 from tests.rewrites.approaches.test_scalar_kernels import SOFTSIGN_LL
 from tests.rewrites.conftest import write_spec

@@ -21,9 +21,9 @@ from opsplice.frontends import ModuleSource
 from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.runtime.value_text import ELEMENT_TYPES
 from opsplice.spec_lang.loading.loader import load
+from opsplice.store import Store
 from opsplice.targets.build import shaders
 from opsplice.targets.link import function_link
-from opsplice.targets.registry.store import Store
 from tests.rewrites.conftest import DEVICES, write_spec
 
 KEEP_F64 = "--iree-input-demote-f64-to-f32=false"

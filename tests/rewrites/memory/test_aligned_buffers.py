@@ -23,8 +23,8 @@ from opsplice.pipeline.devices import target_step
 from opsplice.pipeline.flags import offset_alignment
 from opsplice.rewrites.memory import aligned_buffers
 from opsplice.spec_lang.loading.loader import load
+from opsplice.store import Store
 from opsplice.targets.build import shaders
-from opsplice.targets.registry.store import Store
 from tests.rewrites.conftest import write_spec
 
 # Each puts the distances of its buffers from the last multiple of 64 at the front of what is its result, after 100 + x.

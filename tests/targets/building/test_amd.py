@@ -9,10 +9,10 @@ import pytest
 
 import opsplice
 from opsplice.errors import OpspliceError
+from opsplice.store import Store
 from opsplice.targets.artifacts.artifact import ArtifactRequest, RocmTarget
 from opsplice.targets.backends import rocm
 from opsplice.targets.formats import hsaco
-from opsplice.targets.registry.store import Store
 from tests.rewrites.conftest import write_spec
 
 pytestmark = pytest.mark.skipif(

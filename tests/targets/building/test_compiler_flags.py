@@ -12,13 +12,13 @@ import pytest
 
 from opsplice import cli
 from opsplice.errors import OpspliceError
+from opsplice.store import Store
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
 from opsplice.targets.build import programs, toolchains
 from opsplice.targets.build.compiler_flags import checked
 from opsplice.targets.plugins import plugin_build
-from opsplice.targets.registry.store import Store
 from tests.environment import under
 
 HERE = Path("/here")

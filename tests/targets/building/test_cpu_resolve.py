@@ -7,12 +7,12 @@ import pytest
 from llvmlite import binding
 
 from opsplice.errors import OpspliceError
+from opsplice.store import Store
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
 from opsplice.targets.build import programs, toolchains
 from opsplice.targets.formats import elf
-from opsplice.targets.registry.store import Store
 from tests.environment import under
 from tests.waiting import PROCESSES, ended
 

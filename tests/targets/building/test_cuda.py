@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from opsplice.errors import OpspliceError
+from opsplice.store import Store
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget, CudaTarget
 from opsplice.targets.backends import cpu, cuda
 from opsplice.targets.build import cuda_compilers, llvm, ptxas, toolchains
 from opsplice.targets.formats import ptx
-from opsplice.targets.registry.store import Store
 from tests.environment import under
 from tests.targets.link.launching import launch
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
+from opsplice.store import Store
 from opsplice.targets.artifacts.artifact import ArtifactRequest
 from opsplice.targets.backends import device_functions
-from opsplice.targets.registry.store import Store
 from tests.targets.formats import spirv_assembly
 from tests.targets.link.test_spirv_link import LIBRARY
 

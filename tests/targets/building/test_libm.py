@@ -14,11 +14,11 @@ import pytest
 from llvmlite import binding
 
 from opsplice.errors import MissingToolError, OpspliceError
+from opsplice.store import Store
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
 from opsplice.targets.build import libm, llvm_worker, toolchains
-from opsplice.targets.registry.store import Store
 from tests.environment import under
 
 HUGE = sys.float_info.max

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
+from opsplice.store import Store
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget, SpirvTarget
 from opsplice.targets.backends import cpu, spirv
 from opsplice.targets.build import programs, shaders, spirv_val
 from opsplice.targets.formats.spirv.spirv_binary import find_entry, reflect
-from opsplice.targets.registry.store import Store
 from tests.environment import under
 from tests.targets.formats import spirv_assembly as asm
 from tests.targets.formats.spirv_assembly import kernel, load, op

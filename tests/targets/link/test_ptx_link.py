@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from opsplice.errors import OpspliceError
+from opsplice.store import Store
 from opsplice.targets.link import function_link
 from opsplice.targets.link.ptx_link import Library, imports, link
-from opsplice.targets.registry.store import Store
 
 PROGRAM = """//
 .version 7.6

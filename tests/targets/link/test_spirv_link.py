@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opsplice.errors import OpspliceError
+from opsplice.store import Store
 from opsplice.targets.artifacts.artifact import SpirvTarget
 from opsplice.targets.build import spirv_val
 from opsplice.targets.formats.spirv.spirv_reader import read_instructions
 from opsplice.targets.link import function_link
 from opsplice.targets.link.spirv_link import Library, imports, link
-from opsplice.targets.registry.store import Store
 from tests.effort import examples
 from tests.targets.formats import spirv_assembly as spv
 

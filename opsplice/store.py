@@ -1,4 +1,4 @@
-"""A content-addressed store of artifacts on disk, shared by processes.
+"""A content-addressed store on disk, shared by processes.
 
     <root>/keys/<key>            JSON: the digest of what was built for this key, and what its builder noted
     <root>/blobs/<sha256>.<ext>  the bytes, under their own digest
@@ -10,7 +10,7 @@ so a process that dies half-way leaves only its folder under tmp, which the next
 says for which key it is, and a blob is hashed each time it is handed out; what does not fit is built again. A store
 that others may write to is not used.
 
-It must not know what an artifact is.
+Every layer may import this module; it must not know what is kept.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from opsplice import cache
 from opsplice.errors import OpspliceError
@@ -35,6 +36,8 @@ _FRESH = 3600.0
 _DAY = 86400.0
 
 Builder = Callable[[Path], Mapping[str, Any] | None]
+
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,37 @@ def key_of(*parts: bytes | str) -> str:
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()
+
+
+def recalled(
+    folder: str,
+    key: str,
+    largest: int,
+    *,
+    read: Callable[[bytes], _Made],
+    make: Callable[[], _Made],
+    write: Callable[[_Made], bytes],
+) -> _Made:
+    """What was kept of `key` in a folder of the cache, else what `make` gives, which is kept. Raises what that raises.
+
+    folder:  its name. largest: in bytes; the oldest entries go when all of them take more.
+    read:    what was written, made again from bytes; it may raise whatever it likes for bytes that are none.
+
+    Without a cache to read, or room to write, it is made each time.
+    """
+    store = Store(cache.folder() / folder)
+    try:
+        cache.check(store.root.parent)
+        if (entry := store.find(key, "")) is not None:
+            return read(entry.path.read_bytes())
+    except Exception:  # whatever is wrong with what is kept: what it is made from is at hand
+        pass
+    made = make()
+    with contextlib.suppress(OSError, OpspliceError):
+        cache.make(store.root.parent)
+        store.put(key, "", write(made))
+        store.bound(largest)
+    return made
 
 
 class Store:
@@ -104,18 +138,16 @@ class Store:
 
     def bound(self, size: int) -> None:
         """Remove what was used longest ago until the rest takes at most so many bytes."""
+        blobs = dict[str, dict[Path, os.stat_result]]()
+        for path, status in self._files("blobs").items():
+            blobs.setdefault(_named(path), {})[path] = status
         total = 0
-        kept = set[str]()
-        for record in sorted(self._files("keys"), key=lambda path: path.stat().st_mtime_ns, reverse=True):
-            digest = self._digest(record)
-            blobs = [] if digest in kept else list((self.root / "blobs").glob(f"{digest}.*"))
-            total += sum(path.stat().st_size for path in (record, *blobs))
-            if total <= size:
-                kept.add(digest)
-                continue
-            for path in (record, *blobs):
-                with self._explained():
-                    path.unlink(missing_ok=True)
+        for record, status in sorted(self._files("keys").items(), key=lambda item: -item[1].st_mtime_ns):
+            # Its blob goes with the one that used it last.
+            entry = {record: status, **blobs.pop(self._digest(record), {})}
+            total += sum(status.st_size for status in entry.values())
+            if total > size:
+                self._remove(entry)
 
     def check_writable(self) -> None:
         """Raises OpspliceError unless files can be made in the store."""
@@ -130,23 +162,31 @@ class Store:
         """
         now = time.time()
         oldest = 0.0 if older is None else min(now - older, now - _FRESH)
-        gone = [path for path in self._files("keys") if path.stat().st_mtime < oldest]
-        named = {self._digest(path) for path in self._files("keys") if path not in gone}
-        loose = [
-            path
-            for path in self._files("blobs")
-            if path.name.partition(".")[0] not in named and path.stat().st_mtime < now - _FRESH
-        ]
-        freed = sum(path.stat().st_size for path in (*gone, *loose))
+        records = self._files("keys")
+        gone = {path: status for path, status in records.items() if status.st_mtime < oldest}
+        named = {self._digest(path) for path in records if path not in gone}
+        loose = {
+            path: status
+            for path, status in self._files("blobs").items()
+            if _named(path) not in named and status.st_mtime < now - _FRESH
+        }
         if not dry_run:
-            for path in (*gone, *loose):
-                with self._explained():
-                    path.unlink(missing_ok=True)
-        return len(gone), freed
+            self._remove((*gone, *loose))
+        return len(gone), sum(status.st_size for status in (*gone.values(), *loose.values()))
 
-    def _files(self, part: str) -> list[Path]:
-        folder = self.root / part
-        return [path for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
+    def _files(self, part: str) -> dict[Path, os.stat_result]:
+        """The files of a part that other processes have not taken away meanwhile."""
+        found = {}
+        with contextlib.suppress(FileNotFoundError):
+            for path in (self.root / part).iterdir():
+                with contextlib.suppress(FileNotFoundError):
+                    found[path] = path.stat()
+        return {path: status for path, status in found.items() if stat.S_ISREG(status.st_mode)}
+
+    def _remove(self, paths: Iterable[Path]) -> None:
+        for path in paths:
+            with self._explained():
+                path.unlink(missing_ok=True)
 
     @staticmethod
     def _digest(record: Path) -> str:
@@ -234,9 +274,14 @@ class Store:
             yield
         except OSError as error:
             raise OpspliceError(
-                f"cannot write to the artifact cache {self.root}: {error.strerror or error}",
+                f"cannot write to the cache {self.root}: {error.strerror or error}",
                 hint="make room in that folder or make it writable, or set OPSPLICE_CACHE to another folder",
             ) from error
+
+
+def _named(blob: Path) -> str:
+    """The digest that is its name."""
+    return blob.name.partition(".")[0]
 
 
 def _clear(path: Path) -> None:

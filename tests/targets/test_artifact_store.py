@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from opsplice.errors import OpspliceError
-from opsplice.targets.registry.store import Store, key_of
+from opsplice.store import Store, key_of
 from tests.waiting import PROCESSES, ended
 
 KEY = key_of("a key")
@@ -188,7 +188,7 @@ def test_disk_that_fills_while_building_is_a_clear_error(store):
     def build(path: Path):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with pytest.raises(OpspliceError, match=r"cannot write to the artifact cache .*No space left"):
+    with pytest.raises(OpspliceError, match=r"cannot write to the cache .*No space left"):
         store.get_or_build(KEY, ".o", build)
 
 
@@ -218,7 +218,7 @@ def test_what_is_there_can_be_read_from_a_folder_that_cannot_be_written(store, m
 
 def test_a_file_in_the_folders_place_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OpspliceError, match="cannot write to the artifact cache"):
+    with pytest.raises(OpspliceError, match="cannot write to the cache"):
         Store(tmp_path / "file" / "cache").check_writable()
 
 
