@@ -87,6 +87,17 @@ def resolve(
     return tuple(each if isinstance(each, SpecSource) else _source(each, others or {}) for each in specs)
 
 
+def installed() -> tuple[list[SpecSource], list[str]]:
+    """The main specs of the libraries that are installed, and what is wrong with others."""
+    sources, problems = list[SpecSource](), list[str]()
+    for name in sorted(libraries.installed()):
+        try:
+            sources.append(_part(libraries.find(name, {}), None, name, {}))
+        except OpspliceError as error:
+            problems.append(f"{name} is left out: {error.message}")
+    return sources, problems
+
+
 def is_package(spec: object) -> bool:
     """Whether a spec is a package of a registry."""
     return isinstance(spec, str) and is_reference(spec)
@@ -107,6 +118,10 @@ def _source(given: SpecPath, others: Mapping[str, Library]) -> SpecSource:
         beside = os.path.isfile(f"{path}.splice")
         hint = f"did you mean {path}.splice?" if beside else error.hint
         raise OpspliceError(f"{path} is not a file, and {error.message}", hint=hint) from None
-    file = library.spec(named.part)
+    return _part(library, named.part, str(named), others)
+
+
+def _part(library: Library, part: str | None, given: str, others: Mapping[str, Library]) -> SpecSource:
+    file = library.spec(part)
     check_name(file)
-    return SpecSource(str(named), file, library, others)
+    return SpecSource(given, file, library, others)

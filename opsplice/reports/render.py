@@ -20,7 +20,7 @@ _MOST_RULES = 8
 # How texts name the options that show more.
 _FLAGS = re.compile(r"(, shown)? with --verbose|\s+\(--verbose[^)]*\)")
 # A size of 1 among those of a match.
-_OF_ONE = re.compile(r"\b\w+ = 1, |, \w+ = 1(?=\))")
+_OF_ONE = re.compile(r"(?<=\()(?:\w+ = 1, )+|, \w+ = 1(?=[,)])")
 # How long nothing is said where a line cannot be rewritten.
 _QUIET_SECONDS = 30.0
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}

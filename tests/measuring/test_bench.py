@@ -161,7 +161,7 @@ def test_files_far_away_are_told_in_short(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_what_is_too_wide_is_told_without_sizes_of_one() -> None:
     sizes = "n = 1, c = 16, h = 128, w = 128"
     assert brief(f"filtered(sh = 1, {sizes})") == f"filtered(sh = 1, {sizes})"
-    wide = f"filtered(sh = 1, dh = 1, {sizes}, o = 10, kh = 11, b = 1x1, g = 1)"
+    wide = f"filtered(sh = 1, dh = 1, {sizes}, o = 10, kh = 11, b = 1x1, g = 1, dh = 1, dw = 1)"
     assert brief(wide) == "filtered(c = 16, h = 128, w = 128, o = 10, kh = 11, b = 1x1)"
     assert brief(f"filtered({', '.join(f'{c} = 12345' for c in 'abcdefgh')})").endswith("e = 12345, ...)")
 

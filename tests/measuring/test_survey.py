@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 import opsplice
 from opsplice.measuring.timing.repeated_sequences import Part, Repeated, folded
 from opsplice.reports.render_survey import survey_page, survey_text
+from opsplice.spec_lang.loading import libraries
+from tests.packages import install
 
 MODEL = """
 func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>, %z: tensor<8x8xf32>)
@@ -83,10 +87,48 @@ def test_layers_are_told_once_and_fit_the_terminal(tmp_path: Path) -> None:
     assert "4 layers of 3 computations, each:" in wide
     assert "|  2 x math.tanh tensor<8x8xf32>" in wide
     assert wide.splitlines()[1].split() == ["share", "operations", "bytes"]
-    assert max(map(len, narrow.splitlines()[1:])) <= 60
+    assert max(map(len, narrow.splitlines()[1:-1])) <= 60
     one_row = survey_text(opsplice.survey(text.replace("8x8", "1000x10000"), timed=False), width=60)
-    assert max(map(len, one_row.splitlines()[1:])) <= 60
+    assert max(map(len, one_row.splitlines()[1:-1])) <= 60
     assert 'class="layers" open><summary>100.0%: 4 layers' in survey_page("model", found)
+
+
+def test_without_specs_the_libraries_that_are_installed_are_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(libraries, "_installed", _those_in(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    found = opsplice.survey(MODEL, timed=False)
+    assert found.note == "no library of kernels is installed; --spec names kernels"
+    assert not any(item.kernels for item in found.items)
+    code = (Path(__file__).parent / "wrong.c").read_text()
+    install(tmp_path, "acme", {"acme.splice": SPEC, "wrong.c": code})
+    install(tmp_path, "broken", {"broken.splice": "replace p with"})
+    install(tmp_path, "several", {"one.splice": SPEC, "two.splice": SPEC})
+    install(tmp_path, "only_patterns", {"only_patterns.splice": "pattern q(x: tensor<n x f32>) { exp(x) }"})
+    found = opsplice.survey(MODEL, timed=False)
+    first, *problems = found.note.split("; ", 2)
+    assert first == "kernels are those of acme, installed here"
+    assert "several is left out: library several (several 1.4) has no main spec" in found.note
+    assert "broken is left out: " in found.note
+    assert "only_patterns" not in found.note
+    assert problems
+    assert {item.name: item.kernels for item in found.items}["p"] == ("right",)
+
+
+def _those_in(folder: Path) -> Callable[[object], dict[str, tuple[metadata.EntryPoint, ...]]]:
+    """In the place of what looks for libraries: those in a folder alone."""
+
+    def found(_paths: object) -> dict[str, tuple[metadata.EntryPoint, ...]]:
+        entries = (
+            entry
+            for distribution in metadata.distributions(path=[str(folder)])
+            for entry in distribution.entry_points
+            if entry.group == libraries.GROUP
+        )
+        return {entry.name: (entry,) for entry in entries}
+
+    return found
 
 
 def test_without_times_shares_are_of_operations() -> None:

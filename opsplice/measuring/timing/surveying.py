@@ -14,7 +14,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.compiling import program_cache
+from opsplice.compiling import program_cache, spec_sources
 from opsplice.compiling.compilation import run_job
 from opsplice.compiling.job import Job
 from opsplice.compiling.spec_files import load_specs
@@ -38,7 +38,7 @@ from opsplice.measuring.verifying.verification import Progress, of_text
 from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.pipeline.devices import target_step
 from opsplice.pipeline.phases import PHASE
-from opsplice.spec_lang.loading.loader import load_text
+from opsplice.spec_lang.loading.loader import load, load_text
 
 _PATTERNS = 'import "opsplice"\n'
 _SECONDS = 0.1
@@ -62,7 +62,13 @@ class _Found:
 
 
 def survey(job: Job, on_progress: Progress, *, timed: bool = True) -> Survey:
-    """What a model computes. job: its specs say what has a kernel. Raises OpspliceError as `compile` does."""
+    """What a model computes. Raises OpspliceError as `compile` does.
+
+    job: its specs say what has a kernel; without any, the libraries that are installed do.
+    """
+    notes = list[str]()
+    if not job.specs:
+        job, notes = _with_libraries(job)
     surveyor = _Surveyor(job)
     with Compilation(job.flags, verbose=job.verbose) as compilation:
         compilation.load(job.source)
@@ -84,8 +90,8 @@ def survey(job: Job, on_progress: Progress, *, timed: bool = True) -> Survey:
     ]
     order = sorted(range(len(items)), key=lambda n: (-items[n].total, -items[n].operations * len(items[n].places)))
     if any("?" in item.dims for item in items):
-        note = "; ".join(filter(None, [note, f"open sizes (?) are taken as {OPEN_SIZE}"]))
-    found = Survey(tuple(items[n] for n in order), note)
+        notes.append(f"open sizes (?) are taken as {OPEN_SIZE}")
+    found = Survey(tuple(items[n] for n in order), "; ".join(filter(None, [note, *notes])))
     others = tuple(
         n
         for n, item in enumerate(found.items)
@@ -93,6 +99,21 @@ def survey(job: Job, on_progress: Progress, *, timed: bool = True) -> Survey:
     )
     layers = surveyor.layers({n: at for at, n in enumerate(order) if at not in others})
     return dataclasses.replace(found, layers=layers, others=others)
+
+
+def _with_libraries(job: Job) -> tuple[Job, list[str]]:
+    """A job with the libraries that are installed, and what is to be said of that."""
+    found, notes = spec_sources.installed()
+    sources = []
+    for source in found:
+        try:
+            if load(source.path, source.library).rules:
+                sources.append(source)
+        except OpspliceError as error:
+            notes.append(f"{source} is left out: {error.message}")
+    named = f"kernels are those of {', '.join(map(str, sources))}, installed here; --spec names others"
+    none = "no library of kernels is installed; --spec names kernels"
+    return dataclasses.replace(job, specs=tuple(sources)), [named if sources else none, *notes]
 
 
 class _Surveyor:
