@@ -12,7 +12,9 @@ IREE 3.13 would compute both in one dispatch, tile by tile, and hold only the ti
 result of `s + s.T` is then wrong, and so is that of `n[:, None] + n[None, :]` after `n = (x * x).sum(1)`.
 
 So does one that skips elements, as a pool of windows of one element with strides: `[(i) -> (i * 2), (i) -> (i)]`. In
-one dispatch with what computes them, IREE would store none of the others, which something else may read.
+one dispatch with what computes them, IREE would store none of the others, which something else may read. With a
+reduction it does not compile: "restricted to workgroup distributed contexts". So an op that reads what is made between
+skipped elements gets reductions from memory, too.
 
 An op that also reads what it adds to, or writes rows into, gets that twice.
 
@@ -69,14 +71,16 @@ def separate(module: ir.Module) -> None:
     """Change a module at `PHASE` such that no dispatch computes what it reads in part, or a reduction that it reads at
     two places, and none reads what it writes into."""
     found: dict[ir.Value, _Places] = {}
+    spaced = set[ir.Value]()
     for op in _tensor_ops(module.operation):
         if op.name in _RESHAPES:
             found[op.results[0]] = _moved(found.get(op.operands[0], {}), _regrouped(op))
+            spaced.update(op.results if op.operands[0] in spaced else ())
         elif op.name == _INSERTION:
             if _is_computed_from(op.operands[0], _seen_through(op.operands[1])):
                 _put_into_memory(op, [0])
         elif _is_elementwise(op):
-            found |= _read(op, found)
+            found |= _read(op, found, spaced)
         else:
             _part_from_inputs(op)
             found |= {value: {value: _whole(value)} for value in op.results if isinstance(value.type, ir.ShapedType)}
@@ -121,8 +125,11 @@ def _is_elementwise(op: ir.Operation) -> bool:
     return all("parallel" in str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"]))
 
 
-def _read(op: ir.Operation, found: dict[ir.Value, _Places]) -> dict[ir.Value, _Places]:
-    """What the results of an elementwise op are read from, and where. Its crossed operands are put into memory."""
+def _read(op: ir.Operation, found: dict[ir.Value, _Places], spaced: set[ir.Value]) -> dict[ir.Value, _Places]:
+    """What the results of an elementwise op are read from, and where. Its crossed operands are put into memory.
+
+    spaced: what is made of elements between which others are skipped; results that are become part of it.
+    """
     maps = [ir.AffineMapAttr(each).value for each in get_indexing_maps(op)]
     inputs = range(len(maps) - len(op.results))
     reads: dict[ir.Value, dict[_Place, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -130,9 +137,11 @@ def _read(op: ir.Operation, found: dict[ir.Value, _Places]) -> dict[ir.Value, _P
         for root, place in _moved(found.get(op.operands[number], {}), _loops(maps[number])).items():
             reads[root][place].append(number)
     crossed = {number for places in reads.values() if len(places) > 1 for each in places.values() for number in each}
-    crossed |= {
-        number for number in inputs if _is_made(op.operands[number]) and _skips(maps[number], op.operands[number])
-    }
+    skipping = {number for number in inputs if _skips(maps[number], op.operands[number])}
+    crossed |= {number for number in skipping if _is_made(op.operands[number])}
+    if skipping or not spaced.isdisjoint(op.operands):
+        crossed |= {number for places in reads.values() for each in places.values() for number in each}
+        spaced.update(op.results)
     _put_into_memory(op, sorted(crossed))
     places = {root: next(iter(places)) for root, places in reads.items() if len(places) == 1}
     kept = {root: place for root, place in places.items() if not crossed.issuperset(reads[root][place])}

@@ -13,6 +13,7 @@ import pytest
 from opsplice import api
 from opsplice.measuring.cutting import preparation
 from opsplice.measuring.cutting.records import READER
+from opsplice.pipeline.compiler import CompileError
 
 SPEC = Path(__file__).parents[2] / "samples/mul_abs_negate/replace.splice"
 # The second place computes the same as the first, on its result.
@@ -87,3 +88,22 @@ def test_what_runs_programs_loads_no_compiler_so_that_it_may_fork() -> None:
     program += "print(isolate._THREADED & sys.modules.keys(), isolate.method())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "set() fork\n"
+
+
+def test_a_program_that_compiles_with_its_kernels_alone_is_said_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = preparation.run_job
+
+    def refusing(progress: Any, job: Any, **more: Any) -> Any:
+        if not job.specs and job.source.content != preparation._SMALL:
+            raise CompileError("model.mlir does not compile", details="why")
+        return real(progress, job, **more)
+
+    monkeypatch.setattr(preparation, "run_job", refusing)
+    job = api._job(MODEL, [SPEC], (), (), None, None, here=True)
+    with pytest.raises(
+        CompileError, match=r"^without kernels, model.mlir does not compile\nwhy\nhelp: kernels are compared"
+    ):
+        preparation.Preparation(job, lambda _: None, probing=False).all()
+    job = api._job(MODEL, [], (), (), None, None, here=True)
+    with pytest.raises(CompileError, match=r"^model.mlir does not compile"):
+        preparation.Preparation(job, lambda _: None, probing=False).all()

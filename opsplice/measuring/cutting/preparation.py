@@ -63,11 +63,8 @@ class Preparation:
         plain = dataclasses.replace(self.job, specs=())
         if not self.probing:  # the first compile of a process takes longer
             run_job(self.on_progress, dataclasses.replace(plain, source=ModuleSource(content=_SMALL)))
-        if self.specs:
-            look = [Step(PHASE, "cut out the matches", self._look)]
-            clock, before = time.process_time(), run_job(self.on_progress, plain, extra=look)
-        else:
-            clock, before = time.process_time(), run_job(self.on_progress, plain)
+        look = [Step(PHASE, "cut out the matches", self._look)] if self.specs else []
+        clock, before = time.process_time(), self._without_kernels(plain, look)
         between = time.process_time()
         after = run_job(self.on_progress, self.job, watch=self._probe if self.probing else None)
         seconds = (between - clock, time.process_time() - between)
@@ -80,6 +77,15 @@ class Preparation:
         notes = self._notes(after.report)
         prepared = Prepared(after.report, places, *whole, self.text, self.cuts, notes=notes, seconds=seconds)
         return self._alone(prepared) if self.cuts else prepared
+
+    def _without_kernels(self, plain: Job, look: Sequence[Step]) -> Outcome:
+        try:
+            return run_job(self.on_progress, plain, extra=look)
+        except CompileError as failure:
+            if not self.specs:
+                raise
+            hint = "kernels are compared with the program without them; `opsplice compile` with the spec may succeed"
+            raise CompileError(f"without kernels, {failure.message}", hint=hint, details=failure.details) from None
 
     def _notes(self, report: Report) -> tuple[str, ...]:
         notes = [f"{s.path} is run as a whole only" for s in self.specs if isinstance(s, TransformSpec)]

@@ -229,3 +229,51 @@ def test_elements_that_an_op_skips_are_computed():
     whole, part = opsplice.compile(SKIPPING).run("main", x)
     np.testing.assert_array_equal(whole, 2 * x)
     np.testing.assert_array_equal(part, abs(2 * x[:, ::2]))
+
+
+# Windows of three by three, and the elements in their corners, as a strided depthwise convolution beside one tap.
+BESIDE_A_REDUCTION = """
+func.func @main(%x: tensor<8x33x33xf32>) -> tensor<8x16x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x16x16xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<8x16x16xf32>) -> tensor<8x16x16xf32>
+  %w = tensor.empty() : tensor<3x3xf32>
+  %s = linalg.generic {
+    indexing_maps = [
+      affine_map<(c, i, j, k, l) -> (c, i * 2 + k, j * 2 + l)>, affine_map<(c, i, j, k, l) -> (k, l)>,
+      affine_map<(c, i, j, k, l) -> (c, i, j)>
+    ],
+    iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]
+  } ins(%x, %w : tensor<8x33x33xf32>, tensor<3x3xf32>) outs(%z : tensor<8x16x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.addf %o, %a : f32
+    linalg.yield %m : f32
+  } -> tensor<8x16x16xf32>
+  %d = linalg.generic {
+    indexing_maps = [affine_map<(c, i, j) -> (c, i * 2, j * 2)>, affine_map<(c, i, j) -> (c, i, j)>],
+    iterator_types = ["parallel", "parallel", "parallel"]
+  } ins(%x : tensor<8x33x33xf32>) outs(%e : tensor<8x16x16xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %m = arith.addf %a, %a : f32
+    linalg.yield %m : f32
+  } -> tensor<8x16x16xf32>
+  %r = linalg.generic {
+    indexing_maps = [
+      affine_map<(c, i, j) -> (c, i, j)>, affine_map<(c, i, j) -> (c, i, j)>, affine_map<(c, i, j) -> (c, i, j)>
+    ],
+    iterator_types = ["parallel", "parallel", "parallel"]
+  } ins(%s, %d : tensor<8x16x16xf32>, tensor<8x16x16xf32>) outs(%e : tensor<8x16x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.subf %a, %b : f32
+    linalg.yield %m : f32
+  } -> tensor<8x16x16xf32>
+  return %r : tensor<8x16x16xf32>
+}
+"""
+
+
+def test_a_reduction_beside_elements_that_an_op_skips():
+    x = np.random.default_rng(0).integers(-9, 9, (8, 33, 33)).astype(np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (1, 2))[:, ::2, ::2]
+    found = opsplice.compile(BESIDE_A_REDUCTION).run("main", x)
+    np.testing.assert_array_equal(found, windows.sum((3, 4)) - 2 * x[:, :32:2, :32:2])
