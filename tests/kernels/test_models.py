@@ -183,6 +183,14 @@ def quantised_convs(per_channel: bool) -> onnx_models.Model:
     return model
 
 
+def quantised_sums() -> onnx_models.Model:
+    """Of bytes that two layers make, of a large image."""
+    graph = onnx_models.Graph()
+    x = graph.input(2, 32, 9, 8)
+    y = graph.op("Relu", graph.op("Add", x, graph.conv(x, 32, 32, 3)))
+    return onnx_models.quantised(graph.model(y), fixed=True)
+
+
 def quantised_rows(fixed: bool) -> onnx_models.Model:
     """Convolutions of bytes along one dim: zeros on one side, a stride, and windows of one place."""
     graph, forms = onnx_models.Graph(), ({"pads": [4, 0], "dilations": [2]}, {"strides": [2], "pads": [1, 1]}, {})
@@ -254,6 +262,10 @@ MODELS = {
     "convolutions of bytes with scales for channels": (
         lambda: quantised_convs(True),
         {"quantise_linear": 1, "byte_convolution": 3},
+    ),
+    "sums of bytes": (
+        quantised_sums,
+        {"quantise_linear": 1, "byte_convolution": 1, "byte_addition": 1, "dequantise_linear": 1},
     ),
     "convolutions of bytes in rows": (
         lambda: quantised_rows(True),

@@ -259,6 +259,42 @@ def test_quantise_linear(kernel, guarded, signed):
 
 @of_bytes
 @pytest.mark.parametrize("signed", [False, True])
+def test_dequantise_linear(kernel, guarded, signed):
+    """All bytes, more than a workgroup takes, not a multiple of a vector."""
+    zero, scale = (-7 if signed else 120), np.float32(0.37)
+    x = guarded(np.resize(np.arange(256, dtype=np.uint8), 32803).view(np.int8 if signed else np.uint8))
+    out = guarded(np.zeros(x.shape, np.float32))
+    for place in range(2):
+        kernel("quantised/activation.c", "opsplice_dequantise_linear")(
+            *(x, float(scale), ctypes.c_int32(zero), ctypes.c_int32(signed), out, x.size, place)
+        )
+    np.testing.assert_array_equal(out, (x.astype(np.float32) - zero) * scale)
+
+
+@of_bytes
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("signed", [False, True])
+def test_byte_addition(kernel, guarded, signed, positive):
+    """Every byte with every other one, not a multiple of a vector; no sum is rounded before the end."""
+    kind, other = (np.int8, np.uint8) if signed else (np.uint8, np.int8)
+    (zero, y_zero, middle), step = ((-7, 99, 20) if signed else (120, -30, -50)), 2**-4
+    bytes_ = np.arange(256, dtype=np.uint8)
+    x, y = (guarded(np.append(each, bytes_[:3])) for each in (np.tile(bytes_, 256), np.repeat(bytes_, 256)))
+    x, y, out = x.view(kind), y.view(other), guarded(np.zeros(x.size, kind))
+    for place in range(3):
+        kernel("quantised/activation.c", "opsplice_byte_addition")(
+            *(x, y, 2**-5, ctypes.c_int32(zero), ctypes.c_int32(signed)),
+            *(2**-4, ctypes.c_int32(y_zero), ctypes.c_int32(not signed), ctypes.c_int32(positive)),
+            *(step, float(middle), ctypes.c_int32(signed), out, x.size, place),
+        )
+    total = (x.astype(float) - zero) * 2**-5 + (y.astype(float) - y_zero) * 2**-4
+    limits = np.iinfo(kind)
+    wanted = np.round((np.maximum(total, 0) if positive else total) / step) + middle
+    np.testing.assert_array_equal(out, np.clip(wanted, limits.min, limits.max))
+
+
+@of_bytes
+@pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("which", ACTIVATIONS)
 def test_byte_activation(kernel, guarded, which, signed):
     """Of all bytes, more than a workgroup takes; a result may be off by one step where it lies half way between two."""
