@@ -190,6 +190,7 @@ CONVOLUTIONS = [
     ((1, 68, 5, 13), (260, 1, 1), (1, 1), (1, 1), (0, 0, 0, 0)),
     ((1, 256, 12, 40), (33, 3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),  # more than is copied at once
     ((1, 1024, 3, 9), (8, 3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+    ((2, 37, 11, 70), (36, 3, 3), (1, 1), (1, 1), (0, 1, 1, 2)),  # blocks of tiles, of odd sizes
 ]
 
 
@@ -232,6 +233,27 @@ def test_byte_convolution(kernel, guarded, shape, filters, strides, dilations, a
     exact = np.maximum(exact, -np.inf if signed else 0)
     limits = np.iinfo(other)
     np.testing.assert_array_equal(result, np.clip(np.round(exact / step) + middle, limits.min, limits.max))
+
+
+@of_bytes
+def test_sums_of_the_largest_bytes(kernel, guarded):
+    """What Winograd's products add up to is four times as large on the way, and fits 32 bits."""
+    random, (c, o, size) = np.random.default_rng(0), (1024, 8, 6)
+    x = guarded(np.full((2, c, size, size), 255, np.uint8))
+    x[1] = random.choice(np.array([0, 255], np.uint8), (1, size, size))
+    f = np.full((o, c, 3, 3), -128, np.int8)
+    f[1], f[2:4] = 127, random.choice(np.array([-128, 127], np.int8), (2, 1, 3, 3))
+    f[4:] = random.choice(np.array([-128, 127], np.int8), (4, c, 3, 3))
+    words, out = packed_filter(f), guarded(np.zeros((2, o, size, size), np.float32))
+    for image in range(2):
+        kernel("quantised/convolution.c", "opsplice_byte_convolution_f32")(
+            *(x, guarded(words), guarded(f.sum((1, 2, 3), dtype=np.int32)), None, None, 1.0, 1.0),
+            *(*map(ctypes.c_int32, (0, 0, 0)), 1.0, 0.0, ctypes.c_int32(0), *(1,) * 6),
+            *(out, *x.shape, len(words), 3, 3, c // 4, o, size, size, 0, 0, image),
+        )
+    exact = convolved(x, f, (1, 1), (1, 1), (1, 1), (size, size))
+    assert np.abs(exact).max() == 255 * 128 * 9 * c
+    np.testing.assert_array_equal(out, exact.astype(np.float32))
 
 
 ACTIVATIONS = {

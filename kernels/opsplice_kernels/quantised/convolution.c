@@ -7,7 +7,8 @@
 //
 // A workgroup does 8 rows by 8 panels of 32 channels, strip by strip: it copies the piece of the image that a strip needs,
 // with its zeros around, channels last, so that four of them are a word and a stride is only an address. Bytes
-// become such as dot() takes, greater or less by 128. Sums are transposed at the end, as the image has its channels first. AMX multiplies
+// become such as dot() takes, greater or less by 128. Sums are transposed at the end, as the image has its channels first. Without dot()
+// filters of 3x3 with stride 1 take fewer products (winograd.h). AMX multiplies
 // 16 places and more, where 64 divides the bytes of a row of the filter and the system gives its registers.
 //
 // Grid: (ceildiv(p, 8), ceildiv(oh, 8), n).
@@ -188,6 +189,8 @@ static void place_matrices(const layer *of, const uint8_t *x, size_t pitch, cons
 #endif
 
 #ifdef HAS_PAIRS
+#include "winograd.h"
+
 static void many_places(const layer *of, const uint8_t *x, const uint8_t *end, size_t pitch, const int8_t *w,
                         const int32_t *start, size_t count, ints (*sums)[PANEL / LANES]) {
   const size_t pixel = 4 * of->c4, tiles = PANEL / TILE;
@@ -228,13 +231,19 @@ static void sum_up(const layer *of, const uint8_t *x, const uint8_t *end, size_t
   }
 }
 
+// What the sums of a panel begin with.
+static void begin_sums(const layer *of, size_t channel, int32_t start[PANEL]) {
+  for (size_t c = 0; c < PANEL; c++)
+    start[c] = channel + c < of->o ? -(of->zero + of->moved) * of->sums[channel + c] : 0;
+}
+
 // `rows` rows of `wide` places of the output, from y and z on, of the piece that was copied for them.
-static void panel_of(const layer *of, const piece *at, size_t panel, size_t y, size_t rows, size_t z, size_t wide) {
+static __attribute__((noinline)) void panel_of(const layer *of, const piece *at, size_t panel, size_t y, size_t rows, size_t z,
+                                               size_t wide) {
   const size_t channel = panel * PANEL, pixel = 4 * of->c4, pitch = at->wide * pixel;
   const int8_t *w = of->w + channel * of->kh * of->kw * pixel;
   int32_t start[PANEL];
-  for (size_t c = 0; c < PANEL; c++)
-    start[c] = channel + c < of->o ? -(of->zero + of->moved) * of->sums[channel + c] : 0;
+  begin_sums(of, channel, start);
   ints sums[PLACES + LANES][PANEL / LANES];
   // With a stride of one all rows are one line, in which some places lie between two rows and are left out.
   const size_t lines = of->sh == 1 && of->sw == 1 ? 1 : rows, each = rows / lines;
@@ -250,6 +259,24 @@ static void panel_of(const layer *of, const piece *at, size_t panel, size_t y, s
     }
 }
 
+#ifdef HAS_PAIRS
+// The same by the products of winograd.h.
+static __attribute__((noinline)) void tiles_of(const layer *of, const piece *at, size_t panel, size_t y, size_t rows, size_t z,
+                                               size_t wide) {
+  const size_t channel = panel * PANEL, across = least(BLOCK_TILES, (wide + 1) / 2), down = BLOCK_TILES / across;
+  int32_t start[PANEL];
+  begin_sums(of, channel, start);
+  ints made[2][2 * BLOCK_TILES + LANES][PANEL / LANES];
+  for (size_t r = 0; r < rows; r += 2 * down)
+    for (size_t p = 0; p < wide; p += 2 * across) {
+      const size_t high = least(2 * down, rows - r), places = least(2 * across, wide - p);
+      byte_winograd(of, at, of->w + channel * 9 * 4 * of->c4, start, r, p, high, places, made);
+      for (size_t i = 0; i < high; i++)
+        put(of, made[i % 2] + i / 2 * 2 * ((places + 1) / 2), places, channel, y + r + i, z + p);
+    }
+}
+#endif
+
 // How many bytes of the image `high` rows of `wide` places take.
 static size_t room_for(const layer *of, size_t high, size_t wide) {
   return ((high - 1) * of->sh + (of->kh - 1) * of->dh + 1) * ((wide - 1) * of->sw + (of->kw - 1) * of->dw + 1) * 4 *
@@ -258,7 +285,7 @@ static size_t room_for(const layer *of, size_t high, size_t wide) {
 
 // Rows `y` to `end` of the panels from `panel` to `panels`.
 static void convolve(layer of, size_t panel, size_t panels, size_t y, size_t end) {
-  uint8_t copied[ROOM] __attribute__((aligned(64)));
+  uint8_t copied[ROOM + 4 * LANES] __attribute__((aligned(64)));  // the last vector may be read beyond
   size_t z = 0, edge = of.ow;
   // Rows of a 1x1 convolution end where the next ones begin: they are one.
   if (of.kh == 1 && of.kw == 1 && of.sh == 1 && of.sw == 1 && of.oh == of.h && of.ow == of.width) {
@@ -274,6 +301,12 @@ static void convolve(layer of, size_t panel, size_t panels, size_t y, size_t end
       piece at = {copied, (ptrdiff_t)(y * of.sh - of.top), (ptrdiff_t)(q * of.sw - of.left),
                   (rows - 1) * of.sh + (of.kh - 1) * of.dh + 1, (places - 1) * of.sw + (of.kw - 1) * of.dw + 1};
       copy(&of, &at);
+#ifdef HAS_PAIRS
+      if (pays_winograd(&of, rows, places)) {
+        for (size_t p = panel; p < panels; p++) tiles_of(&of, &at, p, y, rows, q, places);
+        continue;
+      }
+#endif
       for (size_t p = panel; p < panels; p++) panel_of(&of, &at, p, y, rows, q, places);
     }
 }
