@@ -35,10 +35,11 @@ enum { ROWS = 6 };
 // places are done at once, each pair of rows by one address.
 enum { EACH_TIME = LANES == 8 ? 4 : 1 };
 INLINE void multiply_some(const int count, const int rows, const int vectors, floats sums[][VECTORS], const float *const from[],
-                           size_t row, size_t step, const float *w, size_t next, const int ahead, const float *later, size_t part) {
+                           size_t row, size_t step, const float *w, size_t next, const int ahead, const int fetches,
+                           const float *later, size_t part) {
   UNROLL for (int i = 0; i < count; i++, w += next) {
     floats weights[VECTORS];
-    if (later) __builtin_prefetch(later + i * part, 0, 2);
+    if (fetches) __builtin_prefetch(later + i * part, 0, 2);
     if (ahead) UNROLL for (int v = 0; v < vectors; v++) __builtin_prefetch(w + ahead + v * LANES);
     UNROLL for (int v = 0; v < vectors; v++) weights[v] = load(w + v * LANES);
     UNROLL for (int p = 0; p < rows; p++) {
@@ -53,6 +54,9 @@ INLINE void multiply_some(const int count, const int rows, const int vectors, fl
 INLINE void multiply_vectors(const int rows, const int vectors, floats sums[][VECTORS], const float *x, size_t row,
                              size_t step, const float *w, size_t next, size_t k, const int ahead, const float *later,
                              size_t part) {
+  // Where `later` may be null there is no branch in each step, around which clang would keep numbers in memory.
+  const int fetches = !(__builtin_constant_p(later == 0) && later == 0);
+  if (!later) later = w, part = 0;
   const float *from[(ROWS + 1) / 2];
   UNROLL for (int p = 0; p < rows; p += 2) {
     from[p / 2] = x + (size_t)p * row;
@@ -60,10 +64,10 @@ INLINE void multiply_vectors(const int rows, const int vectors, floats sums[][VE
   }
 #define MULTIPLY_SOME(count) \
   { \
-    multiply_some(count, rows, vectors, sums, from, row, step, w, next, ahead, later, part); \
+    multiply_some(count, rows, vectors, sums, from, row, step, w, next, ahead, fetches, later, part); \
     UNROLL for (int p = 0; p < rows; p += 2) from[p / 2] += (count) * step; \
     w += (count) * next; \
-    if (later) later += (count) * part; \
+    later += (count) * part; \
   }
   size_t left = k;
   for (; left >= EACH_TIME; left -= EACH_TIME) MULTIPLY_SOME(EACH_TIME)

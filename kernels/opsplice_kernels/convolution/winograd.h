@@ -17,7 +17,7 @@
 #include "layer.h"
 
 // Tiles are as many as leave stack: IREE's workers have 128 KiB, and a block takes 110. SUMS: tiles times the rows
-// that are taken at once. CHUNK: half as many channels where all rows are. FAR: with so many channels the weights of the next chunk are
+// that are taken at once. CHUNK: with AVX-512 half as many channels where all rows are. FAR: with so many channels the weights of the next chunk are
 // fetched meanwhile. PITCH: between channels of inputs, of which the last vector of a row may write as much more than there is.
 enum { TILES = 56, SUMS = 64, CHUNK = LANES == 16 ? 16 : 32, FAR = 256, PITCH = 2 * TILES + LANES };
 
@@ -124,7 +124,7 @@ static __attribute__((noinline)) int winograd(const layer *of, size_t y, size_t 
   ints is_finite = (ints){0} - 1;
   for (size_t from = 0; from < 4; from += together) {
     for (size_t c = 0, count; c < of->c; c += count) {
-      const size_t left = of->c - c, most = together == 4 ? CHUNK / 2 : CHUNK;
+      const size_t left = of->c - c, most = LANES == 16 && together == 4 ? CHUNK / 2 : CHUNK;
       count = left / ((left + most - 1) / most);
       const float *next = of->w + (c + count) * of->w_c, *last = of->c >= FAR ? next + count * of->w_c : next;
       for (size_t i = from; i < from + together; i++) {
