@@ -17,7 +17,7 @@
 
 // Many places at once pay for the preparation of weights (byte_pairs.h).
 #ifdef HAS_PAIRS
-enum { PLACES = 96 };
+enum { PLACES = 112 };
 #else
 enum { PLACES = 64 };
 #endif
