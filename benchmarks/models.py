@@ -25,6 +25,7 @@ import onnxruntime
 import opsplice
 from benchmarks.calling import CPU
 from benchmarks.programs.onnx_models import MODELS, Model
+from opsplice.measuring.timing.paired import turned
 from opsplice.runtime.runtime_devices import limit_threads
 
 SPEC = "opsplice_kernels"
@@ -110,7 +111,7 @@ def in_turn(sides: Sequence[Callable[[], object]], rounds: int, threads: int) ->
     taken: list[list[float]] = [[] for _ in sides]
     clock = time.thread_time if threads == 1 else time.perf_counter
     for number in range(rounds + 3):
-        for side, found in zip(sides, taken, strict=True):
+        for side, found in turned(zip(sides, taken, strict=True), number):
             if threads > 1:
                 time.sleep(0.01)
             start = clock()

@@ -1,12 +1,19 @@
-"""Timing of several ways to do the same, in turn, so that ratios hold when the machine's speed drifts."""
+"""Timing of several ways to do the same, in turn, so that ratios hold when the machine's speed drifts.
+
+Rounds are in different orders: what runs behind a call that does much the same finds more in the caches.
+"""
 
 from __future__ import annotations
 
 import itertools
+import random
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
+
+_Side = TypeVar("_Side")
 
 # A sample is of so many calls that it takes at least this long.
 _LEAST = 200e-6
@@ -68,12 +75,17 @@ def paired(
     """Time two functions in turn, after a few runs of each that do not count."""
     taken: tuple[list[float], list[float]] = ([], [])
     for number in range(rounds + warm):
-        for function, found in zip((ours, theirs), taken, strict=True):
+        for function, found in turned(zip((ours, theirs), taken, strict=True), number):
             start = clock()
             function()
             if number >= warm:
                 found.append(clock() - start)
     return Paired(tuple(taken[0]), tuple(taken[1]))
+
+
+def turned(sides: Iterable[_Side], number: int) -> list[_Side]:
+    """The sides in the order of a round, which is the same each time."""
+    return random.Random(number).sample(each := list(sides), len(each))
 
 
 def in_turn(
@@ -89,7 +101,7 @@ def in_turn(
     for number in itertools.count():
         if number >= _MOST or (number >= _FEWEST and time.monotonic() > until):
             break
-        for name, side in sides.items():
+        for name, side in turned(sides.items(), number):
             start = clock()
             for _ in range(calls[name]):
                 side()
