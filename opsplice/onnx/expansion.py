@@ -13,8 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from opsplice.frontends.reshapes import is_misread
-from opsplice.onnx import attention, fused, loops, pooling, quantized, recurrent, resizing
+from opsplice.onnx import attention, folded_sizes, fused, loops, pooling, quantized, recurrent, resizing
 from opsplice.onnx.model_file import replace
 from opsplice.onnx.node_writer import (
     FLOATS,
@@ -69,19 +68,6 @@ def expand(
     read = {name for node in nodes for name in node.input} | {value.name for value in graph.output}
     replace(graph.node, (node for node in nodes if node.op_type != "QuantizeLinear" or node.output[0] in read))
     return changed
-
-
-# ---- shapes ----------------------------------------------------------------------------------------------------------
-
-
-def _reshape(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """What IREE misreads, through one dim."""
-    given, sizes = on.shape(node.input[0]), on.constant(node.input[1])
-    if given is None or sizes is None or 0 in sizes:
-        return None
-    if not is_misread(given, [None if size < 0 else int(size) for size in sizes]):
-        return None
-    return on.put("Reshape", on.put("Reshape", node.input[0], [-1]), node.input[1])
 
 
 # ---- norms -----------------------------------------------------------------------------------------------------------
@@ -401,7 +387,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "ReduceLogSum"): _norm_of_none,
     ("", "ReduceLogSumExp"): _log_sum_exp,
     ("", "ReduceMean"): _mean,
-    ("", "Reshape"): _reshape,
+    ("", "Reshape"): folded_sizes.reshape,
     ("", "Resize"): resizing.resize,
     ("", "ReverseSequence"): resizing.reverse_sequence,
     ("", "RMSNormalization"): _rms_norm,

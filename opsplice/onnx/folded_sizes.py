@@ -2,7 +2,7 @@
 
 Values that have no elements are constants, too: IREE's compiler crashes where it reshapes some.
 
-Sizes that inputs cannot but have are fixed, too.
+Sizes that inputs cannot but have are fixed, too, and Reshape gets sizes that IREE reads as they are meant.
 
 Exporters write `Expand` and `Reshape` with shapes that the model computes from its inputs' sizes. Where these are
 fixed, so are the shapes, and IREE needs to know it.
@@ -18,12 +18,16 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from opsplice.frontends.reshapes import is_misread
 from opsplice.onnx.model_file import STANDARD, replace, sizes_of
+from opsplice.onnx.node_writer import NodeWriter
 
 _MOST_ELEMENTS = 256
 _WHOLE = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
 _AXES = 3  # which input of Slice
 _BIAS = 2  # which input of Conv
+_CHOOSING = ("Gather", "Slice")
+_OPEN = np.iinfo(np.int64).min  # stands for a size that is not known
 # Operators whose operands are spread to one shape. IREE spreads only dims of which it knows that they are of size 1.
 _SPREADING = {
     "Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual", "Less",
@@ -37,11 +41,12 @@ def fold(model: onnx.ModelProto) -> bool:
     known = {tensor.name: tensor for tensor in graph.initializer}
     kinds = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output, *graph.input)}
     outputs = {value.name for value in graph.output}
+    shapes: dict[str, onnx.TensorProto] = {}
     kept, made = [], []
     for node in graph.node:
         found = _without_elements(node, kinds)
         if found is None and not outputs & set(node.output):
-            found = _value(model, node, known, kinds)
+            found = _value(model, node, known, kinds, shapes)
         if found is None:
             kept.append(node)
         elif node.output[0] in outputs:
@@ -71,16 +76,29 @@ def _value(
     node: onnx.NodeProto,
     known: dict[str, onnx.TensorProto],
     kinds: dict[str, onnx.TypeProto.Tensor],
+    shapes: dict[str, onnx.TensorProto],
 ) -> np.ndarray | None:
+    """The result of a node of known operands, also of the known sizes that it chooses of a shape.
+
+    shapes: those with open sizes, to which this adds.
+    """
     if node.domain not in STANDARD or len(node.output) != 1 or not _is_small(kinds.get(node.output[0])):
         return None
     if node.op_type == "Shape":
-        sizes = _fixed(kinds.get(node.input[0]))
+        if (every := sizes_of(kinds.get(node.input[0]))) is None:
+            return None
         chosen = {each.name: each.i for each in node.attribute}
-        return None if sizes is None else np.array(sizes[chosen.get("start", 0) : chosen.get("end")], np.int64)
+        part = every[chosen.get("start", 0) : chosen.get("end")]
+        value = np.array([_OPEN if size is None else size for size in part], np.int64)
+        if _OPEN in value:
+            shapes[node.output[0]] = numpy_helper.from_array(value, node.output[0])
+            return None
+        return value
     if node.op_type == "Size":
         sizes = _fixed(kinds.get(node.input[0]))
         return None if sizes is None else np.array(math.prod(sizes), np.int64)
+    if node.op_type in _CHOOSING and node.input[0] in shapes:
+        known = {**known, node.input[0]: shapes[node.input[0]]}
     if not node.input or any(name not in known for name in node.input if name):
         return None
     if any(each.HasField("g") for each in node.attribute):
@@ -94,7 +112,8 @@ def _value(
         (value,) = ReferenceEvaluator(alone).run(None, {})
     except Exception:  # whatever it cannot compute is left to the program
         return None
-    return np.asarray(value)
+    value = np.asarray(value)
+    return None if node.op_type in _CHOOSING and _OPEN in value else value
 
 
 def keep_whole_dims(model: onnx.ModelProto) -> bool:
@@ -120,6 +139,47 @@ def keep_whole_dims(model: onnx.ModelProto) -> bool:
                 dim.dim_value = size
                 changed = True
     return changed
+
+
+def reshape(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """What IREE misreads, through one dim, or with the size that -1 stands for."""
+    given, sizes = on.shape(node.input[0]), on.constant(node.input[1])
+    if given is None:
+        return None
+    if sizes is None:
+        return _with_the_rest(on, node, given)
+    if 0 in sizes or not is_misread(given, [None if size < 0 else int(size) for size in sizes]):
+        return None
+    return on.put("Reshape", on.put("Reshape", node.input[0], [-1]), node.input[1])
+
+
+def _with_the_rest(on: NodeWriter, node: onnx.NodeProto, given: list[int | None]) -> str | None:
+    """Where one dim becomes several, -1 and others of open sizes among them: IREE takes -1 for the size itself."""
+    made, wanted = on.producer(node.input[1]), on.shape(node.output[0])
+    if made is None or made.op_type != "Concat" or wanted is None or len(made.input) != len(wanted):
+        return None
+    known = [on.constant(part) for part in made.input]
+    values = [None if each is None else each.tolist() for each in known]
+    rest = [place for place, value in enumerate(values) if value == [-1]]
+    same = sum(1 for _ in itertools.takewhile(_is_one_size, zip(reversed(given), reversed(wanted), strict=False)))
+    split = range(len(given) - same - 1, len(wanted) - same)
+    if len(rest) != 1 or rest[0] not in split or [0] in values:
+        return None
+    (place,) = rest
+    if all(values[each] is not None for each in split):
+        return None
+    shape = on.put("Shape", node.input[0])
+    left = on.give(np.array([math.prod(size for size in given if size is not None)]))
+    for axis in (axis for axis, size in enumerate(given) if size is None):
+        left = on.put("Mul", left, on.put("Gather", shape, [axis]))
+    for part in (part for part in made.input if part != made.input[place]):
+        left = on.put("Div", left, part)
+    parts = [left if each == place else part for each, part in enumerate(made.input)]
+    return on.put("Reshape", node.input[0], on.put("Concat", *parts, axis=0))
+
+
+def _is_one_size(sizes: tuple[int | None, int | None]) -> bool:
+    return sizes[0] is not None and sizes[0] == sizes[1]
 
 
 def forced_sizes(model: onnx.ModelProto) -> dict[str, int]:
