@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from opsplice.errors import OpspliceError, failure_outside
 from opsplice.frontends.declarations import declare_functions
 from opsplice.frontends.numbering import number_ops
+from opsplice.frontends.product_algorithms import drop_algorithms
 from opsplice.frontends.scatters import part_windows
 from opsplice.frontends.shardings import drop_shardings
 from opsplice.frontends.source import UNNAMED, ModuleSource
@@ -163,6 +164,7 @@ class Compilation:
             drop_shardings(module)
             number_ops(module)
             declare_functions(module)
+            drop_algorithms(module)
             part_windows(module)
             give_signs(module)
         self.adopt(module)
