@@ -141,6 +141,36 @@ def keep_whole_dims(model: onnx.ModelProto) -> bool:
     return changed
 
 
+def keep_elements(model: onnx.ModelProto) -> bool:
+    """Note the one size of a reshape that ONNX does not know where all other open sizes are also those of its operand.
+
+    Whether there were any. A size without a name is not known to be another one.
+    """
+    graph = model.graph
+    kinds = {value.name: value.type.tensor_type.shape.dim for value in (*graph.value_info, *graph.output, *graph.input)}
+    changed = False
+    for node in (each for each in graph.node if each.op_type == "Reshape" and each.domain in STANDARD):
+        if not {node.input[0], node.output[0]} <= set(kinds):
+            continue
+        given, made = kinds[node.input[0]], kinds[node.output[0]]
+        shared = [dim.dim_param or None for dim in given if not dim.HasField("dim_value")]
+        others = []
+        for dim in (dim for dim in made if not dim.HasField("dim_value")):
+            if dim.dim_param in shared:
+                shared.remove(dim.dim_param)
+            else:
+                others.append(dim)
+        if shared or len(others) != 1:
+            continue
+        before, after = (
+            math.prod(dim.dim_value for dim in dims if dim.HasField("dim_value")) for dims in (given, made)
+        )
+        if after and before % after == 0:
+            others[0].dim_value = before // after
+            changed = True
+    return changed
+
+
 def reshape(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """What IREE misreads, through one dim, or with the size that -1 stands for."""
     given, sizes = on.shape(node.input[0]), on.constant(node.input[1])

@@ -30,7 +30,7 @@ from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import DYNAMIC, shape_of
 from opsplice.onnx import loops, versions
 from opsplice.onnx.expansion import FUNCTIONS, expand, known_of
-from opsplice.onnx.folded_sizes import fold, forced_sizes, keep_whole_dims
+from opsplice.onnx.folded_sizes import fold, forced_sizes, keep_elements, keep_whole_dims
 from opsplice.onnx.model_file import (
     STANDARD,
     STORED,
@@ -211,6 +211,7 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
             continue
         changed = fold(model)
         changed |= keep_whole_dims(model)
+        changed |= keep_elements(model)
         changed |= loops.rewrite(model.graph)
         changed |= expand(model.graph, _kinds(model.graph), weights, versions.version(model))
         functions = {("", node.op_type) for node in model.graph.node if node.op_type in FUNCTIONS and not node.domain}

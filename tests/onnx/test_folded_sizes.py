@@ -11,7 +11,7 @@ import onnx.shape_inference
 from onnx import numpy_helper
 
 import opsplice.onnx
-from opsplice.onnx.folded_sizes import fold
+from opsplice.onnx.folded_sizes import fold, keep_elements
 from tests.onnx.models import make_model, node
 from tests.onnx.test_expansion import check, floats
 
@@ -70,3 +70,23 @@ def test_a_known_size_beside_an_open_one_is_a_number(chosen):
     found = {each.name: numpy_helper.to_array(each).tolist() for each in model.graph.initializer}
     assert (found["rows"], found["half"]) == ([8], [4])
     check(model, {"x": floats(3, 8)})
+
+
+@pytest.mark.parametrize("batch", ["batch", None], ids=["named", "without a name"])
+def test_the_size_of_what_is_left_is_known_where_the_open_sizes_are_the_same(batch):
+    """As Swin has the places of an image in a row and back, with an open batch: IREE did not compile Swin v2's."""
+    constants = {"zero": np.array([0]), "rest": np.array([-1]), "four": np.array([4]), "eight": np.array([8])}
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("Gather", "shape zero", "rows"),
+        node("Concat", "rows rest four", "flat", axis=0),
+        node("Reshape", "x flat", "places"),
+        node("Concat", "rows eight eight four", "square", axis=0),
+        node("Reshape", "places square", "y"),
+    ]
+    model = make_model(nodes, {"x": [batch, 8, 8, 4]}, {"y": [batch, 8, 8, 4]}, constants)
+    typed = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    keep_elements(typed)
+    (places,) = (value for value in typed.graph.value_info if value.name == "places")
+    assert places.type.tensor_type.shape.dim[1].dim_value == (64 if batch else 0)
+    check(model, {"x": floats(3, 8, 8, 4)})
