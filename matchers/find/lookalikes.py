@@ -85,7 +85,7 @@ _LOCAL = frozenset(
     {Accumulated, Anything, Apply, Asked, Choice, Form, Input, Label, Named, Number, Product, Reduce, Result, Setting}
     | {Constant, LoopIndex, Place, Tie, Whole}
     | {Window, Within, tree.Arithmetic, tree.Attribute, tree.Bound, tree.Code, tree.Comparison, tree.DimRef}
-    | {tree.Literal, tree.Logical, tree.MlirText, tree.Property}
+    | {tree.Dynamic, tree.Literal, tree.Logical, tree.MlirText, tree.Property}
 )
 
 

@@ -10,13 +10,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
 from opsplice.errors import OpspliceError
-from opsplice.onnx.node_writer import NodeWriter, attribute, attributes, input_name, wanted_result, wrongly_computed
+from opsplice.onnx.node_writer import (
+    Input,
+    NodeWriter,
+    attribute,
+    attributes,
+    input_name,
+    wanted_result,
+    wrongly_computed,
+)
 
 _VOLUME = 5  # dims of volumes with batches and channels
 # The version in which windows that begin behind the image are no longer counted.
@@ -103,6 +112,50 @@ def _form(windows: list[_Windows]) -> dict[str, list[int]]:
     }
 
 
+@dataclass(frozen=True)
+class _Around:
+    """What windows need around images of open sizes, dim by dim, as values; `after` lies there, `end` is read."""
+
+    sizes: str
+    before: Input
+    after: Input
+    end: Input
+
+    def padded(self, on: NodeWriter, x: str, number: str, before: Input, end: Input) -> str:
+        """Images with a number around."""
+        return on.put("Pad", x, on.put("Concat", [0, 0], before, [0, 0], end, axis=0), number)
+
+
+def _around(on: NodeWriter, node: onnx.NodeProto) -> _Around | None:
+    """Where IREE puts windows elsewhere: by `auto_pad` every few elements, and those that `ceil_mode` adds."""
+    kernel, automatic = attribute(node, "kernel_shape", []), attribute(node, "auto_pad", b"NOTSET")
+    steps, apart = (np.array(attribute(node, name, [1] * len(kernel))) for name in ("strides", "dilations"))
+    is_same = automatic.startswith(b"SAME")
+    is_open = None in (on.shape(node.input[0]) or [])[2:]
+    if not is_open or not ((is_same and max(steps) > 1) or _rounds_up(node)):
+        return None
+    reach = apart * (np.array(kernel) - 1) + 1
+    sizes = on.put("Slice", on.put("Shape", node.input[0]), [2], [2 + len(kernel)])
+    if is_same:
+        last = on.put("Mul", on.put("Div", on.put("Sub", sizes, 1), steps), steps)
+        missing = on.put("Max", on.put("Sub", on.put("Add", last, reach), sizes), 0)
+        less = on.put("Div", missing, 2)
+        more = on.put("Sub", missing, less)
+        before, after = (less, more) if automatic == b"SAME_UPPER" else (more, less)
+        return _Around(sizes, before, after, after)
+    pads = attribute(node, "pads", []) if automatic == b"NOTSET" else []
+    front, behind = np.array(pads or [0] * 2 * len(kernel)).reshape(2, -1)
+    last = on.put("Mul", on.put("Div", on.put("Add", sizes, front + behind - reach + steps - 1), steps), steps)
+    is_behind = on.put("GreaterOrEqual", last, on.put("Add", sizes, front))  # it begins behind the image
+    last = on.put("Sub", last, on.put("Mul", on.put("Cast", is_behind, to=TensorProto.INT64), steps))
+    return _Around(sizes, front, behind, on.put("Max", on.put("Sub", on.put("Add", last, reach - front), sizes), 0))
+
+
+def _placed(node: onnx.NodeProto) -> dict[str, Any]:
+    """The attributes of windows over what has all around that they need."""
+    return {name: given for name, given in attributes(node).items() if name not in ("auto_pad", "ceil_mode", "pads")}
+
+
 def _check_version(on: NodeWriter, node: onnx.NodeProto) -> None:
     """Refuse what older versions of ONNX's operators give another size than runtimes do."""
     if on.version < _COUNTS_WINDOWS:
@@ -123,6 +176,8 @@ def average_pool(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     are_counted, element = attribute(node, "count_include_pad", 0), on.element(node.input[0])
     windows = _windows(on, node) if element else None
     is_slow = not are_counted and any(attribute(node, "pads", [])) and element == TensorProto.FLOAT
+    if element and (around := _around(on, node)) is not None:
+        return _open_average(on, node, around)
     if windows is None or not (_rounds_up(node) or is_slow):
         return None
     shares = np.ones((), np.float64)
@@ -134,6 +189,24 @@ def average_pool(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if (shares == 1).all():
         return mean
     return on.put("Mul", mean, shares[None, None].astype(helper.tensor_dtype_to_np_dtype(element)))
+
+
+def _open_average(on: NodeWriter, node: onnx.NodeProto, around: _Around) -> str:
+    """The means of windows, divided by those of ones where there is a number that counts."""
+    x, form = node.input[0], _placed(node) | {"count_include_pad": 1}
+    zero, one = on.number(0, x), helper.make_tensor("", on.element(x), [1], [1.0])
+    mean = on.put("AveragePool", around.padded(on, x, zero, around.before, around.end), **form)
+    sizes, before, end = around.sizes, around.before, around.end
+    if attribute(node, "count_include_pad", 0):
+        if around.after is end:
+            return mean
+        sizes = on.put("Add", on.put("Add", sizes, before), around.after)
+        before, end = [0] * len(form["kernel_shape"]), on.put("Max", on.put("Sub", end, around.after), 0)
+    ones = on.put("ConstantOfShape", on.put("Concat", [1, 1], sizes, axis=0), value=one)
+    share = on.put("AveragePool", around.padded(on, ones, zero, before, end), **form)
+    # IREE takes open sizes of two tensors for equal: the shares must not have dims for images and channels.
+    places = on.put("Slice", on.put("Shape", share), [2], [2 + len(form["kernel_shape"])])
+    return on.put("Mul", mean, on.put("Reciprocal", on.put("Reshape", share, places)))
 
 
 def lp_pool(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -155,10 +228,16 @@ def max_pool(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     windows, has_places = _windows(on, node), wanted_result(node, 1) and node.doc_string != _IN_EACH
     if element in (TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64):
         raise wrongly_computed(node, "it takes large numbers without a sign for negative ones")
-    if _rounds_up(node) and windows is None:
-        raise wrongly_computed(node, "with ceil_mode and open sizes, its last windows lie elsewhere")
     # IREE takes bytes without a sign for those with one, and its compiler crashes at volumes of others.
     is_byte = element == TensorProto.UINT8 or (element == TensorProto.INT8 and rank == _VOLUME)
+    if (around := _around(on, node)) is not None:
+        if wanted_result(node, 1):
+            raise wrongly_computed(node, "of open sizes, its windows lie elsewhere, and places count from there")
+        kind = TensorProto.FLOAT if element in (TensorProto.UINT8, TensorProto.INT8) else element
+        lowest = on.give(np.array(-np.inf, helper.tensor_dtype_to_np_dtype(kind)))
+        padded = around.padded(on, on.cast(x, kind), lowest, around.before, around.end)
+        largest = on.put("MaxPool", padded, **_placed(node))
+        return [largest if kind == element else on.put("Cast", largest, to=element)]
     if not (is_byte or has_places or _rounds_up(node)):
         return None
     form = attributes(node)

@@ -103,6 +103,10 @@ def check_condition(condition: tree.Condition | None, names: Names, report: Repo
             _check_one_buffer(condition, report)
             check_arithmetic(condition.left, names, report)
             check_arithmetic(condition.right, names, report)
+        case tree.Dynamic():
+            if not dim_conditions.names_in(condition):
+                report(error(condition.span, "this condition names no dim, so it is always the same"))
+            check_arithmetic(condition.size, names, report)
         case tree.Membership():
             _check_known("type variable", condition.variable, condition.span, names.variables, report)
             for choice in condition.choices:

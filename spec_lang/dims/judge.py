@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from opsplice.spec_lang.dims.dim_conditions import COMPARISONS, DIVISIONS, MIRRORED
+from opsplice.spec_lang.dims.dim_conditions import COMPARISONS, DIVISIONS, MIRRORED, names_in
 from opsplice.spec_lang.syntax import tree
 
 
@@ -117,6 +117,8 @@ def holds(condition: Any, sizes: Sizes, judge: Judge = _unknown) -> bool | None:
         if isinstance(left, Bounds) or isinstance(right, Bounds):
             return _compared(condition.op, left, right)
         return COMPARISONS[condition.op](left, right)
+    if isinstance(condition, tree.Dynamic):  # a part that the match lacks has sizes of no kind
+        return evaluate(condition.size, sizes) is None if names_in(condition) <= sizes.keys() else None
     if not isinstance(condition, tree.Logical):
         return judge(condition)
     verdicts = [holds(c, sizes, judge) for c in condition.operands]

@@ -116,6 +116,8 @@ def condition_text(condition: tree.Condition) -> str:
     match condition:
         case tree.Comparison():
             return f"{arithmetic_text(condition.left)} {condition.op} {arithmetic_text(condition.right)}"
+        case tree.Dynamic():
+            return f"dynamic({arithmetic_text(condition.size)})"
         case tree.Predicate():
             quoted = condition.name in tree.OF_THE_ROOT
             return f"{condition.name}({quote(condition.value) if quoted else condition.value})"

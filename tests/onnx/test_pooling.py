@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("onnx", reason="the package 'onnx' is not installed (make frontends)")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (make frontends)")
 
+import onnxruntime as ort
 from onnx import TensorProto
 
 import opsplice.onnx
@@ -50,10 +51,52 @@ def test_largest_bytes_of_volumes():
     check(model, {"x": integers(np.int8, 1, 2, 4, 5, 3)})
 
 
+def test_windows_of_open_sizes():
+    """IREE puts those elsewhere that `auto_pad` and `ceil_mode` place by the sizes."""
+    form = {"kernel_shape": [3, 2], "strides": [2, 3]}
+    forms = [
+        ("AveragePool", {"auto_pad": "SAME_UPPER"}),
+        ("AveragePool", {"auto_pad": "SAME_LOWER", "count_include_pad": 1}),
+        ("AveragePool", {"ceil_mode": 1, "pads": [1, 0, 1, 1], "count_include_pad": 1}),
+        ("AveragePool", {"ceil_mode": 1, "pads": [1, 0, 0, 1], "dilations": [2, 1]}),
+        ("MaxPool", {"auto_pad": "SAME_LOWER"}),
+        ("MaxPool", {"ceil_mode": 1, "pads": [0, 0, 1, 1], "dilations": [2, 1]}),
+        ("LpPool", {"auto_pad": "SAME_UPPER"}),
+    ]
+    nodes = [node(kind, "x", f"y{n}", **form, **more) for n, (kind, more) in enumerate(forms)]
+    nodes += [node("MaxPool", "b", "z", auto_pad="SAME_LOWER", **form)]
+    outputs = {each.output[0]: [None] * 4 for each in nodes} | {"z": (TensorProto.UINT8, [None] * 4)}
+    inputs = {"x": ["n", 3, "h", "w"], "b": (TensorProto.UINT8, ["n", 3, "h", "w"])}
+    model = make_model(nodes, inputs, outputs, opset=22)
+    for size in ((2, 3, 9, 10), (1, 3, 8, 8), (2, 3, 7, 7)):
+        check(model, {"x": floats(*size), "b": integers(np.uint8, *size)})
+
+
+def test_kernels_take_windows_of_open_sizes():
+    """A window as large as the image may come to be is still one; the reduction of an open dim is none."""
+    nodes = [
+        node("MaxPool", "x", "largest", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
+        node("AveragePool", "x", "counted", kernel_shape=[3, 3], dilations=[2, 1], pads=[1] * 4, count_include_pad=1),
+        node("AveragePool", "x", "inside", kernel_shape=[2, 3], pads=[1] * 4),
+        node("GlobalMaxPool", "x", "all"),
+    ]
+    outputs = {each.output[0]: [None] * 4 for each in nodes}
+    model = make_model(nodes, {"x": ["n", 3, "h", "w"]}, outputs, opset=22)
+    session = opsplice.onnx.session(model, specs=["opsplice_kernels"], cache=False)
+    taken = [(str(each.pattern), each.location) for each in session.report.replacements if not each.lost]
+    assert [pattern for pattern, _ in taken] == ["pooled"] * 3, session.report
+    reference = ort.InferenceSession(model.SerializeToString())
+    for size in ((2, 3, 9, 10), (1, 3, 5, 3)):
+        x = floats(*size)
+        for found, wanted in zip(session.run(None, {"x": x}), reference.run(None, {"x": x}), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(("size", "opset", "message"), [("w", 22, "open sizes"), (8, 20, "version 20")])
 def test_windows_that_are_refused(size, opset, message):
-    """IREE puts those of open sizes elsewhere; older versions of ONNX count one more than runtimes do."""
-    nodes = [node("MaxPool", "x", "y", kernel_shape=[2], strides=[3], pads=[0, 1], ceil_mode=1)]
+    """Places of open sizes would count what lies around; older versions of ONNX count one more than runtimes do."""
+    outputs = "y at" if size == "w" else "y"
+    nodes = [node("MaxPool", "x", outputs, kernel_shape=[2], strides=[3], pads=[0, 1], ceil_mode=1)]
     model = make_model(nodes, {"x": [1, 1, size]}, {"y": [1, 1, None]}, opset=opset)
     with pytest.raises(OpspliceError, match=message):
         opsplice.onnx.session(model, cache=False)

@@ -265,6 +265,8 @@ def test_pattern_errors(body, parameters, expected):
         ("m / 2 == 1", "dims are whole numbers, and / may give a fraction; write ceildiv or floordiv"),
         ("not (m % 0 == 1 or n > 1)", "this divides by zero"),
         ("1 == 1", "this condition names no dim"),
+        ("dynamic(1)", "this condition names no dim"),
+        ("not dynamic(k)", "unknown dim k; the dims here are m n"),
         ("rank(m) == 1", "rank counts the dims of a pack, but m is not a pack; write ...m in a type"),
     ],
 )
@@ -446,6 +448,7 @@ def test_kernel_errors(text, expected):
     ("rule", "expected"),
     [
         ("when weight(x) with k(x, 1.0, m)", "`when` compares dims, which a program can do as it runs"),
+        ("when dynamic(n) with k(x, 1.0, m)", "`when` compares dims, which a program can do as it runs"),
         ("where has(x) with k(x, 1.0, m)", "each match has x, so this always holds"),
         ("where has(z) with k(x, 1.0, m)", "unknown value z"),
         ("when n < 4 and rank(m) == 1 with k(x, 1.0, m)", "rank counts the dims of a pack"),

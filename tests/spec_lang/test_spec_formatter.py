@@ -280,7 +280,13 @@ ASKED = st.sampled_from(
             "T in { f32 , i8 }",
             "bits ( T ) <= 16",
         ),
-        *("rank ( m ) == 2", "x is negf ( _ )", 'x is not "a.b" ( x , ... )', "x is gated < tanh > ( x , _ )"),
+        *(
+            "rank ( m ) == 2",
+            "not dynamic ( n*2 )",
+            "x is negf ( _ )",
+            'x is not "a.b" ( x , ... )',
+            "x is gated < tanh > ( x , _ )",
+        ),
     )
 )
 CONDITIONS = st.recursive(

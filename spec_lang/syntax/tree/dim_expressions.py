@@ -69,6 +69,14 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class Dynamic:
+    """`dynamic(n)`: whether a size is known only when the program runs."""
+
+    span: Span
+    size: DimExpr
+
+
+@dataclass(frozen=True)
 class Logical:
     """`a and b`, `a or b`, `not a`; op in and or not."""
 
@@ -119,4 +127,4 @@ class Is:
     negated: bool
 
 
-Condition = Comparison | Logical | Predicate | Membership | Is
+Condition = Comparison | Dynamic | Logical | Predicate | Membership | Is

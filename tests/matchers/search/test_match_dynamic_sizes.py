@@ -268,3 +268,34 @@ def test_sums_have_one_form():
     assert (total([a, b]) * total([a, b])).divided(total([a, b])) == total([a, b])
     assert total([a, b]).renamed({"a": 3, "b": 4}.get) == Extent(7)
     assert total([a, b]).renamed({"a": "c", "b": "c"}.get) == two * Extent.of("c")
+
+
+# ---- conditions on sizes that are not known --------------------------------------------------------------------------
+
+SQUARES = """
+util.func public @static(%x: tensor<4x?xf32>) -> tensor<4x?xf32> {
+  %r = arith.mulf %x, %x : tensor<4x?xf32>
+  util.return %r : tensor<4x?xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("dynamic(n)", True),
+        ("dynamic(m)", False),
+        ("not dynamic(m)", True),
+        ("not dynamic(n)", False),
+        ("dynamic(2 * n + m)", True),
+        ("n > 4", False),
+        ("n > 4 or dynamic(n)", True),
+        ("m > 4 or dynamic(m)", False),
+        ("dynamic(k)", False),
+    ],
+)
+def test_a_size_that_is_known_at_run_time_only(find, condition, holds):
+    """Nothing is true of a dim of what the program lacks, `k`."""
+    body = "mulf(x, x) | addf(x, reduce addf[k -> ](s))"
+    spec = f"pattern p(x: tensor<m x n x f32>, s: tensor<k x f32>) where {condition} {{ {body} }}"
+    assert len(find(SQUARES, spec).found.matches) == holds
