@@ -19,6 +19,7 @@ from opsplice.matchers.search.labels import unflattened
 from opsplice.matchers.search.matches import Binding
 from opsplice.matchers.search.tracing import Stop
 from opsplice.matchers.terms import constants
+from opsplice.matchers.terms.canonical import WIDTHS
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, Flat, Index, Loop, Part, Reduce, Term
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.dims import dim_conditions
@@ -193,7 +194,9 @@ class _Reasoner:
         if isinstance(term, Apply) and term.op in _CASTS:
             if isinstance(self.stop.node, Apply) and self.stop.node.op in _CASTS:
                 return ""
-            return f"the program has a cast here: write {name}(...) : {term.type or 'type'} around this part"
+            written = f"write {name}(...) : {term.type or 'type'} around this part"
+            looked_through = ", or `through cast` behind the pattern's inputs" if term.op in WIDTHS else ""
+            return f"the program has a cast here: {written}{looked_through}"
         if not isinstance(term, Apply) or not any(self._is_wanted(self.views.resolve(a)) for a in term.args):
             return ""
         return f"the program has one op more here: write {name} around this part"

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import defining_op, is_structured, shape_of
-from opsplice.matchers.patterns.nodes import Graph, Node, Whole
-from opsplice.matchers.patterns.walk import endings
+from opsplice.matchers.patterns.nodes import Graph, Label, Node, Whole
+from opsplice.matchers.patterns.walk import endings, parts_of
 from opsplice.matchers.terms.canonical import BECOMES, READ_AS, WIDTHS, names_of
 from opsplice.matchers.terms.ops.index_reads import EXTRACT, TAKE
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, of_generic
@@ -53,6 +53,7 @@ class Index:
         self._rearranged = [graph for graph in graphs if graph.rearranged]
         self._cast = [graph for graph in graphs if "cast" in graph.through]
         self._ranked = {graph: rank for graph in graphs if (rank := _rank(graph)) is not None}
+        self._wanting_ones = {graph: rank for graph, rank in self._ranked.items() if not _has_windows(graph)}
         for graph in graphs:
             for name in _outermost(graph):
                 if name is not None:
@@ -79,11 +80,13 @@ class Index:
         """The graphs that want the rank of a split result, where what is split is made with another rank.
 
         A batch and its heads are often one dim where attention is made, and two where masks for each batch are known.
+        Where one of the dims is of size one, graphs with windows do without: their images have all dims in programs.
         """
         made, shape = defining_op(op.operands[0]), shape_of(op.results[0])
-        if made is None or shape is None or 1 in shape or made.name == SPLIT:
+        if made is None or shape is None or made.name == SPLIT:
             return ()
-        return tuple(g for g in self.starting_at(ends_of(op.operands[0])) if self._ranked.get(g) == len(shape))
+        wanting = self._wanting_ones if 1 in shape else self._ranked
+        return tuple(g for g in self.starting_at(ends_of(op.operands[0])) if wanting.get(g) == len(shape))
 
     def _find(self, name: str, inner: str | None) -> tuple[Graph, ...]:
         if not name.startswith("linalg."):
@@ -115,6 +118,10 @@ def _rank(graph: Graph) -> int | None:
     """How many dims the first result has, None if any number."""
     labels = graph.results[0].labels
     return None if any(label.pack for label in labels) else len(labels)
+
+
+def _has_windows(graph: Graph) -> bool:
+    return any(isinstance(part, Label) and part.windowed for part in parts_of(graph))
 
 
 def _body_op(op: ir.Operation, number: int) -> str | None:

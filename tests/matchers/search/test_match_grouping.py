@@ -77,6 +77,28 @@ def test_a_split_result_counts_once(find):
     assert outcome.only.roots[0].owner.name == "math.exp"
 
 
+@pytest.mark.parametrize(("b", "h"), [(1, 4), (4, 1), (2, 4)])
+def test_a_batch_of_one_is_a_dim_of_the_pattern(find, b, h):
+    """As PyTorch has products of several batch dims: one of them at a time, whatever sizes they have."""
+    both = b * h
+    program = f"""func.func @f(%q: tensor<{b}x{h}x6x8xf32>, %k: tensor<{b}x{h}x8x7xf32>) -> tensor<{b}x{h}x6x7xf32> {{
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<{both}x6x7xf32>
+      %z = linalg.fill ins(%zero : f32) outs(%e : tensor<{both}x6x7xf32>) -> tensor<{both}x6x7xf32>
+      %a = tensor.collapse_shape %q [[0, 1], [2], [3]] : tensor<{b}x{h}x6x8xf32> into tensor<{both}x6x8xf32>
+      %b = tensor.collapse_shape %k [[0, 1], [2], [3]] : tensor<{b}x{h}x8x7xf32> into tensor<{both}x8x7xf32>
+      %p = linalg.batch_matmul ins(%a, %b : tensor<{both}x6x8xf32>, tensor<{both}x8x7xf32>)
+        outs(%z : tensor<{both}x6x7xf32>) -> tensor<{both}x6x7xf32>
+      %r = tensor.expand_shape %p [[0, 1], [2], [3]] output_shape [{b}, {h}, 6, 7]
+        : tensor<{both}x6x7xf32> into tensor<{b}x{h}x6x7xf32>
+      return %r : tensor<{b}x{h}x6x7xf32> }}"""
+    spec = """pattern p(q: tensor<b x h x m x d x f32>, k: tensor<b x h x d x n x f32>) {
+      contract[b h m d, b h d n -> b h m n](q, k) }"""
+    outcome = find(program, spec)
+    assert outcome.dims == {"b": b, "h": h, "m": 6, "d": 8, "n": 7}
+    assert list(outcome.inputs) == ["q", "k"]
+
+
 def test_another_order_of_dims_is_none(find):
     """Merged again after a transpose: each element is another one's exponential."""
     program = """func.func @f(%x: tensor<8x3xf32>, %m: tensor<4xf32>) -> tensor<8x3xf32> {
