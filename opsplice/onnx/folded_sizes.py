@@ -203,7 +203,7 @@ def _with_the_rest(on: NodeWriter, node: onnx.NodeProto, given: list[int | None]
     for axis in (axis for axis, size in enumerate(given) if size is None):
         left = on.put("Mul", left, on.put("Gather", shape, [axis]))
     for part in (part for part in made.input if part != made.input[place]):
-        left = on.put("Div", left, part)
+        left = on.put("Div", left, on.put("Max", part, 1))  # a size of zero is not to end the process
     parts = [left if each == place else part for each, part in enumerate(made.input)]
     return on.put("Reshape", node.input[0], on.put("Concat", *parts, axis=0))
 
