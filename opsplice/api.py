@@ -191,8 +191,7 @@ def survey(
 ) -> Survey:
     """What a model computes, by the patterns that come with opsplice, what that costs, and what specs have kernels for.
 
-    specs: without any, the libraries that are installed say what has a kernel.
-    timed: whether IREE's own code for each computation is timed. Takes what `compile` takes otherwise.
+    specs: by default the installed libraries. timed: whether IREE's own code is timed. Takes what `compile` takes, too.
     """
     from opsplice.measuring.timing import surveying
 

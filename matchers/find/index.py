@@ -14,11 +14,11 @@ from opsplice.matchers.patterns.nodes import Graph, Label, Node, Whole
 from opsplice.matchers.patterns.walk import endings, parts_of
 from opsplice.matchers.terms.canonical import BECOMES, READ_AS, WIDTHS, names_of
 from opsplice.matchers.terms.ops.index_reads import EXTRACT, TAKE
-from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, of_generic
+from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, POSITION, of_generic
 from opsplice.matchers.terms.ops.one_hots import SELECT
 from opsplice.matchers.terms.ops.parts_of_dims import CONCAT, INSERT, STACK
 from opsplice.matchers.terms.ops.structured_ops import Structured
-from opsplice.matchers.terms.terms import POSITION, Apply, Reduce
+from opsplice.matchers.terms.terms import Apply, Reduce
 
 # Ops whose regions are other programs, or scalar code that belongs to the op itself.
 OPAQUE_REGIONS = ("linalg.", "iree_linalg_ext.", "flow.dispatch", "flow.executable", "stream.executable", "hal.")

@@ -54,8 +54,9 @@ from opsplice.matchers.patterns.scopes import (
 from opsplice.matchers.terms.canonical import BECOMES, canonical, combiner
 from opsplice.matchers.terms.ops.bands import BAND
 from opsplice.matchers.terms.ops.index_reads import TAKE
+from opsplice.matchers.terms.ops.index_reductions import POSITION
 from opsplice.matchers.terms.ops.parts_of_dims import STACK
-from opsplice.matchers.terms.terms import POSITION, Apply, Constant, LoopIndex, Reduce
+from opsplice.matchers.terms.terms import Apply, Constant, LoopIndex, Reduce
 from opsplice.spec_lang.checking import walks
 from opsplice.spec_lang.checking.checker import Checked
 from opsplice.spec_lang.dims import dim_conditions

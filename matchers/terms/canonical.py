@@ -20,7 +20,7 @@ from opsplice.matchers.terms.ops.index_reads import TAKE
 from opsplice.matchers.terms.ops.one_hots import SELECT, of_one_hot
 from opsplice.matchers.terms.ops.parts_of_dims import cut_from
 from opsplice.matchers.terms.scalar_folding import FOLDED, fold
-from opsplice.matchers.terms.terms import POSITION, Access, Apply, Constant, Reduce, Started, Term
+from opsplice.matchers.terms.terms import Access, Apply, Constant, Reduce, Started, Term
 from opsplice.spec_lang.syntax import vocabulary
 
 # Follows a term through views to the op or constant that makes it; with `as_number` only one that may be a number.
@@ -326,11 +326,6 @@ def _targets(rules: dict[str, tuple[Rule, ...]]) -> dict[str, tuple[str, ...]]:
 
 
 _ONE, _READ, _IDLE = _rules(Form.ONE), _rules(Form.EITHER, Form.READ), _rules(Form.IDLE)
-# The place of an element is that in a wider type, too. It is no op, so the table cannot say so.
-_READ["arith.extsi"] = (
-    *_READ.get("arith.extsi", ()),
-    Rule(Row("", Form.READ, ""), Node("arith.extsi", (Node(POSITION, ("x",)),)), Node(POSITION, ("x",))),
-)
 # What each op may become, and what it may be read as besides: an index on the outermost op must look there too.
 BECOMES, READ_AS = _targets(_ONE), _targets(_READ)
 # What a sum may be read as: the product of another sum with a constant factor, and what one-hot rows choose.

@@ -12,21 +12,9 @@ from opsplice.matchers.terms.canonical import combiner
 from opsplice.matchers.terms.ops.combiners import chosen, is_neutral
 from opsplice.matchers.terms.ops.constant_ops import constant_of
 from opsplice.matchers.terms.ops.index_reads import EXTRACT, taken
-from opsplice.matchers.terms.ops.index_reductions import of_generic, starts, uncast
+from opsplice.matchers.terms.ops.index_reductions import POSITION, of_generic, starts, uncast
 from opsplice.matchers.terms.ops.structured_ops import Scalar, Structured
-from opsplice.matchers.terms.terms import (
-    POSITION,
-    UNIT,
-    Access,
-    Apply,
-    Constant,
-    Index,
-    Loop,
-    LoopIndex,
-    Reduce,
-    Started,
-    Term,
-)
+from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, Index, Loop, LoopIndex, Reduce, Started, Term
 from opsplice.spec_lang.syntax.vocabulary import identity
 
 if TYPE_CHECKING:

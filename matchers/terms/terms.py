@@ -57,8 +57,6 @@ class Point:
 
 
 UNIT = Point()
-# The op of a term whose operand is a reduction by `argmax` or `argmin`: where what it finds is.
-POSITION = "position"
 
 
 # The size of a dim. One that is known at run time only is None among others that are numbers, and says what it is

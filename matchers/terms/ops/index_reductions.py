@@ -16,10 +16,12 @@ from opsplice.matchers.ir.tensor_values import defining_op, element_type, shape_
 from opsplice.matchers.terms.ops.combiners import is_neutral
 from opsplice.matchers.terms.ops.constant_ops import constant_of
 from opsplice.matchers.terms.ops.structured_ops import Structured
-from opsplice.matchers.terms.terms import POSITION, UNIT, Access, Apply, Constant, Fresh, Index, Loop, Reduce, Term
+from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, Fresh, Index, Loop, Reduce, Term
 from opsplice.spec_lang.syntax import vocabulary
 
 ARG_COMPARE = "iree_linalg_ext.arg_compare"
+# The op of a term whose operand is a reduction by `argmax` or `argmin`: where what it finds is.
+POSITION = "position"
 INTEGER_CASTS = frozenset(f"arith.{name}" for name in ("extsi", "extui", "index_cast", "index_castui", "trunci"))
 # The reductions that find the elements themselves, of floats and of integers.
 _EXTREMES = {"argmax": ("arith.maximumf", "arith.maxsi"), "argmin": ("arith.minimumf", "arith.minsi")}

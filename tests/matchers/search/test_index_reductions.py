@@ -146,18 +146,3 @@ def test_the_dim_is_any(find):
     assert find(text.replace("PREDICATE", "ogt"), spec).dims == {"n": 4, "m": 32}
     assert find(text.replace("PREDICATE", "oge"), spec).count == 0  # the last one of several
     assert find(text.replace("PREDICATE", "olt"), spec).count == 0  # it starts from minus infinity
-
-
-def test_a_place_in_a_wider_type_is_a_place(find):
-    """As PyTorch and ONNX have it: they find places of 32 bits, and make them wider."""
-    text = function("f", choice("f32", "ogt", False, "new"), "f32", LOWEST["f32"]).replace(
-        "return %r#1 : tensor<16xi32>",
-        "%w = arith.CAST %r#1 : tensor<16xi32> to tensor<16xi64>\nreturn %w : tensor<16xi64>",
-    )
-    text = text.replace("-> tensor<16xi32> {\n  %e", "-> tensor<16xi64> {\n  %e")
-    spec = "pattern p(x: tensor<m x n x f32>) { reduce argmax[m n -> m](x) : KIND }"
-    wider, narrow = (find(text.replace("CAST", "extsi"), spec.replace("KIND", kind)) for kind in ("i64", "i32"))
-    assert wider.dims == narrow.dims == {"m": 16, "n": 5}
-    assert [str(outcome.only.roots[0].type) for outcome in (wider, narrow)] == ["tensor<16xi64>", "tensor<16xi32>"]
-    assert len(wider.only.ops) == len(narrow.only.ops) + 1
-    assert find(text.replace("CAST", "extui"), spec.replace("KIND", "i64")).count == 0
