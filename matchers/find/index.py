@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import defining_op, is_structured, shape_of
-from opsplice.matchers.patterns.nodes import Graph, Label, Node, Whole
-from opsplice.matchers.patterns.walk import endings, parts_of
+from opsplice.matchers.patterns.nodes import Graph, Node, Whole
+from opsplice.matchers.patterns.walk import endings, has_windows
 from opsplice.matchers.terms.canonical import BECOMES, READ_AS, WIDTHS, names_of
 from opsplice.matchers.terms.ops.index_reads import EXTRACT, TAKE
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, POSITION, of_generic
@@ -53,7 +53,7 @@ class Index:
         self._rearranged = [graph for graph in graphs if graph.rearranged]
         self._cast = [graph for graph in graphs if "cast" in graph.through]
         self._ranked = {graph: rank for graph in graphs if (rank := _rank(graph)) is not None}
-        self._wanting_ones = {graph: rank for graph, rank in self._ranked.items() if not _has_windows(graph)}
+        self._wanting_ones = {graph: rank for graph, rank in self._ranked.items() if not has_windows(graph)}
         for graph in graphs:
             for name in _outermost(graph):
                 if name is not None:
@@ -118,10 +118,6 @@ def _rank(graph: Graph) -> int | None:
     """How many dims the first result has, None if any number."""
     labels = graph.results[0].labels
     return None if any(label.pack for label in labels) else len(labels)
-
-
-def _has_windows(graph: Graph) -> bool:
-    return any(isinstance(part, Label) and part.windowed for part in parts_of(graph))
 
 
 def _body_op(op: ir.Operation, number: int) -> str | None:

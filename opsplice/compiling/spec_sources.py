@@ -87,15 +87,9 @@ def resolve(
     return tuple(each if isinstance(each, SpecSource) else _source(each, others or {}) for each in specs)
 
 
-def installed() -> tuple[list[SpecSource], list[str]]:
-    """The main specs of the libraries that are installed, and what is wrong with others."""
-    sources, problems = list[SpecSource](), list[str]()
-    for name in sorted(libraries.installed()):
-        try:
-            sources.append(_part(libraries.find(name, {}), None, name, {}))
-        except OpspliceError as error:
-            problems.append(f"{name} is left out: {error.message}")
-    return sources, problems
+def installed(name: str) -> SpecSource:
+    """The main spec of an installed library, whatever file has its name. Raises OpspliceError if there is none."""
+    return _part(libraries.find(name, {}), None, name, {})
 
 
 def is_package(spec: object) -> bool:

@@ -38,6 +38,7 @@ from opsplice.measuring.verifying.verification import Progress, of_text
 from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.pipeline.devices import target_step
 from opsplice.pipeline.phases import PHASE
+from opsplice.spec_lang.loading import libraries
 from opsplice.spec_lang.loading.loader import load, load_text
 
 _PATTERNS = 'import "opsplice"\n'
@@ -103,14 +104,14 @@ def survey(job: Job, on_progress: Progress, *, timed: bool = True) -> Survey:
 
 def _with_libraries(job: Job) -> tuple[Job, list[str]]:
     """A job with the libraries that are installed, and what is to be said of that."""
-    found, notes = spec_sources.installed()
-    sources = []
-    for source in found:
+    sources, notes = list[spec_sources.SpecSource](), list[str]()
+    for name in sorted(libraries.installed()):
         try:
+            source = spec_sources.installed(name)
             if load(source.path, source.library).rules:
                 sources.append(source)
         except OpspliceError as error:
-            notes.append(f"{source} is left out: {error.message}")
+            notes.append(f"{name} is left out: {error.message}")
     named = f"kernels are those of {', '.join(map(str, sources))}, installed here; --spec names others"
     none = "no library of kernels is installed; --spec names kernels"
     return dataclasses.replace(job, specs=tuple(sources)), [named if sources else none, *notes]
