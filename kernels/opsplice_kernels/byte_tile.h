@@ -63,15 +63,16 @@ INLINE ints dot(ints sum, factors bytes, factors weights) {
 // By how much the bytes that dot() takes are greater than those of x.
 INLINE int32_t moved(int is_signed) { return is_signed == SIGNED_DOT ? 0 : SIGNED_DOT ? -128 : 128; }
 
-// sums[p] += the products of up to four bytes of row p of x, `row` bytes apart, with w, as [PANEL][4].
-INLINE void multiply_four(const int rows, const int is_moved, ints sums[][VECTORS], const uint8_t *x, size_t row,
+// sums[p] += the products of up to four bytes of row p with w, as [PANEL][4]. from[p / 3] is row p or one of the two before it.
+INLINE void multiply_four(const int rows, const int is_moved, ints sums[][VECTORS], const uint8_t *const from[], size_t row,
                           const int8_t *w, const size_t count) {
   factors weights[VECTORS];
   UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = of_weights(load_whole(w + 4 * v * LANES));
   UNROLL for (int p = 0; p < rows; p++) {
+    const uint8_t *x = from[p / 3] + p % 3 * row;
     uint32_t word = 0;
-    if (count == 4) __builtin_memcpy(&word, x + (size_t)p * row, 4);
-    else for (size_t i = 0; i < count; i++) word |= (uint32_t)x[(size_t)p * row + i] << 8 * i;
+    if (count == 4) __builtin_memcpy(&word, x, 4);
+    else for (size_t i = 0; i < count; i++) word |= (uint32_t)x[i] << 8 * i;
     ints bytes = (int32_t)word - (ints){0};
     if (is_moved) bytes ^= (int32_t)0x80808080;
     const factors each = of_bytes(bytes);
@@ -79,19 +80,24 @@ INLINE void multiply_four(const int rows, const int is_moved, ints sums[][VECTOR
   }
 }
 
-// The same of `k` bytes, with w as [ceil(k / 4)][PANEL][4], filled up with zeros. is_moved: dot() takes the bytes of x with
-// their highest bit turned. Each step fetches `step` bytes of what is needed `later`; that may be null.
+// The same of `k` bytes, `row` bytes from one row of x to the next, with w as [ceil(k / 4)][PANEL][4], filled up with zeros.
+// is_moved: dot() takes the bytes of x with their highest bit turned. Each step fetches `step` bytes of what is needed `later`; that may be null.
 INLINE void multiply_bytes(const int rows, const int is_moved, ints sums[][VECTORS], const uint8_t *x, size_t row,
                            const int8_t *w, size_t k, const int8_t *later, size_t step) {
-  size_t i = 0;
-  for (; i + 4 <= k; i += 4, w += 4 * PANEL) {
-    if (later) {
-      __builtin_prefetch(later, 0, 2);
-      later += step;
-    }
-    multiply_four(rows, is_moved, sums, x + i, row, w, 4);
+  const int fetches = !(__builtin_constant_p(later == 0) && later == 0);
+  if (!later) later = w, step = 0;
+  // Three rows by one address: clang would advance one for each row, and keep them in memory.
+  const uint8_t *from[(ROWS + 2) / 3];
+  UNROLL for (int p = 0; p < rows; p += 3) {
+    from[p / 3] = x + (size_t)p * row;
+    __asm__("" : "+r"(from[p / 3]));
   }
-  if (i < k) multiply_four(rows, is_moved, sums, x + i, row, w, k - i);
+  for (; k >= 4; k -= 4, w += 4 * PANEL, later += step) {
+    if (fetches) __builtin_prefetch(later, 0, 2);
+    multiply_four(rows, is_moved, sums, from, row, w, 4);
+    UNROLL for (int p = 0; p < rows; p += 3) from[p / 3] += 4;
+  }
+  if (k) multiply_four(rows, is_moved, sums, from, row, w, k);
 }
 
 #include "byte_pairs.h"
@@ -101,10 +107,12 @@ typedef struct {
   float step, middle, low;
 } rounding;
 
+// Each number's byte is the lowest one of its lane.
+// Each number's byte is the lowest one of its lane.
 INLINE ints as_bytes(floats value, rounding by) {
-  value = smaller(splat(1024.0f), larger(splat(-1024.0f), value / by.step));
-  value = (value + 12582912.0f) - 12582912.0f + by.middle;  // to the nearest, to the even one of two
-  return __builtin_convertvector(smaller(splat(by.low + 255.0f), larger(splat(by.low), value)), ints);
+  const floats low = splat(by.low - by.middle), high = splat(by.low + 255.0f - by.middle);
+  // Next to 1.5 * 2^23 there are whole numbers alone: to the nearest, to the even one of two.
+  return (ints)(smaller(high, larger(low, value / by.step)) + 12582912.0f + by.middle);
 }
 
 // Up to LANES numbers.

@@ -112,27 +112,27 @@ INLINE void panel_tile(const int rows, const float *x, size_t row, size_t step, 
 #else
 #define EACH_LANE(F, bit) F(0, bit), F(1, bit), F(2, bit), F(3, bit)
 #endif
-#define EXCHANGE(rows, bit) \
-  UNROLL for (int i = 0; i < LANES; i++) if (!(i & (bit))) { \
+#define EXCHANGE(count, rows, bit) \
+  UNROLL for (int i = 0; i < (count); i++) if (!(i & (bit))) { \
     floats low = rows[i], high = rows[i + (bit)]; \
     rows[i] = __builtin_shufflevector(low, high, EACH_LANE(LOW_LANE, bit)); \
     rows[i + (bit)] = __builtin_shufflevector(low, high, EACH_LANE(HIGH_LANE, bit)); \
   }
 INLINE void transpose(floats rows[LANES]) {
-  EXCHANGE(rows, 1)
-  EXCHANGE(rows, 2)
+  EXCHANGE(LANES, rows, 1)
+  EXCHANGE(LANES, rows, 2)
 #if LANES >= 8
-  EXCHANGE(rows, 4)
+  EXCHANGE(LANES, rows, 4)
 #endif
 #if LANES == 16
-  EXCHANGE(rows, 8)
+  EXCHANGE(LANES, rows, 8)
 #endif
 }
 
 // Lane l is the sum of the lanes of rows[l].
 INLINE floats sums_of_rows(floats rows[LANES]) {
 #define ADD_PAIRS(bit) \
-  EXCHANGE(rows, bit) \
+  EXCHANGE(LANES, rows, bit) \
   UNROLL for (int i = 0; i < LANES; i++) if (!(i & (bit))) rows[i] += rows[i + (bit)];
   ADD_PAIRS(1)
   ADD_PAIRS(2)

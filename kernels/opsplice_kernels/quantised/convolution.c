@@ -132,17 +132,36 @@ INLINE void place_tile(const int rows, const layer *of, const uint8_t *x, size_t
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) to[p][v] = sums[p][v];
 }
 
-// Bytes of LANES places by `channels` channels: four places are a word of each channel.
+// The first `count` < LANES bytes, some of them twice.
+INLINE void copy_some(uint8_t *to, const uint8_t *from, size_t count) {
+#define COPY_ENDS(size) \
+  if (count >= size) { \
+    __builtin_memcpy(to, from, size); \
+    __builtin_memcpy(to + count - size, from + count - size, size); \
+    return; \
+  }
+  COPY_ENDS(8)
+  COPY_ENDS(4)
+  ROLLED for (size_t i = 0; i < count; i++) to[i] = from[i];
+}
+
+// Bytes of LANES places by `channels` channels. Four places are a word of each channel, whose words come side by side then:
+// vector r has those of the channels r, WORDS + r, 2 * WORDS + r ...
 INLINE void put_bytes(const layer *of, const floats *values, size_t channels, size_t places, uint8_t *to) {
-  int32_t words[LANES / 4][LANES];
-  UNROLL for (int q = 0; q < LANES / 4; q++) {
+  enum { WORDS = LANES / 4 };
+  floats words[WORDS], kept[WORDS];
+  UNROLL for (int q = 0; q < WORDS; q++) {
     ints word = {0};
     UNROLL for (int i = 0; i < 4; i++) word |= (as_bytes(values[4 * q + i], of->by) & 255) << 8 * i;
-    *(ints_anywhere *)words[q] = word;
+    words[q] = (floats)word;
   }
+  if (WORDS > 1) EXCHANGE(WORDS, words, 1)
+  if (WORDS > 2) EXCHANGE(WORDS, words, 2)
+  UNROLL for (int q = 0; q < WORDS; q++) kept[q] = words[q];
   for (size_t l = 0; l < channels; l++, to += of->oh * of->ow) {
-    if (places >= LANES) UNROLL for (int q = 0; q < LANES / 4; q++) __builtin_memcpy(to + 4 * q, &words[q][l], 4);
-    else ROLLED for (size_t i = 0; i < places; i++) to[i] = (uint8_t)(words[i / 4][l] >> 8 * (i % 4));
+    const uint8_t *from = (const uint8_t *)&kept[l % WORDS] + l / WORDS * LANES;
+    if (places >= LANES) __builtin_memcpy(to, from, LANES);
+    else copy_some(to, from, places);
   }
 }
 
