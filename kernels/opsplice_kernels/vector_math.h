@@ -228,19 +228,24 @@ INLINE floats activate(const int which, floats x) {
   }
 }
 
+// Those of many instructions are not written out where they are called.
+#define LONG_ACTIVATIONS(CASE_OF) CASE_OF(GELU) CASE_OF(GELU_TANH) CASE_OF(SILU) CASE_OF(HARD_SWISH)
+#define IS_KIND(kind) || which == kind
+INLINE int is_long(size_t which) { return 0 LONG_ACTIVATIONS(IS_KIND); }
+
 static __attribute__((noinline, unused)) floats activate_slowly(size_t which, floats x) {
-  switch (which) {
-    case GELU:
-      return activate(GELU, x);
-    case GELU_TANH:
-      return activate(GELU_TANH, x);
-    case SILU:
-      return activate(SILU, x);
-    case HARD_SWISH:
-      return activate(HARD_SWISH, x);
-    default:
-      return x;
-  }
+#define ACTIVATE(kind) case kind: return activate(kind, x);
+  switch (which) { LONG_ACTIVATIONS(ACTIVATE) }
+  return x;
+}
+
+// Of `count` vectors, of which a CPU computes some at once.
+static __attribute__((noinline, unused)) void activate_many(size_t which, floats *values, size_t count) {
+#define ACTIVATE_EACH(kind) \
+  case kind: \
+    ROLLED for (size_t i = 0; i < count; i++) values[i] = activate(kind, values[i]); \
+    return;
+  switch (which) { LONG_ACTIVATIONS(ACTIVATE_EACH) }
 }
 
 // The same where it is known at run time only, which activation it is.

@@ -64,7 +64,12 @@ INLINE void places(const plane *of, const int rows, const int size, const int st
     }
   }
   UNROLL for (int r = 0; r < rows; r++) sums[r] += of->bias;
-  if (of->activation != NOTHING) UNROLL for (int r = 0; r < rows; r++) sums[r] = activated(of->activation, sums[r]);
+  if (is_long(of->activation)) {
+    floats kept[MOST_ROWS];
+    UNROLL for (int r = 0; r < rows; r++) kept[r] = sums[r];
+    activate_many(of->activation, kept, (size_t)rows);
+    UNROLL for (int r = 0; r < rows; r++) sums[r] = kept[r];
+  } else if (of->activation != NOTHING) UNROLL for (int r = 0; r < rows; r++) sums[r] = activated(of->activation, sums[r]);
   float *out = of->out + y * of->out_h + z;
   if (of->ow - z >= LANES) UNROLL for (int r = 0; r < rows; r++) store(out + r * of->dh * of->out_h, sums[r]);
   else UNROLL for (int r = 0; r < rows; r++) store_some(out + r * of->dh * of->out_h, sums[r], (size_t)(of->ow - z));

@@ -56,7 +56,7 @@ static __attribute__((noinline)) void put(const layer *of, float sums[][TILE], s
       floats turned[LANES];
       UNROLL for (int i = 0; i < LANES; i++) turned[i] = load(sums[start + i] + v);
       transpose(turned);
-      if (is_row && (which == NOTHING || which == RELU || which == RELU6)) {
+      if (is_row && !is_long(which)) {
         UNROLL for (size_t l = 0; l < LANES; l++) if (l < lanes) {
           floats value = turned[l];
           if (rest) value += load_up_to(more + l * of->rest_c + start, count, 0.0f);
@@ -66,6 +66,13 @@ static __attribute__((noinline)) void put(const layer *of, float sums[][TILE], s
       }
       float kept[LANES][LANES] __attribute__((aligned(64)));
       UNROLL for (int l = 0; l < LANES; l++) store(kept[l], turned[l]);
+      if (is_row) {
+        for (size_t l = 0; rest && l < LANES && l < lanes; l++)
+          store(kept[l], load(kept[l]) + load_up_to(more + l * of->rest_c + start, count, 0.0f));
+        activate_many(which, (floats *)kept, least(LANES, lanes));
+        for (size_t l = 0; l < LANES && l < lanes; l++) store_up_to(to + l * of->out_c + start, load(kept[l]), count);
+        continue;
+      }
       for (size_t l = 0; l < LANES && l < lanes; l++, more += of->rest_c, to += of->out_c) {
         if (rest)
           for (size_t i = 0; i < count; i++) {
