@@ -42,7 +42,7 @@ def functions() -> onnx_models.Model:
 
 
 def reductions() -> onnx_models.Model:
-    """Of rows, columns, images and all, and one whose elements the compiler computes as it adds them."""
+    """Of rows, columns, images and all, one whose elements the compiler computes as it adds them, and one that also gates these."""
     graph = onnx_models.Graph()
     x, axes = graph.input(3, 40, 36), [graph.constant(np.array(each)) for each in ([2], [1], [1, 2])]
     rows = graph.op("Expand", graph.op("ReduceMean", x, axes[0]), graph.constant(np.array([3, 40, 36])))
@@ -50,8 +50,10 @@ def reductions() -> onnx_models.Model:
     images = graph.op("ReduceL2", x, axes[2])
     whole = graph.op("ReduceMin", graph.op("Flatten", x), keepdims=0)
     fused = graph.op("ReduceSum", graph.op("Tanh", graph.op("Sub", x, rows)), axes[0])
+    made = graph.op("Sqrt", graph.op("Abs", graph.op("Sub", x, columns)))
+    gated = graph.op("Mul", made, graph.op("ReduceMean", made, axes[0]))
     y = graph.op("Add", graph.op("Mul", graph.op("Add", rows, columns), images), whole)
-    return graph.model(graph.op("Add", y, fused))
+    return graph.model(graph.op("Add", graph.op("Add", y, fused), gated))
 
 
 def poolings() -> onnx_models.Model:
@@ -247,7 +249,7 @@ MODELS = {
     "grus": (grus, {"gru_steps": 2}),
     "products": (products, {"product_unpacked": 1, "linear_unpacked": 1}),
     "functions": (functions, {"activation_all": 4, "log_softmax_rows": 1}),
-    "reductions": (reductions, {"reduced_rows": 3, "reduced_columns": 1}),
+    "reductions": (reductions, {"reduced_rows": 4, "reduced_columns": 1}),
     "poolings": (poolings, {"pooling": 3}),
     "activated": (activated, {"linear_packed": 4}),
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),
