@@ -1,0 +1,1 @@
+"""What every layer may import: errors, files, the cache, and small helpers."""
