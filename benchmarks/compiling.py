@@ -22,7 +22,7 @@ from pathlib import Path
 import opsplice
 from benchmarks.programs import exports
 from benchmarks.timing import header, paired
-from opsplice.store import Store
+from opsplice.common.store import Store
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from opsplice.api import transform as transform
     from opsplice.api import tune as tune
     from opsplice.api import verify as verify
+    from opsplice.common.errors import OpspliceError as OpspliceError
     from opsplice.compiling.spec_export import Exported as Exported
     from opsplice.compiling.spec_sources import PackageOptions as PackageOptions
-    from opsplice.errors import OpspliceError as OpspliceError
     from opsplice.measuring.cutting.records import Verification as Verification
     from opsplice.measuring.timing.benching import Bench as Bench
     from opsplice.measuring.timing.survey_model import Survey as Survey
@@ -55,9 +55,9 @@ __version__ = "0.1.0"
 
 _IN = {
     "opsplice.api": "bench capture compile explain export load match prepare survey transform tune verify",
+    "opsplice.common.errors": "OpspliceError",
     "opsplice.compiling.spec_export": "Exported",
     "opsplice.compiling.spec_sources": "PackageOptions",
-    "opsplice.errors": "OpspliceError",
     "opsplice.measuring.cutting.records": "Verification",
     "opsplice.measuring.timing.benching": "Bench",
     "opsplice.measuring.timing.survey_model": "Survey",

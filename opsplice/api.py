@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from opsplice import frontends
+from opsplice.common.errors import OpspliceError, counted
+from opsplice.common.files import read_file
 from opsplice.compiling.job import Job, Outcome, Question
 from opsplice.compiling.spec_sources import PackageOptions, SpecPath, SpecSource, resolve
-from opsplice.errors import OpspliceError, counted
-from opsplice.files import read_file
 from opsplice.isolation.isolate import call_apart
 from opsplice.pipeline.flags import for_this_cpu
 from opsplice.program import Program

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from opsplice import streams
 from opsplice.commands.arguments import command_line
-from opsplice.errors import OpspliceError, failure_outside
+from opsplice.common.errors import OpspliceError, failure_outside
 
 # The modules of commands that have another name, or are in a folder.
 _MODULES = {"import": "import_spec", "fmt": "format"}

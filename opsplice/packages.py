@@ -20,18 +20,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
-from opsplice import __version__, cache
+from opsplice import __version__
+from opsplice.common import cache
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import check_file
+from opsplice.common.store import Store
 from opsplice.compiling import spec_sources
 from opsplice.compiling.spec_sources import PackageOptions, SpecSource
-from opsplice.errors import OpspliceError
-from opsplice.files import check_file
 from opsplice.packaging import package_parts
 from opsplice.packaging.package_folder import Built, PackageFolder
 from opsplice.packaging.package_parts import Contents
 from opsplice.packaging.pulling import Pulled, Puller, targets_of
 from opsplice.signatures import ask_passphrase
 from opsplice.spec_lang.loading.libraries import Library
-from opsplice.store import Store
 from opsplice.targets.registry import package, transfer
 from opsplice.targets.registry.package import About, Package
 from opsplice.targets.registry.package_cache import Packages, Swept
@@ -153,8 +154,8 @@ def push(
     """Publish a package under a tag of a registry.
 
     what: a spec, which is built for the targets (by default those that it was last built for), or a folder of prebuilt
-    files. name: by which specs import it; by
-    default the repository with `_` for `/` and `-`. sign: files of keys. progress: where to tell how far it is.
+    files. name: by which specs import it; by default the repository with `_` for `/` and `-`.
+    sign: files of keys. progress: where to tell how far it is.
     Raises what `build` raises, and OpspliceError where the registry refuses.
     """
     reference = Reference.parse(to)
@@ -414,11 +415,8 @@ def _tags(remote: Remote) -> list[str]:
 
 
 def _claimed(place: Place, digest: str) -> tuple[str, ...]:
-    found = []
-    for signature in signing.signatures(place, digest):
-        if isinstance(signature, bytes):
-            found += [each.key for each in envelope.parse(signature).signatures]
-    return tuple(dict.fromkeys(found))
+    signatures = (envelope.parse(each) for each in signing.signatures(place, digest) if isinstance(each, bytes))
+    return tuple(dict.fromkeys(each.key for one in signatures for each in one.signatures))
 
 
 def _made(folder: Path, built: BuiltPackage, iree: str) -> dict[str, str]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import check_folder, write_file
+from opsplice.common.store import Store
 from opsplice.compiling.spec_files import check_output
-from opsplice.errors import OpspliceError
-from opsplice.files import check_folder, write_file
-from opsplice.store import Store
 from opsplice.targets.formats import fatelf
 from opsplice.targets.plugins import plugin_build, plugin_file
 

@@ -9,9 +9,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opsplice.common.errors import counted
 from opsplice.compiling.job import plugin_builder
 from opsplice.compiling.spec_sources import SpecPath, SpecSource
-from opsplice.errors import counted
 from opsplice.reports.report import Report
 from opsplice.runtime.weights import Parameters
 

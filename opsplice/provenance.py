@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opsplice import __version__
-from opsplice.errors import printable
+from opsplice.common.errors import printable
 from opsplice.reports.report import PackageUse, Report
 
 if TYPE_CHECKING:

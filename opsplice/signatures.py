@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opsplice import __version__
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling.spec_sources import PackageOptions
-from opsplice.errors import OpspliceError
 from opsplice.packaging.pulling import sources_of
 from opsplice.targets.registry import package
 from opsplice.targets.registry.package_cache import Packages

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 
 _closed: set[int] = set()
 

@@ -26,7 +26,7 @@ import numpy as np
 import opsplice
 from benchmarks import kernels
 from benchmarks.kernels import layers
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from scripts import gpu_check
 
 ROOT = Path(__file__).parent.parent

@@ -25,7 +25,7 @@ from typing import Any
 from iree.compiler import ir
 from iree.compiler.api import Session
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.spec_lang.loading.loader import LoadedSpec, load_text
 from scripts.recorded import ROOT, recorded, recording
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from opsplice import cache
-from opsplice.errors import OpspliceError
-from opsplice.store import Store
+from opsplice.common import cache
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts import temporary_folders
 from opsplice.targets.artifacts.artifact import CpuTarget, CudaTarget, Form, SpirvTarget

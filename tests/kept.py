@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 
-from opsplice import api, store
+from opsplice import api
+from opsplice.common import store
+from opsplice.common.files import write_file
 from opsplice.compiling import compilation
 from opsplice.compiling.job import Job, Outcome
-from opsplice.files import write_file
 from opsplice.pipeline import phases
 from opsplice.pipeline.compiler import Compilation
 from opsplice.reports.report import Report
@@ -42,7 +43,7 @@ _MADE_BY = (
 _KERNELS_MADE_BY = (
     "targets/artifacts/*.py",
     "targets/build/*",
-    "opsplice/store.py",
+    "opsplice/common/store.py",
     "tests/kernels/emulated.py",
 )
 

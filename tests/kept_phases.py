@@ -25,8 +25,8 @@ import iree.compiler
 import pytest
 from iree.compiler import ir
 
-from opsplice import store
-from opsplice.files import write_file
+from opsplice.common import store
+from opsplice.common.files import write_file
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.pipeline import flags as process
 from opsplice.pipeline.bytecode import parse_bytecode

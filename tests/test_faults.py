@@ -16,14 +16,14 @@ import pytest
 
 from opsplice import cli
 from opsplice.commands import compile as compile_command
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import write_file
+from opsplice.common.store import Store, key_of
 from opsplice.compiling.job import Outcome
-from opsplice.errors import OpspliceError
-from opsplice.files import write_file
 from opsplice.reports.captured import Capture
 from opsplice.reports.report import Report
 from opsplice.runtime import providers
 from opsplice.runtime.value_text import save_values
-from opsplice.store import Store, key_of
 
 KEY = key_of("a key")
 UGLY = "pattern  p(x: f32) { negf(x) }"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from opsplice import api, cli
-from opsplice.errors import OpspliceError, failure_outside
+from opsplice.common.errors import OpspliceError, failure_outside
 
 OPSPLICE = f"{shlex.quote(sys.executable)} -m opsplice"
 SPEC = """

@@ -14,7 +14,7 @@ from dataclasses import field
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.matchers.capture.equal_axes import join_alike
 from opsplice.matchers.capture.expressions import (
     Arrange,

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
+from opsplice.common.reaching import reachable
 from opsplice.matchers.explain.pointing import Lines, NamedOp, Ops, Place, parse_place
 from opsplice.matchers.ir.op_names import around, location_text
 from opsplice.matchers.ir.tensor_values import defining_op, shape_of
 from opsplice.matchers.terms.ops.parts_of_dims import INSERT
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Index, Reduce, Term
 from opsplice.matchers.terms.views import Views, is_view
-from opsplice.reaching import reachable
 
 _CASTS = frozenset(f"arith.{n}" for n in ("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp"))
 RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 
 # The key of a function's reflection.
 NOTE = "opsplice.runtime.input_sizes"

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from iree.compiler import ir
 
-from opsplice.errors import printable
+from opsplice.common.errors import printable
 from opsplice.matchers.explain.near_miss import Part, Place, Reason, State
 from opsplice.matchers.explain.places import place_of
 from opsplice.matchers.patterns.nodes import Choice, Graph, Input, Node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from opsplice.errors import counted
+from opsplice.common.errors import counted
 from opsplice.matchers.ir.op_names import location_text, short
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Asked, Form, Label, Node, Number, Whole

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError, counted, nearest
+from opsplice.common.errors import OpspliceError, counted, nearest
 from opsplice.matchers.explain.places import outermost
 from opsplice.matchers.ir.op_names import location_of, places_of
 

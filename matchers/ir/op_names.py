@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from iree.compiler import ir
 
-from opsplice.files import is_installed
+from opsplice.common.files import is_installed
 
 FUNCTIONS = (".func", ".initializer")
 _NAME = re.compile(r'"((?:[^"\\]|\\.)*)"')

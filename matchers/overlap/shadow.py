@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.matchers.overlap import graph_facts, subsumption
 from opsplice.matchers.overlap.subsumption import Cover
 from opsplice.matchers.patterns.compiled import compile_pattern

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.matchers.patterns.alternatives import within
 from opsplice.matchers.patterns.differences import as_sum
 from opsplice.matchers.patterns.named_labels import align, bind, match_names, packs

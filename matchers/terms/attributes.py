@@ -7,7 +7,7 @@ import re
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.matchers.terms import constants
 from opsplice.spec_lang.syntax import tree, vocabulary
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.matchers.ir.op_names import last_op, short
 from opsplice.matchers.terms.attributes import IGNORED, rounds_to_nearest
 from opsplice.spec_lang.syntax import tree, vocabulary

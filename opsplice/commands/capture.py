@@ -10,11 +10,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from opsplice import files, frontends
+from opsplice import frontends
 from opsplice.commands.shared.answer import Answer
 from opsplice.commands.shared.isolated import on_model
-from opsplice.errors import OpspliceError
-from opsplice.files import check_folder
+from opsplice.common import files
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import check_folder
 from opsplice.reports.captured import DEFAULT_NAME, Capture, CaptureJob, Op, check_name, name_for
 from opsplice.reports.render import aligned, brief_location, colored, noted, style
 

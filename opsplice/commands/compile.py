@@ -10,8 +10,8 @@ from pathlib import Path
 from opsplice.api import check_matched
 from opsplice.commands.shared.answer import Answer, to_stdout
 from opsplice.commands.shared.jobs import compile_job, resolve_specs
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling.spec_files import check_output
-from opsplice.errors import OpspliceError
 from opsplice.runtime import weights as parameters
 from opsplice.runtime.providers import write_folder
 from opsplice.targets.registry.places.transfer_progress import size

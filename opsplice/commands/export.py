@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from opsplice.commands.shared import isolated
 from opsplice.commands.shared.answer import Answer, to_stdout
 from opsplice.commands.shared.jobs import resolve_specs
+from opsplice.common.errors import OpspliceError, counted
+from opsplice.common.files import check_name, write_files
 from opsplice.compiling.spec_files import check_output
-from opsplice.errors import OpspliceError, counted
-from opsplice.files import check_name, write_files
 
 if TYPE_CHECKING:
     from opsplice.compiling.spec_export import Exported

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from opsplice.commands.shared.answer import Answer
-from opsplice.errors import counted
-from opsplice.files import write_file
+from opsplice.common.errors import counted
+from opsplice.common.files import write_file
 from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading import loader
 

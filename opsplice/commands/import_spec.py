@@ -8,9 +8,9 @@ from pathlib import Path
 
 from opsplice.commands.shared import isolated
 from opsplice.commands.shared.answer import Answer, to_stdout
+from opsplice.common.errors import counted
+from opsplice.common.files import write_file
 from opsplice.compiling.spec_files import check_output
-from opsplice.errors import counted
-from opsplice.files import write_file
 
 
 def run(options: argparse.Namespace) -> Answer:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from opsplice import plugins
 from opsplice.commands.shared.answer import Answer
+from opsplice.common.errors import counted
+from opsplice.common.store import Store
 from opsplice.compiling.spec_sources import is_package
-from opsplice.errors import counted
-from opsplice.store import Store
 from opsplice.targets.link import function_link
 from opsplice.targets.plugins import plugin_file
 from opsplice.targets.plugins.plugin_source import QUERY

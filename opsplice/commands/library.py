@@ -11,7 +11,7 @@ from typing import Any
 
 from opsplice.commands.shared import isolated
 from opsplice.commands.shared.answer import Answer
-from opsplice.errors import counted
+from opsplice.common.errors import counted
 from opsplice.pattern_libraries import library_list, library_template
 from opsplice.pattern_libraries.finding import Finding
 from opsplice.reports.render import Status, colored, style

@@ -11,9 +11,9 @@ from typing import Any
 from opsplice.commands.shared import isolated
 from opsplice.commands.shared.answer import Answer
 from opsplice.commands.shared.jobs import package_options
+from opsplice.common.errors import counted, did_you_mean
 from opsplice.compiling.linting import is_transform_spec, lint_source
 from opsplice.compiling.spec_sources import SpecSource, resolve
-from opsplice.errors import counted, did_you_mean
 from opsplice.reports.render import colored
 from opsplice.spec_lang.linting.lint import CODES
 from opsplice.spec_lang.syntax.spec_errors import Diagnostic, render

@@ -12,8 +12,8 @@ from opsplice.api import check_matched
 from opsplice.commands.shared import stdout
 from opsplice.commands.shared.answer import Answer
 from opsplice.commands.shared.jobs import compile_job
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling.job import plugin_builder
-from opsplice.errors import OpspliceError
 from opsplice.pipeline.flags import for_this_cpu, named_targets
 from opsplice.runtime.providers import Provider, split_plugins
 from opsplice.runtime.weights import Parameters, found_beside, joined, read_archives

@@ -1,7 +1,4 @@
-"""Where the cache is, and whether it may be trusted: what is in it becomes part of programs.
-
-Every layer may import this module.
-"""
+"""Where the cache is, and whether it may be trusted: what is in it becomes part of programs."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
-from opsplice.files import check_name
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import check_name
 
 _CHOOSE = "set OPSPLICE_CACHE to a folder of your own"
 

@@ -1,7 +1,7 @@
 """The one exception that users see.
 
-Every layer may import this module; it imports none of them. Raise `OpspliceError` (or a subclass beside the code that
-raises it) for a mistake of the user's or a failure of the outside world. Anything else that escapes is our bug.
+Raise `OpspliceError` (or a subclass beside the code that raises it) for a mistake of the user's or a failure of the
+outside world. Anything else that escapes is our bug.
 """
 
 from __future__ import annotations

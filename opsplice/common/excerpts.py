@@ -1,4 +1,4 @@
-"""A line of somebody's text as a terminal shows it, a part of it underlined. Every layer may import this module."""
+"""A line of somebody's text as a terminal shows it, a part of it underlined."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Files of the user's: read only if they are files and not too large, written whole or not at all.
-
-Every layer may import this module.
-"""
+"""Files of the user's: read only if they are files and not too large, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 
 # The largest file of code, and the largest text that people write.
 LARGEST = 1 << 30
 LARGEST_TEXT = 64 << 20
 
 _INSTALLED = ("/site-packages/", "/dist-packages/", "<frozen ", os.path.dirname(os.__file__) + os.sep)
-_HERE = os.path.dirname(__file__) + os.sep
+_HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 def read_file(path: Path, largest: int = LARGEST) -> bytes:

@@ -10,7 +10,7 @@ so a process that dies half-way leaves only its folder under tmp, which the next
 says for which key it is, and a blob is hashed each time it is handed out; what does not fit is built again. A store
 that others may write to is not used.
 
-Every layer may import this module; it must not know what is kept.
+It must not know what is kept.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from opsplice import cache
-from opsplice.errors import OpspliceError
+from opsplice.common import cache
+from opsplice.common.errors import OpspliceError
 
 _PARTS = ("keys", "blobs", "locks", "tmp")
 _FRESH = 3600.0

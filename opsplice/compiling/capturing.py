@@ -13,8 +13,8 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling.resolution import unread
-from opsplice.errors import OpspliceError
 from opsplice.matchers.capture import pattern_text
 from opsplice.matchers.capture.expressions import Captured, Opaque, walk
 from opsplice.matchers.capture.leading_dims import packed

@@ -16,12 +16,13 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice import provenance
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store
 from opsplice.compiling import linting, prebuilt
 from opsplice.compiling.job import Job, Outcome, Question
 from opsplice.compiling.resolution import commands_of
 from opsplice.compiling.spec_files import Spec, TransformSpec, load_specs
 from opsplice.compiling.splice import Splicer, at_phase, phases_of, run_pipeline
-from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.isolation.crash import compiler_crash
 from opsplice.isolation.isolate import ChildCrashError, call_isolated
@@ -42,7 +43,6 @@ from opsplice.rewrites.memory import aligned_buffers, in_bounds
 from opsplice.rewrites.plan.known_sizes import MOST_GROWTH
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
-from opsplice.store import Store
 
 Progress = Callable[[Any], None]
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from opsplice.common.errors import OpspliceError, did_you_mean
 from opsplice.compiling import spec_import, splice
 from opsplice.compiling.job import Question
 from opsplice.compiling.spec_files import Spec, TransformSpec
 from opsplice.compiling.splice import Splicer
-from opsplice.errors import OpspliceError, did_you_mean
 from opsplice.frontends.source import UNNAMED, ModuleSource
 from opsplice.matchers.explain.diagnosis import Explainer, covers, ending_text
 from opsplice.matchers.explain.near_miss import Attempt, Place

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from opsplice.common.errors import did_you_mean
 from opsplice.compiling.spec_sources import SpecSource
-from opsplice.errors import did_you_mean
 from opsplice.matchers.overlap import shadow
 from opsplice.matchers.overlap.impossible_constants import misfits
 from opsplice.reports.report import SpecWarning

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from opsplice.files import read_file
+from opsplice.common.files import read_file
 from opsplice.matchers.explain.diagnosis import Explainer
 from opsplice.matchers.explain.places import as_known
 from opsplice.matchers.search.matches import Match, NearMiss, Size

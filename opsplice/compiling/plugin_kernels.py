@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from opsplice.common.errors import OpspliceError, did_you_mean
+from opsplice.common.store import Store, key_of
 from opsplice.compiling import prebuilt
 from opsplice.compiling.spec_files import load_splice
 from opsplice.compiling.spec_sources import SpecPath, SpecSource, resolve
-from opsplice.errors import OpspliceError, did_you_mean
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree, vocabulary
-from opsplice.store import Store, key_of
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import CpuTarget
 from opsplice.targets.link import function_link

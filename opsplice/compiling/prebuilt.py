@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.spec_lang.loading.libraries import Library
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree

@@ -24,14 +24,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from opsplice import __version__, cache
+from opsplice import __version__
+from opsplice.common import cache
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store, key_of
 from opsplice.compiling.job import Job, Outcome
-from opsplice.errors import OpspliceError
 from opsplice.reports.report import Report
 from opsplice.spec_lang.loading import libraries
 from opsplice.spec_lang.loading.libraries import Library
 from opsplice.spec_lang.syntax import tree
-from opsplice.store import Store, key_of
 from opsplice.targets.artifacts import arch, source_inputs
 from opsplice.targets.build import shaders, toolchains
 

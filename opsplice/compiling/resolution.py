@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
-from opsplice.files import read_file
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import read_file
+from opsplice.common.store import Store
 from opsplice.rewrites.approaches.command import COMPILED
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan.generation import Generators, Request, told
 from opsplice.runtime.tvm_functions import SUFFIX
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
-from opsplice.store import Store
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, Form
 from opsplice.targets.artifacts.source_inputs import check_kind
 from opsplice.targets.backends import cpu_dispatch, device_functions

@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opsplice import cache
+from opsplice.common import cache
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import check_name
+from opsplice.common.store import Store
 from opsplice.compiling import prebuilt
 from opsplice.compiling.compilation import targets_for
 from opsplice.compiling.resolution import Artifacts
 from opsplice.compiling.spec_files import load_splice
 from opsplice.compiling.spec_sources import SpecPath, SpecSource, resolve
-from opsplice.errors import OpspliceError
-from opsplice.files import check_name
 from opsplice.pipeline.devices import target_step
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan.planner import Resolver
 from opsplice.rewrites.transform_dialect.export.artifact_paths import Carrier
 from opsplice.rewrites.transform_dialect.export.exporter import Export, export
 from opsplice.spec_lang.syntax import tree
-from opsplice.store import Store
 from opsplice.targets.artifacts.artifact import Artifact
 
 UNALIGNED = "IREE may pass kernels buffers that start at any offset, so they must not use aligned loads and stores"

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import LARGEST_TEXT, check_file, check_name
 from opsplice.compiling.spec_sources import SpecPath, SpecSource, resolve
-from opsplice.errors import OpspliceError
-from opsplice.files import LARGEST_TEXT, check_file, check_name
 from opsplice.spec_lang.loading.loader import LoadedSpec, load
 
 

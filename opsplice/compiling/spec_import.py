@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from opsplice.errors import OpspliceError, counted
+from opsplice.common.errors import OpspliceError, counted
 from opsplice.pipeline.session import Session
 from opsplice.rewrites.transform_dialect import interpreter
 from opsplice.rewrites.transform_dialect.importing.importer import Imported, import_spec

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from opsplice.errors import OpspliceError
-from opsplice.files import check_name
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import check_name
 from opsplice.spec_lang.loading import libraries
 from opsplice.spec_lang.loading.libraries import Library
 from opsplice.targets.registry.places.reference import is_reference

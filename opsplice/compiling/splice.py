@@ -12,11 +12,12 @@ from pathlib import Path
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import check_file
+from opsplice.common.store import Store
 from opsplice.compiling import outcomes, prebuilt, resolution
 from opsplice.compiling.resolution import Artifacts
 from opsplice.compiling.spec_files import Spec, TransformSpec
-from opsplice.errors import OpspliceError
-from opsplice.files import check_file
 from opsplice.matchers.explain.places import as_known
 from opsplice.matchers.find import engine
 from opsplice.matchers.patterns.compiled import compile_pattern
@@ -42,7 +43,6 @@ from opsplice.runtime import command_files
 from opsplice.spec_lang.loading.libraries import Library
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
-from opsplice.store import Store
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
 

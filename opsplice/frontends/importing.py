@@ -26,8 +26,8 @@ from importlib import import_module, metadata, util
 from pathlib import Path
 from typing import Any
 
-from opsplice import cache
-from opsplice.errors import OpspliceError
+from opsplice.common import cache
+from opsplice.common.errors import OpspliceError
 from opsplice.runtime.weights import SCOPE, Parameters, read_archives
 
 MODULE = "module.mlirbc"

@@ -6,7 +6,7 @@ import re
 from math import prod
 from typing import TYPE_CHECKING
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 
 if TYPE_CHECKING:
     from iree.compiler import ir

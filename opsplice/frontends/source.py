@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from opsplice.errors import OpspliceError
-from opsplice.files import check_file, check_name
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import check_file, check_name
 from opsplice.frontends.importing import FORMATS, JAX, ONNX, Format, import_model
 from opsplice.runtime.weights import Parameters
 

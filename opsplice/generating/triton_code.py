@@ -21,7 +21,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.generating import Code, Request
 
 _TYPES = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeVar, cast
 
-from opsplice.errors import OpspliceError, failure_outside
+from opsplice.common.errors import OpspliceError, failure_outside
 from opsplice.isolation.noise import adopt_stderr
 from opsplice.targets.artifacts import temporary_folders
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 from jax._src.interpreters.mlir import refine_polymorphic_shapes
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.frontends.importing import MODULE, Request
 from opsplice.frontends.source import load
 

@@ -22,9 +22,9 @@ from jax._src.config import trace_context
 from jax._src.core import trace_state_clean
 
 import opsplice
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import is_installed
 from opsplice.compiling.spec_sources import PackageOptions, SpecPath
-from opsplice.errors import OpspliceError
-from opsplice.files import is_installed
 from opsplice.jax.call import Call
 from opsplice.jax.lowering import Lowered, lower
 from opsplice.pipeline.flags import for_this_cpu

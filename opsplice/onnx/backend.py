@@ -10,7 +10,7 @@ from typing import Any
 
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.onnx.inference import InferenceSession
 
 

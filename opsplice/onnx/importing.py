@@ -23,7 +23,7 @@ from iree.compiler.dialects import util
 from iree.compiler.extras import onnx_importer
 from onnx import TensorProto
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.matchers.ir.op_names import ops_in

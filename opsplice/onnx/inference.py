@@ -14,8 +14,8 @@ import ml_dtypes
 import numpy as np
 
 from opsplice import api, frontends
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling.spec_sources import PackageOptions, SpecPath
-from opsplice.errors import OpspliceError
 from opsplice.pipeline.flags import for_this_cpu
 from opsplice.runtime.device_choice import targets_for
 

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.onnx.model_file import STANDARD, graphs, replace, subgraphs
 from opsplice.onnx.node_writer import NodeWriter, wrongly_computed
 

@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 
-from opsplice.errors import OpspliceError
-from opsplice.files import check_file
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import check_file
 
 _NAMES = dict(onnx.TensorProto.DataType.items())
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.onnx.model_file import sizes_of
 
 # In older versions of ONNX's operators, ReduceMean and its kin have their axes as attributes.

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from opsplice.common.errors import MissingToolError, OpspliceError
+from opsplice.common.files import read_file, write_files
 from opsplice.compiling.plugin_kernels import functions_of, types_of
 from opsplice.compiling.resolution import Artifacts
 from opsplice.compiling.spec_sources import SpecSource
-from opsplice.errors import MissingToolError, OpspliceError
-from opsplice.files import read_file, write_files
 from opsplice.packaging.package_parts import (
     conditions_of,
     folder_of,

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import read_file
 from opsplice.compiling import prebuilt
 from opsplice.compiling.spec_sources import SpecSource
-from opsplice.errors import OpspliceError
-from opsplice.files import read_file
 from opsplice.spec_lang.formatting import one_line
 from opsplice.spec_lang.loading import loader
 from opsplice.spec_lang.loading.libraries import reference

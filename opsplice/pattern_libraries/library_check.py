@@ -17,11 +17,12 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice import api, frontends
+from opsplice.common.errors import OpspliceError, counted
+from opsplice.common.store import Store
 from opsplice.compiling.linting import findings
 from opsplice.compiling.resolution import Artifacts
 from opsplice.compiling.spec_sources import SpecSource
 from opsplice.compiling.splice import Splicer
-from opsplice.errors import OpspliceError, counted
 from opsplice.frontends import ModuleSource
 from opsplice.matchers.explain.failure_words import sentence
 from opsplice.matchers.explain.places import as_known
@@ -41,7 +42,6 @@ from opsplice.spec_lang.loading.libraries import Library
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.spec_errors import render
-from opsplice.store import Store
 from opsplice.targets.artifacts import arch as archs
 
 EXAMPLES = "examples"

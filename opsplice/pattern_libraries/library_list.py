@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
-from opsplice.files import LARGEST_TEXT, read_file
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import LARGEST_TEXT, read_file
 from opsplice.spec_lang.loading import libraries
 from opsplice.spec_lang.loading.libraries import Library
 from opsplice.spec_lang.loading.loader import load

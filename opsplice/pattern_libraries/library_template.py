@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
-from opsplice.files import write_files
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import write_files
 from opsplice.spec_lang.loading.libraries import OWN
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")

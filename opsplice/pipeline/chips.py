@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 
 # The CUDA architectures that IREE has numbers of, from the oldest.
 SM = (60, 61, 62, 70, 72, 75, 80, 86, 87, 89)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from opsplice.errors import OpspliceError, failure_outside
+from opsplice.common.errors import OpspliceError, failure_outside
 from opsplice.frontends.declarations import declare_functions
 from opsplice.frontends.numbering import number_ops
 from opsplice.frontends.product_algorithms import drop_algorithms

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.isolation.noise import captured
 from opsplice.pipeline import chips

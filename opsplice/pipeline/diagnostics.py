@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from opsplice.excerpts import excerpt
-from opsplice.files import is_installed
+from opsplice.common.excerpts import excerpt
+from opsplice.common.files import is_installed
 
 # iree_compiler_diagnostic_severity_t in iree/compiler/embedding_api.h.
 _SEVERITIES = ("note", "warning", "error", "remark")

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.isolation.noise import captured
 
 _DEVICE = "--iree-hal-target-device"

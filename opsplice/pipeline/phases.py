@@ -5,7 +5,7 @@ A phase is a point at which the module can be looked at and changed. This module
 
 from __future__ import annotations
 
-from opsplice.errors import OpspliceError, did_you_mean
+from opsplice.common.errors import OpspliceError, did_you_mean
 
 # The order and the names are those of IREEVMPipelinePhase in IREE 3.13 (`iree-compile --help`, --compile-to).
 # `start` is the module as it was read; `end` is the VM module just before it becomes a flatbuffer.

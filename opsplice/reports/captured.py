@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.spec_lang.syntax import vocabulary
 
@@ -75,7 +75,7 @@ class Capture:
 
         Raises OpspliceError when that fails.
         """
-        from opsplice.files import check_folder, write_file
+        from opsplice.common.files import check_folder, write_file
 
         path = Path(path)
         check_folder(path)

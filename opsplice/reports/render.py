@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
-from opsplice.errors import OpspliceError, counted
+from opsplice.common.errors import OpspliceError, counted
 from opsplice.reports.report import Miss, Replacement, Report
 
 # Approaches that go without saying.

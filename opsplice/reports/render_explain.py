@@ -23,8 +23,8 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from opsplice.errors import counted
-from opsplice.excerpts import excerpt
+from opsplice.common.errors import counted
+from opsplice.common.excerpts import excerpt
 from opsplice.matchers.explain.near_miss import Attempt, Part, Place, State
 from opsplice.reports.explanation import Explanation, PatternExplanation
 from opsplice.reports.render import brief_location, dim_text, short_location, style, when_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from opsplice.errors import counted
+from opsplice.common.errors import counted
 from opsplice.measuring.timing.repeated_sequences import Part, Repeated
 from opsplice.measuring.timing.survey_model import Item, Survey
 from opsplice.reports.page import bar, card, document

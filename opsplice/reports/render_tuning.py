@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textwrap import shorten
 
-from opsplice.errors import counted
+from opsplice.common.errors import counted
 from opsplice.measuring.tuning.measurements import COMPILER, KERNEL, UNDECIDED, UNMEASURED, Candidate, Choice, Record
 from opsplice.measuring.tuning.tuning import Tuning
 from opsplice.reports.render import aligned, brief, brief_location, several_text, style, times

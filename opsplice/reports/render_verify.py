@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from opsplice.errors import counted
+from opsplice.common.errors import counted
 from opsplice.measuring.cutting.records import Trial, Verdict, Verification, Whole
 from opsplice.reports.render import brief, brief_location, dims_text, several_text, style
 

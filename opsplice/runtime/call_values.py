@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opsplice.errors import OpspliceError, counted
+from opsplice.common.errors import OpspliceError, counted
 from opsplice.runtime import to_host
 from opsplice.runtime.declared_functions import Function, ValueType
 from opsplice.runtime.value_text import Value, element_name, type_name

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
-from opsplice.files import read_file
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import read_file
 from opsplice.rewrites.approaches.command import COMPILED, check_scalars, function_name, is_binding, is_recorded
 from opsplice.rewrites.approaches.recorded_command import convention
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar

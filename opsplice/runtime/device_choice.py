@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Sequence
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.runtime import runtime_devices
 
 # How IREE tells, where a program does not load on a device, which ones it was compiled for.

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from opsplice.errors import OpspliceError
-from opsplice.files import check_file
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import check_file
 from opsplice.runtime import to_host, tvm_functions
 from opsplice.runtime.value_text import ELEMENT_TYPES
 from opsplice.targets.build import python_files

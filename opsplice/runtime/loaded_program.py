@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from opsplice.errors import OpspliceError
-from opsplice.files import check_file, check_name
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import check_file, check_name
 from opsplice.runtime import device_choice, providers, runtime_devices
 from opsplice.runtime import weights as parameters
 from opsplice.runtime.call_values import checked_arguments, host_results
@@ -238,7 +238,7 @@ def functions_of(vmfb: bytes) -> Mapping[str, Function]:
 
 def _some_plugin(name: str) -> tuple[PluginFile, ...]:
     """A plugin with nothing in it: IREE loads no program that could import functions without any plugin."""
-    from opsplice.store import Store
+    from opsplice.common.store import Store
     from opsplice.targets.plugins import plugin_build  # what only few programs need takes long to load
 
     try:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opsplice.errors import OpspliceError
-from opsplice.files import read_file, write_files
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import read_file, write_files
 
 if TYPE_CHECKING:
     from opsplice.targets.link.function_link import FunctionFile
@@ -122,7 +122,7 @@ def linked(key: Key, code: bytes, functions: Sequence[FunctionFile], file: Path 
 
     file: where it was read from; an error if it cannot be what the compiler wrote there.
     """
-    from opsplice.store import Store
+    from opsplice.common.store import Store
     from opsplice.targets.link import function_link  # what only few programs need takes long to load
 
     name, form = key
@@ -150,7 +150,7 @@ def split_plugins(paths: Any) -> tuple[list[Any], tuple[FunctionFile, ...]]:
         paths = [paths]
     if not paths:
         return [], ()
-    from opsplice.store import Store
+    from opsplice.common.store import Store
     from opsplice.targets.link import function_link
 
     apart = [path for path in paths if Path(path).suffix in function_link.SUFFIXES]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opsplice.errors import OpspliceError, did_you_mean, nearest
+from opsplice.common.errors import OpspliceError, did_you_mean, nearest
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.plugins import call_types, plugin_file
 from opsplice.targets.plugins.plugin_file import PluginFile

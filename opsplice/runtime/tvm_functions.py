@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from opsplice.errors import MissingToolError, OpspliceError
+from opsplice.common.errors import MissingToolError, OpspliceError
 
 # Before the name of each function, among the exports of a library.
 PREFIX = "__tvm_ffi_"

@@ -17,8 +17,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from opsplice import files
-from opsplice.errors import OpspliceError
+from opsplice.common import files
+from opsplice.common.errors import OpspliceError
 
 # An array, or a bare number that takes the type which the function declares for it.
 Value = np.ndarray | int | float | bool

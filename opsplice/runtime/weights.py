@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opsplice.errors import OpspliceError
-from opsplice.files import check_file, check_folder, check_name, replacing
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import check_file, check_folder, check_name, replacing
 
 if TYPE_CHECKING:
     import numpy as np

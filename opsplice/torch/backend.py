@@ -20,8 +20,8 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 import opsplice
+from opsplice.common.errors import OpspliceError, did_you_mean
 from opsplice.compiling.spec_sources import PackageOptions
-from opsplice.errors import OpspliceError, did_you_mean
 from opsplice.pipeline.compiler import CompileError
 from opsplice.pipeline.flags import for_this_cpu
 from opsplice.reports.frontend_reports import GraphReport, log

@@ -11,8 +11,8 @@ from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 
 import opsplice
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling.spec_sources import PackageOptions, SpecPath
-from opsplice.errors import OpspliceError
 from opsplice.pipeline.flags import for_this_cpu
 from opsplice.reports.explanation import Explanation
 from opsplice.torch.backend import FLAGS

@@ -11,7 +11,7 @@ import torch
 from torch.export import Dim, ExportedProgram
 
 import opsplice
-from opsplice.errors import OpspliceError, did_you_mean
+from opsplice.common.errors import OpspliceError, did_you_mean
 from opsplice.torch.backend import FLAGS
 from opsplice.torch.decompositions.table import decomposed
 from opsplice.torch.importing.exported import import_programs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from opsplice.errors import unforeseen
+from opsplice.common.errors import unforeseen
 from opsplice.rewrites.approaches.approach import Approach, Later
 from opsplice.rewrites.approaches.command import Command
 from opsplice.rewrites.approaches.dynamic_dispatch import ProvidedDispatch

@@ -26,7 +26,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.rewrites.approaches.approach import Approach
 from opsplice.rewrites.approaches.c_function_shim import scalar_value, without_dims
 from opsplice.rewrites.approaches.static_function import Writer

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store, key_of
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan import interface, workgroups
 from opsplice.rewrites.plan.actions import Choice, KernelCall
-from opsplice.store import Store, key_of
 from opsplice.targets.artifacts.artifact import Artifact, Form
 from opsplice.targets.backends.backend_table import named
 from opsplice.targets.formats import entries, ptx

@@ -15,7 +15,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.approaches import static_dispatch
 from opsplice.rewrites.approaches.approach import Approach

@@ -23,12 +23,12 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
+from opsplice.common.reaching import reachable
 from opsplice.matchers.ir.op_names import FUNCTIONS, around, last_op
 from opsplice.matchers.ir.tensor_values import defining_op, element_type, shape_of
 from opsplice.matchers.search.matches import Binding, Match, Size, flat
 from opsplice.matchers.search.uses import taken_by, weights_of
-from opsplice.reaching import reachable
 from opsplice.rewrites.approaches.annotation import SETTERS
 from opsplice.rewrites.ir import emit, raw_symbols, symbols
 from opsplice.rewrites.ir.placing import Placer, builtin_type, has_other_axes, has_other_dims, result_type

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
-from opsplice.files import read_file
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import read_file
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.rewrites.approaches import dynamic_function
 from opsplice.rewrites.ir import emit

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.matchers.search.matches import Binding, Match, Size, flat
 from opsplice.rewrites.plan.actions import Argument, Written
 from opsplice.rewrites.spelling.not_exportable import GapError

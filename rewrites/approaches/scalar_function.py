@@ -19,7 +19,7 @@ from functools import partial
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.matchers.search.matches import Size
 from opsplice.rewrites.approaches.approach import Approach, Later
 from opsplice.rewrites.approaches.c_function_shim import without_dims

@@ -15,7 +15,7 @@ from pathlib import Path
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.rewrites.ir import symbols
 from opsplice.rewrites.link import object_files

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
+from opsplice.common.reaching import reachable
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
-from opsplice.reaching import reachable
 
 EXECUTABLES = ("stream.executable", "flow.executable", "hal.executable", "hal.executable.source")
 _TEMPLATES = ("transform.iree.match.cast_compatible_dag_from_root", "transform.iree.match.regions")

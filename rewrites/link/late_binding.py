@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.rewrites.ir import emit

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
+from opsplice.common.reaching import reachable
 from opsplice.matchers.ir.op_names import location_text, ops_in
-from opsplice.reaching import reachable
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.executable_targets import parse_target
 from opsplice.rewrites.ir.executables import add_object, executables, variants

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from iree.compiler import ir
 
-from opsplice.errors import unforeseen
+from opsplice.common.errors import unforeseen
 from opsplice.matchers.ir.op_names import symbol_of
 from opsplice.rewrites.approaches.dispatch_files import External
 from opsplice.rewrites.ir.executables import binaries, code_of, data_of, executables

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError, unforeseen
+from opsplice.common.errors import OpspliceError, unforeseen
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.terms.ops.constant_ops import constant_of

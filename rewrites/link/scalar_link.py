@@ -20,7 +20,7 @@ from pathlib import Path
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir import executables as hal

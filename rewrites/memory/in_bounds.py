@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 
 from iree.compiler import ir
 
+from opsplice.common.reaching import reachable
 from opsplice.matchers.ir.op_names import ops_in
-from opsplice.reaching import reachable
 from opsplice.rewrites.ir import emit
 
 _SCATTER = "iree_linalg_ext.scatter"

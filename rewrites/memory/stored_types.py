@@ -12,7 +12,7 @@ import re
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.matchers.ir.op_names import location_text, ops_in
 from opsplice.rewrites.ir.executable_targets import parse_target
 from opsplice.spec_lang.syntax import vocabulary

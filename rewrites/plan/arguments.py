@@ -10,7 +10,7 @@ from functools import partial
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.matchers.dims.layouts import NONE, Layout
 from opsplice.matchers.ir.tensor_values import defining_op, element_type
 from opsplice.matchers.search import uses

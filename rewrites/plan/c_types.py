@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.rewrites.plan.actions import Buffer, KernelCall
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts.artifact import Artifact

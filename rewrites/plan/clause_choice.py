@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, sm_of
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 
 if TYPE_CHECKING:
     from iree.compiler import ir

@@ -19,14 +19,14 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from opsplice.errors import OpspliceError
-from opsplice.files import is_file
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import is_file
+from opsplice.common.store import Store, key_of
 from opsplice.matchers.search.matches import Size
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.memory import stride_words
 from opsplice.rewrites.plan import interface
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
-from opsplice.store import Store, key_of
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.backends.backend_table import name_of

@@ -13,7 +13,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.matchers.ir.op_names import held_in
 from opsplice.matchers.ir.tensor_values import element_type
 from opsplice.matchers.search.matches import Match

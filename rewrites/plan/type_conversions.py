@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.rewrites.approaches.approach_table import approach_of
 from opsplice.rewrites.plan.actions import KernelCall
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from iree.compiler import ir
 from iree.compiler.dialects.transform import interpreter
 
-from opsplice.errors import OpspliceError
-from opsplice.files import LARGEST_TEXT, check_file, check_name
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import LARGEST_TEXT, check_file, check_name
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.rewrites.ir import symbols
 from opsplice.rewrites.ir.symbols import EXECUTABLES, Brought

@@ -17,7 +17,7 @@ from jax import lax, nn
 from jax.scipy import special
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from scripts.conformance import Case, Specs, WrongError, check_close
 
 TITLE = "JAX: functions of jax.numpy, jax.nn, jax.lax and jax.random"

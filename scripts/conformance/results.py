@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
-from opsplice.store import key_of
+from opsplice.common.store import key_of
 from scripts.conformance import Outcome
 from scripts.conformance.running import Task
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.isolation.isolate import ChildCrashError, call_isolated
 from opsplice.pipeline.diagnostics import unlowered
 from scripts.conformance import Case, Outcome, SkippedError, Specs, UnchangedError, WrongError

@@ -16,7 +16,7 @@ from torch.testing._internal.opinfo.core import OpInfo
 from torch.utils import _pytree as pytree
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from scripts.conformance import Case, SkippedError, Specs, WrongError, check_close
 
 TITLE = "PyTorch: samples of operators"

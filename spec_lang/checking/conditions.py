@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from opsplice.errors import did_you_mean
+from opsplice.common.errors import did_you_mean
 from opsplice.spec_lang.checking.contraction_query import asked_sizes
 from opsplice.spec_lang.checking.types.element_types import Report, check_element
 from opsplice.spec_lang.checking.walks import reached

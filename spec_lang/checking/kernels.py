@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Collection
 
-from opsplice.errors import did_you_mean
+from opsplice.common.errors import did_you_mean
 from opsplice.spec_lang.checking import scalar_kernels
 from opsplice.spec_lang.checking.conditions import (
     LIMITS,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from opsplice.errors import did_you_mean
+from opsplice.common.errors import did_you_mean
 from opsplice.spec_lang.checking.types.element_types import Report
 from opsplice.spec_lang.checking.walks import expressions
 from opsplice.spec_lang.syntax import tree

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from opsplice.errors import counted, did_you_mean, one_of
+from opsplice.common.errors import counted, did_you_mean, one_of
 from opsplice.spec_lang.checking import computed_arguments, scalar_kernels
 from opsplice.spec_lang.checking.conditions import (
     PAST_I64,

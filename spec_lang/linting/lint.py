@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from opsplice.reaching import reachable
+from opsplice.common.reaching import reachable
 from opsplice.spec_lang.checking.computed_arguments import passed
 from opsplice.spec_lang.checking.scalar_kernels import FORMED_PHASES
 from opsplice.spec_lang.checking.types.signature_binding import Binding, possible_elements

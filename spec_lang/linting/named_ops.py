@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from opsplice.errors import counted, did_you_mean
+from opsplice.common.errors import counted, did_you_mean
 from opsplice.spec_lang.checking.walks import expressions, named_values
 from opsplice.spec_lang.linting.lint import never_matches, reached_patterns
 from opsplice.spec_lang.loading.loader import LoadedSpec

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from opsplice.files import is_file
-from opsplice.reaching import reachable
+from opsplice.common.files import is_file
+from opsplice.common.reaching import reachable
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.spec_errors import Diagnostic, warning

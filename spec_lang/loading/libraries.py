@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opsplice.errors import OpspliceError, did_you_mean
+from opsplice.common.errors import OpspliceError, did_you_mean
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint

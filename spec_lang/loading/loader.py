@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from opsplice.errors import OpspliceError
-from opsplice.files import check_file, read_file
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import check_file, read_file
 from opsplice.spec_lang.checking.checker import Checked, check
 from opsplice.spec_lang.loading import qualified_names, stored_trees
 from opsplice.spec_lang.loading.libraries import Library, find, reference

@@ -15,8 +15,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from opsplice.errors import did_you_mean
-from opsplice.reaching import reachable
+from opsplice.common.errors import did_you_mean
+from opsplice.common.reaching import reachable
 from opsplice.spec_lang.checking.op_parameters import renaming, with_callees
 from opsplice.spec_lang.checking.walks import expressions
 from opsplice.spec_lang.syntax import tree, vocabulary

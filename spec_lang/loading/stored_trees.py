@@ -18,8 +18,8 @@ from typing import Any, TypeVar, cast
 
 import lark
 
+from opsplice.common.store import key_of, recalled
 from opsplice.spec_lang import garbage
-from opsplice.store import key_of, recalled
 
 _PACKAGE = "opsplice.spec_lang."
 _ROOT = Path(__file__).parents[1]

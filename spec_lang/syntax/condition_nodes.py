@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from lark import Token
 
-from opsplice.errors import did_you_mean
+from opsplice.common.errors import did_you_mean
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.spec_errors import SpecError, error
 from opsplice.spec_lang.syntax.tree import Source, Span

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, cast
 
 from lark import Token
 
-from opsplice.errors import did_you_mean
+from opsplice.common.errors import did_you_mean
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.condition_nodes import RESERVED
 from opsplice.spec_lang.syntax.expression_nodes import ExpressionNodes

@@ -19,12 +19,12 @@ from lark import Lark
 from lark.grammar import Rule
 from lark.lexer import TerminalDef
 
+from opsplice.common.store import key_of, recalled
 from opsplice.spec_lang import garbage
 from opsplice.spec_lang.syntax import syntax_errors, tree
 from opsplice.spec_lang.syntax.declaration_nodes import Nodes
 from opsplice.spec_lang.syntax.spec_errors import SpecError
 from opsplice.spec_lang.syntax.tree import Source
-from opsplice.store import key_of, recalled
 
 _NO_SOURCE = Source("")
 _GRAMMAR = Path(__file__).with_name("grammar.lark")

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from opsplice.errors import OpspliceError, counted
-from opsplice.excerpts import excerpt
+from opsplice.common.errors import OpspliceError, counted
+from opsplice.common.excerpts import excerpt
 from opsplice.spec_lang.syntax.tree import Span
 
 MAX_SHOWN = 20

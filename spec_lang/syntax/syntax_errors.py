@@ -9,7 +9,7 @@ from typing import Any
 import lark
 from lark.parsers.lalr_analysis import Shift
 
-from opsplice.errors import nearest
+from opsplice.common.errors import nearest
 from opsplice.spec_lang.syntax.spec_errors import Diagnostic, error
 from opsplice.spec_lang.syntax.tree import BUFFER_WORDS, Source, Span
 

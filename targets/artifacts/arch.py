@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 
 Arch = Literal["x86_64", "aarch64", "riscv64"]
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from opsplice import files
-from opsplice.errors import OpspliceError
-from opsplice.files import LARGEST, LARGEST_TEXT, read_file
+from opsplice.common import files
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import LARGEST, LARGEST_TEXT, read_file
 from opsplice.targets.artifacts.artifact import ArtifactRequest
 
 # Every text between quotes, escaped ones too, or angle brackets: #include, #embed, .incbin, and names that macros pass

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from opsplice.store import Entry as Stored
-from opsplice.store import Store
+from opsplice.common.store import Entry as Stored
+from opsplice.common.store import Store
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, Form
 from opsplice.targets.formats.entries import Entry, Limits

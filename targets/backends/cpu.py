@@ -15,10 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from opsplice.errors import OpspliceError
-from opsplice.files import read_file
-from opsplice.store import Entry as StoreEntry
-from opsplice.store import Store, key_of
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import read_file
+from opsplice.common.store import Entry as StoreEntry
+from opsplice.common.store import Store, key_of
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CpuTarget, Form
 from opsplice.targets.backends import cpu_dispatch

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
-from opsplice.files import read_file
-from opsplice.store import Store, key_of
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import read_file
+from opsplice.common.store import Store, key_of
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.arch import Arch
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, CpuTarget

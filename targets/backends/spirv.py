@@ -23,9 +23,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from opsplice.errors import OpspliceError
-from opsplice.files import read_file
-from opsplice.store import Store, key_of
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import read_file
+from opsplice.common.store import Store, key_of
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest, SpirvTarget
 from opsplice.targets.backends.backend import MLIR, Backend, artifact_of

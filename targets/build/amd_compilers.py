@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from opsplice.errors import MissingToolError
+from opsplice.common.errors import MissingToolError
 from opsplice.targets.artifacts.artifact import RocmTarget
 from opsplice.targets.build import programs, toolchains
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 
 Kind = Literal["C", "library", "CUDA", "GLSL", "Slang", "WGSL"]
 

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from opsplice.errors import MissingToolError, OpspliceError
+from opsplice.common.errors import MissingToolError, OpspliceError
 from opsplice.targets.artifacts.artifact import CudaTarget
 from opsplice.targets.build import programs, toolchains
 

@@ -11,8 +11,8 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from opsplice.errors import MissingToolError
-from opsplice.store import Store, key_of
+from opsplice.common.errors import MissingToolError
+from opsplice.common.store import Store, key_of
 from opsplice.targets.artifacts import temporary_folders
 from opsplice.targets.artifacts.artifact import CpuTarget
 from opsplice.targets.build import llvm, programs

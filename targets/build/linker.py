@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.artifacts import temporary_folders
 from opsplice.targets.artifacts.artifact import CpuTarget
 from opsplice.targets.build import llvm, programs

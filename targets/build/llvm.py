@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from opsplice.errors import MissingToolError, OpspliceError
+from opsplice.common.errors import MissingToolError, OpspliceError
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import CpuTarget, CudaTarget, Form, RocmTarget
 from opsplice.targets.build import programs

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.artifacts import temporary_folders
 
 TIME_LIMIT_VARIABLE = "OPSPLICE_BUILD_TIMEOUT"

@@ -10,7 +10,7 @@ import re
 import shutil
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.build import cuda_compilers, programs
 
 HOW_TO_GET = "pip install nvidia-cuda-nvcc, or install NVIDIA's CUDA toolkit, so that ptxas is on the PATH"

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from opsplice.errors import MissingToolError, OpspliceError
+from opsplice.common.errors import MissingToolError, OpspliceError
 from opsplice.targets.artifacts.artifact import SpirvTarget
 from opsplice.targets.build import programs
 from opsplice.targets.build.toolchains import read_dependencies

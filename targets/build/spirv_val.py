@@ -9,7 +9,7 @@ import re
 import shutil
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import SpirvTarget
 from opsplice.targets.build import programs
 from opsplice.targets.formats.spirv import spirv_reader

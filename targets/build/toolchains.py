@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from opsplice.errors import MissingToolError, OpspliceError
+from opsplice.common.errors import MissingToolError, OpspliceError
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts import temporary_folders
 from opsplice.targets.artifacts.artifact import CpuTarget, Form

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import Form
 from opsplice.targets.formats.entries import damaged, kind_of

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgpack
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.formats import elf
 from opsplice.targets.formats.entries import Entry, Parameter, damaged, find
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 
 ADDRESS = "address"
 

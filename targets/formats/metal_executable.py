@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from opsplice.errors import OpspliceError, unforeseen
+from opsplice.common.errors import OpspliceError, unforeseen
 from opsplice.targets.formats import flatbuffer
 
 _MAGIC = b"MTL1"

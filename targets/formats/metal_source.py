@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.formats.entries import Entry, Limits, Slot, find
 from opsplice.targets.formats.prototypes import parts
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import CudaTarget
 from opsplice.targets.formats.entries import Entry, Parameter, Threads, damaged, find, kind_of, listed
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 
 
 class Functions(Protocol):

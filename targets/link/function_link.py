@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from opsplice.errors import OpspliceError, unforeseen
-from opsplice.files import read_file
-from opsplice.store import Store, key_of
+from opsplice.common.errors import OpspliceError, unforeseen
+from opsplice.common.files import read_file
+from opsplice.common.store import Store, key_of
 from opsplice.targets.artifacts import source_inputs, temporary_folders
 from opsplice.targets.artifacts.artifact import CudaTarget, SpirvTarget
 from opsplice.targets.build import llvm, ptxas, shaders, spirv_val

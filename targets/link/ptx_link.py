@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import CudaTarget
 from opsplice.targets.formats import ptx
 from opsplice.targets.link.function_choice import choose

@@ -20,8 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from opsplice.errors import OpspliceError
-from opsplice.reaching import reachable
+from opsplice.common.errors import OpspliceError
+from opsplice.common.reaching import reachable
 from opsplice.targets.formats.spirv import spirv_reader
 from opsplice.targets.formats.spirv.spirv_reader import IGNORED, Instruction, Op
 from opsplice.targets.link.function_choice import choose

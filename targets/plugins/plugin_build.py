@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
-from opsplice.files import check_file
-from opsplice.store import Store, key_of
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import check_file
+from opsplice.common.store import Store, key_of
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts import source_inputs, temporary_folders
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget

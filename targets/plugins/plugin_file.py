@@ -10,8 +10,8 @@ import functools
 from dataclasses import dataclass
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
-from opsplice.files import check_file, check_name, read_file
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import check_file, check_name, read_file
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.formats import elf, fatelf
 from opsplice.targets.formats.elf import Library

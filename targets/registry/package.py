@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.registry.places import oci, strict_json
 from opsplice.targets.registry.places.oci import Descriptor, Index, Manifest
 from opsplice.targets.registry.places.place import Place, describe

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from opsplice import cache
-from opsplice.errors import OpspliceError
-from opsplice.store import key_of
+from opsplice.common import cache
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import key_of
 from opsplice.targets.registry import package, transfer
 from opsplice.targets.registry.package import About, Choice, Package, WhyNot
 from opsplice.targets.registry.places import oci

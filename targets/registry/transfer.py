@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.registry import package
 from opsplice.targets.registry.package import Package, Variant
 from opsplice.targets.registry.places import oci

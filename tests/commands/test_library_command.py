@@ -15,7 +15,7 @@ import pytest
 
 import opsplice
 from opsplice.cli import main
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.pattern_libraries import library_list
 from opsplice.pattern_libraries.finding import Finding
 from opsplice.reports import render

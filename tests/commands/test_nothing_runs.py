@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from opsplice import api, cli
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 
 # Kernels of all kinds whose code or building would be seen: each leaves a file behind.
 SPEC = """

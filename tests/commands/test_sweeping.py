@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from opsplice import cli
-from opsplice.store import Store, key_of
+from opsplice.common.store import Store, key_of
 from opsplice.targets.registry import package
 from opsplice.targets.registry.package_cache import Packages
 from opsplice.targets.registry.places.layout import Layout

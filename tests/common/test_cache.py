@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from opsplice import cache
-from opsplice.errors import OpspliceError
-from opsplice.store import Store, key_of
+from opsplice.common import cache
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store, key_of
 
 KEY = key_of("a key")
 
@@ -43,7 +43,7 @@ def test_an_unknown_user_has_a_home_if_it_can_be_written(tmp_path: Path, monkeyp
 
 def test_a_temporary_cache_goes_with_its_process(tmp_path: Path) -> None:
     code = (
-        "import os; from opsplice.store import Store\n"
+        "import os; from opsplice.common.store import Store\n"
         "store = Store(); store.check_writable(); print(store.root)\n"
         "pid = os.fork() or (Store(), exit())\n"
         "os.waitpid(pid, 0); print(store.root.is_dir())"

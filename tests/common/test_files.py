@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
-from opsplice.files import check_folder, read_file, replacing, write_file
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import check_folder, read_file, replacing, write_file
 from opsplice.runtime.value_text import save_values
 
 
@@ -71,10 +71,10 @@ def test_what_fails_leaves_the_old_file(tmp_path: Path) -> None:
 def refusals(path: Path) -> dict[str, str]:
     """What is said where a file of this name is given, by how it is given."""
     from opsplice import frontends
+    from opsplice.common.store import Store
     from opsplice.compiling import spec_files
     from opsplice.runtime import loaded_program, providers, weights
     from opsplice.runtime.value_text import parse_input
-    from opsplice.store import Store
     from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
     from opsplice.targets.backends.cpu import resolve
     from opsplice.targets.plugins import plugin_file

@@ -13,12 +13,12 @@ import pytest
 
 import opsplice
 from opsplice import cli
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store
 from opsplice.compiling import prebuilt
 from opsplice.compiling.spec_sources import resolve
-from opsplice.errors import OpspliceError
 from opsplice.spec_lang.loading.libraries import Library
 from opsplice.spec_lang.loading.loader import load, load_text
-from opsplice.store import Store
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
 

@@ -11,10 +11,10 @@ import pytest
 
 import opsplice
 from opsplice import cli, frontends
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling import program_cache
 from opsplice.compiling.job import Job, Outcome
 from opsplice.compiling.spec_sources import SpecSource, resolve
-from opsplice.errors import OpspliceError
 from opsplice.reports.report import ArtifactUse, Miss, PackageUse, Replacement, Report, SpecWarning, UnmatchedRule
 from opsplice.spec_lang.loading.libraries import Library
 from opsplice.targets.artifacts import arch

@@ -11,9 +11,9 @@ import pytest
 
 import opsplice
 from opsplice.cli import main
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling.spec_files import load_specs
 from opsplice.compiling.spec_sources import resolve
-from opsplice.errors import OpspliceError
 from tests.packages import install
 
 MODEL = """

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from opsplice.common.store import Store
 from opsplice.compiling import outcomes
 from opsplice.compiling.splice import Splicer
 from opsplice.spec_lang.loading.loader import load_text
-from opsplice.store import Store
 
 MODEL = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

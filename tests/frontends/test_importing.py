@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
-from opsplice import cache
-from opsplice.errors import OpspliceError
+from opsplice.common import cache
+from opsplice.common.errors import OpspliceError
 from opsplice.frontends.importing import ARCHIVE, FORMATS, ONNX, Format, import_model
 
 TOY = Format("Toy", "tests.frontends.toy", "numpy")

@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.frontends import ModuleSource, load
 
 BYTECODE = b"ML\xefR\x0dMLIR\x00rest"

@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 
 

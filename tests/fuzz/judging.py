@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 
 # For an input of 64 KiB at most. The processor's time, so that a busy machine fails nothing.
 SECONDS = 10

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 
 ROOT = Path(__file__).parent.parent.parent
 FOUND = Path(__file__).parent / "found"

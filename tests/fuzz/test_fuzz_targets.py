@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 
 from .judging import TooSlowError, outcome
 from .mutation import LARGEST, is_text, mutant

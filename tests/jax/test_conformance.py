@@ -2,7 +2,7 @@
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from scripts.conformance import WrongError
 
 pytest.importorskip("jax")

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opsplice import store
+from opsplice.common import store
 from opsplice.targets.artifacts import source_inputs
 from opsplice.targets.artifacts.artifact import CpuTarget
 from opsplice.targets.build import linker, toolchains

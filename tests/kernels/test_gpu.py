@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import opsplice
+from opsplice.common.store import Store
 from opsplice.runtime.loaded_program import LoadedProgram, load_program
-from opsplice.store import Store
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CudaTarget
 from opsplice.targets.backends import cuda
 from opsplice.targets.build import shaders

@@ -14,7 +14,7 @@ from onnx import TensorProto, numpy_helper
 
 import opsplice.onnx
 from opsplice import frontends
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.onnx import expansion
 from tests.onnx.models import OPSET, RANDOM, make_model, node
 

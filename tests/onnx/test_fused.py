@@ -9,7 +9,7 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (make fr
 from onnx import TensorProto, helper
 
 from opsplice import frontends
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from tests.onnx.models import RANDOM, make_model, node
 from tests.onnx.test_expansion import check
 

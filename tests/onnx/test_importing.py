@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 import opsplice
 import opsplice.onnx
 from opsplice import cli, frontends
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from tests.onnx.models import RANDOM, make_model, node
 
 CPU = ["--iree-llvmcpu-target-cpu=host"]

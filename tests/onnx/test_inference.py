@@ -10,7 +10,7 @@ import onnx
 from onnx import TensorProto
 
 import opsplice.onnx
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from tests.onnx.models import RANDOM, make_model, node
 
 # Each type of elements that IREE computes with, and what numpy calls it.

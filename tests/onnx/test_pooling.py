@@ -10,7 +10,7 @@ import onnxruntime as ort
 from onnx import TensorProto
 
 import opsplice.onnx
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from tests.onnx.models import RANDOM, make_model, node
 from tests.onnx.test_expansion import check, floats, integers
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from opsplice import cli, packages, signatures
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling.spec_sources import PackageOptions
-from opsplice.errors import OpspliceError
 from opsplice.targets.registry.trust import keys
 from tests.targets.registry import server
 from tests.targets.registry.server import Server

@@ -11,12 +11,12 @@ import pytest
 
 import opsplice
 from opsplice import provenance
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store
 from opsplice.compiling import spec_sources
 from opsplice.compiling.resolution import Artifacts
-from opsplice.errors import OpspliceError
 from opsplice.packaging import package_folder, package_parts
 from opsplice.packaging.package_folder import PackageFolder
-from opsplice.store import Store
 from opsplice.targets.build import toolchains
 
 C = """

@@ -14,8 +14,8 @@ import pytest
 
 import opsplice
 from opsplice import provenance
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling.spec_sources import SpecSource
-from opsplice.errors import OpspliceError
 from opsplice.provenance import KernelUse, Provenance
 from opsplice.reports.report import ArtifactUse, PackageUse, Replacement, Report
 from opsplice.spec_lang.loading.libraries import Library

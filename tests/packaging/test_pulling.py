@@ -15,8 +15,8 @@ import pytest
 
 import opsplice
 from opsplice import cli, packages
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling.spec_sources import PackageOptions
-from opsplice.errors import OpspliceError
 from opsplice.packaging import pulling
 from opsplice.targets.registry import package
 from opsplice.targets.registry.package import Variant

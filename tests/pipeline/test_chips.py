@@ -7,7 +7,7 @@ import re
 import pytest
 
 from opsplice.cli import main
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.pipeline import chips
 from opsplice.pipeline.compiler import Compilation, run

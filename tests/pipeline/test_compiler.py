@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.frontends import load
 from opsplice.pipeline.compiler import Compilation, CompileError, Progress, Step, compile_module, run
 from opsplice.pipeline.phases import PHASES

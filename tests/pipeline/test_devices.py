@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.pipeline.compiler import Compilation, run
 from opsplice.pipeline.devices import CpuArch, flags_for, parse_archs, target_step

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.isolation import isolate
 from opsplice.isolation.isolate import ChildCrashError, call_apart, call_isolated
 from tests import zygote

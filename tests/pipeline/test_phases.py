@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.pipeline.phases import PHASES, phase_index
 
 

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.pipeline.flags import asks_to_print, links_executables, split_flags, with_default_target
 
 LOCAL = "--iree-hal-target-device=local"
@@ -72,7 +72,7 @@ def test_printing_flags_are_known():
 
 
 PROCESS_FLAGS_TWICE = """
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.pipeline.flags import apply_process_flags
 apply_process_flags(())
 apply_process_flags(("--iree-hal-link-executables=false",))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.reports.captured import check_name, name_for
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import opsplice
 from opsplice import cli
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.runtime.device_choice import devices_for, first_at_hand, targets_for
 
 MODEL = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.runtime import to_host, value_text
 from tests.waiting import in_threads
 

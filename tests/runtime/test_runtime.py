@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.frontends import load
 from opsplice.pipeline.compiler import compile_module
 from opsplice.runtime.loaded_program import load_program

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import CudaTarget
 from opsplice.targets.build import cuda_compilers, shaders
 from tests import command_line

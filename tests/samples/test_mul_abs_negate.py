@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.store import Store
+from opsplice.common.store import Store
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu
 

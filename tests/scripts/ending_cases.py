@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from scripts.conformance import Case, SkippedError, Specs, UnchangedError, WrongError, check_close
 
 TITLE = "Every end"

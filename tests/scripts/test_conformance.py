@@ -119,7 +119,7 @@ def test_what_differs_is_said(found: np.ndarray, wanted: np.ndarray, said: str) 
 
 
 def test_an_exception_around_one_of_ours_has_its_reason() -> None:
-    from opsplice.errors import OpspliceError
+    from opsplice.common.errors import OpspliceError
 
     def run(_specs: object) -> int:
         try:

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opsplice.cli import main
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling import linting
-from opsplice.errors import OpspliceError
 from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.patterns.graph import MAX_USES
 from opsplice.spec_lang.formatting import formatter

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.errors import OpspliceError, nearest
+from opsplice.common.errors import OpspliceError, nearest
 from opsplice.spec_lang.loading.loader import load_text
 from opsplice.spec_lang.syntax.spec_errors import MAX_SHOWN, SpecError, error, render, warning
 from opsplice.spec_lang.syntax.tree import Source, Span

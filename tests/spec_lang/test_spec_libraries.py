@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.spec_lang.loading import libraries
 from opsplice.spec_lang.loading.libraries import OWN, Library
 from opsplice.spec_lang.loading.loader import load, load_text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.spec_lang.loading import loader
 from opsplice.spec_lang.loading.loader import load, load_text
 from opsplice.spec_lang.syntax.spec_errors import SpecError

@@ -167,7 +167,7 @@ def test_a_table_makes_nothing_but_data_of_specs():
     read = stored_trees.read_table(table)
     assert repr(read) == repr(value)
     assert read["a"][0] is read["a"][1]
-    for kind in ("os:system", "opsplice.files:write_file", "opsplice.spec_lang.loading.loader:load"):
+    for kind in ("os:system", "opsplice.common.files:write_file", "opsplice.spec_lang.loading.loader:load"):
         with pytest.raises((ValueError, TypeError)):
             stored_trees.read_table(["true", [kind, 0]])
     with pytest.raises(TypeError, match="no data of a spec"):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.store import Store
+from opsplice.common.store import Store
 from opsplice.targets.build import toolchains
 
 KERNEL = """

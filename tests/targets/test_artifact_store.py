@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.errors import OpspliceError
-from opsplice.store import Store, key_of
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store, key_of
 from tests.waiting import PROCESSES, ended
 
 KEY = key_of("a key")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.errors import OpspliceError
-from opsplice.store import Store
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store
 from opsplice.targets import doctor
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.build import cuda_compilers, programs, ptxas, shaders, spirv_val, toolchains

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store
 from opsplice.compiling.resolution import Artifacts
 from opsplice.compiling.splice import graphs_of
-from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.matchers.find import engine
 from opsplice.packaging.package_folder import parse_target
@@ -18,7 +19,6 @@ from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan.actions import KernelCall
 from opsplice.rewrites.plan.planner import Planner
 from opsplice.spec_lang.loading.loader import load
-from opsplice.store import Store
 from opsplice.targets.artifacts.artifact import Artifact, ArtifactRequest
 from opsplice.targets.backends import backend_table as table
 from opsplice.targets.backends.backend import Backend

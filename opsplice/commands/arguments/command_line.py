@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from opsplice import __version__, streams
 from opsplice.commands.arguments.command_table import GROUPS
 from opsplice.commands.arguments.parsers import EXIT_CODES, add_commands, grouped
-from opsplice.errors import did_you_mean
+from opsplice.common.errors import did_you_mean
 
 _START = f"""\
 A first look:

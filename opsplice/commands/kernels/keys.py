@@ -13,7 +13,7 @@ from typing import Any
 from opsplice.commands.shared import isolated
 from opsplice.commands.shared.answer import Answer
 from opsplice.commands.shared.jobs import package_options
-from opsplice.errors import OpspliceError, printable
+from opsplice.common.errors import OpspliceError, printable
 from opsplice.reports.render import colored, error_text, noted, style
 
 # What reads a program, in a child process: IREE's runtime may crash.

@@ -10,7 +10,7 @@ from typing import Any
 from opsplice import packages
 from opsplice.commands.shared.answer import Answer
 from opsplice.commands.shared.jobs import package_options
-from opsplice.errors import OpspliceError, counted
+from opsplice.common.errors import OpspliceError, counted
 from opsplice.packages import BuiltPackage, Pushed
 from opsplice.reports.render import aligned
 from opsplice.targets.registry.package_cache import Kept

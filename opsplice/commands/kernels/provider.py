@@ -7,7 +7,7 @@ import sys
 
 from opsplice.commands.shared import isolated
 from opsplice.commands.shared.answer import Answer
-from opsplice.errors import counted
+from opsplice.common.errors import counted
 from opsplice.reports.render import noted
 
 

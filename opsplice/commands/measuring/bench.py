@@ -8,7 +8,7 @@ from pathlib import Path
 
 from opsplice.commands.measuring.verify import inputs_of, prepared_job, verified
 from opsplice.commands.shared.answer import Answer
-from opsplice.files import check_folder, write_file
+from opsplice.common.files import check_folder, write_file
 from opsplice.reports.render import Status, colored, columns
 
 

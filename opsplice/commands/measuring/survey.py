@@ -8,7 +8,7 @@ from pathlib import Path
 
 from opsplice.commands.shared.answer import Answer
 from opsplice.commands.shared.jobs import job_here
-from opsplice.files import check_folder, write_file
+from opsplice.common.files import check_folder, write_file
 from opsplice.reports.render import Status, colored, columns
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from opsplice.commands.shared.answer import Answer
 from opsplice.commands.shared.isolated import on_model
 from opsplice.commands.shared.jobs import job_here
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.reports.render import Status, colored, columns, short_location
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def archive(path: Path) -> tuple[Any, ...]:
     """The arrays of an .npz file, in its order."""
     import numpy as np
 
-    from opsplice.files import check_file
+    from opsplice.common.files import check_file
 
     check_file(path)
     try:

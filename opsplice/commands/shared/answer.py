@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opsplice.errors import OpspliceError
-from opsplice.files import check_folder
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import check_folder
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from opsplice.commands.shared import stdout
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.reports.render import Status
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.common.store import Store
 from opsplice.compiling import outcomes, program_cache
 from opsplice.compiling.compilation import run_job
 from opsplice.compiling.job import Job, Outcome
@@ -38,7 +39,6 @@ from opsplice.rewrites.plan.planner import Plan
 from opsplice.runtime.device_choice import device_of
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
-from opsplice.store import Store
 
 _SMALL = "func.func @f(%x: tensor<f32>) -> tensor<f32> { %r = arith.negf %x : tensor<f32>\n return %r : tensor<f32> }"
 # Larger numbers in a rule's `when` are not sizes to try a kernel at.

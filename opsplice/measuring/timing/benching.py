@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
 from opsplice.measuring.cutting.records import OPEN_SIZE, Cut, Place
 from opsplice.measuring.cutting.runnable import Runnable

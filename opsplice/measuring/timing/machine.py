@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store, key_of
 from opsplice.isolation.isolate import call_isolated, method
 from opsplice.measuring.verifying.verdict_cache import platform_key
-from opsplice.store import Store, key_of
 from opsplice.targets.artifacts.arch import host_features
 
 _WRITER = "machine 1"

@@ -14,11 +14,11 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling import program_cache, spec_sources
 from opsplice.compiling.compilation import run_job
 from opsplice.compiling.job import Job
 from opsplice.compiling.spec_files import load_specs
-from opsplice.errors import OpspliceError
 from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
 from opsplice.matchers.explain.places import as_known
 from opsplice.matchers.find import engine

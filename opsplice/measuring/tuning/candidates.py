@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store
 from opsplice.compiling import prebuilt
 from opsplice.compiling.job import Job
 from opsplice.compiling.spec_files import TransformSpec, load_specs
 from opsplice.compiling.splice import Splicer, at_phase
-from opsplice.errors import OpspliceError
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring.cutting.cuts import CutError, Cuts, Piece
@@ -32,7 +33,6 @@ from opsplice.spec_lang.formatting.formatter import rule_text
 from opsplice.spec_lang.formatting.one_line import condition_text
 from opsplice.spec_lang.loading.loader import LoadedSpec
 from opsplice.spec_lang.syntax import tree
-from opsplice.store import Store
 
 _OPEN = (
     "its sizes are open (?), and tuned rules are for fixed ones: export the model with fixed ones, "

@@ -9,8 +9,8 @@ import json
 import os
 from pathlib import Path
 
-from opsplice import cache
-from opsplice.errors import OpspliceError, counted
+from opsplice.common import cache
+from opsplice.common.errors import OpspliceError, counted
 from opsplice.measuring.tuning.measurements import Record
 
 _MAX_BYTES = 1 << 30

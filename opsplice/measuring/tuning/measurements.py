@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from opsplice.common.store import key_of
 from opsplice.measuring.cutting.records import Cut
 from opsplice.measuring.timing.paired import verdict_of
 from opsplice.reports.report import DimSize
-from opsplice.store import key_of
 
 _FORMAT = "tuned 1"
 

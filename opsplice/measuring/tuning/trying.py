@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling.job import Job
-from opsplice.errors import OpspliceError
 from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
 from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.timing import benching

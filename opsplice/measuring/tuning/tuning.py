@@ -16,9 +16,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling.job import Job
 from opsplice.compiling.spec_sources import is_package
-from opsplice.errors import OpspliceError
 from opsplice.measuring.tuning import trying
 from opsplice.measuring.tuning.candidates import Found
 from opsplice.measuring.tuning.database import Database
@@ -56,7 +56,7 @@ class Tuning(Shown):
 
     def save(self, path: str | Path) -> None:
         """Write the spec."""
-        from opsplice.files import write_file
+        from opsplice.common.files import write_file
 
         write_file(Path(path), self.text(Path(path).parent).encode())
 

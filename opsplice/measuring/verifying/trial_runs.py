@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.measuring.cutting.records import Cut, Trial
 from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.verifying import static_data, tolerance

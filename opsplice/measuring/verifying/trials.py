@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.measuring.cutting.records import OPEN_SIZE, Cut, Part
 from opsplice.measuring.verifying import tolerance
 from opsplice.runtime.declared_functions import Function, ValueType

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from opsplice import __version__
+from opsplice.common.store import Store, key_of
 from opsplice.measuring.cutting.records import Place, Trial, Verdict
 from opsplice.runtime.device_choice import name_of
-from opsplice.store import Store, key_of
 
 # Part of every key. Raise it when the same trials come to be judged in another way.
 _WRITER = "verdict 5"

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling.job import Job
-from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
 from opsplice.measuring.cutting.records import PROBE, READER, Cut, Place, Trial, Verdict, Verification, Whole

@@ -13,7 +13,7 @@ from iree.runtime import HalBufferView, VmVariantList
 from torch.nn import Parameter
 from torch.utils.dlpack import from_dlpack, to_dlpack
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.program import Program
 from opsplice.runtime import call_values, runtime_devices
 from opsplice.runtime.direct_call import HOST, DirectCall, Result

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import fx
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.runtime.weights import Arrays, Parameters
 from opsplice.torch.calls.call import Call
 from opsplice.torch.importing.tensor_parameters import array_of, name_of

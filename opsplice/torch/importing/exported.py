@@ -28,7 +28,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, OutputSpec
 from torch.utils import _pytree
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.parameters import variable

@@ -22,7 +22,7 @@ from torch import fx
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from opsplice.reaching import reachable
+from opsplice.common.reaching import reachable
 from opsplice.torch.importing.lines import location_of
 from opsplice.torch.importing.refusals import UnsupportedError
 

@@ -23,7 +23,7 @@ from torch.export import ExportedProgram
 from torch.export.pt2_archive import _package, constants
 from torch.export.pt2_archive._package import PT2ArchiveReader
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.runtime.weights import write_archive
 from opsplice.torch.backend import FLAGS

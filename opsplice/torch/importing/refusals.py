@@ -9,7 +9,7 @@ import torch
 from torch import fx
 from torch._dynamo.exc import ShortenTraceback
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.pipeline.diagnostics import unlowered
 from opsplice.reports.render import short_location
 from opsplice.torch.importing.lines import location_of

@@ -9,8 +9,8 @@ from typing import Literal
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
-from opsplice.files import read_file
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import read_file
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.symbols import EXECUTABLES

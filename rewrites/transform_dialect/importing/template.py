@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.matchers.capture import pattern_text
 from opsplice.matchers.capture.equal_axes import join_alike
 from opsplice.matchers.capture.expressions import Captured, Contraction, Reduction, walk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opsplice.errors import counted
+from opsplice.common.errors import counted
 from opsplice.spec_lang.checking.types.inferred_values import Misfit, Number, Value, show
 from opsplice.spec_lang.checking.types.signature_binding import possible_elements
 from opsplice.spec_lang.syntax import tree, vocabulary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from opsplice.errors import did_you_mean
+from opsplice.common.errors import did_you_mean
 from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.spec_lang.syntax.spec_errors import Diagnostic, error
 from opsplice.spec_lang.syntax.tree import ScalarType

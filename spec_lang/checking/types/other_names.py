@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from opsplice.errors import did_you_mean
+from opsplice.common.errors import did_you_mean
 
 _PRODUCT = "contract[m k, k n -> m n](x, y)"
 _WRITTEN = {

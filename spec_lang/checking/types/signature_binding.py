@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from opsplice.errors import counted
+from opsplice.common.errors import counted
 from opsplice.spec_lang.syntax.tree import Dim, ScalarType, TensorType, Type, TypeVariable
 
 

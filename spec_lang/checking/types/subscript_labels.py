@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opsplice.errors import counted
+from opsplice.common.errors import counted
 from opsplice.spec_lang.checking.types.inferred_values import Misfit, Number, Value, show
 from opsplice.spec_lang.checking.types.signature_binding import Binding
 from opsplice.spec_lang.syntax import tree

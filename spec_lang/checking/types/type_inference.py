@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from opsplice.errors import counted, did_you_mean, one_of
+from opsplice.common.errors import counted, did_you_mean, one_of
 from opsplice.spec_lang.checking.types.contraction_types import contracted_element
 from opsplice.spec_lang.checking.types.element_types import Report, check_element
 from opsplice.spec_lang.checking.types.inferred_values import Misfit, Number, Value, show

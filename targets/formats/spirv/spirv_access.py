@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from opsplice.errors import OpspliceError
-from opsplice.reaching import reachable
+from opsplice.common.errors import OpspliceError
+from opsplice.common.reaching import reachable
 from opsplice.targets.formats.spirv.spirv_reader import Declarations, Instruction, Op, damaged, functions
 
 # Where the pointer is that an instruction derives its result from, its result being a pointer too.

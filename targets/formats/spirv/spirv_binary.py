@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.formats.entries import Access, Entry, Limits, Slot, Threads, find, missing
 from opsplice.targets.formats.spirv import spirv_names
 from opsplice.targets.formats.spirv.spirv_access import Access as Accessed

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
-from opsplice.errors import OpspliceError, printable
+from opsplice.common.errors import OpspliceError, printable
 from opsplice.targets.registry.places import credentials, strict_json
 from opsplice.targets.registry.places.place import InterruptedTransferError, NotFoundError
 from opsplice.targets.registry.places.reference import Reference, is_loopback

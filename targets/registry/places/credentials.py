@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
-from opsplice.files import read_file
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import read_file
 from opsplice.targets.registry.places import strict_json
 from opsplice.targets.registry.places.strict_json import Table
 

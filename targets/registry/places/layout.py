@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from opsplice.errors import OpspliceError
-from opsplice.files import replacing
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import replacing
 from opsplice.targets.registry.places import oci, strict_json
 from opsplice.targets.registry.places.oci import Descriptor, Index
 from opsplice.targets.registry.places.place import (

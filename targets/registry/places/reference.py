@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 
 SCHEME = "oci://"
 # For registries without TLS. It is part of the name, so that it shows in commands, locks and reviews.

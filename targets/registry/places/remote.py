@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urljoin, urlsplit
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.registry.places import oci, strict_json
 from opsplice.targets.registry.places.connection import ATTEMPTS, Connection, attempts, bounded, streamed
 from opsplice.targets.registry.places.oci import Descriptor

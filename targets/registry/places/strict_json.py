@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 
 Value = TypeVar("Value")
 

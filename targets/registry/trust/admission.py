@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.registry import package as packages
 from opsplice.targets.registry.package import Package
 from opsplice.targets.registry.places.oci import Descriptor

@@ -10,7 +10,7 @@ import binascii
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.registry.places import strict_json
 from opsplice.targets.registry.places.oci import check_digest
 from opsplice.targets.registry.trust.keys import PrivateKey, PublicKey

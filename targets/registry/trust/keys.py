@@ -18,8 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from opsplice.errors import OpspliceError
-from opsplice.files import read_file
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import read_file
 
 PASSPHRASE = "OPSPLICE_KEY_PASSPHRASE"
 PUBLIC_SUFFIX = ".pub"

@@ -24,8 +24,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
-from opsplice.files import write_file
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import write_file
 from opsplice.targets.registry.trust import toml_tables
 from opsplice.targets.registry.trust.toml_tables import Table
 

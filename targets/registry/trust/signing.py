@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.registry.places import oci
 from opsplice.targets.registry.places.oci import Descriptor, Manifest
 from opsplice.targets.registry.places.place import Place

@@ -26,8 +26,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from opsplice.errors import OpspliceError
-from opsplice.files import write_file
+from opsplice.common.errors import OpspliceError
+from opsplice.common.files import write_file
 from opsplice.targets.registry.trust import envelope, toml_tables
 from opsplice.targets.registry.trust.envelope import Statement
 from opsplice.targets.registry.trust.keys import MissingExtraError, PublicKey, public_from_text

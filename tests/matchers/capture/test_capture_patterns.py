@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.matchers.capture.pattern_text import number_text
 
 FUNCTION = "func.func @main({arguments}) -> {result} {{\n{body}\n  return {values} : {types}\n}}"

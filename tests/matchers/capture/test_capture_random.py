@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import opsplice
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling.capturing import capture_module
-from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.matchers.explain.pointing import Ops
 from opsplice.reports.captured import CaptureJob

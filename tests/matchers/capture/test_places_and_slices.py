@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.matchers.explain.pointing import Lines, NamedOp, parse_place
 
 MLP = """\

@@ -691,7 +691,7 @@ def test_scalar_code_stands_for_the_op_that_it_is_in(session: Any) -> None:
     ],
 )
 def test_a_place_that_is_not_there(session: Any, place: str, wanted: str, hint: str | None) -> None:
-    from opsplice.errors import OpspliceError
+    from opsplice.common.errors import OpspliceError
 
     setting = Setting(session, function(ONE, CHAIN), NEGATED)
     with pytest.raises(OpspliceError, match=wanted) as error:
@@ -704,7 +704,7 @@ def test_a_place_that_is_not_there(session: Any, place: str, wanted: str, hint: 
     ["", "#", "m.py:", ":", "0", "m.py:0", "x#1", "a.b#0", "a.b#-1", "a b", "9" * 5000, "a.b#" + "9" * 50],
 )
 def test_a_place_that_makes_no_sense(place: str) -> None:
-    from opsplice.errors import OpspliceError
+    from opsplice.common.errors import OpspliceError
 
     with pytest.raises(OpspliceError, match=r"cannot tell what|there is no op a\.b#|not a range") as error:
         parse_place(place)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling import linting
-from opsplice.errors import OpspliceError
 from opsplice.matchers.search import uses
 from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading.loader import load_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.linting.named_ops import mistakes
 from opsplice.spec_lang.loading.loader import load_text

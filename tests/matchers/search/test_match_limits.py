@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 
 pytestmark = pytest.mark.usefixtures("must_end")
 

@@ -24,7 +24,7 @@ import numpy as np
 from iree.compiler import ir
 from iree.compiler.api import Session
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.interpreter import EvaluationError, evaluate
 from opsplice.matchers.find import engine

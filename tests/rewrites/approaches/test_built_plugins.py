@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.artifacts.arch import host_arch
 from opsplice.targets.artifacts.artifact import CpuTarget
 from opsplice.targets.build import toolchains

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.runtime.host_commands import Commands, wanted
 from opsplice.runtime.loaded_program import load_program
 from tests import command_line

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.runtime.host_commands import Commands
 from opsplice.runtime.loaded_program import load_program
 from tests.plain import Plain

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice import files
+from opsplice.common import files
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling import plugin_kernels
-from opsplice.errors import OpspliceError
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.build import toolchains
 from tests.plain import Plain

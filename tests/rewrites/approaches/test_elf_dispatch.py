@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.build import toolchains
 from tests import command_line

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
-from opsplice.store import Store
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store
 from opsplice.targets.build import ptxas, shaders
 from opsplice.targets.link import function_link
 from tests import command_line

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.build import shaders
 from tests.rewrites.conftest import write_spec
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from tests.plain import Plain
 from tests.rewrites.approaches.test_command import _listed
 from tests.rewrites.approaches.test_compiled_command import built

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 import opsplice
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store
 from opsplice.compiling.splice import Splicer
-from opsplice.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.runtime.value_text import ELEMENT_TYPES
 from opsplice.spec_lang.loading.loader import load
-from opsplice.store import Store
 from opsplice.targets.build import shaders
 from opsplice.targets.link import function_link
 from tests.rewrites.conftest import DEVICES, write_spec

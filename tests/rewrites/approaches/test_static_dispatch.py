@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import opsplice
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling import plugin_kernels
-from opsplice.errors import OpspliceError
 from opsplice.targets.build import shaders
 from tests.rewrites.conftest import write_spec
 

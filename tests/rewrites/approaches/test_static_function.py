@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.build import toolchains
 
 NEGATE_SPEC = """

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.runtime.loaded_program import load_program
 from opsplice.runtime.providers import Provider
 from opsplice.targets.build import shaders

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.rewrites.approaches import approach_table as table
 from opsplice.rewrites.approaches.approach import Approach, Later

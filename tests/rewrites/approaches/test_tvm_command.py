@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from tests.rewrites.conftest import tvm_library, write_spec
 
 CODE = """

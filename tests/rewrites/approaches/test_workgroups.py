@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 
 DYNAMIC = """
 func.func @main(%a: tensor<?xf32>) -> tensor<?xf32> {

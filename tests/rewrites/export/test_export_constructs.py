@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from iree.compiler import ir
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.frontends import ModuleSource
 from opsplice.pipeline.compiler import Compilation
 from opsplice.rewrites.ir.executable_targets import parse_target

@@ -12,9 +12,9 @@ from iree.compiler.dialects.transform import interpreter
 
 import opsplice
 from opsplice.cli import main
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling import spec_import
 from opsplice.compiling.splice import graphs_of
-from opsplice.errors import OpspliceError
 from opsplice.matchers.find import engine
 from opsplice.rewrites.apply import apply
 from opsplice.rewrites.plan.planner import Planner

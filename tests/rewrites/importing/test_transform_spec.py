@@ -10,7 +10,7 @@ from iree.compiler import ir
 from iree.compiler.api import Session
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.rewrites.ir.symbols import Brought
 from opsplice.rewrites.transform_dialect import interpreter
 from opsplice.rewrites.transform_dialect.interpreter import Change

@@ -10,7 +10,7 @@ from iree.compiler import ir
 from iree.compiler.api import Session
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.rewrites.ir import raw_symbols
 from opsplice.spec_lang.loading.loader import load_text
 

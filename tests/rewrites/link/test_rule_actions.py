@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.spec_lang.syntax.spec_errors import SpecError
 
 ABS = """

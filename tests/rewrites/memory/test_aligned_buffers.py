@@ -14,6 +14,7 @@ import pytest
 from iree.compiler import ir
 
 import opsplice
+from opsplice.common.store import Store
 from opsplice.compiling.plugin_kernels import build
 from opsplice.compiling.splice import Splicer
 from opsplice.frontends import ModuleSource
@@ -23,7 +24,6 @@ from opsplice.pipeline.devices import target_step
 from opsplice.pipeline.flags import offset_alignment
 from opsplice.rewrites.memory import aligned_buffers
 from opsplice.spec_lang.loading.loader import load
-from opsplice.store import Store
 from opsplice.targets.build import shaders
 from tests.rewrites.conftest import write_spec
 

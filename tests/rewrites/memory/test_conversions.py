@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 
 KEEP_F64 = "--iree-input-demote-f64-to-f32=false"
 F64 = """

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import opsplice
+from opsplice.common.errors import OpspliceError
 from opsplice.compiling.linting import findings
 from opsplice.compiling.spec_export import export_spec
-from opsplice.errors import OpspliceError
 from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading.loader import load
 from opsplice.targets.build import shaders

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.rewrites.plan.generation import Request
 from tests.rewrites.conftest import write_spec
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.rewrites.apply import apply
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan.actions import Buffer, Scalar

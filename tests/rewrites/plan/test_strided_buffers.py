@@ -10,7 +10,7 @@ import pytest
 
 import opsplice
 from opsplice import cli
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.reports.render import report_text
 from tests.plain import Plain
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.generating import triton_code
 from opsplice.targets.backends.cuda import Cuda
 from opsplice.targets.formats import ptx

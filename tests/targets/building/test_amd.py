@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import opsplice
-from opsplice.errors import OpspliceError
-from opsplice.store import Store
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store
 from opsplice.targets.artifacts.artifact import ArtifactRequest, RocmTarget
 from opsplice.targets.backends import rocm
 from opsplice.targets.formats import hsaco

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from opsplice import cli
-from opsplice.errors import OpspliceError
-from opsplice.store import Store
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu

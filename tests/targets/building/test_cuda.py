@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from opsplice.errors import OpspliceError
-from opsplice.store import Store
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget, CudaTarget
 from opsplice.targets.backends import cpu, cuda
 from opsplice.targets.build import cuda_compilers, llvm, ptxas, toolchains

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.errors import OpspliceError
-from opsplice.store import Store
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store
 from opsplice.targets.artifacts.artifact import ArtifactRequest
 from opsplice.targets.backends import device_functions
 from tests.targets.formats import spirv_assembly

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from llvmlite import binding
 
-from opsplice.errors import MissingToolError, OpspliceError
-from opsplice.store import Store
+from opsplice.common.errors import MissingToolError, OpspliceError
+from opsplice.common.store import Store
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget
 from opsplice.targets.backends import cpu

@@ -3,7 +3,7 @@
 import pytest
 from llvmlite import binding
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import CpuTarget
 from opsplice.targets.build import llvm

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.artifacts.source_inputs import check_complete, check_file, read_inputs
 from opsplice.targets.build.shaders import slang_names
 

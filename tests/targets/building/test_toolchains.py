@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.artifacts import arch as archs
 from opsplice.targets.artifacts.artifact import CpuTarget
 from opsplice.targets.build import programs, toolchains

@@ -2,7 +2,7 @@
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.formats import llvm_types
 from opsplice.targets.formats.llvm_types import ADDRESS
 

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import ArtifactRequest
 from opsplice.targets.backends import metal
 from opsplice.targets.formats import metal_executable, metal_source

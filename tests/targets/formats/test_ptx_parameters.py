@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.build import ptxas
 from opsplice.targets.formats import ptx
 from opsplice.targets.formats.ptx_parameters import Given, rearranged

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llvmlite import binding
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import ArtifactRequest, RocmTarget
 from opsplice.targets.backends import rocm
 from opsplice.targets.formats import hsaco

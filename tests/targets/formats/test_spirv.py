@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.errors import OpspliceError
-from opsplice.store import Store
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store
 from opsplice.targets.artifacts.artifact import ArtifactRequest, CpuTarget, SpirvTarget
 from opsplice.targets.backends import cpu, spirv
 from opsplice.targets.build import programs, shaders, spirv_val

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.formats.spirv import spirv_reader
 from opsplice.targets.formats.spirv.spirv_binary import LIMITS, SpirvModule, choose_entry, find_entry, reflect
 from tests.effort import examples

@@ -14,7 +14,7 @@ import pytest
 
 import opsplice
 from opsplice import cli
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.spec_lang.loading.libraries import Library
 from opsplice.spec_lang.loading.loader import load
 from opsplice.targets.artifacts.arch import ARCHS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opsplice.errors import OpspliceError
-from opsplice.store import Store
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store
 from opsplice.targets.link import function_link
 from opsplice.targets.link.ptx_link import Library, imports, link
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.artifacts.artifact import ArtifactRequest, SpirvTarget
 from opsplice.targets.backends import spirv
 from opsplice.targets.build import shaders

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opsplice.errors import OpspliceError
-from opsplice.store import Store
+from opsplice.common.errors import OpspliceError
+from opsplice.common.store import Store
 from opsplice.targets.artifacts.artifact import SpirvTarget
 from opsplice.targets.build import spirv_val
 from opsplice.targets.formats.spirv.spirv_reader import read_instructions

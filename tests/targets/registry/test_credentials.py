@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.registry.places import credentials
 from opsplice.targets.registry.places.credentials import Credentials
 

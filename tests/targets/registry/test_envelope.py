@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from securesystemslib import dsse
 from securesystemslib.signer import CryptoSigner, SSlibKey
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.registry.trust import envelope
 from opsplice.targets.registry.trust.envelope import Statement
 

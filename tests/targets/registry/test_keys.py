@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.registry.trust import keys
 from opsplice.targets.registry.trust.keys import PublicKey
 
@@ -140,7 +140,7 @@ def test_without_the_extra_it_is_said_how_to_get_it(tmp_path):
 import sys
 sys.modules["cryptography"] = None
 from pathlib import Path
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.registry.trust import keys
 assert keys.PublicKey(bytes(32)).id
 try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.registry.places import oci
 from opsplice.targets.registry.places.layout import Layout
 from opsplice.targets.registry.places.oci import EMPTY_CONFIG, Descriptor, Index, Manifest

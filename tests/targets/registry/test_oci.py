@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.registry.places import oci, strict_json
 from opsplice.targets.registry.places.oci import Descriptor, Index, Manifest
 

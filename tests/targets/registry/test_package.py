@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.registry import package
 from opsplice.targets.registry.package import About, Part, Variant
 from opsplice.targets.registry.places import oci

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.registry.places.reference import Reference, is_loopback, is_reference
 
 DIGEST = "sha256:" + "0" * 64

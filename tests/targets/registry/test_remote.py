@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.registry import package
 from opsplice.targets.registry.places import connection, oci
 from opsplice.targets.registry.places.oci import EMPTY_CONFIG, Descriptor, Index, Manifest

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.targets.registry import package
 from opsplice.targets.registry.package_cache import Packages
 from opsplice.targets.registry.trust import admission, signing

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.torch.calls import background
 
 

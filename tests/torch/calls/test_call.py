@@ -16,7 +16,7 @@ import torch
 from torch.nn import Parameter
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.torch.calls.call import compiled_call
 from tests.waiting import in_threads
 

@@ -19,7 +19,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
 import torch
 
 import opsplice
-from opsplice.errors import OpspliceError
+from opsplice.common.errors import OpspliceError
 from opsplice.frontends.importing import Request
 from opsplice.torch.importing.pt2 import import_model
 from tests.command_line import opsplice as command
