@@ -274,11 +274,10 @@ class Recall:
     def _look(self, value: ir.Value) -> tuple[int, tuple[ir.Value, ...]] | None:
         op = defining_op(value)
         if op is None:
-            return self._word((self._seen(value), noted(value))), ()
+            return self._word((self._seen(value), self._users(value), noted(value))), ()
         traits = self._traits(op.name)
         words: list[Any] = [op.name, value.result_number, *(result.type for result in op.results)]
-        if self._asks.users:
-            words.extend(map(self._users, op.results))
+        words.extend(map(self._users, op.results))
         if traits & OPAQUE:
             return self._word((*words, noted(value))), ()
         has_body = bool(traits & BODY or (traits & WHOLE and len(op.regions)))
@@ -304,16 +303,18 @@ class Recall:
 
     def _seen(self, value: ir.Value) -> int:
         """A word for what an op sees of a value that it uses: its type, whether it may be a number or is put together
-        from others, and what conditions ask: whether it is a weight, and how many ops use it."""
+        from others, and whether it is a weight, if conditions ask for that."""
         if value not in self._sights:
             number, apart = may_be_number(value, self._views.numbers), is_apart(value, self._views.apart)
             weight = self._asks.weights and uses.is_weight(self._views, value)
-            users = self._users(value) if self._asks.users else 0
-            self._sights[value] = self._word((value.type, number, apart, weight, users))
+            self._sights[value] = self._word((value.type, number, apart, weight))
         return self._sights[value]
 
     def _users(self, value: ir.Value) -> int:
-        """How often a value is used. Where two matches look the same, as many of these uses are their own."""
+        """How often a value is used, 0 where no condition asks: who asks for users has read what makes the value. Where
+        two matches look the same, as many of these uses are their own."""
+        if not self._asks.users:
+            return 0
         if value not in self._uses:
             self._uses[value] = uses.count_of(value)
         return self._uses[value]

@@ -11,11 +11,12 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from opsplice.matchers.patterns.nodes import Graph
+from opsplice.matchers.patterns.nodes import Graph, Label, Node
 from opsplice.matchers.terms.canonical import WIDTHS
 from opsplice.matchers.terms.terms import (
     Access,
@@ -40,6 +41,13 @@ from opsplice.matchers.terms.views import Views
 # apart are tried.
 _MOST_TERMS, _TERMS_OF_OP, _LEVELS_OF_OP = 64, 8, 2
 _MOST_WAYS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Finer:
+    """The goal that a reduction of a pattern is one of the program's over as many dims, where these have others."""
+
+    node: Reduce[Node, Label]
 
 
 def groupings(views: Views, graph: Graph, value: ir.Value, lacks: int = 0) -> Iterator[Access]:
@@ -81,16 +89,16 @@ def _merged(views: Views, whole: Access) -> Iterator[Access]:
                 yield Access(whole.value, (*whole.indices[:start], *one, *whole.indices[stop:]))
 
 
-def kept_below(views: Views, access: Access) -> frozenset[frozenset[Index]]:
-    """The loops of an access that the reductions below it keep."""
-    loops = tuple(ungrouped(access.indices))
+def kept_below(views: Views, access: Access) -> Iterator[frozenset[Index]]:
+    """The loops of an access that a reduction below it keeps, for one after the other.
 
-    def read() -> frozenset[frozenset[Index]]:
-        reductions = (term for term in _below(views, access, _MOST_TERMS) if isinstance(term, Reduce))
-        return frozenset(frozenset(i for i in loops if isinstance(i, Loop) and _reads(term, i)) for term in reductions)
-
-    found: frozenset[frozenset[Index]] = views.remembered(access, "outside", read)
-    return found
+    Those of which there is one for fewer loops come first, as the mean of a row does: so what the row is made of, which
+    may be all of a program, is not read where nobody asks for more.
+    """
+    loops = [index for index in ungrouped(access.indices) if isinstance(index, Loop)]
+    for term in _below(views, access, _MOST_TERMS, is_late=lambda term: all(_reads(term, loop) for loop in loops)):
+        if isinstance(term, Reduce):
+            yield frozenset(loop for loop in loops if _reads(term, loop))
 
 
 def _reads(term: Term, loop: Loop) -> bool:
@@ -206,12 +214,18 @@ def _known(sizes: Sequence[Sized]) -> list[int]:
     return [size for size in itertools.takewhile(lambda size: isinstance(size, int), sizes) if isinstance(size, int)]
 
 
-def _below(views: Views, above: Term, most: int, deep: int = _MOST_TERMS) -> Iterator[Term]:
-    """A term and what it is made of, the first of them. deep: behind how many ops but casts."""
+def _below(
+    views: Views,
+    above: Term,
+    most: int,
+    deep: int = _MOST_TERMS,
+    is_late: Callable[[Term], bool] = lambda _term: False,
+) -> Iterator[Term]:
+    """A term and what it is made of, the first of them. deep: behind how many ops but casts. is_late: the last ones."""
     seen: dict[Term, int] = {above: 0}  # with how many ops are above
-    pending: list[Term] = [above]
-    while pending and len(seen) < most:
-        term = pending.pop(0)
+    pending, late = [above], list[Term]()
+    while (pending or late) and len(seen) < most:
+        term = (pending or late).pop(0)
         yield term
         level = seen[term]
         below: tuple[Term, ...] = ()
@@ -225,7 +239,8 @@ def _below(views: Views, above: Term, most: int, deep: int = _MOST_TERMS) -> Ite
         elif isinstance(term, Reduce):
             below, level = (term.body,), level + 1
         new = {each: level for each in below if each not in seen}
-        pending += new
+        for each in new:
+            (late if is_late(each) else pending).append(each)
         seen.update(new)
 
 

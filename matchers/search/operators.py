@@ -11,7 +11,7 @@ from opsplice.matchers.patterns.nodes import Label, Node, Number, Place, Product
 from opsplice.matchers.patterns.walk import nodes_below
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import permuted
-from opsplice.matchers.search.merged_dims import coarser, finer
+from opsplice.matchers.search.merged_dims import Finer, coarser, finer
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.roots import placings
 from opsplice.matchers.search.state import Branch, Goal, State
@@ -34,6 +34,7 @@ class Operators:
         self.views = state.views
         self.graph = state.graph
         self.reduced: dict[Reduce[Node, Label], Reduce] = {}
+        self._finer: dict[Reduce[Node, Label], Finer] = {}  # goals are told apart by identity
 
     def apply_branches(self, node: Apply[Node], found: Term) -> Iterator[Branch]:
         spellings = self.views.readings(found, node.op)
@@ -98,9 +99,19 @@ class Operators:
 
     def reduce_branches(self, node: Reduce[Node, Label], term: Term) -> Iterator[Branch]:
         """The ways in which a reduction may match: as it is, or over as many dims as the pattern has, in any order."""
-        for each in (None, *self._finer(node, term)):
-            for loops in self._loop_orders(node, each or self.reader.peek(node, term)):
-                yield partial(self._reduce, node, term, each, loops)
+        yield from self._in_orders(node, term, None)
+        if self._has_other_loops(node, self.reader.peek(node, term)):
+            finer = self._finer.setdefault(node, Finer(node))
+            yield lambda: [(finer, term)]  # it is looked for where the reduction does not match as it is
+
+    def finer_branches(self, node: Reduce[Node, Label], term: Term) -> Iterator[Branch]:
+        """The ways in which a reduction over fewer dims than the pattern has, or more, may match over as many."""
+        for each in self._over_as_many(node, self.reader.peek(node, term)):
+            yield from self._in_orders(node, term, each)
+
+    def _in_orders(self, node: Reduce[Node, Label], term: Term, finer: Reduce | None) -> Iterator[Branch]:
+        for loops in self._loop_orders(node, finer or self.reader.peek(node, term)):
+            yield partial(self._reduce, node, term, finer, loops)
 
     def _loop_orders(self, node: Reduce[Node, Label], found: Term) -> Iterator[tuple[Index, ...]]:
         """The loops of a reduction in the orders that its labels may have them; none where what reads them tells."""
@@ -159,13 +170,14 @@ class Operators:
                 self.state.set(self.state.used, (node, loop))
         return [(node.body, found.body)]
 
-    def _finer(self, node: Reduce[Node, Label], term: Term) -> Iterator[Reduce]:
+    def _has_other_loops(self, node: Reduce[Node, Label], found: Term) -> bool:
+        is_one = isinstance(found, Reduce) and found.combiner == node.combiner and len(node.loops) != len(found.loops)
+        return is_one and not any(label.pack or label.windowed for label in node.loops)
+
+    def _over_as_many(self, node: Reduce[Node, Label], found: Term) -> Iterator[Reduce]:
         """A reduction that the program has over fewer dims, or more, over as many as the pattern has."""
-        found, count = self.reader.peek(node, term), len(node.loops)
-        if not isinstance(found, Reduce) or found.combiner != node.combiner or count == len(found.loops):
-            return iter(())
-        if any(label.pack or label.windowed for label in node.loops):
-            return iter(())
+        assert isinstance(found, Reduce), "no other has other loops"
+        count = len(node.loops)
         if count < len(found.loops):
             return coarser(self.views, found, count)
         size = sum(isinstance(each, (Apply, Reduce)) for each in nodes_below([node.body]))

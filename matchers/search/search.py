@@ -36,7 +36,7 @@ from opsplice.matchers.search.failures import Failure, Kind, Why
 from opsplice.matchers.search.inputs import Inputs
 from opsplice.matchers.search.labels import changes, ones_first
 from opsplice.matchers.search.matches import Match, NearMiss
-from opsplice.matchers.search.merged_dims import finest, groupings, kept_below, merged, ungrouped
+from opsplice.matchers.search.merged_dims import Finer, finest, groupings, kept_below, merged, ungrouped
 from opsplice.matchers.search.operators import Operators
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.roots import Roots, orders, placings
@@ -136,23 +136,20 @@ class Search:
         So values that have an input's dims go before others in whose memory it lies.
         """
         is_plain = at_view or self.is_view
+        may_lack = self.graph.may_lack_dims and not has_windows(self.graph)
         if not is_plain and has_windows(self.graph) and self.graph.lacked(*self._outer_dims(value)):
             yield from self._by_windows(value)  # in the pattern's order its dims are too few
             return
         yield Attempt()
         if self.inputs.may_place or (not is_plain and self.inputs.may_stride and self._failed_at_dims()):
             yield Attempt(by_address=True)
-        if not is_plain:
-            for access in groupings(self.views, self.graph, value):
-                self.inputs.may_place = False
-                yield Attempt(root=access)
-                if self.inputs.may_place:
-                    yield Attempt(root=access, by_address=True)
+        if not is_plain and not may_lack:
+            yield from self._taken_apart(value)
         if not self.is_view and self._may_have_ones_first(value):
             yield Attempt(ones_first=True)
         if is_plain:
             return
-        if self.graph.may_lack_dims and not has_windows(self.graph):
+        if may_lack:
             yield from self._with_fewer_dims(value)
         elif self.state.met_windows or self.graph.may_lack_dims:
             yield from self._by_windows(value)
@@ -170,6 +167,14 @@ class Search:
                     if self._failed_at_dims():
                         yield Attempt(root=root, by_address=True, order=order)
 
+    def _taken_apart(self, value: ir.Value) -> Iterator[Attempt]:
+        """Those with as many dims as the pattern's, several for one that the program splits below."""
+        for access in groupings(self.views, self.graph, value):
+            self.inputs.may_place = False
+            yield Attempt(root=access)
+            if self.inputs.may_place:
+                yield Attempt(root=access, by_address=True)
+
     def _by_windows(self, value: ir.Value) -> Iterator[Attempt]:
         """Those with dims in the order that windows tell: where a program may lack dims, with as few as it has."""
         missing = self.graph.lacked(*self._outer_dims(value))
@@ -183,22 +188,32 @@ class Search:
 
     def _with_fewer_dims(self, value: ir.Value) -> Iterator[Attempt]:
         """Those in which dims that the program lacks, and its own of size one, are any of the pattern's."""
-        labels, whole = self.graph.results[0].labels, self.views.root(value)
+        labels, whole = self._outer_dims(value)[0], self.views.root(value)
         for lacks in range(self.graph.lacked(labels, whole.indices), -1, -1):
+            if not lacks:
+                yield from self._taken_apart(value)
             for root in itertools.chain((whole,), groupings(self.views, self.graph, value, lacks)):
                 if not self._failed_at_dims():
                     return  # whatever order its dims have
-                indices = (*[UNIT] * lacks, *ungrouped(root.indices))
-                known = kept_below(self.views, root)
-                for order in placings(self.graph, labels, indices):
-                    index_of = dict(zip(labels, (indices[axis] for axis in order), strict=True))
-                    own = [
-                        frozenset(index_of[label] for label in kept) - {UNIT} for kept in kept_by_reductions(self.graph)
-                    ]
-                    is_moved = changes([axis for axis in order if indices[axis] != UNIT]) > 0
-                    is_told = not own or any(kept in known for kept in own)
-                    if (self.graph.reordered or not is_moved) and is_told and self._failed_at_dims():
+                for order in self._placings(root, (*[UNIT] * lacks, *ungrouped(root.indices))):
+                    if self._failed_at_dims():
                         yield Attempt(root=root, by_address=True, order=order, lacks=lacks)
+
+    def _placings(self, root: Access, indices: tuple[Index, ...]) -> Iterator[tuple[int, ...]]:
+        """The orders of indices in which a reduction of the program keeps what one of the pattern does."""
+        labels, kept = self.graph.results[0].labels, kept_by_reductions(self.graph)
+        waiting: dict[tuple[int, ...], list[frozenset[Index]]] = {}
+        for order in placings(self.graph, labels, indices):
+            if self.graph.reordered or changes([axis for axis in order if indices[axis] != UNIT]) == 0:
+                index_of = dict(zip(labels, (indices[axis] for axis in order), strict=True))
+                waiting[order] = [frozenset(index_of[label] for label in each) - {UNIT} for each in kept]
+        if not kept:
+            yield from waiting
+        for loops in kept_below(self.views, root) if kept else ():
+            told = [order for order, own in waiting.items() if loops in own]
+            for order in told:
+                del waiting[order]
+            yield from told
 
     def _split_roots(self, value: ir.Value) -> Iterator[Access | None]:
         """A result as it is (None), and with the dims that the program splits below if labels take these."""
@@ -286,7 +301,7 @@ class Search:
             return False
         return self.end() if end is None else end()
 
-    def _branches(self, node: Node | Operand | Root, term: Term) -> Iterator[Branch]:
+    def _branches(self, node: Node | Operand | Root | Finer, term: Term) -> Iterator[Branch]:
         """The ways in which a node may match a term: each a function that gives further goals, or None if it fails."""
         if isinstance(node, Root):
             others = self.roots.others(node.number)
@@ -324,6 +339,8 @@ class Search:
             yield lambda: self.operators.place(node, term)
         elif isinstance(node, Anything):
             yield list
+        elif isinstance(node, Finer):
+            yield from self.operators.finer_branches(node.node, term)
         elif isinstance(node, LoopIndex):
             assert isinstance(term, LoopIndex), "indices of a pattern are read as such"
             yield lambda: None if self.state.unify(node, (node.index,), (term.index,)) is None else []

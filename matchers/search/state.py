@@ -26,7 +26,7 @@ from opsplice.matchers.search.labels import (
     window_sizes,
 )
 from opsplice.matchers.search.matches import Binding, Size
-from opsplice.matchers.search.merged_dims import ungrouped
+from opsplice.matchers.search.merged_dims import Finer, ungrouped
 from opsplice.matchers.search.uses import results_with
 from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Index, Loop, Reduce, Sum, Term
@@ -55,7 +55,7 @@ class Root:
 # Labels with the indices that they are.
 Pairs = list[tuple[Label, tuple[Index, ...]]]
 # What is to be shown: that a part of the pattern is a term.
-Goal = tuple[Node | Operand | Root, Term]
+Goal = tuple[Node | Operand | Root | Finer, Term]
 # A way to show it: what is then to be shown, or None where it fails.
 Branch = Callable[[], Sequence[Goal] | None]
 

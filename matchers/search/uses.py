@@ -110,6 +110,7 @@ def user_outside(
     An op that only these ops use goes with them, unless the replacement takes what it makes: the comparison of a
     maximum that is written as a choice, or what `_` stands for.
     """
+    views.reads.setdefault(value)
     taken = {each for bound in inputs.values() for each in (bound.value, *(held for held, _ in bound.places))}
     pending: list[tuple[ir.Value, ir.Operation | None]] = [(value, None)]
     seen = {value}

@@ -247,6 +247,30 @@ def test_what_goes_with_a_match_beside_it_is_remembered(session, monkeypatch):
     assert counts[0] == counts[1] > 0
 
 
+def test_how_often_values_are_used_that_a_pattern_does_not_reach_makes_no_other_place(session, monkeypatch):
+    searches = []
+    run = Search.run
+    monkeypatch.setattr(Search, "run", lambda self, value, **k: searches.append(value) or run(self, value, **k))
+    graphs = graphs_of(load_text("pattern p(x: tensor<n x f32>) { exp(only(negf(x))) }"))
+    users = ["", "util.optimization_barrier %x : tensor<8xf32>", "util.optimization_barrier %n : tensor<8xf32>"]
+    texts = (
+        f"""func.func @f{i}(%x: tensor<8xf32>) -> tensor<8xf32> {{
+          %y = math.sqrt %x : tensor<8xf32>
+          %n = arith.negf %y : tensor<8xf32>
+          %e = math.exp %n : tensor<8xf32>
+          {user}
+          return %e : tensor<8xf32>
+        }}"""
+        for i, user in enumerate(users)
+    )
+    module = ir.Module.parse("\n".join(texts), context=session.context)
+    found = check(module, graphs)
+    assert [match.function for match in found.matches] == ["f0", "f1"]
+    searches.clear()
+    engine.find(module, graphs, near_misses=0)
+    assert len(searches) == 2
+
+
 def test_conditions_on_values_of_patterns_that_differ_in_sizes_alone(session):
     """Patterns of one family are judged by one search, which knows sizes and not what makes a value."""
     spec = "".join(

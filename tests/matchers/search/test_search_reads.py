@@ -68,6 +68,27 @@ def test_a_dim_that_is_one_of_the_program_is_looked_for_no_deeper_than_a_pattern
         assert len(views.reads) <= most
 
 
+def test_what_a_row_is_made_of_is_not_read_to_find_its_norm(session):
+    """Where a program lacks dims of a pattern, and a reduction over fewer dims is looked at."""
+    ops = "".join(f"%x{i + 1} = math.exp %x{i} : tensor<4x6xf32>\n" for i in range(20))
+    text = f"""func.func @f(%x0: tensor<4x6xf32>) -> tensor<4x6xf32> {{
+      {ops} %z = arith.constant dense<0.0> : tensor<4xf32>
+      %e = tensor.empty() : tensor<4x6xf32>
+      %s = linalg.reduce {{arith.addf}} ins(%x20 : tensor<4x6xf32>) outs(%z : tensor<4xf32>) dimensions = [1]
+      %b = linalg.broadcast ins(%s : tensor<4xf32>) outs(%e : tensor<4x6xf32>) dimensions = [1]
+      %r = arith.subf %x20, %b : tensor<4x6xf32>
+      return %r : tensor<4x6xf32> }}"""
+    module = ir.Module.parse(text, context=session.context)
+    *_, last, _ = module.body.operations[0].regions[0].blocks[0].operations
+    graph = graph_of("""pattern p(x: tensor<b x g x c x h x f32>) through ones {
+      subf(x, broadcast[b g -> b g c h](reduce addf[b g c h -> b g](x)))
+    }""")
+    views = Views()
+    match = Search(views, graph, "f").run(last.results[0])
+    assert match is not None and len(match.ops) == 3
+    assert len(views.reads) <= 6
+
+
 def test_nothing_is_read_to_tell_that_a_value_is_no_number(session):
     _module, values = chain(session, "tensor<8xf32>", op="arith.negf")
     views = Views()
