@@ -78,6 +78,18 @@ class _Outline:
         return self.below if self.kind == "choice" else (self,)
 
     @cached_property
+    def size(self) -> int:
+        """How many outlines it is made of: the fewer, the less of a program is read for it."""
+        below = self.below if isinstance(self.below, tuple) else ()
+        return 1 + sum(int(each.size) for each in below)
+
+    @cached_property
+    def smallest_first(self) -> tuple[tuple[int, _Outline], ...]:
+        """The outlines below it that count, with their positions."""
+        counting = [(at, each) for at, each in enumerate(self.below) if each.kind != "anything"]
+        return tuple(sorted(counting, key=lambda each: each[1].size))
+
+    @cached_property
     def able(self) -> _Able:
         """The options that terms of an op or another name may fit, by that name."""
         return _Able(self.options)
@@ -388,7 +400,7 @@ class _Fits:
             unwrap = (lambda inner: (self._behind_casts(inner), ())) if outline.casts else None
             ways = chains.groupings(self._views, what, spellings, len(below), unwrap)
             return any(self._pair_up(below, way.operands) for way in ways)
-        return any(map(partial(self._fit_below, outline, below), spellings))
+        return any(map(partial(self._fit_below, outline), spellings))
 
     def _fits_reduction(self, outline: _Outline, found: Any) -> bool:
         if isinstance(found, Reduce):
@@ -412,16 +424,16 @@ class _Fits:
             found = self._views.resolve(found.args[0])
         return found
 
-    def _fit_below(self, outline: _Outline, below: Sequence[_Outline], spelling: Apply) -> bool:
+    def _fit_below(self, outline: _Outline, spelling: Apply) -> bool:
         """Whether the operands of an op fit, in either order where it commutes."""
         args = spelling.args
-        if len(args) != len(below):
+        if len(args) != len(outline.below):
             return False
-        return self._fit_each(below, args) or (outline.turns and self._fit_each(below, args[::-1]))
+        return self._fit_each(outline, args) or (outline.turns and self._fit_each(outline, args[::-1]))
 
-    def _fit_each(self, below: Sequence[_Outline], args: Sequence[Term]) -> bool:
-        for part, arg in zip(below, args, strict=True):  # no generator: each of its steps is a call
-            if part.kind != "anything" and not self._fits(part, arg):
+    def _fit_each(self, outline: _Outline, args: Sequence[Term]) -> bool:
+        for at, part in outline.smallest_first:  # noqa: SIM110  (each step of a generator is a call)
+            if not self._fits(part, args[at]):
                 return False
         return True
 

@@ -85,7 +85,8 @@ def test_what_a_row_is_made_of_is_not_read_to_find_its_norm(session):
     }""")
     views = Views()
     match = Search(views, graph, "f").run(last.results[0])
-    assert match is not None and len(match.ops) == 3
+    assert match is not None
+    assert len(match.ops) == 3
     assert len(views.reads) <= 6
 
 
