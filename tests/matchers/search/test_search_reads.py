@@ -121,7 +121,7 @@ def test_a_pattern_of_another_rank_reads_the_last_op_alone(session):
 
 def test_outlines_are_made_once_for_all_ops_that_a_pattern_may_end_with(monkeypatch):
     made = []
-    monkeypatch.setattr(prefilter, "_ranks", lambda graph: made.append(graph) or (0, math.inf))
+    monkeypatch.setattr(prefilter, "ranks_of", lambda graph: made.append(graph) or (0, math.inf))
     graphs = [
         graph_of("pattern p(x: tensor<n x f32>) { exp(x) | log(x) }"),
         graph_of("pattern q(x: tensor<n x f32>) { exp(x) }"),
@@ -139,6 +139,22 @@ def test_of_many_alternatives_only_those_of_the_op_that_is_there_are_looked_at(s
     monkeypatch.setattr(Views, "readings", lambda self, term, op: asked.append(op) or readings(self, term, op))
     assert Sieve((graph,)).fitting(Views(), values[-1]) == [graph]
     assert set(asked) == {"math.exp"}
+
+
+def test_a_large_operand_is_not_read_where_a_small_one_rules_the_pattern_out(session):
+    text = """func.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {
+      %a = math.exp %x : tensor<8xf32>
+      %b = math.exp %a : tensor<8xf32>
+      %c = math.exp %b : tensor<8xf32>
+      %e = math.exp %y : tensor<8xf32>
+      %d = arith.subf %c, %e : tensor<8xf32>
+      return %d : tensor<8xf32> }"""
+    module = ir.Module.parse(text, context=session.context)
+    first, *_, last, _ = module.body.operations[0].regions[0].blocks[0].operations
+    graph = graph_of("pattern p(x: tensor<n x f32>) { subf(exp(exp(exp(x))), exp(log(x))) }")
+    views = Views()
+    assert Sieve((graph,)).fitting(views, last.results[0]) == []
+    assert first.results[0] not in views.reads
 
 
 def test_patterns_of_another_rank_are_not_searched_for(session):
