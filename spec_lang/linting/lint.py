@@ -6,10 +6,12 @@ proof. What rules do to each other is judged by `matchers.overlap.shadow`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from opsplice.common.reaching import reachable
+from opsplice.spec_lang.checking.checker import Checked
 from opsplice.spec_lang.checking.computed_arguments import passed
 from opsplice.spec_lang.checking.scalar_kernels import FORMED_PHASES
 from opsplice.spec_lang.checking.types.signature_binding import Binding, possible_elements
@@ -344,8 +346,15 @@ def _open_factors(pattern: tree.Pattern) -> list[str]:
 
 def reached_patterns(pattern: tree.Pattern, spec: LoadedSpec) -> Iterator[tree.Pattern]:
     """The patterns that a pattern uses, and those that these use."""
-    names = reachable([pattern.name], lambda name: filter(spec.patterns.__contains__, named(spec.patterns[name])))
-    return (spec.patterns[name] for name in names if name != pattern.name)
+    uses = _uses(spec.checked)
+    return (spec.patterns[name] for name in reachable([pattern.name], uses.__getitem__) if name != pattern.name)
+
+
+@functools.lru_cache(maxsize=16)
+def _uses(checked: Checked) -> Mapping[str, Sequence[str]]:
+    """The patterns that each pattern names: all of a spec is walked for it, which is asked of many patterns."""
+    patterns = checked.patterns
+    return {name: [each for each in named(pattern) if each in patterns] for name, pattern in patterns.items()}
 
 
 def _either(names: Sequence[str]) -> str:

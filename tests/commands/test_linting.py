@@ -12,8 +12,9 @@ from opsplice.cli import main
 from opsplice.compiling import linting
 from opsplice.compiling.spec_files import load_specs
 from opsplice.compiling.spec_sources import resolve
+from opsplice.spec_lang.linting import lint
 from opsplice.spec_lang.linting.lint import CODES
-from opsplice.spec_lang.loading.loader import load
+from opsplice.spec_lang.loading.loader import load, load_text
 
 ROOT = Path(__file__).parents[2]
 SECTION = re.compile(r"^## ([a-z-]+)( \*)?\n(.*?)(?=^## |\Z)", re.DOTALL | re.MULTILINE)
@@ -67,6 +68,16 @@ def test_the_star_marks_what_every_compile_shows(code: str, tmp_path: Path):
 def test_a_compile_does_not_look_at_specs_that_are_all_of_libraries(monkeypatch):
     monkeypatch.setattr(linting, "_mistakes", lambda _: pytest.fail("nobody would be shown any"))
     assert linting.brief(load_specs(resolve(["opsplice:nn"]))) == ()
+
+
+def test_each_pattern_is_walked_once_for_what_it_names(monkeypatch):
+    walked, named = [], lint.named
+    monkeypatch.setattr(lint, "named", lambda item: walked.append(item) or named(item))
+    chain = "".join(f"pattern p{n + 1}(x: tensor<n x f32>) {{ exp(p{n}(x)) }}\n" for n in range(9))
+    spec = load_text(f"pattern p0(x: tensor<n x f32>) {{ tanh(x) }}\n{chain}")
+    for _ in range(2):
+        assert [each.name for each in lint.reached_patterns(spec.patterns["p2"], spec)] == ["p1", "p0"]
+    assert sorted(each.name for each in walked) == sorted(spec.patterns)
 
 
 def test_the_output_at_the_top_of_the_docs(clash: Path, monkeypatch, capsys):
