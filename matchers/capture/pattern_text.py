@@ -185,13 +185,10 @@ class _Writer:
         shared = self.uses[id(part)] > 1
         if isinstance(part, Arrange) or (not shared and (is_result or len(text) <= _LONG)):
             return text
-        name = self._let_name(part)
+        name = free_name(base_name(part), self._taken())
         self.lets.append(f"{name} = {text}")
         self.let_names[id(part)] = name
         return name
-
-    def _let_name(self, part: Part) -> str:
-        return free_name(base_name(part), self._taken())
 
     def _taken(self) -> set[str]:
         own = {*self.let_names.values(), *(n for known in self.opaque_names.values() for n in known)}

@@ -20,7 +20,7 @@ from opsplice.matchers.search.matches import Binding
 from opsplice.matchers.search.tracing import Stop
 from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.canonical import WIDTHS
-from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, Flat, Index, Loop, Part, Reduce, Term
+from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, Flat, Index, Part, Reduce, Term
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
@@ -342,7 +342,7 @@ class _Reasoner:
         assert isinstance(stop.node, Reduce), "only reductions have dims that they reduce"
         has_begun = any(labels == stop.node.loops for labels, _ in stop.loops)
         if isinstance(stop.term, Reduce) and not has_begun:
-            sizes = " x ".join(_size_text(loop) for loop in stop.term.loops)
+            sizes = " x ".join("?" if loop.size is None else str(loop.size) for loop in stop.term.loops)
             self.found += f" ({sizes})"
         return "reduce as many labels as the program does, or a pack such as `...k`"
 
@@ -437,10 +437,6 @@ def _bound(binding: Binding) -> str:
         return f"the constant {constants.text(binding.constant or 0, binding.element)}"
     place = place_of(binding.value, text=False)
     return f"{place.op} at {place.location}" if place.location else place.op
-
-
-def _size_text(loop: Loop) -> str:
-    return "?" if loop.size is None else str(loop.size)
 
 
 def _own_names(text: str) -> str:

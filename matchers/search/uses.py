@@ -150,7 +150,7 @@ def is_used_by(value: ir.Value, ops: Collection[ir.Operation]) -> bool:
 
 def results_with(inner: ir.Value) -> list[ir.Value]:
     """The results of a structured op that are a scalar of its body, as it is."""
-    return [_result(use) for use in inner.uses if _is_yield(use)]
+    return [use.owner.operation.parent.operation.results[use.operand_number] for use in inner.uses if _is_yield(use)]
 
 
 def results_from(inner: ir.Value) -> list[ir.Value]:
@@ -166,10 +166,6 @@ def results_from(inner: ir.Value) -> list[ir.Value]:
 
 def _is_yield(use: ir.OpOperand) -> bool:
     return bool(use.owner.operation.name == "linalg.yield")
-
-
-def _result(use: ir.OpOperand) -> ir.Value:
-    return use.owner.operation.parent.operation.results[use.operand_number]
 
 
 def is_left_out(match: Match, condition: Any) -> bool:

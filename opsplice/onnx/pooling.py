@@ -69,7 +69,7 @@ def _windows(on: NodeWriter, node: onnx.NodeProto) -> list[_Windows] | None:
     if automatic.startswith(b"SAME"):  # as many windows as steps, whatever ceil_mode says
         return None
     pads = attribute(node, "pads", [0] * 2 * len(kernel)) if automatic == b"NOTSET" else [0] * 2 * len(kernel)
-    steps, apart = (attribute(node, name, [1] * len(kernel)) for name in ("strides", "dilations"))
+    steps, apart = _steps(node, len(kernel))
     found = []
     for axis, (known, taps, step, dilation) in enumerate(zip(sizes, kernel, steps, apart, strict=True)):
         size, reach = int(known or 0), dilation * (taps - 1) + 1
@@ -90,15 +90,25 @@ def zeros_around(node: onnx.NodeProto, sizes: list[int | None], taps: list[int |
     dims, way = len(sizes), attribute(node, "auto_pad", b"NOTSET")
     if not way.startswith(b"SAME"):
         return attribute(node, "pads", [0] * 2 * dims) if way == b"NOTSET" else [0] * 2 * dims
-    steps, apart = (attribute(node, name, [1] * dims) for name in ("strides", "dilations"))
-    less, more = [], []
+    steps, apart = _steps(node, dims)
+    missing = []
     for size, tap, step, dilation in zip(sizes, taps, steps, apart, strict=True):
         if tap is None or (size is None and step > 1):
             return None
         begin = -1 if size is None else (size - 1) // step * step - size  # of the last window, from the end
-        missing = max(begin + dilation * (tap - 1) + 1, 0)
-        less.append(missing // 2)
-        more.append(missing - missing // 2)
+        missing.append(max(begin + dilation * (tap - 1) + 1, 0))
+    return _at_both_ends(missing, way)
+
+
+def _steps(node: onnx.NodeProto, dims: int) -> tuple[list[int], list[int]]:
+    """The strides of windows and their dilations."""
+    return attribute(node, "strides", [1] * dims), attribute(node, "dilations", [1] * dims)
+
+
+def _at_both_ends(pads: list[int], way: bytes) -> list[int]:
+    """What lies around each dim, half before it and half behind; `way` says where the larger half is."""
+    less = [each // 2 for each in pads]
+    more = [each - half for each, half in zip(pads, less, strict=True)]
     return [*less, *more] if way == b"SAME_UPPER" else [*more, *less]
 
 
@@ -129,7 +139,7 @@ class _Around:
 def _around(on: NodeWriter, node: onnx.NodeProto) -> _Around | None:
     """Where IREE puts windows elsewhere: by `auto_pad` every few elements, and those that `ceil_mode` adds."""
     kernel, automatic = attribute(node, "kernel_shape", []), attribute(node, "auto_pad", b"NOTSET")
-    steps, apart = (np.array(attribute(node, name, [1] * len(kernel))) for name in ("strides", "dilations"))
+    steps, apart = map(np.array, _steps(node, len(kernel)))
     is_same = automatic.startswith(b"SAME")
     is_open = None in (on.shape(node.input[0]) or [])[2:]
     if not is_open or not ((is_same and max(steps) > 1) or _rounds_up(node)):
@@ -292,10 +302,7 @@ def _cut_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         reach = [step * (int(size or 0) - 1) + 1 for step, size in zip(apart, weight[2:], strict=True)]
         ends = [step * (size - 1) + end for step, size, end in zip(strides, sizes, reach, strict=True)]
         over = [end + added - size for end, added, size in zip(ends, more, wanted, strict=True)]
-        over = over if given else [max(each, 0) for each in over]
-        less = [each // 2 for each in over]
-        rest = [each - half for each, half in zip(over, less, strict=True)]
-        pads = [*less, *rest] if automatic == b"SAME_UPPER" else [*rest, *less]
+        pads = _at_both_ends(over if given else [max(each, 0) for each in over], automatic)
     elif automatic == b"VALID":
         pads = [0] * 2 * dims
     if pads[:dims] == pads[dims:] and automatic == b"NOTSET" and not given:
@@ -315,7 +322,7 @@ def _spread_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         return None
     sizes, kernel = ([size or 0 for size in each[2:]] for each in (shape, weight))
     dims = len(kernel)
-    strides, apart = (attribute(node, name, [1] * dims) for name in ("strides", "dilations"))
+    strides, apart = _steps(node, dims)
     pads, more = attribute(node, "pads", [0] * 2 * dims), attribute(node, "output_padding", [0] * dims)
     reach = [step * (size - 1) for step, size in zip(apart, kernel, strict=True)]
     before = [far - pad for far, pad in zip(reach, pads[:dims], strict=True)]
@@ -340,7 +347,7 @@ def convolution(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     kernel, volume, dims = weight[2:], shape[2:], len(shape) - 2
     if len(shape) != _VOLUME or None in (*kernel, *volume) or (pads := zeros_around(node, volume, kernel)) is None:
         return None
-    strides, apart = (attribute(node, name, [1] * dims) for name in ("strides", "dilations"))
+    strides, apart = _steps(node, dims)
     inside_out = [0, 2, 1, 3, 4]
     whole = zip(volume, kernel, strides, apart, pads[:dims], pads[dims:], strict=True)
     depth, *image = (

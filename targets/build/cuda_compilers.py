@@ -124,7 +124,8 @@ class CudaCompiler:
         self, source: Path, text: Path, output: Path, target: CudaTarget, flags: Sequence[str]
     ) -> frozenset[Path]:
         listed = output.with_name(f"{output.name}.d")
-        selection = _nvcc_flags(target) if self.family == "nvcc" else _clang_flags(target)
+        nvcc_flags = ["-ptx", f"-arch=compute_{target.sm}", "-std=c++17", "-O3"]
+        selection = nvcc_flags if self.family == "nvcc" else _clang_flags(target)
         files = ["-MMD", "-MF", str(listed), str(text), "-o", str(output)]
         command = [*self.command, *selection, *flags, *files]
         programs.must_run(command, f"{self.name} cannot compile {source.name}", partial(_hint, self.family))
@@ -188,10 +189,6 @@ def choose(target: CudaTarget) -> CudaCompiler:
 
 def _in_order() -> Iterator[CudaCompiler]:
     return toolchains.in_order(ENVIRONMENT_VARIABLE, HOW_TO_GET, find, _from_path)
-
-
-def _nvcc_flags(target: CudaTarget) -> list[str]:
-    return ["-ptx", f"-arch=compute_{target.sm}", "-std=c++17", "-O3"]
 
 
 def _clang_flags(target: CudaTarget) -> list[str]:

@@ -109,41 +109,29 @@ def tune(
     seconds: the budget; what is begun is finished. dask: the address of a scheduler, whose workers measure then.
     """
     with contextlib.nullcontext() if dask is None else contextlib.closing(_Workers(dask)) as workers:
-        return _tuned(job, found, database, on_progress, workers, seconds, again)
+        cpu, versions = platform_key() if workers is None else workers.cpu(), trying.versions(job)
+        keys = {task: [record_key(task, c, cpu, versions) for c in task.candidates] for task in found.tasks}
+        before = {} if again else dict(database.records)
+        todo = {task: [n for n, key in enumerate(keys[task]) if key not in before] for task in found.tasks}
+        known = sum(len(keys[task]) - len(todo[task]) for task in found.tasks)
+        refused: dict[Task, str] = {}
+        measured = dict(before)
+        each = min(_MOST, max(_LEAST, seconds / 3 / max(1, sum(map(len, todo.values())))))
 
+        def tried(task: Task, result: Record | trying.Refused) -> None:
+            if isinstance(result, trying.Refused):
+                refused[task] = result.reason
+            else:
+                database.add(result)
+                measured[result.key] = result
 
-def _tuned(
-    job: Job,
-    found: Found,
-    database: Database,
-    on_progress: Progress,
-    workers: _Workers | None,
-    seconds: float,
-    again: bool,
-) -> Tuning:
-    cpu, versions = platform_key() if workers is None else workers.cpu(), trying.versions(job)
-    keys = {task: [record_key(task, c, cpu, versions) for c in task.candidates] for task in found.tasks}
-    before = {} if again else dict(database.records)
-    todo = {task: [n for n, key in enumerate(keys[task]) if key not in before] for task in found.tasks}
-    known = sum(len(keys[task]) - len(todo[task]) for task in found.tasks)
-    refused: dict[Task, str] = {}
-    measured = dict(before)
-    each = min(_MOST, max(_LEAST, seconds / 3 / max(1, sum(map(len, todo.values())))))
-
-    def tried(task: Task, result: Record | trying.Refused) -> None:
-        if isinstance(result, trying.Refused):
-            refused[task] = result.reason
-        else:
-            database.add(result)
-            measured[result.key] = result
-
-    work = [(task, tuple(todo[task])) for task in found.tasks if todo[task]]
-    measure = trying.measured if workers is None else workers.measure
-    measure(job, work, each, seconds, tried, on_progress)
-    choices = [choice_of(t, tuple(measured.get(key) for key in keys[t]), refused.get(t, "")) for t in found.tasks]
-    choices.sort(key=lambda choice: -choice.iree * len(choice.task.places))
-    notes = tuple(filter(None, [database.ignored]))
-    return Tuning(cpu, tuple(source.given for source in job.specs), tuple(choices), known, found.left, notes)
+        work = [(task, tuple(todo[task])) for task in found.tasks if todo[task]]
+        measure = trying.measured if workers is None else workers.measure
+        measure(job, work, each, seconds, tried, on_progress)
+        choices = [choice_of(t, tuple(measured.get(key) for key in keys[t]), refused.get(t, "")) for t in found.tasks]
+        choices.sort(key=lambda choice: -choice.iree * len(choice.task.places))
+        notes = tuple(filter(None, [database.ignored]))
+        return Tuning(cpu, tuple(source.given for source in job.specs), tuple(choices), known, found.left, notes)
 
 
 class _Workers:

@@ -142,17 +142,13 @@ def _number_of(node: fx.Node) -> Any:
     if node.target is aten.full_like.default:
         return None if isinstance(node.args[1], fx.Node) else node.args[1]
     given, tags = node.all_input_nodes, getattr(node.target, "tags", ())
-    if not given or not all(map(_is_filled, given)):
+    if not given or not all(each.target is aten.full.default and not each.all_input_nodes for each in given):
         return None
     if torch.Tag.pointwise not in tags and node.target not in _COPIES:
         return None
     with unset_fake_temporarily():
         args, options = fx.node.map_arg((node.args, node.kwargs), _one_element)
         return node.target(*args, **options).item()
-
-
-def _is_filled(node: fx.Node) -> bool:
-    return node.target is aten.full.default and not node.all_input_nodes
 
 
 def _one_element(filled: fx.Node) -> torch.Tensor:
