@@ -42,7 +42,7 @@ def functions() -> onnx_models.Model:
 
 
 def reductions() -> onnx_models.Model:
-    """Of rows, columns, images and all, one whose elements the compiler computes as it adds them, and one that also gates these."""
+    """Of rows, columns, images and all, one of what is computed as it is added, and one that gates what it is of."""
     graph = onnx_models.Graph()
     x, axes = graph.input(3, 40, 36), [graph.constant(np.array(each)) for each in ([2], [1], [1, 2])]
     rows = graph.op("Expand", graph.op("ReduceMean", x, axes[0]), graph.constant(np.array([3, 40, 36])))
