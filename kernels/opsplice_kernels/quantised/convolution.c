@@ -38,6 +38,7 @@ typedef struct {
   int32_t zero, moved, flip, positive;  // flip: what bytes are moved by, as bits
   int has_matrices;
   size_t c, h, width, kh, kw, c4, o, oh, ow, sh, sw, dh, dw, top, left;
+  size_t plane, row, step;  // of the image: from channel to channel, from row to row, and from place to place, which is 1 or 2
 } layer;
 
 // A piece of the image, channels last: `rows` by `wide` places of `of->c4` words.
@@ -62,24 +63,27 @@ INLINE void transpose_block(block rows[BLOCK]) {
   }
 }
 
-// The first `count` of BLOCK bytes, those behind them if they are there.
-INLINE block load_block(const uint8_t *from, size_t count, const uint8_t *end) {
-  if (from + BLOCK <= end) return *(const block_anywhere *)from;
+// The first `count` of BLOCK bytes that are `step` apart, those behind them if they are there.
+INLINE block load_block(const int step, const uint8_t *from, size_t count, const uint8_t *end) {
+  if (from + step * BLOCK <= end) {
+    const block_anywhere *there = (const block_anywhere *)from;
+    return step == 1 ? there[0] : __builtin_shufflevector(there[0], there[1], 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  }
   block value = {0};
-  for (size_t i = 0; i < count; i++) value[i] = from[i];
+  for (size_t i = 0; i < count; i++) value[i] = from[i * step];
   return value;
 }
 
 // `count` places of a row of the image from x on, channels last.
-static void turn(const layer *of, const uint8_t *x, size_t count, uint8_t *to) {
-  const size_t plane = of->h * of->width, pixel = 4 * of->c4;
+INLINE void turn_by(const int step, const layer *of, const uint8_t *x, size_t count, uint8_t *to) {
+  const size_t pixel = 4 * of->c4;
   const block flip = (uint8_t)of->flip - (block){0};
   for (size_t c = 0; c < of->c; c += BLOCK)
     for (size_t z = 0; z < count; z += BLOCK) {
       const size_t places = least(BLOCK, count - z), channels = least(BLOCK, of->c - c), room = pixel - c;
       block rows[BLOCK];
       UNROLL for (size_t i = 0; i < BLOCK; i++)
-        rows[i] = i < channels ? load_block(x + (c + i) * plane + z, places, of->end) ^ flip : (block){0};
+        rows[i] = i < channels ? load_block(step, x + (c + i) * of->plane + step * z, places, of->end) ^ flip : (block){0};
       transpose_block(rows);
       uint8_t *at = to + z * pixel + c;
       if (room >= BLOCK && places == BLOCK) {
@@ -94,6 +98,11 @@ static void turn(const layer *of, const uint8_t *x, size_t count, uint8_t *to) {
           for (size_t word = 0; word < room; word += 4) __builtin_memcpy(at + word, (uint8_t *)&kept[i] + word, 4);
       }
     }
+}
+
+static __attribute__((noinline)) void turn(const layer *of, const uint8_t *x, size_t count, uint8_t *to) {
+  if (of->step == 1) turn_by(1, of, x, count, to);
+  else turn_by(2, of, x, count, to);
 }
 
 static void fill(uint8_t *to, size_t count, uint8_t value) {
@@ -115,7 +124,7 @@ static void copy(const layer *of, const piece *at) {
     }
     fill(to, before * pixel, zero);
     fill(to + until * pixel, pitch - until * pixel, zero);
-    const uint8_t *from = of->x + (size_t)y * of->width + (size_t)(at->left + (ptrdiff_t)before);
+    const uint8_t *from = of->x + (size_t)y * of->row + (size_t)(at->left + (ptrdiff_t)before) * of->step;
     if (until > before) turn(of, from, until - before, to + before * pixel);
   }
 }
@@ -267,10 +276,15 @@ static __attribute__((noinline)) void panel_of(const layer *of, const piece *at,
   // With a stride of one all rows are one line, in which some places lie between two rows and are left out.
   const size_t lines = of->sh == 1 && of->sw == 1 ? 1 : rows, each = rows / lines;
   const size_t count = (each - 1) * at->wide + wide;
+  const int is_dense = at->wide == wide && wide == of->ow;  // all of these places are side by side in the output, too
   for (size_t line = 0; line < lines; line++)
     for (size_t p = 0; p < count; p += PLACES) {
       const size_t places = least(PLACES, count - p);
       sum_up(of, at->bytes + line * of->sh * pitch + p * of->sw * pixel, at->bytes + ROOM, pitch, w, start, places, sums);
+      if (is_dense) {
+        put(of, sums, places, channel, y + line, z + p);
+        continue;
+      }
       for (size_t r = p / at->wide; r < each && r * at->wide < p + places; r++) {
         const size_t begin = r * at->wide < p ? p : r * at->wide, end = least(p + places, r * at->wide + wide);
         if (begin < end) put(of, sums + (begin - p), end - begin, channel, y + line + r, z + begin - r * at->wide);
@@ -306,10 +320,15 @@ static size_t room_for(const layer *of, size_t high, size_t wide) {
 static void convolve(layer of, size_t panel, size_t panels, size_t y, size_t end) {
   uint8_t copied[ROOM + 4 * LANES] __attribute__((aligned(64)));  // the last vector may be read beyond
   size_t z = 0, edge = of.ow;
-  // Rows of a 1x1 convolution end where the next ones begin: they are one.
-  if (of.kh == 1 && of.kw == 1 && of.sh == 1 && of.sw == 1 && of.oh == of.h && of.ow == of.width) {
-    z = y * of.ow, edge = end * of.ow, y = 0, end = 1;
-    of.width *= of.h, of.ow *= of.oh, of.h = of.oh = 1;
+  // Of what a filter of one tap passes over nothing is copied.
+  if (of.kh == 1 && of.kw == 1 && of.top == 0 && of.left == 0 && of.sw <= 2 && (of.oh - 1) * of.sh < of.h &&
+      (of.ow - 1) * of.sw < of.width) {
+    of.row *= of.sh, of.step = of.sw, of.h = of.oh, of.width = of.ow, of.sh = of.sw = 1;
+    // Rows end where the next ones begin: they are one.
+    if (of.row == of.width) {
+      z = y * of.ow, edge = end * of.ow, y = 0, end = 1;
+      of.width *= of.h, of.ow *= of.oh, of.h = of.oh = 1;
+    }
   }
   size_t high = end - y, wide = edge - z;
   while (high > 1 && room_for(&of, high, wide) > ROOM) high = (high + 1) / 2;
@@ -332,7 +351,8 @@ static void convolve(layer of, size_t panel, size_t panels, size_t y, size_t end
 
 static void byte_convolution(layer of, float x_scale, float w_scale, int32_t is_signed, size_t n, size_t p, size_t y,
                              size_t workgroup_x, size_t workgroup_z) {
-  const size_t image = of.c * of.h * of.width, result = of.o * of.oh * of.ow, panel = workgroup_x * PANELS;
+  of.plane = of.h * of.width, of.row = of.width, of.step = 1;
+  const size_t image = of.c * of.plane, result = of.o * of.oh * of.ow, panel = workgroup_x * PANELS;
   of.end = of.x + n * image, of.x += workgroup_z * image;
   if (of.out) of.out += workgroup_z * result;
   else of.bytes += workgroup_z * result;
