@@ -129,15 +129,21 @@ static void copy(const layer *of, const piece *at) {
   }
 }
 
+// The next panel's weights, of which each step of a tile of this one fetches `part` bytes.
+typedef struct {
+  const int8_t *next;
+  size_t part;
+} fetching;
+
 INLINE void place_tile(const int rows, const layer *of, const uint8_t *x, size_t pitch, const int8_t *w,
-                       const int32_t *start, ints (*to)[PANEL / LANES]) {
+                       const int32_t *start, fetching *also, ints (*to)[PANEL / LANES]) {
   ints sums[ROWS][VECTORS];
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++)
     sums[p][v] = load_whole(start + v * LANES);
   const size_t pixel = 4 * of->c4, taps = of->dw == 1 ? 1 : of->kw, run = of->dw == 1 ? of->kw * pixel : pixel;
   for (size_t i = 0; i < of->kh; i++, x += of->dh * pitch)
-    for (size_t j = 0; j < taps; j++, w += run * PANEL)
-      multiply_bytes(rows, 0, sums, x + j * of->dw * pixel, of->sw * pixel, w, run, 0, 0);
+    for (size_t j = 0; j < taps; j++, w += run * PANEL, also->next += run / 4 * also->part)
+      multiply_bytes(rows, 0, sums, x + j * of->dw * pixel, of->sw * pixel, w, run, also->next, also->part);
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) to[p][v] = sums[p][v];
 }
 
@@ -233,7 +239,7 @@ static void many_places(const layer *of, const uint8_t *x, const uint8_t *end, s
 
 // Sums of `count` places of the output, whose inputs begin at x, in memory that ends at `end`.
 static void sum_up(const layer *of, const uint8_t *x, const uint8_t *end, size_t pitch, const int8_t *w, const int32_t *start,
-                   size_t count, ints (*sums)[PANEL / LANES]) {
+                   size_t count, fetching *also, ints (*sums)[PANEL / LANES]) {
   (void)end;
 #ifdef HAS_MATRICES_OF_BYTES
   if (of->has_matrices && count >= MATRIX_ROWS) {
@@ -252,7 +258,7 @@ static void sum_up(const layer *of, const uint8_t *x, const uint8_t *end, size_t
     tile = left / ((left + BYTE_ROWS - 1) / BYTE_ROWS);
     for (size_t c = 0; c < PANEL; c += TILE) {
 #define PLACE_TILE(n) \
-  if (n <= BYTE_ROWS) place_tile(n, of, x + p * of->sw * 4 * of->c4, pitch, w + 4 * c, start + c, \
+  if (n <= BYTE_ROWS) place_tile(n, of, x + p * of->sw * 4 * of->c4, pitch, w + 4 * c, start + c, also, \
                                (ints (*)[PANEL / LANES])&sums[p][c / LANES])
       FOR_ROWS(tile, PLACE_TILE)
     }
@@ -277,10 +283,12 @@ static __attribute__((noinline)) void panel_of(const layer *of, const piece *at,
   const size_t lines = of->sh == 1 && of->sw == 1 ? 1 : rows, each = rows / lines;
   const size_t count = (each - 1) * at->wide + wide;
   const int is_dense = at->wide == wide && wide == of->ow;  // all of these places are side by side in the output, too
+  const size_t tiles = lines * ((count + ROWS - 1) / ROWS) * (PANEL / TILE);
+  fetching also = {w + of->kh * of->kw * pixel * PANEL, (4 * PANEL + tiles - 1) / tiles};
   for (size_t line = 0; line < lines; line++)
     for (size_t p = 0; p < count; p += PLACES) {
       const size_t places = least(PLACES, count - p);
-      sum_up(of, at->bytes + line * of->sh * pitch + p * of->sw * pixel, at->bytes + ROOM, pitch, w, start, places, sums);
+      sum_up(of, at->bytes + line * of->sh * pitch + p * of->sw * pixel, at->bytes + ROOM, pitch, w, start, places, &also, sums);
       if (is_dense) {
         put(of, sums, places, channel, y + line, z + p);
         continue;
