@@ -66,12 +66,12 @@ def canonical(term: Apply[object], resolve: Resolve) -> Any:
 
 
 def readings(term: Apply, wanted: str, resolve: Resolve, make: Make = Apply) -> tuple[Apply, ...]:
-    """A canonical scalar op as other ops of the name `wanted` that make the same; none if it cannot be read so.
+    """A canonical scalar op as ops of the name `wanted` that make the same, itself first; none if it is no such.
 
     make: gives the ops, the same one for the same operands, as terms compare by identity: what is read of a value that
     many ops share is read once.
     """
-    found: list[Any] = []
+    found: list[Any] = [term]
     for rule in _READ.get(term.op, ()):
         if isinstance(rule.target, Node) and rule.target.op == wanted:
             found.extend(rule.applied(term, resolve, make))
@@ -180,9 +180,11 @@ def _operands(wanted: Node, found: object) -> Iterator[tuple[Term, ...]]:
 def _made(wanted: Shape, bound: Bound, kind: str, resolve: Resolve, make: Make) -> Any:
     """The term of a form. Its outermost op stays what it is; those below have their one form."""
     if isinstance(wanted, Node):
+        kind = "i1" if wanted.predicates or any(isinstance(arg, bool) for arg in wanted.args) else kind
         args = (_made(arg, bound, kind, resolve, make) for arg in wanted.args)
         kept = (canonical(a, resolve) if isinstance(w, Node) else a for w, a in zip(wanted.args, args, strict=True))
-        return make(wanted.op, tuple(kept), (), kind)
+        attributes = tuple(("predicate", _numbered(wanted.op, name)) for name in wanted.predicates)
+        return make(wanted.op, tuple(kept), attributes, kind)
     if isinstance(wanted, str):
         return bound[wanted]
     if isinstance(wanted, bool):
@@ -214,6 +216,11 @@ def _named(op: str, predicate: str) -> str:
     """The name of a predicate that the IR has as a number."""
     names = _PREDICATES.get(op, ())
     return names[int(predicate)] if predicate.isdigit() and int(predicate) < len(names) else ""
+
+
+def _numbered(op: str, predicate: str) -> str:
+    """A predicate as the IR has it."""
+    return str(_PREDICATES[op].index(predicate))
 
 
 # ---- conditions --------------------------------------------------------------------------------------------------
@@ -309,12 +316,17 @@ def _split(term: Term, resolve: Resolve, depth: int) -> tuple[float, Term | None
 def _rules(*forms: Form) -> dict[str, tuple[Rule, ...]]:
     """The rules of some forms, by the op that they start from; sums are `hoisted`'s."""
     found: dict[str, tuple[Rule, ...]] = {}
-    for row in (row for row in TABLE if row.form in forms):
+    for row in (each for given in TABLE if given.form in forms for each in _apart(given)):
         sides = (shape(row.left), shape(row.right))
         for source, target in (sides, sides[::-1]) if row.form is Form.EITHER else (sides,):
             if isinstance(source, Node) and not source.op.startswith(REDUCE):
                 found[source.op] = (*found.get(source.op, ()), Rule(row, source, target))
     return found
+
+
+def _apart(row: Row) -> tuple[Row, ...]:
+    """A row for each predicate where it says what each becomes."""
+    return tuple(row.expanded()) if "predicate" in row.right else (row,)
 
 
 def _targets(rules: dict[str, tuple[Rule, ...]]) -> dict[str, tuple[str, ...]]:
@@ -328,6 +340,8 @@ def _targets(rules: dict[str, tuple[Rule, ...]]) -> dict[str, tuple[str, ...]]:
 _ONE, _READ, _IDLE = _rules(Form.ONE), _rules(Form.EITHER, Form.READ), _rules(Form.IDLE)
 # What each op may become, and what it may be read as besides: an index on the outermost op must look there too.
 BECOMES, READ_AS = _targets(_ONE), _targets(_READ)
+# Ops that are the same op of other operands, too.
+READ_ANEW = frozenset(name for name, others in READ_AS.items() if name in others)
 # What a sum may be read as: the product of another sum with a constant factor, and what one-hot rows choose.
 SUMS_AS = ("arith.mulf", SELECT)
 # Ops that are one of their operands, by the operand that decides which one, as a slice: `select(true, x, y)`.
@@ -336,7 +350,9 @@ DECIDING = {
     for name, rules in _ONE.items()
     for rule in rules
     for number, arg in enumerate(rule.source.args)
-    if isinstance(arg, bool) and not isinstance(rule.target, Node)
+    if isinstance(arg, bool)
+    and not isinstance(rule.target, Node)
+    and not any(isinstance(a, Node) for a in rule.source.args)
 }
 # Ops that may leave an operand as it is.
 NEUTRAL = frozenset((*_IDLE, TAKE))

@@ -139,11 +139,23 @@ TABLE = (
     Row("maximumf(x, 0.0)", Form.ONE, "x", when="x is a sum of squares"),
     Row("cmpi(x, false) {predicate = eq}", Form.ONE, "xori(x, true)"),
     Row("cmpi(x, true) {predicate = ne}", Form.ONE, "xori(x, true)"),
+    Row("xori(xori(x, true), true)", Form.ONE, "x"),
     Row("select(cmpi(x, 0) {predicate = sge}, x, subi(0, x))", Form.ONE, "absi(x)"),
     Row("absi(extui(x))", Form.ONE, "extui(x)"),
     Row("sitofp(extsi(x))", Form.ONE, "sitofp(x)"),
     Row("sitofp(extui(x))", Form.ONE, "uitofp(x)"),
     Row("uitofp(extui(x))", Form.ONE, "uitofp(x)"),
+    Row(
+        "xori(cmpf(x, y) {predicate in {oeq, one, ogt, oge, ord, ueq, une, ugt, uge, uno}}, true)",
+        Form.EITHER,
+        "cmpf(x, y) {predicate in {une, ueq, ule, ult, uno, one, oeq, ole, olt, ord}}",
+    ),
+    Row(
+        "xori(cmpi(x, y) {predicate in {eq, ne, sgt, sge, ugt, uge}}, true)",
+        Form.EITHER,
+        "cmpi(x, y) {predicate in {ne, eq, sle, slt, ule, ult}}",
+    ),
+    Row("select(x, y, z)", Form.READ, "select(xori(x, true), z, y)"),
     Row("divf(x, c)", Form.EITHER, "mulf(x, 1 / c)", Licence(ulps=1), when="c and 1 / c are normal numbers"),
     Row(
         "divf(x, y)",

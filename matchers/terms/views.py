@@ -23,6 +23,7 @@ from opsplice.matchers.terms.attributes import rounds_to_nearest
 from opsplice.matchers.terms.canonical import (
     BECOMES,
     NEUTRAL,
+    READ_ANEW,
     READ_AS,
     SUMS_AS,
     canonical,
@@ -249,7 +250,7 @@ class Views:
 
     def readings(self, term: Term, wanted: str) -> tuple[Apply, ...]:
         """The term as ops of the name `wanted`: itself if it is one, else its other spellings; () if there are none."""
-        if isinstance(term, Apply) and term.op == wanted:
+        if isinstance(term, Apply) and term.op == wanted and wanted not in READ_ANEW:
             return (term,)
         if wanted == BAND:
             return self._kept(self._readings, (term, wanted), lambda: bands(term, self.resolve))
@@ -429,9 +430,7 @@ class Views:
     def _reduction_loops(self, op: Structured, loops: dict[int, Index]) -> tuple[Loop, ...]:
         """Give every loop that the result does not fix a fresh index; return those that really run."""
         fresh: list[Loop] = []
-        for dim in range(op.dims):
-            if dim in loops:
-                continue
+        for dim in (each for each in range(op.dims) if each not in loops):
             index = loops[dim] = self.fresh(op.sizes.get(dim))
             if isinstance(index, Loop):
                 fresh.append(index)

@@ -93,7 +93,7 @@ class _Axes:
     @property
     def turned(self) -> _Axes:
         """The negative difference."""
-        return _Axes(self.column, self.row, self.start, -self.sign)
+        return _Axes(self.column, self.row, self.start, self.sign if self.start is None else -self.sign)
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,14 @@ class _Steps:
         return _Steps(self.axes.turned, ends, self.values[::-1])
 
 
-_Known = _Line | _Steps | Constant
+@dataclass(frozen=True)
+class _Distance:
+    """How far a line is from zero, on either side."""
+
+    line: _Line
+
+
+_Known = _Line | _Distance | _Steps | Constant
 
 
 def bands(term: Term, resolve: Callable[[Term], Term]) -> tuple[Apply, ...]:
@@ -179,9 +186,13 @@ def _read_one(found: Term, resolve: Callable[[Term], Term], known: dict[int, Any
         args.append(each)
         if found.op == "arith.select" and len(args) == 1 and isinstance(each, Constant):
             return _read(found.args[1 if each.value else 2], resolve, known, depth + 1)
+    if found.op == "math.absi" and isinstance(args[0], _Line):
+        return _Distance(args[0])
+    if any(isinstance(arg, _Distance) for arg in args):
+        return _of_distance(found, args)
     if any(isinstance(arg, _Line) for arg in args):
         return _of_lines(found, [_as_line(arg) for arg in args])
-    return _pointwise(found, [arg for arg in args if not isinstance(arg, _Line)])
+    return _pointwise(found, [arg for arg in args if not isinstance(arg, (_Line, _Distance))])
 
 
 # ---- indices -----------------------------------------------------------------------------------------------------
@@ -272,9 +283,34 @@ def _of_lines(term: Apply, lines: Sequence[_Line | None]) -> _Known | None:
     return made if isinstance(made, _Line) and abs(made.start) < _LARGEST else None
 
 
+def _of_distance(term: Apply, args: Sequence[_Known]) -> _Known | None:
+    """A cast of a distance, or a comparison with one: `|x| > y` where x > y or -x > y, else both are less."""
+    if term.op in _CASTS:
+        return args[0] if (vocabulary.bits(term.type) or _LEAST_BITS) >= _LEAST_BITS else None
+    name = _predicate(term) if term.op == "arith.cmpi" else ""
+    distances = [arg for arg in args if isinstance(arg, _Distance)]
+    other = next((line for arg in args if (line := _as_line(arg)) is not None), None)
+    if not name.startswith("s") or len(distances) > 1 or other is None:
+        return None
+    is_left = isinstance(args[0], _Distance)
+    sides: list[_Steps | Constant] = []
+    for times in (1, -1):
+        side = _Line({}).plus(distances[0].line, times)
+        holds = _compared(term, side, other) if is_left else _compared(term, other, side)
+        if holds is None:
+            return None
+        sides.append(holds)
+    is_beyond = (name[1] == "g") == is_left
+    return _pointwise(Apply("arith.ori" if is_beyond else "arith.andi", ()), sides)
+
+
+def _predicate(term: Apply) -> str:
+    return vocabulary.CMPI_PREDICATES[int(dict(term.attributes)["predicate"])]
+
+
 def _compared(term: Apply, left: _Line, right: _Line) -> _Steps | Constant | None:
     """Where a comparison holds: the same everywhere, as far as can be told, or up to some difference of indices."""
-    name, line = vocabulary.CMPI_PREDICATES[int(dict(term.attributes)["predicate"])], left.plus(right, -1)
+    name, line = _predicate(term), left.plus(right, -1)
     if name.startswith("u") and (left.least is None or right.least is None or min(left.least, right.least) < 0):
         return None
     holds = _HOLDS[name[-2:]]

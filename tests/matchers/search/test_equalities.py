@@ -78,7 +78,8 @@ class Terms:
         attributes = tuple(("predicate", str(names.index(name))) for name in wanted.predicates)
         args = tuple(self.of(a, at) for a in wanted.args)
         kind = next((a.type for a in args if isinstance(a, Apply) and a.op in CASTS), self.kind)  # what a cast gives
-        return Apply(wanted.op, args, attributes, CASTS.get(wanted.op, "i1" if names else kind))
+        is_truth = names or any(isinstance(arg, bool) for arg in wanted.args)
+        return Apply(wanted.op, args, attributes, CASTS.get(wanted.op, "i1" if is_truth else kind))
 
 
 def alike(left: Any, right: Any) -> bool:
@@ -106,7 +107,8 @@ def ops_in(wanted: Any) -> set[str]:
 
 
 def kinds(row: Row) -> tuple[str, ...]:
-    if "cmpi" in ops_in(shape(row.left)) and any(word in row.left for word in ("true", "false")):
+    both = row.left + row.right
+    if "cmpf" not in both and ("cmpi" in both or "xori" in both) and ("true" in both or "false" in both):
         return ("i1",)
     whole = {"I"} <= {vocabulary.OPS[name].operands[0] for name in ops_in(shape(row.left)) if "reduce" not in name}
     return ("i8",) if whole and "cmpf" not in row.left else ("f16", "f32")

@@ -41,6 +41,30 @@ SPELLINGS = {
         ("addf(x, -1.5)", "%c = arith.constant dense<-1.5> : !t  %r = arith.addf %x, %c : !t"),
         0.0,
     ),
+    "a choice by the opposite": (
+        (
+            "select(cmpf(x, y) {predicate = ogt}, exp(x), y)",
+            "%c = arith.cmpf ogt, %x, %y : !t  %e = math.exp %x : !t  %r = arith.select %c, %e, %y : tensor<8xi1>, !t",
+        ),
+        (
+            "select(cmpf(x, y) {predicate = ule}, y, exp(x))",
+            "%c = arith.cmpf ule, %x, %y : !t  %e = math.exp %x : !t  %r = arith.select %c, %y, %e : tensor<8xi1>, !t",
+        ),
+        0.0,
+    ),
+    "the opposite of a comparison": (
+        (
+            "select(cmpf(x, y) {predicate = ule}, exp(x), y)",
+            "%c = arith.cmpf ule, %x, %y : !t  %e = math.exp %x : !t  %r = arith.select %c, %e, %y : tensor<8xi1>, !t",
+        ),
+        (
+            "select(xori(cmpf(x, y) {predicate = ogt}, 1), exp(x), y)",
+            """%t = arith.constant dense<true> : tensor<8xi1>  %g = arith.cmpf ogt, %x, %y : !t
+            %c = arith.xori %g, %t : tensor<8xi1>  %e = math.exp %x : !t
+            %r = arith.select %c, %e, %y : tensor<8xi1>, !t""",
+        ),
+        0.0,
+    ),
     "negf as a product": (
         ("exp(negf(x))", "%n = arith.negf %x : !t  %r = math.exp %n : !t"),
         (

@@ -41,7 +41,6 @@ PAYLOAD = """func.func @f(%x: tensor<6x9xf32>, %given: tensor<6x9xi1>, %start: i
 SELECTED = "select %keep, %x, %low : tensor<6x9xi1>, tensor<6x9xf32>"
 SPEC = """pattern p(x: tensor<m x n x f32>, low: i32, high: i32, fill: f32) {
   select(band(low, high, 1, 0) : tensor<m x n x i1>, x, fill)
-  | select(band(low, high, 0, 1) : tensor<m x n x i1>, fill, x)
   | addf(x, band(low, high, 0.0, fill) : tensor<m x n x f32>)
 }"""
 STARTING = """pattern p<I in {i32, i64}>(x: tensor<m x n x f32>, low: i32, high: i32, fill: f32, start: I) {
@@ -67,6 +66,10 @@ CHOSEN = "%mask = arith.select %keep, %zero, %low : tensor<6x9xi1>, tensor<6x9xf
 OPPOSITE = "%mask = arith.select %keep, %low, %zero : tensor<6x9xi1>, tensor<6x9xf32>\n"
 AS_NUMBER = """%u = arith.uitofp %keep : tensor<6x9xi1> to tensor<6x9xf32>
   %again = arith.cmpf une, %u, %zero : tensor<6x9xf32>
+"""
+APART = """%apart = arith.subi %r, %c : tensor<6x9xi32>
+  %far = math.absi %apart : tensor<6x9xi32>
+  %three = arith.constant dense<3> : tensor<6x9xi32>
 """
 # The body, how it ends, and from which to which difference keys count.
 SPELLINGS: dict[str, tuple[str, str, tuple[int, int]]] = {
@@ -101,6 +104,18 @@ SPELLINGS: dict[str, tuple[str, str, tuple[int, int]]] = {
     ),
     "added": (compared("sle", "%c", "%r") + CHOSEN, SUM, (LOWEST, 0)),
     "added where not": (compared("slt", "%r", "%c") + OPPOSITE, SUM, (LOWEST, 0)),
+    "by distance": (APART + compared("sle", "%far", "%three"), SELECTED, (-3, 3)),
+    "below a distance": (APART + compared("sgt", "%three", "%far"), SELECTED, (-2, 2)),
+    "beyond a distance": (APART + compared("sge", "%far", "%three"), SELECTED.replace("%x, %low", "%low, %x"), (-2, 2)),
+    "on either side": (
+        shifted("q", "%r", 3)
+        + shifted("p", "%c", 2)
+        + compared("sgt", "%c", "%q", "a")
+        + compared("sgt", "%r", "%p", "b")
+        + both("ori", "%a", "%b"),
+        SELECTED.replace("%x, %low", "%low, %x"),
+        (-2, 3),
+    ),
     "with what always holds": (
         shifted("q", "%r", -100)
         + compared("sgt", "%c", "%q", "a")
@@ -135,6 +150,8 @@ OTHERS = {
     "a sum": "%q = arith.addi %r, %c : tensor<6x9xi32>\n" + compared("sle", "%q", "%c3"),
     "twice a row": "%q = arith.addi %r, %r : tensor<6x9xi32>\n" + compared("sle", "%c", "%q"),
     "rows": shifted("q", "%r", 3) + "%z = arith.subi %q, %r : tensor<6x9xi32>\n" + compared("sle", "%r", "%z"),
+    "at a distance": APART + compared("eq", "%far", "%three"),
+    "a distance and more": APART + "%d = arith.addi %far, %three : tensor<6x9xi32>\n" + compared("sle", "%d", "%three"),
     "given": compared("sle", "%c", "%r", "a") + both("andi", "%a", "%given"),
     "unsigned": shifted("q", "%r", -1) + compared("ule", "%c", "%q"),
     "all but one": compared("sle", "%c", "%r", "a") + compared("ne", "%c3", "%r", "b") + both("andi", "%a", "%b"),
