@@ -25,8 +25,9 @@ class Axes:
     """The labels of a graph's first result by their positions, and those of them that a tensor has.
 
     own: those that it has, along of them those that it is read along by itself and in full, not in windows: in memory
-    of any strides that may be one place. may_turn: whether they may come in any order, and fewer: whether also
-    where fewer dims than labels are larger than one; ones_first: whether those of dims of size one may come first.
+    of any strides that may be one place. may_turn: whether they may come in any order; fewer: also where fewer dims
+    than labels are larger than one, as always without packs; ones_first: whether those of dims of size one may come
+    first.
     """
 
     labels: tuple[Label, ...]
@@ -59,7 +60,8 @@ class Axes:
         if len(self.along) == len(self.labels):
             return (), tuple(index for index in indices if isinstance(index, Loop))
         singles = sum(not label.pack for label in self.labels)
-        is_turned = self.may_turn and (self.fewer or sum(index != UNIT for index in indices) >= singles)
+        is_any = self.fewer or singles == len(self.labels)
+        is_turned = self.may_turn and (is_any or sum(index != UNIT for index in indices) >= singles)
         if is_turned or (self.ones_first and ones_first(indices) != indices):
             return (), ()
         # Dims that the program splits below may be several labels', and move those before a pack.

@@ -15,7 +15,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.find.index import SPLIT, Index, ends_of
+from opsplice.matchers.find.index import SPLITS, Index, ends_of
 from opsplice.matchers.find.lookalikes import Recall, Traits
 from opsplice.matchers.find.prefilter import Groups, Sieve
 from opsplice.matchers.find.relocation import Template
@@ -116,7 +116,7 @@ class _Place:
     @property
     def is_split(self) -> bool:
         """Whether the value only splits dims of another: a pattern may still be for the rank that it has."""
-        return bool(self.value.owner.operation.name == SPLIT)
+        return bool(self.value.owner.operation.name in SPLITS)
 
 
 @dataclass

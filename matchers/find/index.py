@@ -35,8 +35,8 @@ _ENDS_WITH = {
 }
 # What a sum may be read as, too: one with one-hot rows.
 _SUMS = {"arith.addf": (SELECT,)}
-# The op that makes several dims of one.
-SPLIT = "tensor.expand_shape"
+# Ops that make several dims of one; the second where several sizes are known at run time only.
+SPLITS = ("tensor.expand_shape", "tensor.reshape")
 
 
 # What makes a value: the name of the op, and for a structured op the name of the op that its body ends with.
@@ -67,7 +67,7 @@ class Index:
             return None
         every = (*self._by_name, *BECOMES, *READ_AS, *_ENDS_WITH, *_SUMS, *WIDTHS)
         names = {name for name in every if self._named(name)}
-        return frozenset(names | {SPLIT} if self._ranked else names)
+        return frozenset(names.union(SPLITS) if self._ranked else names)
 
     def starting_at(self, ends: Ends) -> tuple[Graph, ...]:
         """The graphs that can start at a value that an op makes, in the order in which they were given."""
@@ -82,11 +82,16 @@ class Index:
         A batch and its heads are often one dim where attention is made, and two where masks for each batch are known.
         Where one of the dims is of size one, graphs with windows do without: their images have all dims in programs.
         """
-        made, shape = defining_op(op.operands[0]), shape_of(op.results[0])
-        if made is None or shape is None or made.name == SPLIT:
+        source, shape = op.operands[0], shape_of(op.results[0])
+        made, before = defining_op(source), shape_of(source)
+        if made is None or shape is None or before is None or len(before) >= len(shape):
+            return ()
+        while made is not None and made.name in SPLITS:
+            source, made = made.operands[0], defining_op(made.operands[0])
+        if made is None:
             return ()
         wanting = self._wanting_ones if 1 in shape else self._ranked
-        return tuple(g for g in self.starting_at(ends_of(op.operands[0])) if wanting.get(g) == len(shape))
+        return tuple(g for g in self.starting_at(ends_of(source)) if wanting.get(g) == len(shape))
 
     def _find(self, name: str, inner: str | None) -> tuple[Graph, ...]:
         if not name.startswith("linalg."):

@@ -11,7 +11,7 @@ from iree.compiler import ir
 from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op, is_structured, is_tensor, shape_of
 from opsplice.matchers.patterns.nodes import Graph, Label
-from opsplice.matchers.patterns.walk import told_apart
+from opsplice.matchers.patterns.walk import has_windows, told_apart
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import changes, ones_first, pair
 from opsplice.matchers.search.matches import Match, Size
@@ -154,9 +154,12 @@ def _arranged(access: Access, form: Attempt) -> tuple[Index, ...]:
     return ones_first(indices) if form.ones_first else indices
 
 
-def orders(labels: tuple[Label, ...], indices: tuple[Index, ...]) -> tuple[tuple[int, ...], ...]:
-    """The orders of a result's axes, those first that change least: a pack takes what other labels leave, with all axes
-    of size one. Of many axes those go before that keep neighbours together."""
+def orders(graph: Graph, indices: tuple[Index, ...]) -> Sequence[tuple[int, ...]]:
+    """The orders of the first result's axes, those first that change least: a pack takes what other labels leave, with
+    all axes of size one. Of many axes those go before that keep neighbours together."""
+    labels = graph.results[0].labels
+    if UNIT in indices and not has_windows(graph) and not any(label.pack for label in labels):
+        return placings(graph, labels, indices)[:_MOST_ORDERS]
     axes = tuple(axis for axis, index in enumerate(indices) if index != UNIT)
     singles = sum(not label.pack for label in labels)
     pack = next((at for at, label in enumerate(labels) if label.pack), None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from iree.compiler import ir
@@ -147,6 +147,8 @@ class Search:
             yield from self._taken_apart(value)
         if not self.is_view and self._may_have_ones_first(value):
             yield Attempt(ones_first=True)
+        if at_view and not self.graph.may_lack_dims and not self.state.met_windows:
+            yield from self._reordered(value, (None,))
         if is_plain:
             return
         if may_lack:
@@ -154,17 +156,22 @@ class Search:
         elif self.state.met_windows or self.graph.may_lack_dims:
             yield from self._by_windows(value)
         elif self.graph.reordered:
-            for root in self._split_roots(value):
+            yield from self._reordered(value, self._split_roots(value))
+            may_merge = only_reduces(self.graph) and self._failed_at_dims()
+            for root in merged(self.views, value) if may_merge else ():
+                for order in orders(self.graph, tuple(ungrouped(root.indices))):
+                    if self._failed_at_dims():
+                        yield Attempt(root=root, by_address=True, order=order)
+
+    def _reordered(self, value: ir.Value, roots: Iterable[Access | None]) -> Iterator[Attempt]:
+        """Those of some accesses to a result, None for its own, with its dims in other orders."""
+        if self.graph.reordered:
+            for root in roots:
                 indices = tuple(ungrouped((root or self.views.root(value)).indices))
                 tried = None if root is not None else tuple(range(len(indices)))
                 by_strides = root is not None and not self._failed_at_dims()  # no other order gives these
-                for order in orders(self.graph.results[0].labels, indices)[: 1 if by_strides else None]:
+                for order in orders(self.graph, indices)[: 1 if by_strides else None]:
                     if order != tried and (by_strides or self._failed_at_dims()):
-                        yield Attempt(root=root, by_address=True, order=order)
-            may_merge = only_reduces(self.graph) and self._failed_at_dims()
-            for root in merged(self.views, value) if may_merge else ():
-                for order in orders(self.graph.results[0].labels, tuple(ungrouped(root.indices))):
-                    if self._failed_at_dims():
                         yield Attempt(root=root, by_address=True, order=order)
 
     def _taken_apart(self, value: ir.Value) -> Iterator[Attempt]:

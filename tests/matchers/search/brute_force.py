@@ -7,7 +7,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.find.index import OPAQUE_REGIONS, SPLIT, Index, ends_of
+from opsplice.matchers.find.index import OPAQUE_REGIONS, SPLITS, Index, ends_of
 from opsplice.matchers.ir.op_names import function_around
 from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.search.matches import Match, NearMiss
@@ -22,7 +22,7 @@ def find(module: ir.Module, graphs: Sequence[Graph]) -> list[Match]:
     index = Index(graphs)
     for op in _ops(module):
         function = function_around(op)
-        is_split = op.name == SPLIT
+        is_split = op.name in SPLITS
         for value in _values(op):
             views = Views()
             for graph in index.starting_at_split(op) if is_split else graphs:
@@ -38,7 +38,7 @@ def near_misses(module: ir.Module, graphs: Sequence[Graph], most: int) -> list[N
     index = Index(graphs)
     for op in _ops(module):
         function = function_around(op)
-        is_split = op.name == SPLIT
+        is_split = op.name in SPLITS
         for value in _values(op):
             views = Views()
             for graph in index.starting_at_split(op) if is_split else index.starting_at(ends_of(value)):
