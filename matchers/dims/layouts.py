@@ -73,6 +73,11 @@ class Layout:
             step = step * Amount.of(size)
         return True
 
+    def lies_as(self, other: Layout) -> bool:
+        """Whether it is another one but for dims of size one."""
+        own, others = (tuple(filter(None, each.dims)) for each in (self, other))
+        return own == others and (self.count, self.offset) == (other.count, other.offset)
+
     def turned(self, order: Sequence[int]) -> Layout:
         """With its dims in an order."""
         return replace(self, dims=tuple(self.dims[at] for at in order))

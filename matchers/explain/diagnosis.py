@@ -21,7 +21,7 @@ from opsplice.matchers.explain.failure_words import op_text
 from opsplice.matchers.explain.near_miss import Attempt
 from opsplice.matchers.explain.places import function_of, outermost, place_of
 from opsplice.matchers.explain.reasons import reason_of
-from opsplice.matchers.find.index import SPLIT, Index, ends_of
+from opsplice.matchers.find.index import SPLITS, Index, ends_of
 from opsplice.matchers.find.lookalikes import Recall, Traits
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Graph, Whole
@@ -83,7 +83,7 @@ class Others:
         op = defining_op(value)
         if op is None:
             return {}
-        is_split = op.name == SPLIT
+        is_split = op.name in SPLITS
         graphs = self._index.starting_at_split(op) if is_split else self._index.starting_at(ends_of(value))
         found = {}
         for graph in graphs:
@@ -187,7 +187,7 @@ class Explainer:
         key = (graph, value)
         if key not in self._splits:
             op = value.owner
-            is_split = isinstance(op, ir.OpView | ir.Operation) and op.name == SPLIT
+            is_split = isinstance(op, ir.OpView | ir.Operation) and op.name in SPLITS
             self._splits[key] = is_split and graph in Index([graph]).starting_at_split(op)
         return self._splits[key]
 

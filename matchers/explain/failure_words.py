@@ -169,6 +169,10 @@ _WORDS: dict[Why, Callable[..., tuple[str, str]]] = {
         f"a stride for each dim of {node.name}",
         "an element whose place is not a sum of indices times strides",
     ),
+    Why.OTHER_PLACES: lambda node: (
+        f"{node.name} to be what it is before",
+        "another value, or its dims in another order",
+    ),
     Why.SIZE: lambda _, wanted, found: (f"a dim of size {wanted}", _size(found)),
     Why.ATTRIBUTE: lambda _, name, wanted, found: (
         f"{name} = {wanted}",

@@ -17,6 +17,7 @@ from opsplice.matchers.ir.op_names import around, function_around, location_of, 
 from opsplice.matchers.ir.tensor_values import defining_op
 
 _WIDTH = 200
+_MOST_USERS = 3
 _MAPS = re.compile(r"\{indexing_maps = \[.*?\], iterator_types = (\[.*?\])\}")
 # Ops whose regions are scalar code that belongs to the op itself.
 _BODIES = ("linalg.", "iree_linalg_ext.")
@@ -25,6 +26,16 @@ _BODIES = ("linalg.", "iree_linalg_ext.")
 def function_of(op: ir.Operation) -> str:
     """The name of the function that an op stands in, as the user knows it, or ""."""
     return as_known(function_around(op))
+
+
+def other_uses(value: ir.Value, inside: frozenset[ir.Operation]) -> str:
+    """Who else uses a value, beside the ops `inside` a match: "also used by math.tanh at model.py:88:3", or ""."""
+    users = list(dict.fromkeys(use.owner.operation for use in value.uses))
+    others = [place_of(op, text=False) for op in users if op not in inside]
+    if not others:
+        return ""
+    shown = ", ".join(f"{p.op} at {p.location}" for p in others[:_MOST_USERS])
+    return f"also used by {shown}" + (f" and {len(others) - _MOST_USERS} more" if len(others) > _MOST_USERS else "")
 
 
 def place_of(thing: ir.Operation | ir.Value, *, text: bool = True) -> Place:

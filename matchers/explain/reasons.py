@@ -9,9 +9,9 @@ from iree.compiler import ir
 
 from opsplice.matchers.explain.failure_words import is_dynamic, own_name, term_text, words
 from opsplice.matchers.explain.near_miss import Reason
-from opsplice.matchers.explain.places import place_of
+from opsplice.matchers.explain.places import other_uses, place_of
 from opsplice.matchers.ir.op_names import short
-from opsplice.matchers.ir.tensor_values import defining_op
+from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
 from opsplice.matchers.patterns.nodes import Asked, Graph, Input, Number, Wanted, Whole
 from opsplice.matchers.patterns.walk import endings, nodes_below, nodes_of
 from opsplice.matchers.search.failures import Kind, Why
@@ -43,7 +43,6 @@ _ADVICE = {
     Kind.VIEW: "point at the op that makes what it passes on",
     Kind.STEPS: "look for a part of it, or say more of it: types, sizes, constants",
 }
-_MOST_USERS = 3
 _KEEP_F64 = "--iree-input-demote-f64-to-f32=false"
 _PAIR = 2
 
@@ -51,16 +50,6 @@ _PAIR = 2
 def reason_of(graph: Graph, stop: Stop, views: Views, *, text: bool = True) -> Reason:
     """The reason of a stopped search; `views` are those that it was made with. text: as for `place_of`."""
     return _Reasoner(graph, stop, views).reason(text)
-
-
-def other_uses(value: ir.Value, inside: frozenset[ir.Operation]) -> str:
-    """Who else uses a value, beside the ops `inside` a match: "also used by math.tanh at model.py:88:3", or ""."""
-    users = list(dict.fromkeys(use.owner.operation for use in value.uses))
-    others = [place_of(op, text=False) for op in users if op not in inside]
-    if not others:
-        return ""
-    shown = ", ".join(f"{p.op} at {p.location}" for p in others[:_MOST_USERS])
-    return f"also used by {shown}" + (f" and {len(others) - _MOST_USERS} more" if len(others) > _MOST_USERS else "")
 
 
 class _Reasoner:
@@ -276,11 +265,21 @@ class _Reasoner:
             self.found += f", which the compiler makes of f64, too, without {_KEEP_F64}"
         if isinstance(kind, tree.ScalarType) and "cast" in self.graph.through:
             return f"write {given}: {found}, which goes with tensors of other floats under `through cast`"
+        if "cast" not in self.graph.through and self._is_cast():
+            return (
+                "write `through cast` behind the pattern's inputs: the program computes with them in another precision"
+            )
         if choices is None:
             return f"write {found} in place of {own}, or for both a type variable, <T in {{{own}, {found}}}>"
         if name in stop.types:
             return f"{own} is {stop.types[name]} already: give one of the two a type variable of its own"
         return f"write {own} in {{{', '.join((*choices, found))}}} if there is a kernel for {found}"
+
+    def _is_cast(self) -> bool:
+        """Whether a cast between floats makes what an input was to be."""
+        value = self.stop.binding.value if self.stop.binding else None
+        made = self.views.resolve(self.views.root(value)) if value is not None and is_tensor(value) else None
+        return isinstance(made, Apply) and made.op in WIDTHS
 
     def _same_size(self) -> str:
         name = own_name(self.stop.operands[0])
@@ -290,6 +289,8 @@ class _Reasoner:
     def _dims(self) -> str:
         stop = self.stop
         name = stop.node.name if isinstance(stop.node, Input) else "it"
+        if stop.why is Why.OTHER_PLACES:
+            return self._same_value()
         if stop.why is Why.TURNED:
             return _ANY_LAYOUT
         if not stop.asked:

@@ -59,6 +59,7 @@ class Why(Enum):
     NO_TENSOR = Kind.NO_VALUE  # the type of the value
     NO_RESULT_NEAR = Kind.NO_VALUE  # the number of the result
     NO_STRIDES = Kind.DIMS
+    OTHER_PLACES = Kind.DIMS
     SIZE = Kind.SIZE  # the size that is written, the one that is there
     ATTRIBUTE = Kind.ATTRIBUTE  # its name, the value that is written, the one that is there or None
     NAMED_ATTRIBUTE = Kind.ATTRIBUTE  # what is written, the attribute that is there or None

@@ -202,6 +202,7 @@ class Inputs:
     def _placed(self, node: Input, parameter: tree.Parameter, levels: list[Access]) -> list[Goal] | None:
         """Bind an input to what holds its element: values in whose memory each of its dims has a stride."""
         assert isinstance(parameter.type, tree.TensorType)
+        why = Why.NO_STRIDES
         for position, access in enumerate(levels):
             bound = self._bound_labels(node, access)
             if bound is None or not is_tensor(access.value):
@@ -217,6 +218,7 @@ class Inputs:
                 places = [each for each in places if all(run[1] != NONE for runs in each[1].dims for run in runs)]
             binding = self._at_places(node, places, extents)
             if binding is None:
+                why = Why.OTHER_PLACES if places and node.name in self.state.inputs else why
                 continue
             for index, extent in self.state.note_sizes(access).items():
                 self.state.set(self.state.extents, index, extent)
@@ -233,7 +235,7 @@ class Inputs:
                 if dim.name is not None and not self.state.bind_dim(node, dim.name, size, found):
                     return None
             return []
-        self.state.fail(node, Why.NO_STRIDES)
+        self.state.fail(node, why)
         return None
 
     def _at_places(self, node: Input, places: Sequence[address.Place], extents: Sequence[Extent]) -> Binding | None:
@@ -241,7 +243,8 @@ class Inputs:
         bound = self.state.inputs.get(node.name)
         if bound is not None and bound.value is not None:
             known = bound.places or address.layouts(self.views, bound.value, extents)
-            return bound if any(place in places for place in known) else None
+            is_same = any(value == held and at.lies_as(layout) for held, at in known for value, layout in places)
+            return bound if is_same else None
         dense, is_strided = row_major(extents), node.name in self.graph.strided
         whole = [each for each in places if each[1] == dense]
         value, layout = next(iter(whole or (places if is_strided else ())), (None, None))

@@ -148,7 +148,7 @@ class State:
 
     def fail(self, node: Wanted, why: Why, *operands: Any) -> Literal[False]:
         """Note why a part of the pattern does not hold; operands: as `Why` says."""
-        if why is Why.NO_STRIDES:
+        if why is Why.NO_STRIDES or why is Why.OTHER_PLACES:
             self.held_without_strides = max(self.held_without_strides, len(self.held))
         if self.is_furthest or self._says_more(why):
             self.furthest = Failure(node, why, operands, self._reached, self.place)

@@ -809,3 +809,13 @@ def test_rows_that_come_out_in_another_order(why: Why) -> None:
 def test_the_type_of_alternatives(why: Why) -> None:
     miss = why(TWO, SUM, "pattern p(x: tensor<m x n x f16>) through cast { addf?(negf(addf(x, x)), x) : f16 }")
     assert miss.reason.help == "write f32 in place of f16, or for both a type variable, <T in {f16, f32}>"
+
+
+def test_an_input_that_the_program_converts_first(why: Why) -> None:
+    body = """%0 = arith.extf %a : tensor<4x8xf16> to tensor<4x8xf32>
+      %1 = math.exp %0 : tensor<4x8xf32>
+      %2 = math.sqrt %1 : tensor<4x8xf32>
+      return %2 : tensor<4x8xf32>"""
+    miss = why("%a: tensor<4x8xf16>", body, "pattern p(x: tensor<m x n x f16>) { sqrt(exp(x)) }", "tensor<4x8xf32>")
+    assert said(miss) == (Kind.TYPE, "x with element type f16", "element type f32")
+    assert miss.reason.help.startswith("write `through cast` behind the pattern's inputs")

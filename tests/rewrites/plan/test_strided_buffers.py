@@ -432,3 +432,138 @@ def test_strides_that_nothing_has_leave_a_match_alone(tmp_path):
     assert len(report.replacements) == 1
     (kept,) = report.kept
     assert kept.reason == "kernel dots's condition `stride(w, k) == 1` does not hold: stride(w, k) = 5"
+
+
+# The mean keeps the dim that it is along, the variance does not.
+MOMENTS = """func.func @f(%x: tensor<4x5x6xf32>) -> (tensor<1x5x6xf32>, tensor<5x6xf32>) {
+  %z = arith.constant 0.0 : f32
+  %four = arith.constant 4.0 : f32
+  %e = tensor.empty() : tensor<1x5x6xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<1x5x6xf32>) -> tensor<1x5x6xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (0, j, k)>],
+    iterator_types = ["reduction", "parallel", "parallel"]} ins(%x : tensor<4x5x6xf32>) outs(%f : tensor<1x5x6xf32>) {
+  ^bb0(%in: f32, %out: f32): %0 = arith.addf %in, %out : f32 linalg.yield %0 : f32 } -> tensor<1x5x6xf32>
+  %fours = tensor.splat %four : tensor<1x5x6xf32>
+  %mean = arith.divf %s, %fours : tensor<1x5x6xf32>
+  %wide = tensor.empty() : tensor<4x5x6xf32>
+  %d = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (0, j, k)>,
+    affine_map<(i, j, k) -> (i, j, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%x, %mean : tensor<4x5x6xf32>, tensor<1x5x6xf32>) outs(%wide : tensor<4x5x6xf32>) {
+  ^bb0(%in: f32, %m: f32, %out: f32): %0 = arith.subf %in, %m : f32 linalg.yield %0 : f32 } -> tensor<4x5x6xf32>
+  %q = arith.mulf %d, %d : tensor<4x5x6xf32>
+  %e2 = tensor.empty() : tensor<5x6xf32>
+  %f2 = linalg.fill ins(%z : f32) outs(%e2 : tensor<5x6xf32>) -> tensor<5x6xf32>
+  %s2 = linalg.reduce ins(%q : tensor<4x5x6xf32>) outs(%f2 : tensor<5x6xf32>) dimensions = [0]
+    (%in: f32, %out: f32) { %0 = arith.addf %in, %out : f32 linalg.yield %0 : f32 }
+  %more = tensor.splat %four : tensor<5x6xf32>
+  %variance = arith.divf %s2, %more : tensor<5x6xf32>
+  return %mean, %variance : tensor<1x5x6xf32>, tensor<5x6xf32>
+}"""
+MOMENTS_SPEC = """kernel moments(x: f32[...m, n] strided) -> (mean: f32[...m], variance: f32[...m]) {
+  grid (m)
+  cpu "moments.c"
+}
+pattern p(x: tensor<...m x n x f32>) {
+  mean = divf(reduce addf[...m n -> ...m](x), n)
+  d = subf(x, broadcast[...m -> ...m n](mean))
+  mean, divf(reduce addf[...m n -> ...m](mulf(d, d)), n)
+}
+replace p with moments(x)"""
+MOMENTS_CODE = """#include <stddef.h>
+void moments(const float *x, float *mean, float *variance, size_t m, size_t n, size_t step, size_t row) {
+  float sum = 0, squares = 0;
+  for (size_t i = 0; i < n; ++i) sum += x[i * step];
+  for (size_t i = 0; i < n; ++i) squares += (x[i * step] - sum / n) * (x[i * step] - sum / n);
+  mean[row] = sum / n;
+  variance[row] = squares / n;
+}"""
+
+
+def test_results_of_which_one_keeps_a_dim_of_one(tmp_path):
+    (tmp_path / "moments.c").write_text(MOMENTS_CODE)
+    spec = tmp_path / "spec.splice"
+    spec.write_text(MOMENTS_SPEC)
+    program = opsplice.compile(MOMENTS, specs=[spec])
+    assert len(program.report.replacements) == 1
+    x = np.random.default_rng(0).standard_normal((4, 5, 6)).astype(np.float32)
+    mean, variance = program.run("f", x)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(mean, wide.mean(0, keepdims=True), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(variance, wide.var(0), rtol=1e-5, atol=1e-6)
+
+
+# Two dims of a result that are known at run time only, and three more that the program makes of one.
+OPEN_SPLIT = """func.func @f(%x: tensor<?x?x6xf32>, %w: tensor<6x24xf32>) -> tensor<?x?x3x2x4xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %c4 = arith.constant 4 : index
+  %b = tensor.dim %x, %c0 : tensor<?x?x6xf32>
+  %m = tensor.dim %x, %c1 : tensor<?x?x6xf32>
+  %rows = tensor.collapse_shape %x [[0, 1], [2]] : tensor<?x?x6xf32> into tensor<?x6xf32>
+  %n = arith.muli %b, %m : index
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty(%n) : tensor<?x24xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<?x24xf32>) -> tensor<?x24xf32>
+  %y = linalg.matmul ins(%rows, %w : tensor<?x6xf32>, tensor<6x24xf32>) outs(%f : tensor<?x24xf32>) -> tensor<?x24xf32>
+  %sizes = tensor.from_elements %b, %m, %c3, %c2, %c4 : tensor<5xindex>
+  %r = tensor.reshape %y(%sizes) : (tensor<?x24xf32>, tensor<5xindex>) -> tensor<?x?x3x2x4xf32>
+  return %r : tensor<?x?x3x2x4xf32>
+}"""
+# What JAX makes of an einsum whose batch is one: the product comes out as [p h d b m], with a dim of one in between.
+TURNED_SPLIT = """func.func @f(%x: tensor<1x5x6xf32>, %w: tensor<6x24xf32>) -> tensor<3x2x4x1x5xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<24x5xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<24x5xf32>) -> tensor<24x5xf32>
+  %rows = tensor.collapse_shape %x [[0, 1], [2]] : tensor<1x5x6xf32> into tensor<5x6xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(n, m, k) -> (k, n)>, affine_map<(n, m, k) -> (m, k)>,
+    affine_map<(n, m, k) -> (n, m)>], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%w, %rows : tensor<6x24xf32>, tensor<5x6xf32>) outs(%f : tensor<24x5xf32>) {
+  ^bb0(%l: f32, %r: f32, %sum: f32):
+    %0 = arith.mulf %l, %r : f32
+    %1 = arith.addf %sum, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<24x5xf32>
+  %r = tensor.expand_shape %y [[0, 1, 2], [3, 4]] output_shape [3, 2, 4, 1, 5]
+    : tensor<24x5xf32> into tensor<3x2x4x1x5xf32>
+  return %r : tensor<3x2x4x1x5xf32>
+}"""
+PROJECTIONS = """kernel projected(x: f32[b, m, k] strided, w: f32[p, h, d, k] strided) -> f32[b, m, p, h, d] strided {
+  grid (b, m)
+  cpu "projected.c"
+}
+pattern p(x: tensor<b x m x k x f32>, w: tensor<p x h x d x k x f32>) {
+  contract[b m k, p h d k -> b m p h d](x, w)
+}
+replace p with projected(x, w)"""
+PROJECTED_CODE = """#include <stddef.h>
+void projected(const float *x, const float *w, float *out, size_t B, size_t M, size_t K, size_t P, size_t H, size_t D,
+               size_t xb, size_t xm, size_t xk, size_t wp, size_t wh, size_t wd, size_t wk, size_t ob, size_t om,
+               size_t op, size_t oh, size_t od, size_t b, size_t m) {
+  for (size_t p = 0; p < P; ++p)
+    for (size_t h = 0; h < H; ++h)
+      for (size_t d = 0; d < D; ++d) {
+        float sum = 0;
+        for (size_t k = 0; k < K; ++k)
+          sum += x[b * xb + m * xm + k * xk] * w[p * wp + h * wh + d * wd + k * wk];
+        out[b * ob + m * om + p * op + h * oh + d * od] = sum;
+      }
+}"""
+
+
+@pytest.mark.parametrize(
+    ("program", "shape", "order"),
+    [(OPEN_SPLIT, (2, 7, 6), "bmphd"), (TURNED_SPLIT, (1, 5, 6), "phdbm")],
+    ids=["two open dims", "dims in another order, one of size one"],
+)
+def test_a_result_whose_dims_only_the_program_behind_it_splits(tmp_path, program, shape, order):
+    (tmp_path / "projected.c").write_text(PROJECTED_CODE)
+    spec = tmp_path / "spec.splice"
+    spec.write_text(PROJECTIONS)
+    compiled = opsplice.compile(program, specs=[spec])
+    assert len(compiled.report.replacements) == 1
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(each).astype(np.float32) for each in (shape, (6, 24)))
+    wanted = np.einsum(f"bmk,kphd->{order}", x.astype(np.float64), w.astype(np.float64).reshape(6, 3, 2, 4))
+    np.testing.assert_allclose(compiled.run("f", x, w), wanted, rtol=1e-5, atol=1e-5)
