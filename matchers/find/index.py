@@ -37,6 +37,7 @@ _ENDS_WITH = {
 _SUMS = {"arith.addf": (SELECT,)}
 # Ops that make several dims of one; the second where several sizes are known at run time only.
 SPLITS = ("tensor.expand_shape", "tensor.reshape")
+_RESHAPES = (*SPLITS, "tensor.collapse_shape")
 
 
 # What makes a value: the name of the op, and for a structured op the name of the op that its body ends with.
@@ -86,7 +87,7 @@ class Index:
         made, before = defining_op(source), shape_of(source)
         if made is None or shape is None or before is None or len(before) >= len(shape):
             return ()
-        while made is not None and made.name in SPLITS:
+        while made is not None and made.name in _RESHAPES:
             source, made = made.operands[0], defining_op(made.operands[0])
         if made is None:
             return ()

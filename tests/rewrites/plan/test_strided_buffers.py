@@ -529,6 +529,21 @@ TURNED_SPLIT = """func.func @f(%x: tensor<1x5x6xf32>, %w: tensor<6x24xf32>) -> t
     : tensor<24x5xf32> into tensor<3x2x4x1x5xf32>
   return %r : tensor<3x2x4x1x5xf32>
 }"""
+# What ONNX's Einsum becomes: a product with a batch of one, which is dropped before the dims are split.
+BATCHED_SPLIT = """func.func @f(%x: tensor<2x5x6xf32>, %w: tensor<6x24xf32>) -> tensor<2x5x3x2x4xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x10x24xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<1x10x24xf32>) -> tensor<1x10x24xf32>
+  %c = tensor.collapse_shape %x [[0, 1], [2]] : tensor<2x5x6xf32> into tensor<10x6xf32>
+  %l = tensor.expand_shape %c [[0, 1], [2]] output_shape [1, 10, 6] : tensor<10x6xf32> into tensor<1x10x6xf32>
+  %r = tensor.expand_shape %w [[0, 1], [2]] output_shape [1, 6, 24] : tensor<6x24xf32> into tensor<1x6x24xf32>
+  %y = linalg.batch_matmul ins(%l, %r : tensor<1x10x6xf32>, tensor<1x6x24xf32>)
+    outs(%f : tensor<1x10x24xf32>) -> tensor<1x10x24xf32>
+  %d = tensor.collapse_shape %y [[0, 1], [2]] : tensor<1x10x24xf32> into tensor<10x24xf32>
+  %s = tensor.expand_shape %d [[0, 1], [2, 3, 4]] output_shape [2, 5, 3, 2, 4]
+    : tensor<10x24xf32> into tensor<2x5x3x2x4xf32>
+  return %s : tensor<2x5x3x2x4xf32>
+}"""
 PROJECTIONS = """kernel projected(x: f32[b, m, k] strided, w: f32[p, h, d, k] strided) -> f32[b, m, p, h, d] strided {
   grid (b, m)
   cpu "projected.c"
@@ -554,8 +569,8 @@ void projected(const float *x, const float *w, float *out, size_t B, size_t M, s
 
 @pytest.mark.parametrize(
     ("program", "shape", "order"),
-    [(OPEN_SPLIT, (2, 7, 6), "bmphd"), (TURNED_SPLIT, (1, 5, 6), "phdbm")],
-    ids=["two open dims", "dims in another order, one of size one"],
+    [(OPEN_SPLIT, (2, 7, 6), "bmphd"), (TURNED_SPLIT, (1, 5, 6), "phdbm"), (BATCHED_SPLIT, (2, 5, 6), "bmphd")],
+    ids=["two open dims", "dims in another order, one of size one", "a batch of one"],
 )
 def test_a_result_whose_dims_only_the_program_behind_it_splits(tmp_path, program, shape, order):
     (tmp_path / "projected.c").write_text(PROJECTED_CODE)
