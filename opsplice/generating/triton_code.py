@@ -60,6 +60,7 @@ def compiled(
     """
     os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")  # as Triton 3.9 does by default, with a warning
     from triton import compiler
+    from triton._C.libtriton import llvm
 
     if arguments is None:
         arguments = list(dict.fromkeys(name for name, _ in (*request.buffers, *request.words)))
@@ -82,6 +83,7 @@ def compiled(
         )
     if request.target == "cuda":
         return Code(launchable_ptx(made.asm["ptx"], request.name, made.metadata.shared), ".ptx", made.metadata.shared)
+    llvm.init_targets()  # Triton does so where it compiles, not where its cache has what it compiled
     backend = compiler.make_backend(target)
     threads = made.metadata.num_warps * made.metadata.warp_size
     text = launchable_amdgcn(made.asm["amdgcn"], len(given), threads)

@@ -225,9 +225,12 @@ def _check_object(
     """
     name, archives, is_archive = request.path.name, list(request.links), request.path.suffix == ".a"
     if is_archive:
+        known = frozenset.union(*map(linker.defined_in, (output, *archives)))
         linker.join([], [output, *archives], request.symbols, output, target)
     code = elf.read_object(output.read_bytes(), name)
     elf.check_arch(code, name, target.arch)
+    if is_archive and not code.functions.issuperset(request.symbols):  # then it has no function at all
+        code = replace(code, functions=code.functions | (known - {*request.symbols}))
     # Only the kernels of programs are asked for functions; plugins and transform specs know no `as bitcode`.
     choice = bool(request.symbols)
     may_choose = choice and request.form is None and not (prebuilt or archives)

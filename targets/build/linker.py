@@ -20,6 +20,7 @@ from opsplice.targets.build import llvm, programs
 SUPPORT = frozenset({"memcpy", "memmove", "memset", "memcmp", "bcmp", "__stack_chk_fail"})
 
 _ARCHIVE, _THIN = b"!<arch>\n", b"!<thin>\n"
+_INDEX = len(_ARCHIVE) + 60  # behind the header of the first member
 # Loops that LLVM must not turn into calls of the functions that they are. Weak: the kernel's own come first.
 _SUPPORT_IR = """
 define weak hidden ptr @memset(ptr %to, i32 %value, i64 %count) #0 {
@@ -136,6 +137,17 @@ def _check_archive(path: Path) -> None:
         )
     if begin != _ARCHIVE:
         raise OpspliceError(f"{path.name} is not an archive of objects", hint="`ar rcs` makes one")
+
+
+def defined_in(archive: Path) -> frozenset[str]:
+    """The names in the index of an archive, as GNU's and LLVM's `ar` write it first; none without such an index."""
+    content = archive.read_bytes()
+    header, body = content[len(_ARCHIVE) : _INDEX], content[_INDEX:]
+    if header[:16].rstrip() != b"/" or not header[48:58].strip().isdigit():
+        return frozenset()
+    index = body[: int(header[48:58])]
+    names = index[4 + 4 * int.from_bytes(index[:4], "big") :].split(b"\0")
+    return frozenset(name.decode(errors="replace") for name in names if name)
 
 
 def embedded() -> str:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 import opsplice
@@ -160,6 +164,23 @@ def test_a_program_for_rocm(compiled):
     program = compiled(GENERATOR, "rocm:gfx942")
     assert len(program.report.replacements) == 1
     assert b".reqd_workgroup_size" in program.vmfb
+
+
+def test_a_second_process_that_triton_has_the_code_for(tmp_path):
+    pytest.importorskip("triton", reason="triton is not installed (pip install 'opsplice[triton]')")
+    spec = write_spec(tmp_path, SPEC, {"softmax.py": GENERATOR})
+    (tmp_path / "model.mlir").write_text(MODEL)
+    command = [sys.executable, "-m", "opsplice", "compile", str(tmp_path / "model.mlir"), f"--spec={spec}"]
+    kept = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path / "triton"), "OPSPLICE_CACHE": str(tmp_path / "cache")}
+    for _ in range(2):
+        done = subprocess.run(
+            [*command, "--target=rocm:gfx942", f"--output={tmp_path / 'out.vmfb'}"],
+            env=kept,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
 
 
 # The layer norm of Triton's tutorials, which also writes what its backward pass reads.

@@ -103,8 +103,14 @@ def test_an_archive_is_a_kernel_by_itself(tmp_path, store, library):
     archive(tmp_path, built(tmp_path, "k", KERNEL))
     artifact = cpu.resolve(ArtifactRequest(library, ("scale",)), CpuTarget("x86_64"), store)
     assert "scale" in elf.read_object(artifact.path.read_bytes(), "k.o").functions
-    with pytest.raises(OpspliceError, match=r"lib\.a does not define the function 'scales'"):
+    with pytest.raises(OpspliceError, match=r"lib\.a does not define the function 'scales'") as missing:
         cpu.resolve(ArtifactRequest(library, ("scales",)), CpuTarget("x86_64"), store)
+    assert missing.value.hint == "did you mean 'scale'?"
+    with pytest.raises(OpspliceError, match=r"lib\.a does not define the function 'unlike'") as other:
+        cpu.resolve(ArtifactRequest(library, ("unlike",)), CpuTarget("x86_64"), store)
+    assert other.value.hint is not None
+    assert "no function at all" not in other.value.hint
+    assert "scale" in other.value.hint
 
 
 @pytest.mark.parametrize(
