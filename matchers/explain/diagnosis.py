@@ -21,7 +21,7 @@ from opsplice.matchers.explain.failure_words import op_text
 from opsplice.matchers.explain.near_miss import Attempt
 from opsplice.matchers.explain.places import function_of, outermost, place_of
 from opsplice.matchers.explain.reasons import reason_of
-from opsplice.matchers.find.index import SPLITS, Index, ends_of
+from opsplice.matchers.find.index import Index, ends_of
 from opsplice.matchers.find.lookalikes import Recall, Traits
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Graph, Whole
@@ -30,6 +30,7 @@ from opsplice.matchers.search.failures import Kind
 from opsplice.matchers.search.matches import Match, NearMiss
 from opsplice.matchers.search.search import MAX_STEPS, Search
 from opsplice.matchers.search.tracing import Tracer
+from opsplice.matchers.terms.ops.reshape_ops import SPLITS
 from opsplice.matchers.terms.terms import Apply, Reduce, Started
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import tree

@@ -26,8 +26,8 @@ class Axes:
 
     own: those that it has, along of them those that it is read along by itself and in full, not in windows: in memory
     of any strides that may be one place. may_turn: whether they may come in any order; fewer: also where fewer dims
-    than labels are larger than one, as always without packs; ones_first: whether those of dims of size one may come
-    first.
+    than labels are larger than one, as always but with a pack and one more label; ones_first: whether those of dims of
+    size one may come first.
     """
 
     labels: tuple[Label, ...]
@@ -60,7 +60,7 @@ class Axes:
         if len(self.along) == len(self.labels):
             return (), tuple(index for index in indices if isinstance(index, Loop))
         singles = sum(not label.pack for label in self.labels)
-        is_any = self.fewer or singles == len(self.labels)
+        is_any = self.fewer or singles == len(self.labels) or singles > 1
         is_turned = self.may_turn and (is_any or sum(index != UNIT for index in indices) >= singles)
         if is_turned or (self.ones_first and ones_first(indices) != indices):
             return (), ()

@@ -15,7 +15,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.find.index import SPLITS, Index, ends_of
+from opsplice.matchers.find.index import Index, ends_of
 from opsplice.matchers.find.lookalikes import Recall, Traits
 from opsplice.matchers.find.prefilter import Groups, Sieve
 from opsplice.matchers.find.relocation import Template
@@ -24,6 +24,7 @@ from opsplice.matchers.ir.op_names import function_around, location_text
 from opsplice.matchers.patterns.nodes import Asked, Form, Graph
 from opsplice.matchers.search.matches import Found, Match, NearMiss
 from opsplice.matchers.search.search import MAX_STEPS, Search
+from opsplice.matchers.terms.ops.reshape_ops import SPLITS
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang import garbage
 from opsplice.spec_lang.syntax import tree

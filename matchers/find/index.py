@@ -17,6 +17,7 @@ from opsplice.matchers.terms.ops.index_reads import EXTRACT, TAKE
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, POSITION, of_generic
 from opsplice.matchers.terms.ops.one_hots import SELECT
 from opsplice.matchers.terms.ops.parts_of_dims import CONCAT, INSERT, STACK
+from opsplice.matchers.terms.ops.reshape_ops import SPLITS, before_reshapes
 from opsplice.matchers.terms.ops.structured_ops import Structured
 from opsplice.matchers.terms.terms import Apply, Reduce
 
@@ -35,9 +36,6 @@ _ENDS_WITH = {
 }
 # What a sum may be read as, too: one with one-hot rows.
 _SUMS = {"arith.addf": (SELECT,)}
-# Ops that make several dims of one; the second where several sizes are known at run time only.
-SPLITS = ("tensor.expand_shape", "tensor.reshape")
-_RESHAPES = (*SPLITS, "tensor.collapse_shape")
 
 
 # What makes a value: the name of the op, and for a structured op the name of the op that its body ends with.
@@ -83,13 +81,8 @@ class Index:
         A batch and its heads are often one dim where attention is made, and two where masks for each batch are known.
         Where one of the dims is of size one, graphs with windows do without: their images have all dims in programs.
         """
-        source, shape = op.operands[0], shape_of(op.results[0])
-        made, before = defining_op(source), shape_of(source)
-        if made is None or shape is None or before is None or len(before) >= len(shape):
-            return ()
-        while made is not None and made.name in _RESHAPES:
-            source, made = made.operands[0], defining_op(made.operands[0])
-        if made is None:
+        shape, before, source = shape_of(op.results[0]), shape_of(op.operands[0]), before_reshapes(op.results[0])
+        if shape is None or before is None or len(before) >= len(shape) or defining_op(source) is None:
             return ()
         wanting = self._wanting_ones if 1 in shape else self._ranked
         return tuple(g for g in self.starting_at(ends_of(source)) if wanting.get(g) == len(shape))

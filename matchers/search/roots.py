@@ -155,17 +155,23 @@ def _arranged(access: Access, form: Attempt) -> tuple[Index, ...]:
 
 
 def orders(graph: Graph, indices: tuple[Index, ...]) -> Sequence[tuple[int, ...]]:
-    """The orders of the first result's axes, those first that change least: a pack takes what other labels leave, with
-    all axes of size one. Of many axes those go before that keep neighbours together."""
+    """The orders of the first result's axes, those first that change least: a pack takes what other labels leave, and
+    axes of size one, of which one of several other labels may be, as of an only query. Of many axes those go before
+    that keep neighbours together."""
     labels = graph.results[0].labels
     if UNIT in indices and not has_windows(graph) and not any(label.pack for label in labels):
         return placings(graph, labels, indices)[:_MOST_ORDERS]
     axes = tuple(axis for axis, index in enumerate(indices) if index != UNIT)
     singles = sum(not label.pack for label in labels)
     pack = next((at for at, label in enumerate(labels) if label.pack), None)
-    if len(axes) < singles or (pack is None and len(indices) != singles):
+    if pack is None and len(indices) != singles:
         return ()
-    return _orders(axes, singles, pack, len(indices))
+    found = _orders(axes, singles, pack, len(indices))
+    if pack is not None and singles > 1 and UNIT in indices:
+        one, behind = indices.index(UNIT), pack + len(indices) - singles
+        others = _orders((*axes, one), singles, pack, len(indices))
+        found += tuple(order for order in others if one in (*order[:pack], *order[behind:]))
+    return found[:_MOST_ORDERS]
 
 
 def placings(graph: Graph, labels: Sequence[Label], indices: Sequence[Index]) -> Sequence[tuple[int, ...]]:

@@ -236,14 +236,17 @@ def halves(m: int, past: int) -> onnx_models.Model:
 
 
 LLAMA = {"attention_rows": 1, "rmsnorm_rows": 2, "linear_packed": 7}
+# The mask of several queries is a constant table, and causal.
+PREFILL = {"banded_attention_rows": 1, "rmsnorm_rows": 2, "linear_packed": 7}
+HALF_PREFILL = {"half_linear_packed": 7, "banded_attention_rows": 1, "rmsnorm_rows": 2}
 HALF_LLAMA = {"half_linear_packed": 7, "attention_rows": 1, "rmsnorm_rows": 2}
 CONVOLUTIONS = {"convolution_packed": 2, "depthwise_rows": 2, "convolution_groups": 1, "convolution_row": 1}
 MODELS = {
     "bert": (lambda: onnx_models.bert_layer(9, 64, 2), {"attention_rows": 1, "layernorm_rows": 2, "linear_packed": 6}),
-    "prefill": (lambda: onnx_models.llama_layer(9, 0, 64, 2, 96), LLAMA),
+    "prefill": (lambda: onnx_models.llama_layer(9, 0, 64, 2, 96), PREFILL),
     # One row, where what is added to it looks like a bias: no product is computed twice.
     "decode": (lambda: onnx_models.llama_layer(1, 70, 64, 2, 96), LLAMA),
-    "prefill in f16": (lambda: halves(9, 0), HALF_LLAMA),
+    "prefill in f16": (lambda: halves(9, 0), HALF_PREFILL),
     "decode in f16": (lambda: halves(1, 70), HALF_LLAMA),
     "lstms": (lstms, {"lstm_steps": 2}),
     "grus": (grus, {"gru_steps": 2}),

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import defining_op, element_type
@@ -34,6 +35,9 @@ LOWEST, HIGHEST = -(1 << 31), (1 << 31) - 1
 _LARGEST = 1 << 30
 _DEEPEST = 32
 _LEAST_BITS = 32
+_PAIR = 2
+# Elements of constant tables that are read.
+_TABLES = ("i1", "i8", "i32", "i64", "f16", "f32", "f64")
 _CASTS = ("arith.index_cast", "arith.extsi", "arith.trunci")
 _HOLDS: Mapping[str, Callable[[int, int], bool]] = {
     "eq": operator.eq, "ne": operator.ne, "gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le,
@@ -170,7 +174,7 @@ def _read_one(found: Term, resolve: Callable[[Term], Term], known: dict[int, Any
     if isinstance(found, LoopIndex):
         return _line(found.index)
     if isinstance(found, Access):
-        return _counted(found) or _number_at_run_time(found)
+        return _counted(found) or _table(found) or _number_at_run_time(found)
     if type(found) is not Apply or depth > _DEEPEST:
         return None
     if found.op == TAKE:
@@ -227,6 +231,29 @@ def _counted(access: Access) -> _Line | None:
     if line is None or any(number != numbers[0] + place * step for place, number in enumerate(numbers)):
         return None
     return _Line({}, numbers[0]).plus(line, step)
+
+
+def _table(access: Access) -> _Steps | None:
+    """An element of a constant tensor of two dims that is the same along each diagonal, with at most three runs."""
+    op = defining_op(access.value)
+    value = None if op is None or op.name != "arith.constant" else op.attributes["value"]
+    places = [index for index in access.indices if index != UNIT]
+    kind = element_type(access.value)
+    if not isinstance(value, (ir.DenseIntElementsAttr, ir.DenseFPElementsAttr)) or value.is_splat:
+        return None
+    if kind not in _TABLES or len({*places}) != _PAIR or not all(isinstance(each, Loop) for each in places):
+        return None
+    table = np.array(value)
+    table = table.reshape([size for size in table.shape if size > 1])
+    if table.ndim != _PAIR:
+        return None
+    along = np.concatenate([table[::-1, 0], table[0, 1:]])  # from the corner at the lower left on
+    ends = np.flatnonzero(along[1:] != along[:-1])
+    if len(ends) > _PAIR or (table[1:, 1:] != table[:-1, :-1]).any():
+        return None
+    values = tuple(Constant(along[at].item() * 1, kind) for at in (*ends, -1))
+    row, column = places
+    return _Steps(_Axes(row, column, None, 1), tuple(int(end) - len(table) + 1 for end in ends), values)
 
 
 def _is_size(known: _Known) -> bool:

@@ -7,10 +7,21 @@ from collections.abc import Callable, Iterable
 from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import Extent, groups
-from opsplice.matchers.ir.tensor_values import shape_of
+from opsplice.matchers.ir.tensor_values import defining_op, shape_of
 from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Index, Sized, flatten, split
 
+# Ops that make several dims of one; the second where several sizes are known at run time only.
+SPLITS = ("tensor.expand_shape", "tensor.reshape")
+_RESHAPES = (*SPLITS, "tensor.collapse_shape")
 _SEVERAL = 2
+
+
+def before_reshapes(value: ir.Value) -> ir.Value:
+    """What is reshaped to a value, once or several times."""
+    op = defining_op(value)
+    while op is not None and op.name in _RESHAPES:
+        value, op = op.operands[0], defining_op(op.operands[0])
+    return value
 
 
 def _sizes(value: ir.Value, axes: Iterable[int], extent: Callable[[DimSize], Extent]) -> tuple[Sized, ...]:

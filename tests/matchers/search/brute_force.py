@@ -7,12 +7,13 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.find.index import OPAQUE_REGIONS, SPLITS, Index, ends_of
+from opsplice.matchers.find.index import OPAQUE_REGIONS, Index, ends_of
 from opsplice.matchers.ir.op_names import function_around
 from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.search.matches import Match, NearMiss
 from opsplice.matchers.search.search import Search
 from opsplice.matchers.search.uses import count_of
+from opsplice.matchers.terms.ops.reshape_ops import SPLITS
 from opsplice.matchers.terms.views import Views
 
 

@@ -41,7 +41,7 @@ PAYLOAD = """func.func @f(%x: tensor<6x9xf32>, %given: tensor<6x9xi1>, %start: i
 SELECTED = "select %keep, %x, %low : tensor<6x9xi1>, tensor<6x9xf32>"
 SPEC = """pattern p(x: tensor<m x n x f32>, low: i32, high: i32, fill: f32) {
   select(band(low, high, 1, 0) : tensor<m x n x i1>, x, fill)
-  | addf(x, band(low, high, 0.0, fill) : tensor<m x n x f32>)
+  | addf(x, band(low, high, const(0.0..0.0), fill) : tensor<m x n x f32>)
 }"""
 STARTING = """pattern p<I in {i32, i64}>(x: tensor<m x n x f32>, low: i32, high: i32, fill: f32, start: I) {
   select(band(low, high, 1, 0, start) : tensor<m x n x i1>, x, fill)
@@ -70,6 +70,12 @@ AS_NUMBER = """%u = arith.uitofp %keep : tensor<6x9xi1> to tensor<6x9xf32>
 APART = """%apart = arith.subi %r, %c : tensor<6x9xi32>
   %far = math.absi %apart : tensor<6x9xi32>
   %three = arith.constant dense<3> : tensor<6x9xi32>
+"""
+# Minus zero where keys count.
+LEFT_OUT = """%u = arith.uitofp %keep : tensor<6x9xi1> to tensor<6x9xf32>
+  %one = arith.constant dense<1.0> : tensor<6x9xf32>
+  %out = arith.subf %one, %u : tensor<6x9xf32>
+  %mask = arith.mulf %out, %low : tensor<6x9xf32>
 """
 # The body, how it ends, and from which to which difference keys count.
 SPELLINGS: dict[str, tuple[str, str, tuple[int, int]]] = {
@@ -116,6 +122,9 @@ SPELLINGS: dict[str, tuple[str, str, tuple[int, int]]] = {
         SELECTED.replace("%x, %low", "%low, %x"),
         (-2, 3),
     ),
+    "times what is left out": (compared("sle", "%c", "%r") + LEFT_OUT, SUM, (LOWEST, 0)),
+    "a table": ("%keep = arith.constant dense<TABLE> : tensor<6x9xi1>\n", SELECTED, (-1, 2)),
+    "a table of numbers": ("%mask = arith.constant dense<NUMBERS> : tensor<6x9xf32>\n", SUM, (LOWEST, 1)),
     "with what always holds": (
         shifted("q", "%r", -100)
         + compared("sgt", "%c", "%q", "a")
@@ -127,8 +136,23 @@ SPELLINGS: dict[str, tuple[str, str, tuple[int, int]]] = {
 }
 
 
+def written(table: np.ndarray) -> str:
+    return str(table.tolist()).lower()
+
+
+KEPT = (COLUMN - ROW >= -1) & (COLUMN - ROW <= 2)
+TABLES = {
+    "TABLE": written(KEPT),
+    "NUMBERS": written(np.where(COLUMN - ROW <= 1, 0.0, -1.0e9)),
+    "OTHER": written(KEPT ^ ((COLUMN == 4) & (ROW == 3))),
+    "COLUMNS": written(np.broadcast_to(COLUMN < 3, (M, N))),
+}
+
+
 def payload(body: str, end: str = SELECTED, rows: int = M, columns: int = N) -> str:
     text = PAYLOAD.replace("BODY", body).replace("END", end).replace("LINE", str([*range(3, 3 + columns)]))
+    for name, table in TABLES.items():
+        text = text.replace(name, table)
     return text.replace("6x9", f"{rows}x{columns}").replace("<9x", f"<{columns}x")
 
 
@@ -152,6 +176,8 @@ OTHERS = {
     "rows": shifted("q", "%r", 3) + "%z = arith.subi %q, %r : tensor<6x9xi32>\n" + compared("sle", "%r", "%z"),
     "at a distance": APART + compared("eq", "%far", "%three"),
     "a distance and more": APART + "%d = arith.addi %far, %three : tensor<6x9xi32>\n" + compared("sle", "%d", "%three"),
+    "another table": "%keep = arith.constant dense<OTHER> : tensor<6x9xi1>\n",
+    "a table by columns": "%keep = arith.constant dense<COLUMNS> : tensor<6x9xi1>\n",
     "given": compared("sle", "%c", "%r", "a") + both("andi", "%a", "%given"),
     "unsigned": shifted("q", "%r", -1) + compared("ule", "%c", "%q"),
     "all but one": compared("sle", "%c", "%r", "a") + compared("ne", "%c3", "%r", "b") + both("andi", "%a", "%b"),

@@ -582,3 +582,31 @@ def test_a_result_whose_dims_only_the_program_behind_it_splits(tmp_path, program
     x, w = (rng.standard_normal(each).astype(np.float32) for each in (shape, (6, 24)))
     wanted = np.einsum(f"bmk,kphd->{order}", x.astype(np.float64), w.astype(np.float64).reshape(6, 3, 2, 4))
     np.testing.assert_allclose(compiled.run("f", x, w), wanted, rtol=1e-5, atol=1e-5)
+
+
+# A step of decoding as JAX has it: an only query, whose dim is last in what the program computes.
+LAST_ONE = """func.func @f(%x: tensor<6x1x5xf32>, %w: tensor<6x8x5xf32>) -> tensor<6x8x1xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = math.exp %x : tensor<6x1x5xf32>
+  %c = tensor.collapse_shape %e [[0, 1, 2]] : tensor<6x1x5xf32> into tensor<30xf32>
+  %t = tensor.expand_shape %c [[0, 1, 2]] output_shape [6, 5, 1] : tensor<30xf32> into tensor<6x5x1xf32>
+  %i = tensor.empty() : tensor<6x8x1xf32>
+  %f = linalg.fill ins(%z : f32) outs(%i : tensor<6x8x1xf32>) -> tensor<6x8x1xf32>
+  %r = linalg.batch_matmul ins(%w, %t : tensor<6x8x5xf32>, tensor<6x5x1xf32>)
+    outs(%f : tensor<6x8x1xf32>) -> tensor<6x8x1xf32>
+  return %r : tensor<6x8x1xf32>
+}"""
+
+
+def test_a_dim_of_one_of_a_pattern_with_a_pack_is_anywhere(tmp_path):
+    (tmp_path / "dots.c").write_text(
+        "float expf(float);\n" + CODE.replace("x[i * xm + l * xk]", "expf(x[i * xm + l * xk])")
+    )
+    spec = tmp_path / "spec.splice"
+    spec.write_text(SPEC.replace("(x, w)\n}", "(exp(x), w)\n}"))
+    program = opsplice.compile(LAST_ONE, specs=[spec])
+    assert len(program.report.replacements) == 1
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(each).astype(np.float32) for each in ((6, 1, 5), (6, 8, 5)))
+    wanted = np.einsum("bmk,bnk->bnm", np.exp(x.astype(np.float64)), w.astype(np.float64))
+    np.testing.assert_allclose(program.run("f", x, w), wanted, rtol=1e-5, atol=1e-5)
