@@ -146,3 +146,14 @@ def test_the_dim_is_any(find):
     assert find(text.replace("PREDICATE", "ogt"), spec).dims == {"n": 4, "m": 32}
     assert find(text.replace("PREDICATE", "oge"), spec).count == 0  # the last one of several
     assert find(text.replace("PREDICATE", "olt"), spec).count == 0  # it starts from minus infinity
+
+
+def test_a_place_that_the_program_widens(find):
+    """As PyTorch and ONNX have it."""
+    text = function("f", choice("f32", "ogt", False, "new"), "f32", LOWEST["f32"])
+    text = text.replace("-> tensor<16xi32> {", "-> tensor<16xi64> {").replace(
+        "return %r#1 : tensor<16xi32>",
+        "%w = arith.extsi %r#1 : tensor<16xi32> to tensor<16xi64>\n  return %w : tensor<16xi64>",
+    )
+    pattern = "pattern p(x: tensor<m x n x f32>) { extsi(reduce argmax[m n -> m](x) : i32) : i64 }"
+    assert find(text, pattern).count == 1
