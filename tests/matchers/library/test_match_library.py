@@ -46,7 +46,7 @@ FUNCTION = re.compile(r"func\.func (?:public )?@(\w+)\(")
 # What else is in a layer besides itself: its own parts, and the same layer said with fewer words.
 PARTS = {
     "conv1d_ncw_fcw_bias_pointwise": {"linear": 1},
-    "conv2d_nchw_fchw_bias_squeezed": {"linear": 1},
+    "conv2d_nchw_fchw_bias_squeezed": {"linear": 1, "linear_heads": 1},
     "conv2d_nchw_fchw_one_place": {"linear": 1},
     "conv3d_ncdhw_fcdhw": {"grouped_conv2d": 1},  # with one filter for each depth
     "any_groupnorm_instances": {"global_average_pool": 2},
