@@ -30,6 +30,7 @@ from opsplice.torch.calls.background import Later, unboxed
 from opsplice.torch.calls.call import Call, compiled_call
 from opsplice.torch.calls.frozen import FrozenCall, frozen_inputs
 from opsplice.torch.decompositions.table import table, without_onednn
+from opsplice.torch.importing.aliases import aliases
 from opsplice.torch.importing.fx_graph import ImportedGraph, import_graph
 from opsplice.torch.importing.refusals import GraphError, UnsupportedError, check, uncompilable
 from opsplice.torch.progress import watching
@@ -145,7 +146,7 @@ def _compiled(options: Options, told: GraphReport, module: fx.GraphModule) -> Ca
     started = time.perf_counter()
     check(module.graph)
     frozen = frozen_inputs(module) if options.freeze and told.part == "inference" else ()
-    graph = import_graph(module, frozen)
+    graph = import_graph(module, frozen, aliases() if told.part != "backward" else frozenset())
     if graph.is_empty:
         log.add(told)
         return _Running(graph, lambda _arguments: [])
@@ -180,11 +181,12 @@ class _Running:
     nothing stands there but the mark for such calls.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "call", "calls", "draws", "outputs")
+    __slots__ = ("__dict__", "__weakref__", "call", "calls", "draws", "outputs", "views")
 
     def __init__(self, graph: ImportedGraph, call: Call) -> None:
         self.outputs = graph.outputs
         self.draws = graph.draws
+        self.views = graph.views
         self.call = call
         self.calls = 0
         self._boxed_call = True
@@ -199,7 +201,9 @@ class _Running:
         arguments.clear()
         if self.draws is not None:
             given += self.draws(*given)
-        sources = {"result": self.call(given), "input": given}
+        results = self.call(given)
+        views = self.views(*given, *results) if self.views is not None else ()
+        sources = {"result": results, "input": given, "view": views}
         return [out.value if out.kind == "constant" else sources[out.kind][out.value] for out in self.outputs]
 
 

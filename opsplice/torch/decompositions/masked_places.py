@@ -1,11 +1,12 @@
 """Elements at places that a mask or indices name, where IREE's importer takes them in another form or never ends.
 
-IREE reads no elements at several indices whose number it does not know, and its importer does not come to an end with a
-mask of several dims.
+IREE reads and writes no elements at several indices whose number it does not know, and its importer does not come to an
+end with a mask of several dims.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,13 +17,18 @@ aten = torch.ops.aten
 
 
 def at_places(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Indices of one type, where a program has them in several, and for a mask those where it holds, along one dim."""
+    """Indices of one type, where a program has them in several, and for a mask those where it holds, along one dim.
+
+    Of several indices with an open size at one place, the one index along their dims joined.
+    """
 
     def formula(tensor: Tensor, indices: Sequence[Tensor | None], *others: Any) -> Tensor:
         kinds = {index.dtype for index in indices if index is not None}
         masks = [index for index in indices if index is not None and index.dtype == torch.bool]
-        if (not masks and len(kinds) < 2) or any(mask.dim() == 0 for mask in masks):
+        if any(mask.dim() == 0 for mask in masks):
             return NotImplemented
+        if not masks and len(kinds) < 2:
+            return _at_one_index(op, tensor, indices, *others) if _meet_open(indices) else NotImplemented
         flat, places = tensor, list[Tensor | None]()
         for index in indices:
             if index is not None and index.dtype == torch.bool:
@@ -34,6 +40,29 @@ def at_places(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return made if op is aten.index.Tensor else made.view(tensor.shape)
 
     return formula
+
+
+def _meet_open(indices: Sequence[Tensor | None]) -> bool:
+    """Whether two indices have an open size each for one dim of what they name together."""
+    shapes = [index.shape[::-1] for index in indices if index is not None]
+    sizes = itertools.zip_longest(*shapes, fillvalue=1)
+    return any(sum(not isinstance(size, int) for size in each) > 1 for each in sizes)
+
+
+def _at_one_index(op: Callable[..., Tensor], tensor: Tensor, indices: Sequence[Tensor | None], *others: Any) -> Tensor:
+    dims = [dim for dim, index in enumerate(indices) if index is not None]
+    first, count = dims[0], len(dims)
+    are_apart = dims[-1] - first >= count
+    if are_apart:  # PyTorch puts what they name in front
+        tensor, first = tensor.movedim(dims, list(range(count))), 0
+    place: Tensor | int = 0
+    for size, index in zip(tensor.shape[first:], (each for each in indices if each is not None), strict=False):
+        place = place * size + torch.where(index < 0, index + size, index)
+    made = op(tensor.flatten(first, first + count - 1), [*[None] * first, place], *others)
+    if op is aten.index.Tensor:
+        return made
+    made = made.view(tensor.shape)
+    return made.movedim(list(range(count)), dims) if are_apart else made
 
 
 def held(mask: Tensor) -> Sequence[Tensor]:

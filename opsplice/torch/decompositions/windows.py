@@ -44,12 +44,14 @@ def max_pool(op: Callable[..., Tensors], dims: int) -> Callable[..., Tensors]:
 
 
 def adaptive_max_pool(tensor: Tensor, sizes: Sequence[int]) -> Tensors:
-    """IREE takes batches only, and windows of one size: those of several are gathered, in a row for each output."""
+    """IREE takes batches only, and windows of one known size: others are gathered, in a row for each output."""
     if tensor.dim() == _IMAGE:
         return [each.squeeze(0) for each in aten.adaptive_max_pool2d(tensor.unsqueeze(0), sizes)]
     whole = tensor.shape[-2:]
-    is_known = all(isinstance(size, int) for size in (*whole, *sizes)) and 0 not in sizes
-    if not is_known or not any(size % outputs for size, outputs in zip(whole, sizes, strict=True)):
+    if 0 in sizes or not all(isinstance(outputs, int) for outputs in sizes):
+        return NotImplemented
+    is_known = all(isinstance(size, int) for size in whole)
+    if is_known and not any(size % outputs for size, outputs in zip(whole, sizes, strict=True)):
         return NotImplemented
     rows, columns = (_windows(*each, tensor) for each in zip(whole, sizes, strict=True))
     taken = tensor.index_select(-2, rows.flatten()).index_select(-1, columns.flatten())
@@ -61,7 +63,10 @@ def adaptive_max_pool(tensor: Tensor, sizes: Sequence[int]) -> Tensors:
 
 def _windows(size: int, outputs: int, like: Tensor) -> Tensor:
     """For each output of an adaptive pool the places of its window; the last one fills up those of short windows."""
-    extent = max(-(-(at + 1) * size // outputs) - at * size // outputs for at in range(outputs))
+    if isinstance(size, int):
+        extent = max(-(-(at + 1) * size // outputs) - at * size // outputs for at in range(outputs))
+    else:
+        extent = size if outputs == 1 else size // outputs + 2  # the most that a window can have
     at = torch.arange(outputs, device=like.device).unsqueeze(1)
     starts, ends = at * size // outputs, ((at + 1) * size + outputs - 1) // outputs
     return torch.minimum(starts + torch.arange(extent, device=like.device), ends - 1)

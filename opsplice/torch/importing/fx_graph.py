@@ -10,29 +10,32 @@ import torch
 from torch import fx
 
 from opsplice.rewrites.ir import emit
+from opsplice.torch.importing.aliases import base_of, view_module
 from opsplice.torch.importing.control_flow import NodeImporter
 from opsplice.torch.importing.graph_edits import (
     fill_empty,
     fill_equal,
-    name_sorts,
+    name_as_iree,
     refuse_draws,
     take_draws,
     write_signs,
 )
 from opsplice.torch.importing.higher_order import functions, write_out
 from opsplice.torch.importing.lines import locate
+from opsplice.torch.importing.python_numbers import write_numbers
 from opsplice.torch.importing.refusals import unimportable
 from opsplice.torch.importing.tensor_parameters import freeze
 
 
 @dataclass(frozen=True)
 class Output:
-    """One value that a graph returns: a `result` of the program, an `input` of the graph, by number, or a `constant`.
+    """One value that a graph returns: a `result` of the program, an `input` of the graph, a `view`, each by number, or
+    a `constant`.
 
     What is an input already, or known before anything runs, is not a result: IREE would copy it, and has no None.
     """
 
-    kind: Literal["result", "input", "constant"]
+    kind: Literal["result", "input", "view", "constant"]
     value: Any
 
 
@@ -41,24 +44,28 @@ class ImportedGraph:
     """A graph as a program to be compiled.
 
     outputs: what the graph returns. dtypes: of the program's results, None for numbers. draws: what gives the program's
-    last inputs, its random numbers, from the others.
+    last inputs, its random numbers, from the others. views: what gives the views, from inputs and results.
     """
 
     bytecode: bytes
     outputs: tuple[Output, ...]
     dtypes: tuple[torch.dtype | None, ...]
     draws: fx.GraphModule | None
+    views: fx.GraphModule | None
 
     @property
     def is_empty(self) -> bool:
         """Whether the program computes nothing."""
-        return not any(output.kind == "result" for output in self.outputs)
+        return not self.dtypes
 
 
-def import_graph(module: fx.GraphModule, frozen: Sequence[int] = ()) -> ImportedGraph:
+def import_graph(
+    module: fx.GraphModule, frozen: Sequence[int] = (), aliases: frozenset[int] = frozenset()
+) -> ImportedGraph:
     """Bring a graph without mutation, as aot_autograd makes it, into IREE's Torch dialect.
 
-    frozen: the inputs, by number, that become parameters of the program.
+    frozen: the inputs, by number, that become parameters of the program. aliases: the results, by number, of which
+    PyTorch reads how they lie in memory.
 
     Raises OpspliceError where random numbers depend on what the graph computes, and for what IREE's importer does not
     know.
@@ -69,7 +76,8 @@ def import_graph(module: fx.GraphModule, frozen: Sequence[int] = ()) -> Imported
     returned = graph.output(graph.graph_copy(module.graph, {}))
     write_out(module, graph)
     draws = take_draws(module, graph)
-    outputs, results = _outputs(graph, returned.args[0])
+    outputs, results, views = _outputs(graph, returned.args[0], aliases)
+    made = view_module(module, graph, results, views) if views else None
     returned.args = (tuple(results),)
     fill_empty(graph)
     graph.eliminate_dead_code()
@@ -81,22 +89,29 @@ def import_graph(module: fx.GraphModule, frozen: Sequence[int] = ()) -> Imported
         raise unimportable(error) from error
     freeze(function, frozen)
     dtypes = tuple(getattr(node.meta.get("val"), "dtype", None) for node in results)
-    return ImportedGraph(emit.bytecode(importer.module_op), tuple(outputs), dtypes, draws)
+    return ImportedGraph(emit.bytecode(importer.module_op), tuple(outputs), dtypes, draws, made)
 
 
-def _outputs(graph: fx.Graph, returned: Any) -> tuple[list[Output], list[fx.Node]]:
-    """What the graph returns, and the nodes among it that a program has to compute, each once."""
+def _outputs(
+    graph: fx.Graph, returned: Any, aliases: frozenset[int]
+) -> tuple[list[Output], list[fx.Node], list[fx.Node]]:
+    """What the graph returns; the nodes among it that a program has to compute, each once; and those that are views."""
     inputs = {node: number for number, node in enumerate(graph.find_nodes(op="placeholder"))}
     results: dict[fx.Node, int] = {}
+    views: dict[fx.Node, int] = {}
     outputs = []
-    for value in returned if isinstance(returned, Sequence) else (returned,):
+    for number, value in enumerate(returned if isinstance(returned, Sequence) else (returned,)):
         if not isinstance(value, fx.Node):
             outputs.append(Output("constant", value))
         elif value in inputs:
             outputs.append(Output("input", inputs[value]))
+        elif number in aliases and (base := base_of(value)):
+            if base not in inputs:
+                results.setdefault(base, len(results))
+            outputs.append(Output("view", views.setdefault(value, len(views))))
         else:
             outputs.append(Output("result", results.setdefault(value, len(results))))
-    return outputs, list(results)
+    return outputs, list(results), list(views)
 
 
 def prepare(module: torch.nn.Module, graph: fx.Graph) -> None:
@@ -106,8 +121,9 @@ def prepare(module: torch.nn.Module, graph: fx.Graph) -> None:
     """
     graphs = [graph, *(function.graph for function in functions(module, graph))]
     refuse_draws(graphs[1:])
-    name_sorts(graphs)
+    name_as_iree(graphs)
     for each in graphs:
+        write_numbers(each)
         locate(each)
         fill_equal(each)
         write_signs(each)

@@ -156,16 +156,22 @@ def _one_element(filled: fx.Node) -> torch.Tensor:
     return torch.full([1] * value.dim(), filled.args[1], dtype=value.dtype)
 
 
-# ---- sorts -----------------------------------------------------------------------------------------------------------
+# ---- names -----------------------------------------------------------------------------------------------------------
 
 
-def name_sorts(graphs: Iterable[fx.Graph]) -> None:
-    """Give stable sorts the name by which IREE knows sorts, of which every one is stable."""
-    sorts = [node for graph in graphs for node in graph.find_nodes(op="call_function", target=aten.sort.stable)]
-    for node in sorts:
-        node.target = aten.sort.default
-        node.args = (node.args[0], node.kwargs.get("dim", -1), node.kwargs.get("descending", False))
-        node.kwargs = {}
+def name_as_iree(graphs: Iterable[fx.Graph]) -> None:
+    """Give ops the names by which IREE knows them.
+
+    Every sort of IREE is stable. With `dynamic=True` PyTorch computes with Python's floats as tensors, after it has
+    taken ops apart, and divides them by an op that is nowhere else.
+    """
+    for graph in graphs:
+        for node in graph.find_nodes(op="call_function", target=aten.sort.stable):
+            node.target = aten.sort.default
+            node.args = (node.args[0], node.kwargs.get("dim", -1), node.kwargs.get("descending", False))
+            node.kwargs = {}
+        for node in graph.find_nodes(op="call_function", target=aten.true_divide.Tensor):
+            node.target = aten.div.Tensor
 
 
 # ---- random numbers --------------------------------------------------------------------------------------------------

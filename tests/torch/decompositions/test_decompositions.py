@@ -341,3 +341,15 @@ def test_nan_is_found_where_eager_finds_it(dtype):
 
     found, wanted = torch.compile(model, backend="opsplice")(rows), model(rows)
     torch.testing.assert_close(found, wanted, equal_nan=True)
+
+
+def test_adaptive_pools_of_open_sizes() -> None:
+    def largest(x: torch.Tensor) -> list[torch.Tensor]:
+        pool = functional.adaptive_max_pool2d
+        return [*pool(x, (2, 5), return_indices=True), pool(x, 1)]
+
+    fast = torch.compile(largest, backend="opsplice", dynamic=True)
+    for sizes in ((2, 3, 8, 12), (3, 3, 7, 11), (2, 3, 10, 5)):
+        x = torch.randn(sizes)
+        for found, wanted in zip(fast(x), largest(x), strict=True):
+            assert torch.equal(found, wanted)

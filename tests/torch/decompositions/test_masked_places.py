@@ -51,6 +51,30 @@ def test_elements_that_a_mask_names(model: torch.nn.Module) -> None:
         np.testing.assert_array_equal(one, other)
 
 
+def at_open_places(x: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> list[torch.Tensor]:
+    """At as many places as a call has: side by side, apart, behind a dim, below 0, in a grid, and written."""
+    apart, few = x.clone(), i % 4
+    apart[i, :, j] += 1
+    return [
+        x[i, j],
+        x[torch.arange(x.shape[0]), x.sum(-1).argmax(-1)],
+        x[i, :, j],
+        x[:, few, j],
+        x[-i - 1, j - 4],
+        x[i[:, None], j[i % 3][:, None]],
+        x[i, j, few],
+        x.index_put((i, j), x[i, j] * 2, accumulate=True),
+        apart,
+    ]
+
+
+def test_elements_at_places_of_open_number() -> None:
+    fast = torch.compile(at_open_places, backend="opsplice", dynamic=True)
+    for batch, count in ((4, 4), (9, 6)):
+        x, i, j = torch.randn(batch, 4, 5), torch.randperm(batch)[:count], torch.randint(0, 4, (count,))
+        torch.testing.assert_close(fast(x, i, j), at_open_places(x, i, j))
+
+
 class Turned(torch.nn.Module):
     """Complex numbers, of which PyTorch's exporter asserts the type."""
 

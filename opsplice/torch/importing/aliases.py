@@ -1,0 +1,78 @@
+"""Results of graphs that share memory with inputs, or with other results.
+
+PyTorch makes such a result again when a graph has run: it reads sizes, strides and offset off the tensor that the graph
+gives. A program gives tensors without gaps, of other strides. So PyTorch makes these views of the graph's inputs and
+results, and the program does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import fx
+from torch._functorch._aot_autograd.schemas import OutputType
+from torch._guards import TracingContext
+
+from opsplice.reaching import reachable
+
+_ALIASES = (
+    OutputType.alias_of_input,
+    OutputType.alias_of_intermediate,
+    OutputType.alias_of_intermediate_save_as_output,
+    OutputType.alias_of_intermediate_base_is_user_output,
+)
+
+
+def aliases() -> frozenset[int]:
+    """Which results of the forward graph that PyTorch has compiled now are aliases, by number."""
+    context = TracingContext.try_get()
+    known = context.fw_metadata if context else None
+    if known is None:
+        return frozenset()
+    first = known.num_mutated_inp_runtime_indices
+    return frozenset(first + i for i, each in enumerate(known.output_info) if each.output_type in _ALIASES)
+
+
+def base_of(node: fx.Node) -> fx.Node | None:
+    """The input or the computed tensor that a node is a view of; None where it is none, or one of computed sizes."""
+    base = node
+    while _is_view(base):
+        base = base.all_input_nodes[0]
+    if base is node:
+        return None
+    needed = reachable([node], lambda each: () if each is base else each.all_input_nodes)
+    is_known = all(each is base or each.op == "placeholder" or _is_view(each) or _is_number(each) for each in needed)
+    is_as_traced = base.op == "placeholder" or all(each.target is not _STRIDED for each in needed)
+    return base if is_known and is_as_traced else None
+
+
+def view_module(
+    module: torch.nn.Module, graph: fx.Graph, bases: Sequence[fx.Node], views: Sequence[fx.Node]
+) -> fx.GraphModule:
+    """What makes the views of the graph's inputs and of tensors that it computes, given both."""
+    apart = fx.Graph()
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    copied = {node: apart.placeholder(f"given_{number}") for number, node in enumerate((*inputs, *bases))}
+    needed = set(reachable(views, lambda node: () if node in copied else node.all_input_nodes))
+    for node in graph.nodes:
+        if node in needed and node not in copied:
+            copied[node] = apart.node_copy(node, lambda source: copied[source])
+    apart.output(tuple(copied[node] for node in views))
+    return fx.GraphModule(module, apart)
+
+
+_STRIDED = torch.ops.aten.as_strided.default
+
+
+def _is_view(node: fx.Node) -> bool:
+    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    returned = node.target._schema.returns
+    return len(returned) == 1 and returned[0].alias_info is not None and not returned[0].alias_info.is_write
+
+
+def _is_number(node: fx.Node) -> bool:
+    return not isinstance(node.meta.get("val"), torch.Tensor) and all(
+        source.op == "placeholder" or _is_number(source) for source in node.all_input_nodes
+    )

@@ -1,0 +1,90 @@
+"""What a graph computes with Python's numbers, as ops that IREE's importer takes.
+
+Sizes such as `int(height * 1.5)` are computed with floats of 64 bits. A host that runs IREE's programs has none of
+these, so tensors of one number compute them on the device.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+from torch._guards import detect_fake_mode
+
+aten = torch.ops.aten
+
+# Functions of integers.
+_OF_INTEGERS = {torch.sym_max: torch.ops.prim.max.int, torch.sym_min: torch.ops.prim.min.int}
+
+# Functions whose result is a size, of a float.
+_ROUNDED = {
+    math.ceil: aten.ceil.default,
+    math.floor: aten.floor.default,
+    math.trunc: aten.trunc.default,
+    builtins.round: aten.round.default,
+}
+
+# Functions of floats.
+_OF_FLOATS: dict[Callable[..., Any], Any] = {
+    operator.abs: aten.abs.default,
+    operator.add: aten.add.Tensor,
+    operator.mul: aten.mul.Tensor,
+    operator.neg: aten.neg.default,
+    operator.pow: aten.pow.Tensor_Tensor,
+    operator.sub: aten.sub.Tensor,
+    operator.truediv: aten.div.Tensor,
+    torch._sym_sqrt: aten.sqrt.default,
+    torch.sym_max: aten.maximum.default,
+    torch.sym_min: aten.minimum.default,
+}
+
+
+def write_numbers(graph: fx.Graph) -> None:
+    """Replace functions of Python's numbers that IREE's importer does not know."""
+    for node in list(graph.nodes):
+        value = node.meta.get("val")
+        if node.op != "call_function" or not isinstance(value, (torch.SymInt, torch.SymFloat)):
+            continue
+        if isinstance(value, torch.SymInt) and node.target in _OF_INTEGERS and len(node.args) == 2:
+            node.target = _OF_INTEGERS[node.target]
+        elif node.target is torch.sym_float:
+            node.target = aten.Float.Scalar
+        elif node.target in _ROUNDED and len(node.args) == 1:
+            with graph.inserting_before(node):
+                number = _tensor(graph, node.args[0])
+                if number is not None:
+                    rounded = _added(graph, _ROUNDED[node.target], number)
+                    whole = _added(graph, torch.ops.prims.convert_element_type.default, rounded, torch.int64)
+                    instead = graph.call_function(aten.item.default, (whole,))
+                    instead.meta = dict(node.meta)
+                    node.replace_all_uses_with(instead)
+    graph.eliminate_dead_code()
+
+
+def _tensor(graph: fx.Graph, number: Any) -> fx.Node | None:
+    """A tensor of one float of 64 bits, computed as a number is; None where an op of it has no form on tensors."""
+    if not isinstance(number, fx.Node) or isinstance(number.meta["val"], torch.SymInt):
+        return _added(graph, aten.scalar_tensor.default, number, dtype=torch.float64)
+    if number.target is aten.Float.Scalar:
+        return _tensor(graph, number.args[0])
+    if number.target is aten._local_scalar_dense.default:
+        return _added(graph, torch.ops.prims.convert_element_type.default, number.args[0], torch.float64)
+    if number.target not in _OF_FLOATS:
+        return None
+    parts = [_tensor(graph, part) for part in number.args]
+    return None if None in parts else _added(graph, _OF_FLOATS[number.target], *parts)
+
+
+def _added(graph: fx.Graph, op: Any, *args: Any, **options: Any) -> fx.Node:
+    node = graph.call_function(op, args, options)
+    given, named = fx.node.map_arg((args, options), lambda each: each.meta["val"])
+    mode = detect_fake_mode([each.meta.get("val") for each in graph.nodes])
+    assert mode is not None
+    with mode:
+        node.meta["val"] = op(*given, **named)
+    return node

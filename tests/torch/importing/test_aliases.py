@@ -1,0 +1,50 @@
+"""Results that share memory with inputs and with other results, of open sizes: PyTorch reads how they lie in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+
+
+def of_an_input(x):
+    half = x.shape[1] // 2
+    return x[:, :half], x[..., :-1], x[:, half:].transpose(1, 2), x.unsqueeze(1).expand(-1, x.shape[0], -1, -1), x * 2
+
+
+def of_a_result(x):
+    y = x.transpose(1, 2) + 1
+    return y, y[:, : x.shape[1] // 2], y[..., : x.shape[0]].unsqueeze(0)
+
+
+def of_views_alone(x):
+    return x[:, : x.shape[1] // 2].select(2, 0)
+
+
+@pytest.mark.parametrize("function", [of_an_input, of_a_result, of_views_alone])
+def test_views_are_those_of_eager(function) -> None:
+    fast = torch.compile(function, backend="opsplice", dynamic=True)
+    for sizes in ((2, 6, 9), (3, 10, 12)):
+        x = torch.randn(sizes)
+        found, wanted = fast(x), function(x)
+        torch.testing.assert_close(found, wanted)
+        if function is of_an_input:
+            found[0].zero_()  # what it is a view of
+            assert not x[:, : sizes[1] // 2].any()
+
+
+def test_views_of_what_needs_gradients_and_of_what_changes() -> None:
+    def function(x, y):
+        y.add_(1)
+        return x[:, : x.shape[1] // 2], y[:, : y.shape[1] // 2], (x * y.sum()).sum()
+
+    fast = torch.compile(function, backend="opsplice", dynamic=True)
+    for sizes in ((2, 6), (3, 10)):
+        both = [(torch.randn(sizes, requires_grad=True), torch.randn(sizes)) for _ in range(2)]
+        both[1] = (both[0][0].detach().clone().requires_grad_(), both[0][1].clone())
+        found, wanted = (each(*given) for each, given in zip((fast, function), both, strict=True))
+        torch.testing.assert_close(found, wanted)
+        for result in (found, wanted):
+            (result[0].sum() + result[2]).backward()
+        torch.testing.assert_close(both[0][0].grad, both[1][0].grad)
+        torch.testing.assert_close(both[0][1], both[1][1])

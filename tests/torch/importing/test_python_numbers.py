@@ -1,0 +1,40 @@
+"""Graphs that compute with Python's numbers, of open sizes and of floats that are inputs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+from torch.nn import functional  # noqa: E402
+
+
+def of_sizes(x: torch.Tensor) -> list[torch.Tensor]:
+    """int(100 * 0.29) is 28; with floats of 32 bits it is 29."""
+    height, width = x.shape[-2:]
+    cut = [
+        x[..., : int(height * 0.29) + 1, :],
+        x[..., : math.ceil(width / 2.5)],
+        x[..., : math.floor(height / width) + 1],
+    ]
+    largest, least = x.new_ones(max(height, width)), x.new_ones(min(height, width))
+    return [*cut, largest, least, functional.interpolate(x, scale_factor=1.5, mode="bilinear")]
+
+
+@pytest.mark.parametrize("dynamic", [True, None])
+def test_sizes_are_those_of_eager(dynamic: bool | None) -> None:
+    fast = torch.compile(of_sizes, backend="opsplice", dynamic=dynamic)
+    for sizes in ((2, 3, 100, 12), (2, 3, 9, 20)):
+        x = torch.randn(sizes)
+        torch.testing.assert_close(fast(x), of_sizes(x))
+
+
+def test_floats_are_inputs_where_they_change() -> None:
+    def scaled(x: torch.Tensor, number: float) -> torch.Tensor:
+        return x * math.sqrt(2.0 / number) + x / (number / x.shape[0])
+
+    fast = torch.compile(scaled, backend="opsplice", dynamic=True, fullgraph=True)
+    x = torch.randn(3, 4)
+    for number in (2.7, math.pi):
+        torch.testing.assert_close(fast(x, number), scaled(x, number))
