@@ -253,8 +253,16 @@ def topk(
     return (values.narrow(dim, 0, count), indices.narrow(dim, 0, count)) if tensor.dim() else (values, indices)
 
 
+def parts(tensor: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
+    """IREE takes known sizes."""
+    if all(isinstance(size, int) for size in sizes):
+        return NotImplemented
+    return [tensor.narrow(dim, sum(sizes[:number]), size) for number, size in enumerate(sizes)]
+
+
 def kth_value(tensor: Tensor, number: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    values, indices = (each.narrow(dim, number - 1, 1) for each in sort(tensor, dim))
+    at = torch.full((1,), number - 1)
+    values, indices = (each.index_select(dim, at) for each in sort(tensor, dim))
     return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
 

@@ -259,6 +259,7 @@ OWN: Table = {
     aten.slice_scatter.default: complex_numbers.placed(aten.slice_scatter.default, complex_numbers.as_it_is),
     aten.sort.default: formulas.sort,
     aten.sort.stable: formulas.stable_sort,
+    aten.split_with_sizes.default: formulas.parts,
     aten.squeeze.dims: formulas.squeeze,
     aten.threshold.default: elementwise.above,
     aten.topk.default: formulas.topk,

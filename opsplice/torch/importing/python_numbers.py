@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from iree.compiler.extras.fx_importer import TENSOR_SCALAR_OP_CONVERTER
 from torch import fx
 from torch._guards import detect_fake_mode
 
@@ -43,27 +44,61 @@ _OF_FLOATS: dict[Callable[..., Any], Any] = {
     torch.sym_min: aten.minimum.default,
 }
 
+# Those of them that IREE's importer knows.
+_KNOWN = (operator.add, operator.mul, operator.neg, operator.sub, operator.truediv)
+
 
 def write_numbers(graph: fx.Graph) -> None:
-    """Replace functions of Python's numbers that IREE's importer does not know."""
+    """Replace functions of Python's numbers that IREE's importer does not know, and numbers where it wants tensors."""
     for node in list(graph.nodes):
         value = node.meta.get("val")
-        if node.op != "call_function" or not isinstance(value, (torch.SymInt, torch.SymFloat)):
+        if isinstance(node.target, torch._ops.OpOverload):
+            _give_tensors(graph, node)
+        elif node.op != "call_function" or not isinstance(value, (torch.SymInt, torch.SymFloat)):
             continue
-        if isinstance(value, torch.SymInt) and node.target in _OF_INTEGERS and len(node.args) == 2:
+        elif isinstance(value, torch.SymInt) and node.target in _OF_INTEGERS and len(node.args) == 2:
             node.target = _OF_INTEGERS[node.target]
+        elif isinstance(value, torch.SymInt) and node.target is operator.mod:
+            _divide(graph, node)
         elif node.target is torch.sym_float:
             node.target = aten.Float.Scalar
-        elif node.target in _ROUNDED and len(node.args) == 1:
-            with graph.inserting_before(node):
-                number = _tensor(graph, node.args[0])
-                if number is not None:
-                    rounded = _added(graph, _ROUNDED[node.target], number)
-                    whole = _added(graph, torch.ops.prims.convert_element_type.default, rounded, torch.int64)
-                    instead = graph.call_function(aten.item.default, (whole,))
-                    instead.meta = dict(node.meta)
-                    node.replace_all_uses_with(instead)
+        elif node.target in _ROUNDED or (isinstance(value, torch.SymFloat) and node.target not in _KNOWN):
+            _read_from_tensor(graph, node)
     graph.eliminate_dead_code()
+
+
+def _give_tensors(graph: fx.Graph, node: fx.Node) -> None:
+    """Numbers that IREE's importer has no other op for, such as what a tensor is divided by and rounded."""
+    if f"torch.{node.target}" in TENSOR_SCALAR_OP_CONVERTER:
+        return
+    for number, (wanted, arg) in enumerate(zip(node.target._schema.arguments, node.args, strict=False)):
+        value = arg.meta.get("val") if isinstance(arg, fx.Node) else None
+        if isinstance(wanted.type, torch.TensorType) and isinstance(value, (torch.SymInt, torch.SymFloat)):
+            kind = torch.int64 if isinstance(value, torch.SymInt) else torch.float64
+            with graph.inserting_before(node):
+                node.update_arg(number, _added(graph, aten.scalar_tensor.default, arg, dtype=kind))
+
+
+def _divide(graph: fx.Graph, node: fx.Node) -> None:
+    """The rest of Python's division, which has the sign of the divisor: the importer takes C's."""
+    number, divisor = node.args
+    with graph.inserting_before(node):
+        whole = _added(graph, operator.floordiv, number, divisor)
+        node.target, node.args = operator.sub, (number, _added(graph, operator.mul, whole, divisor))
+
+
+def _read_from_tensor(graph: fx.Graph, node: fx.Node) -> None:
+    rounds = _ROUNDED.get(node.target)
+    with graph.inserting_before(node):
+        made = _tensor(graph, node if rounds is None else node.args[0])
+        if made is None or (rounds and len(node.args) > 1):
+            return
+        if rounds:
+            rounded = _added(graph, rounds, made)
+            made = _added(graph, torch.ops.prims.convert_element_type.default, rounded, torch.int64)
+        instead = graph.call_function(aten.item.default, (made,))
+        instead.meta = dict(node.meta)
+        node.replace_all_uses_with(instead)
 
 
 def _tensor(graph: fx.Graph, number: Any) -> fx.Node | None:
@@ -72,7 +107,7 @@ def _tensor(graph: fx.Graph, number: Any) -> fx.Node | None:
         return _added(graph, aten.scalar_tensor.default, number, dtype=torch.float64)
     if number.target is aten.Float.Scalar:
         return _tensor(graph, number.args[0])
-    if number.target is aten._local_scalar_dense.default:
+    if number.target in (aten.item.default, aten._local_scalar_dense.default):
         return _added(graph, torch.ops.prims.convert_element_type.default, number.args[0], torch.float64)
     if number.target not in _OF_FLOATS:
         return None

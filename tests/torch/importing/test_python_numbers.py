@@ -38,3 +38,15 @@ def test_floats_are_inputs_where_they_change() -> None:
     x = torch.randn(3, 4)
     for number in (2.7, math.pi):
         torch.testing.assert_close(fast(x, number), scaled(x, number))
+
+
+def test_numbers_meet_tensors() -> None:
+    def moved(x: torch.Tensor) -> list[torch.Tensor]:
+        rolled = [x.roll(1, 1), x.roll((-2, 23), (1, 2)), x.roll(5)]
+        parts = [part * 2 for part in (*x.chunk(2, 1), *x.split([x.shape[2] - 2, 2], -1), *x.tensor_split(3, 2))]
+        return [*rolled, *parts, x.median(-1)[0], x.kthvalue(2, 1)[0], functional.scaled_dot_product_attention(x, x, x)]
+
+    fast = torch.compile(moved, backend="opsplice", dynamic=True)
+    for sizes in ((2, 6, 10), (3, 7, 9)):
+        x = torch.randn(sizes)
+        torch.testing.assert_close(fast(x), moved(x))
