@@ -119,8 +119,11 @@ def backend(
         keep_inference_input_mutations=False,
     )
     # With these PyTorch makes recurrent layers ops of oneDNN, which nothing takes apart.
-    with without_onednn():
-        return compiled(module, inputs)
+    try:
+        with without_onednn():
+            return compiled(module, inputs)
+    except OpspliceError as error:
+        raise GraphError.of(error) from None
 
 
 def _compile(options: Options, part: str, module: fx.GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:

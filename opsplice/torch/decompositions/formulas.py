@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from opsplice.errors import OpspliceError
 from opsplice.frontends.reshapes import is_misread
 
 aten = torch.ops.aten
@@ -239,10 +240,16 @@ def sort(tensor: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tenso
 def stable_sort(tensor: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
     if not tensor.dim():
         return tensor.clone(), torch.zeros_like(tensor, dtype=torch.int64)
-    if tensor.dtype not in (torch.bool, torch.uint8):
+    # IREE compares them with signs: true is less than false to it. Of halves there are no kernels.
+    wider = {
+        torch.bool: torch.int16,
+        torch.uint8: torch.int16,
+        torch.float16: torch.float32,
+        torch.bfloat16: torch.float32,
+    }
+    if tensor.dtype not in wider:
         return NotImplemented
-    # IREE compares them with signs: true is less than false to it.
-    values, indices = aten.sort.stable(tensor.to(torch.int16), **options)
+    values, indices = aten.sort.stable(tensor.to(wider[tensor.dtype]), **options)
     return values.to(tensor.dtype), indices
 
 
@@ -294,6 +301,16 @@ def of_scalars(op: Callable[..., Any]) -> Callable[..., Any]:
     return formula
 
 
+def running(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A running sum or product, of halves in f32, as PyTorch has it: with IREE ones in bf16 sum up to 256."""
+
+    def formula(tensor: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
+        kind = dtype or tensor.dtype
+        return op(tensor.float(), dim).to(kind) if kind in (torch.float16, torch.bfloat16) else NotImplemented
+
+    return formula
+
+
 def running_log_sum(tensor: Tensor, dim: int) -> Tensor:
     """IREE sums what the numbers are logarithms of, which overflows."""
 
@@ -332,7 +349,10 @@ def _running(
     """For each place along a dim what joins all up to it, in as many steps as its size has bits."""
     size, step = tensors[0].shape[dim] if tensors[0].dim() else 1, 1
     if not isinstance(size, int):
-        return NotImplemented
+        raise OpspliceError(
+            "running maxima, minima and sums of logarithms take dims of known sizes only",
+            hint="compile with dynamic=False, or call torch._dynamo.mark_static(tensor, dim) before",
+        )
     while step < size:
         earlier = [
             torch.cat([torch.full_like(each.narrow(dim, 0, step), none), each.narrow(dim, 0, size - step)], dim)

@@ -114,7 +114,7 @@ _COMPARED: Table = {op.Scalar: elementwise.comparison(op.Scalar) for op in (aten
 _OVER_A_DIM: Table = {
     op: formulas.of_scalars(op)
     for op in (
-        *(aten.amax.default, aten.amin.default, aten.argmax.default, aten.argmin.default, aten.cumprod.default),
+        *(aten.amax.default, aten.amin.default, aten.argmax.default, aten.argmin.default),
         *(aten.index_select.default, aten.max.dim, aten.min.dim),
     )
 }
@@ -180,7 +180,8 @@ OWN: Table = {
     aten.convolution_backward.default: windows.convolution_backward,
     aten.copy.default: complex_numbers.copied,
     aten.copysign.Tensor: functions.with_sign_of,
-    aten.cumsum.default: complex_numbers.running_sum,
+    aten.cumprod.default: _either(formulas.of_scalars(aten.cumprod.default), formulas.running(torch.cumprod)),
+    aten.cumsum.default: _either(complex_numbers.running_sum, formulas.running(torch.cumsum)),
     aten.cummax.default: formulas.running_extreme(torch.gt, -torch.inf),
     aten.cummin.default: formulas.running_extreme(torch.lt, torch.inf),
     aten.div.Scalar_mode: elementwise.quotient,

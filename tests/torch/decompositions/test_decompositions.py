@@ -353,3 +353,27 @@ def test_adaptive_pools_of_open_sizes() -> None:
         x = torch.randn(sizes)
         for found, wanted in zip(fast(x), largest(x), strict=True):
             assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_halves_are_summed_and_sorted_as_in_eager(dtype: torch.dtype) -> None:
+    """Ones in bf16 sum up to 256 where sums are rounded to it."""
+
+    def computed(x: torch.Tensor) -> list[torch.Tensor]:
+        ones, places = torch.ones_like(x), x.argsort(-1, descending=True)
+        return [ones.cumsum(1), x.cumsum(-1), x.cumprod(0), x.cumsum(0, dtype=torch.float32), *x.sort(-1), places]
+
+    x = torch.randperm(2100).view(3, 700).to(dtype) / 64
+    x = x if dtype == torch.float16 else x[:, :200].round()
+    fast = torch.compile(computed, backend="opsplice", dynamic=True, options={"specs": ["opsplice_kernels"]})
+    *sums, values, places, falling = fast(x)
+    torch.testing.assert_close(sums, computed(x)[:4])
+    assert torch.equal(values, x.sort(-1)[0])
+    assert torch.equal(x.gather(-1, places), values)
+    assert torch.equal(x.gather(-1, falling), values.flip(-1))
+    assert {each.pattern for each in opsplice.torch.report().report.replacements} == {"ascending", "descending"}
+
+
+def test_a_running_maximum_of_an_open_size_is_refused() -> None:
+    with pytest.raises(opsplice.OpspliceError, match="dims of known sizes only"):
+        torch.compile(lambda x: x.cummax(-1)[0], backend="opsplice", dynamic=True)(torch.randn(3, 5))
