@@ -55,7 +55,7 @@ def expand(
         if node.domain and not writer.element(next(filter(None, node.input), "")):
             rule = None  # what makes its operand has to be written first
         writer.start(node)
-        result = rule(writer, node) if rule is not None else None
+        result = _sum_of_halves(writer, node) or (rule(writer, node) if rule is not None else None)
         if result is None:
             writer.undo()
             nodes.append(node)
@@ -142,6 +142,17 @@ def _norm_of_none(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 
 # ---- what IREE computes wrongly --------------------------------------------------------------------------------------
+
+_SUMS = {f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "LogSumExp", "Mean", "Prod", "Sum", "SumSquare")}
+_SUMS |= {"AveragePool", "CumSum", "GlobalAveragePool"}
+
+
+def _sum_of_halves(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """In f32, as onnxruntime has it: IREE rounds after each term."""
+    if node.op_type not in _SUMS or on.element(node.input[0]) not in (TensorProto.FLOAT16, TensorProto.BFLOAT16):
+        return None
+    wide = on.put("Cast", node.input[0], to=TensorProto.FLOAT)
+    return on.put("Cast", on.put(node.op_type, wide, *node.input[1:], **attributes(node)), to=on.element(node.input[0]))
 
 
 def _lp_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:

@@ -301,16 +301,6 @@ def of_scalars(op: Callable[..., Any]) -> Callable[..., Any]:
     return formula
 
 
-def running(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A running sum or product, of halves in f32, as PyTorch has it: with IREE ones in bf16 sum up to 256."""
-
-    def formula(tensor: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
-        kind = dtype or tensor.dtype
-        return op(tensor.float(), dim).to(kind) if kind in (torch.float16, torch.bfloat16) else NotImplemented
-
-    return formula
-
-
 def running_log_sum(tensor: Tensor, dim: int) -> Tensor:
     """IREE sums what the numbers are logarithms of, which overflows."""
 

@@ -23,6 +23,7 @@ from opsplice.torch.decompositions import (
     formulas,
     fourier,
     functions,
+    halves,
     masked_places,
     quantized,
     recurrent_layers,
@@ -73,7 +74,6 @@ _SCATTERS = (
     aten.scatter_reduce.two,
 )
 
-_SCATTERED: Table = {op: formulas.counted_from_front(op) for op in _SCATTERS}
 
 # Ops on integers, of a tensor and a number, by the op on tensors that they stand for.
 _OF_NUMBERS: Table = {
@@ -109,6 +109,13 @@ def _either(*bodies: Callable[..., Any]) -> Callable[..., Any]:
     return formula
 
 
+_SCATTERED: Table = {
+    op: _either(halves.in_f32(op), formulas.counted_from_front(op))
+    if op in (aten.scatter_add.default, aten.scatter_reduce.two)
+    else formulas.counted_from_front(op)
+    for op in _SCATTERS
+}
+
 _COMPARED: Table = {op.Scalar: elementwise.comparison(op.Scalar) for op in (aten.ge, aten.gt, aten.le, aten.lt)}
 
 _OVER_A_DIM: Table = {
@@ -141,7 +148,9 @@ OWN: Table = {
     **_COMPARED,
     **_OVER_A_DIM,
     aten._assert_tensor_metadata.default: formulas.nothing,
-    aten._adaptive_avg_pool2d.default: windows.adaptive_average_pool(aten.avg_pool2d),
+    aten._adaptive_avg_pool2d.default: _either(
+        halves.in_f32(aten._adaptive_avg_pool2d), windows.adaptive_average_pool(aten.avg_pool2d)
+    ),
     aten._adaptive_avg_pool2d_backward.default: windows.adaptive_average_pool_backward(2),
     aten._adaptive_avg_pool3d.default: windows.adaptive_average_pool(aten.avg_pool3d),
     aten._adaptive_avg_pool3d_backward.default: windows.adaptive_average_pool_backward(3),
@@ -168,7 +177,7 @@ OWN: Table = {
     aten.addmm.default: complex_numbers.added_product,
     aten.angle.default: complex_numbers.angle,
     aten.arange.start_step: formulas.in_order,
-    aten.avg_pool2d.default: windows.average_pool,
+    aten.avg_pool2d.default: _either(halves.in_f32(aten.avg_pool2d), windows.average_pool),
     aten.avg_pool2d_backward.default: windows.average_pool_backward,
     aten.avg_pool3d_backward.default: windows.average_pool_backward,
     aten.bernoulli.default: formulas.bernoulli,
@@ -180,8 +189,8 @@ OWN: Table = {
     aten.convolution_backward.default: windows.convolution_backward,
     aten.copy.default: complex_numbers.copied,
     aten.copysign.Tensor: functions.with_sign_of,
-    aten.cumprod.default: _either(formulas.of_scalars(aten.cumprod.default), formulas.running(torch.cumprod)),
-    aten.cumsum.default: _either(complex_numbers.running_sum, formulas.running(torch.cumsum)),
+    aten.cumprod.default: _either(formulas.of_scalars(aten.cumprod.default), halves.in_f32(torch.cumprod)),
+    aten.cumsum.default: _either(complex_numbers.running_sum, halves.in_f32(torch.cumsum)),
     aten.cummax.default: formulas.running_extreme(torch.gt, -torch.inf),
     aten.cummin.default: formulas.running_extreme(torch.lt, torch.inf),
     aten.div.Scalar_mode: elementwise.quotient,
@@ -206,11 +215,13 @@ OWN: Table = {
     aten.hypot.default: elementwise.hypotenuse,
     aten.index.Tensor: masked_places.at_places(aten.index.Tensor),
     aten.index_put.default: complex_numbers.placed(
-        aten.index_put.default, _either(masked_places.put_where, masked_places.at_places(aten.index_put.default))
+        aten.index_put.default,
+        _either(halves.added_at_places, masked_places.put_where, masked_places.at_places(aten.index_put.default)),
     ),
     aten.isfinite.default: elementwise.is_finite,
     aten.kthvalue.default: formulas.kth_value,
     aten.lcm.default: functions.least_multiple,
+    aten.linalg_vector_norm.default: halves.in_f32(aten.linalg_vector_norm),
     aten.log10.default: formulas.log10,
     aten.logcumsumexp.default: formulas.running_log_sum,
     aten.max_pool2d_with_indices.default: windows.max_pool(aten.max_pool2d_with_indices, 2),
@@ -220,8 +231,8 @@ OWN: Table = {
     aten.lstm.input: recurrent_layers.layers(recurrent_layers.LSTM),
     aten.masked_select.default: masked_places.selected,
     aten.maximum.default: elementwise.extreme(torch.gt),
-    aten.mean.default: complex_numbers.linear(torch.mean, complex_numbers.as_it_is),
-    aten.mean.dim: complex_numbers.linear(torch.mean, complex_numbers.as_it_is),
+    aten.mean.default: complex_numbers.linear(torch.mean, halves.in_f32(torch.mean)),
+    aten.mean.dim: complex_numbers.linear(torch.mean, halves.in_f32(torch.mean)),
     aten.median.default: formulas.median_of_all,
     aten.median.dim: formulas.median,
     aten.minimum.default: elementwise.extreme(torch.lt),
@@ -265,8 +276,8 @@ OWN: Table = {
     aten.threshold.default: elementwise.above,
     aten.topk.default: formulas.topk,
     aten.sub.Tensor: complex_numbers.linear(torch.sub, elementwise.difference),
-    aten.sum.default: complex_numbers.linear(torch.sum, formulas.total),
-    aten.sum.dim_IntList: complex_numbers.linear(torch.sum, formulas.total),
+    aten.sum.default: complex_numbers.linear(torch.sum, _either(halves.in_f32(torch.sum), formulas.total)),
+    aten.sum.dim_IntList: complex_numbers.linear(torch.sum, _either(halves.in_f32(torch.sum), formulas.total)),
     aten.unfold_backward.default: windows.overlapping_sum,
     aten.upsample_nearest2d.default: windows.nearest,
     aten.upsample_nearest2d.vec: windows.nearest,
