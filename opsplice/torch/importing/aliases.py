@@ -14,7 +14,7 @@ from torch import fx
 from torch._functorch._aot_autograd.schemas import OutputType
 from torch._guards import TracingContext
 
-from opsplice.reaching import reachable
+from opsplice.common.reaching import reachable
 
 _ALIASES = (
     OutputType.alias_of_input,
