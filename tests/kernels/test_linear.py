@@ -117,6 +117,26 @@ def widened(bits: np.ndarray, kind: str) -> np.ndarray:
     return bits.view(np.float16).astype(float) if kind == "f16" else (bits.astype(np.uint32) << 16).view(np.float32)
 
 
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+@pytest.mark.parametrize("order", ["kn", "nk"])
+@pytest.mark.parametrize(("m", "k", "n"), [*SIZES, (1, 300, 70), (169, 258, 33)])
+def test_weights_of_halves_that_are_not_packed(kernel, guarded, kind, order, m, k, n):
+    """In either layout, through more than one part of k; one row by columns side by side, too."""
+    random = np.random.default_rng(0)
+    halves = [rounded(random.standard_normal(shape).astype(np.float32), kind) for shape in ((m, k), (k, n), (n,), (m, n))]
+    x, w, bias, rest = (widened(value, kind).astype(float) for value in halves)
+    weight = guarded(halves[1] if order == "kn" else np.ascontiguousarray(halves[1].T))
+    given, out = [guarded(value) for value in (halves[0], *halves[2:])], guarded(np.zeros((m, n), np.uint16))
+    for panel, group in np.ndindex(-(-n // 32), -(-m // 168)):
+        kernel("linear/halves.c", f"opsplice_half_linear_unpacked_{kind}")(
+            *(given[0], weight, given[1], None, given[2], ctypes.c_int32(1), out, m, k, n),
+            *((n, 1) if order == "kn" else (1, k)),
+            *(panel, group),
+        )
+    step = {"f16": 2.0**-11, "bf16": 2.0**-8}[kind]
+    np.testing.assert_allclose(widened(out, kind), np.maximum(x @ w + bias, 0) + rest, rtol=1.01 * step, atol=1e-4)
+
+
 @with_amx
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
 @pytest.mark.parametrize(("m", "k", "n"), [*SIZES, (1, 300, 70), (169, 258, 33), (16, 32, 70), (185, 96, 40)])

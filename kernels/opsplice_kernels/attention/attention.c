@@ -23,8 +23,7 @@
 //
 // Grid: (b, ceildiv(m, 84)); a workgroup does up to 84 rows of one head, fewer at a time where they are long: IREE gives a
 // worker 128 KiB of stack, and this takes 106. Sums that fit the result are taken in it, else in a part of that stack.
-#include "../halves.h"
-#include "../tile.h"
+#include "../any_layout.h"
 #include "../vector_math.h"
 
 enum { SHARE = 84, KEYS = 64, DEPTH = 256, SUMS = SHARE * 64 };
@@ -43,18 +42,6 @@ typedef struct {
   int64_t low, high;
   size_t mask_m, mask_n, bias_m, bias_n, keep_m, keep_n, drop_m, drop_n, sink_m, factors_m, factors_n;
 } scoring;
-
-// Up to LANES numbers, `step` apart, from number `index` on, and 0 behind them.
-INLINE floats load_at(int kind, const void *base, size_t index, size_t step, size_t count) {
-  const void *from = element(kind, base, index);
-  if (step == 1) return kind == F32 ? load_up_to(from, count, 0.0f) : load_halves(kind, from, count);
-  const float *wide = from;
-  const uint16_t *narrow = from;
-  ints bits = {0};
-  UNROLL for (size_t i = 0; i < LANES; i++)
-    if (i < count) bits[i] = kind == F32 ? ((const int32_t *)wide)[i * step] : narrow[i * step];
-  return kind == F32 ? (floats)bits : widened(kind, bits);
-}
 
 // `wanted` is 0 or 1.
 INLINE floats only(floats value, const uint8_t *flags, size_t step, int wanted, float fill, size_t count) {
@@ -158,27 +145,6 @@ static void widen(int kind, const void *x, size_t row, size_t step, size_t rows,
   for (size_t i = 0; i < rows; i++)
     for (size_t c = 0; c < columns; c += LANES)
       store_up_to(to + i * columns + c, load_at(kind, x, i * row + c * step, step, least(LANES, columns - c)), columns - c);
-}
-
-static void pack(int kind, const void *w, size_t column, size_t step, size_t columns, size_t depth, float *to) {
-  if (kind == F32) {
-    pack_columns(w, column, step, columns, columns, depth, to);
-    return;
-  }
-  for (size_t c = 0; c < columns; c += LANES)
-    for (size_t p = 0; p < depth; p += column == 1 ? 1 : LANES) {
-      floats rows[LANES];
-      UNROLL for (size_t i = 0; i < LANES; i++) rows[i] = splat(0.0f);
-      if (column == 1) {
-        if (c < columns) rows[0] = load_at(kind, w, p * step + c, 1, least(LANES, columns - c));
-        store(to + p * PANEL + c, rows[0]);
-        continue;
-      }
-      UNROLL for (size_t i = 0; i < LANES; i++)
-        if (c + i < columns) rows[i] = load_at(kind, w, (c + i) * column + p * step, step, least(LANES, depth - p));
-      transpose(rows);
-      UNROLL for (size_t i = 0; i < LANES; i++) if (p + i < depth) store(to + (p + i) * PANEL + c, rows[i]);
-    }
 }
 
 INLINE void product_tile(const int rows, const int vectors, const float *x, size_t row, const float *w, size_t next, size_t k,

@@ -1,13 +1,13 @@
-// Products of f16 or of bf16 with packed weights, summed in f32 and rounded once:
+// Products of f16 or of bf16 with packed weights, or with weights in any layout, summed in f32 and rounded once:
 //   out[m, n] = activation(x[m, k] @ w + bias) * factor + rest,
-// where bias, factor and rest may be null. w is [n / 32][k / 2][32][2], the last panel and pair filled up with zeros.
+// where bias, factor and rest may be null. A packed w is [n / 32][k / 2][32][2], the last panel and pair filled up with zeros.
 //
 // Grid: (ceildiv(n, 64), ceildiv(m, 168)); a workgroup does two panels of 32 columns by up to 168 rows. It widens a slice of all
 // its rows for both panels, and of a panel for all rows. With AMX, 16 rows and more of bf16 with a k that 32 divides are
-// multiplied in its registers where the system gives them.
-#include "../halves.h"
+// multiplied in its registers where the system gives them. With a weight that is not packed a workgroup does one panel:
+// (ceildiv(n, 32), ceildiv(m, 168)).
+#include "../any_layout.h"
 #include "../matrix_tiles.h"
-#include "../tile.h"
 #include "../vector_math.h"
 
 enum { SHARE = 168, DEPTH = 64, PANELS = 2, AHEAD = 1024, WIDTH = PANEL / LANES };
@@ -140,3 +140,49 @@ INLINE void half_linear(const int kind, const uint16_t *x, const uint32_t *w, co
   }
 HALF_LINEAR(opsplice_half_linear_f16, F16)
 HALF_LINEAR(opsplice_half_linear_bf16, BF16)
+
+// One row by weights whose k lie side by side: `columns` of them, up to LANES, each a row of w.
+INLINE void multiply_columns(const int kind, const uint16_t *x, const uint16_t *w, size_t column, size_t columns, size_t k, float *sums) {
+  floats each[LANES];
+  const uint16_t *from[LANES];
+  UNROLL for (size_t c = 0; c < LANES; c++) from[c] = w + least(c, columns - 1) * column, each[c] = splat(0.0f);
+  size_t at = 0;
+  for (; at + LANES <= k; at += LANES) {
+    const floats value = load_halves(kind, x + at, LANES);
+    UNROLL for (int c = 0; c < LANES; c++) each[c] += load_halves(kind, from[c] + at, LANES) * value;
+  }
+  if (at < k) {
+    const floats value = load_halves(kind, x + at, k - at);
+    UNROLL for (int c = 0; c < LANES; c++) each[c] += load_halves(kind, from[c] + at, k - at) * value;
+  }
+  store(sums, sums_of_rows(each));
+}
+
+INLINE void half_linear_unpacked(const int kind, const uint16_t *x, const uint16_t *w, const epilogue *by, uint16_t *out, size_t row,
+                                 size_t rows, size_t k, size_t w_k, size_t w_n) {
+  float panel[DEPTH * PANEL] __attribute__((aligned(64))), wide[SHARE * DEPTH] __attribute__((aligned(64)));
+  float sums[SHARE * PANEL] __attribute__((aligned(64)));
+  x += row * k, w += by->column * w_n;
+  if (rows == 1 && w_k == 1)
+    for (size_t c = 0; c < by->columns; c += LANES)
+      multiply_columns(kind, x, w + c * w_n, w_n, least(LANES, by->columns - c), k, sums + c);
+  else
+    for (size_t at = 0; at < k; at += DEPTH) {
+      const size_t depth = least(DEPTH, k - at);
+      pack(kind, w + at * w_k, w_n, w_k, by->columns, depth, panel);
+      widen_rows(kind, x + at, k, rows, depth, wide);
+      product_with_panel(wide, DEPTH, 1, depth, panel, at ? sums : 0, PANEL, sums, PANEL, rows, by->columns);
+    }
+  finish(kind, by, sums, out, row, rows);
+}
+
+#define HALF_LINEAR_UNPACKED(name, kind) \
+  void name(const uint16_t *x, const uint16_t *w, const uint16_t *bias, const uint16_t *factor, const uint16_t *rest, \
+            int32_t which, uint16_t *out, size_t m, size_t k, size_t n, size_t w_k, size_t w_n, size_t workgroup_x, \
+            size_t workgroup_y) { \
+    const size_t column = workgroup_x * PANEL, row = share_from(m, SHARE, workgroup_y); \
+    const epilogue by = {bias, factor, rest, which, n, column, least(PANEL, n - column)}; \
+    half_linear_unpacked(kind, x, w, &by, out, row, share_from(m, SHARE, workgroup_y + 1) - row, k, w_k, w_n); \
+  }
+HALF_LINEAR_UNPACKED(opsplice_half_linear_unpacked_f16, F16)
+HALF_LINEAR_UNPACKED(opsplice_half_linear_unpacked_bf16, BF16)
