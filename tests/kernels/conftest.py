@@ -28,9 +28,10 @@ LEVELS = {
     "avx512": (_AVX512, ("avx512f", "fma")),
     "avx512-bw": ([*_AVX512, "-mavx512bw"], ("avx512f", "avx512bw", "fma")),
     "avx512-vnni": ([*_AVX512, "-mavx512vnni"], ("avx512f", "avx512_vnni", "fma")),
+    "avx512-bf16": ([*_AVX512, "-mavx512bf16"], ("avx512f", "avx512_bf16", "fma")),
     "amx": (
-        [*_AVX512, "-mavx512vnni", "-mamx-tile", "-mamx-int8", "-mamx-bf16"],
-        ("avx512f", "avx512_vnni", "fma", "amx_tile", "amx_int8", "amx_bf16"),
+        [*_AVX512, "-mavx512vnni", "-mavx512bf16", "-mamx-tile", "-mamx-int8", "-mamx-bf16"],
+        ("avx512f", "avx512_vnni", "avx512_bf16", "fma", "amx_tile", "amx_int8", "amx_bf16"),
     ),
 }
 # These, and those that write bytes.
@@ -39,9 +40,9 @@ FLOATS = ("baseline", "avx2", "avx512", "aarch64", "riscv64")
 
 Function = Callable[..., None]
 
-with_amx = pytest.mark.parametrize("kernel", [*FLOATS, "amx"], indirect=True)
+of_halves = pytest.mark.parametrize("kernel", [*FLOATS, "avx512-bf16", "amx"], indirect=True)
 of_bytes = pytest.mark.parametrize(
-    "kernel", [each for each in (*LEVELS, *emulated.TARGETS) if each != "avx512"], indirect=True
+    "kernel", [each for each in (*LEVELS, *emulated.TARGETS) if each not in ("avx512", "avx512-bf16")], indirect=True
 )
 
 
@@ -51,7 +52,7 @@ def kernel(
 ) -> Iterator[Callable[[str, str], Function]]:
     """A function of a source file, of one level; its arrays are pointers, None is null, ints are sizes.
 
-    Tests of sources that have code for other levels say so: `with_amx`, `of_bytes`.
+    Tests of sources that have code for other levels say so: `of_halves`, `of_bytes`.
     """
     if request.param in emulated.TARGETS:
         with contextlib.ExitStack() as stack:

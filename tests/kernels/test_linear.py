@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from tests.kernels.conftest import with_amx
+from tests.kernels.conftest import of_halves
 
 SIZES = [(1, 1, 1), (1, 65, 33), (2, 31, 17), (13, 64, 32), (15, 7, 70), (300, 50, 95)]
 
@@ -117,11 +117,12 @@ def widened(bits: np.ndarray, kind: str) -> np.ndarray:
     return bits.view(np.float16).astype(float) if kind == "f16" else (bits.astype(np.uint32) << 16).view(np.float32)
 
 
+@of_halves
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
 @pytest.mark.parametrize("order", ["kn", "nk"])
-@pytest.mark.parametrize(("m", "k", "n"), [*SIZES, (1, 300, 70), (169, 258, 33)])
+@pytest.mark.parametrize(("m", "k", "n"), [*SIZES, (1, 300, 70), (169, 258, 33), (29, 288, 70)])
 def test_weights_of_halves_that_are_not_packed(kernel, guarded, kind, order, m, k, n):
-    """In either layout, through more than one part of k; one row by columns side by side, too."""
+    """In either layout, through more than one part of k, in pairs, too; one row by columns side by side."""
     random = np.random.default_rng(0)
     halves = [rounded(random.standard_normal(shape).astype(np.float32), kind) for shape in ((m, k), (k, n), (n,), (m, n))]
     x, w, bias, rest = (widened(value, kind).astype(float) for value in halves)
@@ -137,7 +138,7 @@ def test_weights_of_halves_that_are_not_packed(kernel, guarded, kind, order, m, 
     np.testing.assert_allclose(widened(out, kind), np.maximum(x @ w + bias, 0) + rest, rtol=1.01 * step, atol=1e-4)
 
 
-@with_amx
+@of_halves
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
 @pytest.mark.parametrize(("m", "k", "n"), [*SIZES, (1, 300, 70), (169, 258, 33), (16, 32, 70), (185, 96, 40)])
 def test_products_of_halves(kernel, guarded, kind, m, k, n):
@@ -167,7 +168,7 @@ def test_products_of_halves(kernel, guarded, kind, m, k, n):
         np.testing.assert_allclose(widened(out, kind), wanted, rtol=last * 1.01, atol=1e-4)
 
 
-@with_amx
+@of_halves
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
 def test_every_half_is_read_and_rounded_as_ieee_says(kernel, kind):
     """Each number of 16 bits times 1, and each number between two: ties to even, denormals, infinities and NaN."""

@@ -251,6 +251,7 @@ MODELS = {
     "lstms": (lstms, {"lstm_steps": 2}),
     "grus": (grus, {"gru_steps": 2}),
     "products": (products, {"product_unpacked": 1, "linear_unpacked": 1}),
+    "products in f16": (lambda: onnx_models.as_type(products(), np.float16), {"half_linear_unpacked": 1}),
     "functions": (functions, {"activation_all": 4, "log_softmax_rows": 1}),
     "reductions": (reductions, {"reduced_rows": 4, "reduced_columns": 1}),
     "poolings": (poolings, {"pooling": 3}),

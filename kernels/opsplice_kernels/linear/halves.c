@@ -109,6 +109,46 @@ static void half_matrices(const epilogue *by, const uint16_t *x, size_t k, const
 }
 #endif
 
+#ifdef __AVX512BF16__
+// Two products at once, of pairs as these lie: sums[i * PANEL + c] of up to ROWS rows, to which it `adds`. Numbers with a denormal are 0, as
+// with AMX.
+INLINE void pairs_tile(const int rows, const int adds, const uint16_t *x, size_t row, const uint32_t *w, size_t pairs, float *to) {
+  floats sums[ROWS][VECTORS];
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++)
+    sums[p][v] = adds ? load(to + p * PANEL + v * LANES) : splat(0.0f);
+  // Three rows by one address: clang would advance one for each row, and keep them in memory.
+  const uint16_t *from[(ROWS + 2) / 3];
+  UNROLL for (int p = 0; p < rows; p += 3) {
+    from[p / 3] = x + (size_t)p * row;
+    __asm__("" : "+r"(from[p / 3]));
+  }
+  ROLLED for (size_t i = 0; i < pairs; i++, w += PANEL) {
+    ints weights[VECTORS];
+    UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load_pairs(w + v * LANES);
+    UNROLL for (int p = 0; p < rows; p++) {
+      int32_t pair;
+      __builtin_memcpy(&pair, from[p / 3] + p % 3 * row, 4);
+      const ints both = pair - (ints){0};
+      UNROLL for (int v = 0; v < VECTORS; v++)
+        sums[p][v] = (floats)_mm512_dpbf16_ps((__m512)sums[p][v], (__m512bh)both, (__m512bh)weights[v]);
+    }
+    UNROLL for (int p = 0; p < rows; p += 3) from[p / 3] += 2;
+  }
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) store(to + p * PANEL + v * LANES, sums[p][v]);
+}
+
+static int has_pairs(int kind, size_t rows, size_t k) { return kind == BF16 && rows > 1 && k % (2 * LANES) == 0; }
+
+static void multiply_pairs(const int adds, const uint16_t *x, size_t k, const uint32_t *w, size_t pairs, float *sums, size_t rows) {
+  for (size_t i = 0, count; i < rows; i += count) {
+    const size_t left = rows - i;
+    count = left / ((left + ROWS - 1) / ROWS);
+#define PAIRS_TILE(p) pairs_tile(p, adds, x + i * k, k, w, pairs, sums + i * PANEL)
+    FOR_ROWS(count, PAIRS_TILE)
+  }
+}
+#endif
+
 INLINE void half_linear(const int kind, const uint16_t *x, const uint32_t *w, const uint16_t *bias,
                         const uint16_t *factor, const uint16_t *rest, int32_t which, uint16_t *out, size_t m, size_t k,
                         size_t p, size_t k2, size_t n, size_t workgroup_x, size_t workgroup_y) {
@@ -126,6 +166,11 @@ INLINE void half_linear(const int kind, const uint16_t *x, const uint32_t *w, co
   }
 #endif
   float sums[PANELS * SHARE * PANEL] __attribute__((aligned(64)));
+#ifdef __AVX512BF16__
+  if (has_pairs(kind, rows, k))
+    for (size_t i = 0; i < panels; i++) multiply_pairs(0, x + row * k, k, w + i * k2 * PANEL, k2, sums + i * SHARE * PANEL, rows);
+  else
+#endif
   if (rows == 1)
     for (size_t i = 0; i < panels; i++) multiply_row(kind, x + row * k, k, w + i * k2 * PANEL, sums + i * SHARE * PANEL);
   else multiply_rows(kind, x + row * k, k, w, k2, sums, rows, panels);
@@ -163,6 +208,16 @@ INLINE void half_linear_unpacked(const int kind, const uint16_t *x, const uint16
   float panel[DEPTH * PANEL] __attribute__((aligned(64))), wide[SHARE * DEPTH] __attribute__((aligned(64)));
   float sums[SHARE * PANEL] __attribute__((aligned(64)));
   x += row * k, w += by->column * w_n;
+#ifdef __AVX512BF16__
+  if (has_pairs(kind, rows, k) && w_k == 1 && w_n % 2 == 0) {
+    for (size_t at = 0; at < k; at += 2 * DEPTH) {
+      const size_t pairs = least(2 * DEPTH, k - at) / 2;
+      pack_panel((const float *)(w + at), w_n / 2, 1, by->columns, pairs, panel);
+      if (at) multiply_pairs(1, x + at, k, (const uint32_t *)panel, pairs, sums, rows);
+      else multiply_pairs(0, x, k, (const uint32_t *)panel, pairs, sums, rows);
+    }
+  } else
+#endif
   if (rows == 1 && w_k == 1)
     for (size_t c = 0; c < by->columns; c += LANES)
       multiply_columns(kind, x, w + c * w_n, w_n, least(LANES, by->columns - c), k, sums + c);
