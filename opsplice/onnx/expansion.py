@@ -144,7 +144,7 @@ def _norm_of_none(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 # ---- what IREE computes wrongly --------------------------------------------------------------------------------------
 
 _SUMS = {f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "LogSumExp", "Mean", "Prod", "Sum", "SumSquare")}
-_SUMS |= {"AveragePool", "CumSum", "GlobalAveragePool"}
+_SUMS |= {"AveragePool", "CumSum", "GlobalAveragePool", "GlobalLpPool", "LogSoftmax", "LpPool"}
 
 
 def _sum_of_halves(on: NodeWriter, node: onnx.NodeProto) -> str | None:
