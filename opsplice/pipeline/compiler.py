@@ -24,6 +24,7 @@ from opsplice.frontends.product_algorithms import drop_algorithms
 from opsplice.frontends.scatters import part_windows
 from opsplice.frontends.shardings import drop_shardings
 from opsplice.frontends.source import UNNAMED, ModuleSource
+from opsplice.frontends.sums_of_halves import add_halves_in_f32
 from opsplice.frontends.unit_dims import reshape_broadcasts
 from opsplice.frontends.unsigned_numbers import give_signs
 from opsplice.isolation.noise import captured
@@ -166,6 +167,7 @@ class Compilation:
             number_ops(module)
             declare_functions(module)
             drop_algorithms(module)
+            add_halves_in_f32(module)
             reshape_broadcasts(module)
             part_windows(module)
             give_signs(module)
