@@ -124,7 +124,8 @@ def widened(bits: np.ndarray, kind: str) -> np.ndarray:
 def test_weights_of_halves_that_are_not_packed(kernel, guarded, kind, order, m, k, n):
     """In either layout, through more than one part of k, in pairs, too; one row by columns side by side."""
     random = np.random.default_rng(0)
-    halves = [rounded(random.standard_normal(shape).astype(np.float32), kind) for shape in ((m, k), (k, n), (n,), (m, n))]
+    shapes = ((m, k), (k, n), (n,), (m, n))
+    halves = [rounded(random.standard_normal(shape).astype(np.float32), kind) for shape in shapes]
     x, w, bias, rest = (widened(value, kind).astype(float) for value in halves)
     weight = guarded(halves[1] if order == "kn" else np.ascontiguousarray(halves[1].T))
     given, out = [guarded(value) for value in (halves[0], *halves[2:])], guarded(np.zeros((m, n), np.uint16))
