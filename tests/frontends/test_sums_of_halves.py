@@ -12,7 +12,7 @@ jnp = jax.numpy
 
 
 def sums(x, image):
-    """Products, a convolution, running sums and products, a sum of terms of their own, and windows whose numbers stay."""
+    """Products, a convolution, running sums and products, a sum of terms, and windows whose numbers stay."""
     ones = jnp.ones((8, image.shape[1], 3, 3), image.dtype)
     return {
         "product": x @ x.T,
