@@ -39,9 +39,7 @@ def add_halves_in_f32(module: ir.Module) -> None:
 
 
 def _is_half(kind: ir.Type) -> bool:
-    return isinstance(kind, ir.RankedTensorType) and isinstance(
-        kind.element_type, ir.F16Type | ir.BF16Type
-    )
+    return isinstance(kind, ir.RankedTensorType) and isinstance(kind.element_type, ir.F16Type | ir.BF16Type)
 
 
 def _wide(kind: ir.Type) -> ir.Type:
