@@ -339,7 +339,9 @@ def test_operators_of_new_versions_give_the_numbers_of_the_reference():
     feed = {"x": floats(1, 2, 4, 6) * 400}
     found = opsplice.onnx.session(model, providers=["local-sync"]).run(None, feed)
     for one, other in zip(found, onnx.reference.ReferenceEvaluator(model).run(None, feed), strict=True):
-        np.testing.assert_allclose(one.astype(np.float32), other.astype(np.float32), 1e-5, 1e-5)
+        exact = other.astype(np.float32)
+        # A rotation adds two products, of which each is rounded or not.
+        np.testing.assert_allclose(one.astype(np.float32), exact, 1e-5, 2e-7 * np.abs(exact).max())
 
 
 PLACES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
