@@ -8,6 +8,14 @@ A dispatch counts its workgroups from a list of sizes, and says of each size in 
 two of a list prove equal, IREE 3.13 (`iree-stream-fold-uniform-operands`) keeps one, and says of the other that it is
 the first of the list: where that is smaller, part of the result is never written. It is so where a program computes one
 size in two ways, as PyTorch does for a cache that grows, whose heads are repeated for a batch of any size.
+
+A size may also be no part of the list, such as that of a slice which is written into a larger tensor, and which the
+program computes for itself. IREE 3.13 counts no workgroups then, and compiles no such dispatch. It becomes the last of
+the list:
+
+    count(%n, %m)                                     count(%n, %m, %k)
+    dispatch.tensor.load ... sizes = [%z]      =>     %y = dispatch.workload.ordinal %z, 2
+                                                      dispatch.tensor.load ... sizes = [%y]
 """
 
 from __future__ import annotations
@@ -17,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
+from opsplice.rewrites.ir import emit
 from opsplice.rewrites.memory.aligned_buffers import segments
 
 # When equal sizes were merged, and nothing is counted yet.
@@ -24,6 +33,8 @@ PHASE = "stream"
 
 _COUNT, _ORDINAL = "iree_tensor_ext.dispatch.workgroup_count_from_slice", "iree_tensor_ext.dispatch.workload.ordinal"
 _BINDING = "!stream.binding"
+# What reads and writes tensors in a dispatch, with the number of its group of operands that are sizes.
+_SIZES = {"iree_tensor_ext.dispatch.tensor.load": 3, "iree_tensor_ext.dispatch.tensor.store": 4}
 # What sizes go through on their way into a dispatch, which takes words of 32 bits, and inside of it.
 _PACKING = ("arith.index_cast", "arith.index_castui", "arith.extui", "arith.trunci", "arith.shrui")
 _UNPACKING = (*_PACKING, "arith.shli", "arith.ori")
@@ -39,20 +50,90 @@ def mend(module: ir.Module) -> None:
         functions = {symbol_of(each): each for each in ops_in(executable, "func.func")}
         for export in ops_in(executable, "stream.executable.export"):
             called = sites.get(f"@{symbol_of(executable)}::@{symbol_of(export)}", [])
-            counts = ops_in(export, _COUNT)
             function = functions.get(ir.FlatSymbolRefAttr(export.attributes["function_ref"]).value)
-            if called and counts and function is not None:
-                _mend(function, [ir.BlockArgument(each).arg_number for each in counts[0].operands], called)
+            if called and function is not None and (counts := ops_in(export, _COUNT)):
+                called = _list_all(function, export, counts[0], called)
+                (count,) = ops_in(export, _COUNT)
+                _mend(function, [ir.BlockArgument(each).arg_number for each in count.operands], called)
+
+
+def _list_all(
+    function: ir.Operation, export: ir.Operation, count: ir.Operation, sites: list[ir.Operation]
+) -> list[ir.Operation]:
+    """Add to the list what tensors are read and written in, and is no part of it; the sites as they are then."""
+    for size in _unlisted(function):
+        words = _words_of(function, size)
+        found = [_one(site, words) for site in sites]
+        values = [value for value in found if value is not None]
+        are_alone = all(len(ir.ArrayAttr(site.attributes["entry_points"])) == 1 for site in sites)
+        if not words or not are_alone or len(values) < len(found):
+            continue
+        number = len(segments(sites[0])[0])
+        with size.owner.location, ir.InsertionPoint.after(size.owner):
+            attributes = {"ordinal": ir.IntegerAttr.get(ir.IndexType.get(), number)}
+            listed = emit.op(_ORDINAL, [size], [size.type], attributes)
+        size.replace_all_uses_except(listed.results[0], listed)
+        with count.location, ir.InsertionPoint(count):
+            argument = export.regions[0].blocks[0].add_argument(size.type, count.location)
+            more = emit.op(_COUNT, [*count.operands, argument], [each.type for each in count.results])
+        for old, new in zip(count.results, more.results, strict=True):
+            old.replace_all_uses_with(new)
+        count.erase()
+        count = more
+        sites = [_with_size(site, value) for site, value in zip(sites, values, strict=True)]
+    return sites
+
+
+def _unlisted(function: ir.Operation) -> list[ir.Value]:
+    sizes = (
+        value for op in ops_in(function, *_SIZES) for value in segments(op)[_SIZES[op.name]] if not _is_listed(value)
+    )
+    return list(dict.fromkeys(sizes))
+
+
+def _is_listed(size: ir.Value) -> bool:
+    """Whether it is computed from sizes of the list, or from numbers that are known."""
+    if isinstance(size.owner, ir.Block):
+        return False
+    return size.owner.name == _ORDINAL or all(map(_is_listed, size.owner.operands))
+
+
+def _words_of(function: ir.Operation, size: ir.Value) -> list[int]:
+    """Which words of those that a site passes a size in the code of a dispatch is unpacked from."""
+    block = function.regions[0].blocks[0]
+    passed = [each.arg_number for each in block.arguments if str(each.type) != _BINDING]
+    return [passed.index(each) for each in sorted(set(_arguments(size)))]
+
+
+def _one(site: ir.Operation, words: Sequence[int]) -> ir.Value | None:
+    """The one number that a site passes in some words."""
+    _, operands, *_ = segments(site)
+    found = {_packed(operands[word]) for word in words} - {None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _with_size(site: ir.Operation, size: ir.Value) -> ir.Operation:
+    """A site with one more size in its list."""
+    sizes, *others = segments(site)
+    if not isinstance(size.type, ir.IndexType):
+        here = ir.InsertionPoint.at_block_begin(size.owner) if isinstance(size.owner, ir.Block) else None
+        with site.location, here or ir.InsertionPoint.after(size.owner):
+            size = emit.value("arith.index_cast", [size], ir.IndexType.get())
+    groups = [[*sizes, size], *others]
+    with site.location, ir.InsertionPoint(site):
+        attributes = {name: site.attributes[name] for name in site.attributes}
+        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([len(group) for group in groups])
+        made = emit.op(site.name, [each for group in groups for each in group], attributes=attributes)
+    site.erase()
+    return made
 
 
 def _mend(function: ir.Operation, counted: Sequence[int], sites: Sequence[ir.Operation]) -> None:
     """counted: which size of a site's list each of those is that workgroups are counted from."""
     if len(set(counted)) == len(counted):
         return
-    block = function.regions[0].blocks[0]
-    passed = [each.arg_number for each in block.arguments if str(each.type) != _BINDING]
     for op in ops_in(function, _ORDINAL):
-        words = [passed.index(each) for each in sorted(set(_arguments(op.operands[0])))]
+        words = _words_of(function, op.operands[0])
         fitting = [at for at in range(len(counted)) if words and all(_is(site, words, counted[at]) for site in sites)]
         if fitting and ir.IntegerAttr(op.attributes["ordinal"]).value not in fitting:
             op.attributes["ordinal"] = ir.IntegerAttr.get(op.attributes["ordinal"].type, fitting[0])

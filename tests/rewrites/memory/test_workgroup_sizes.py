@@ -12,6 +12,7 @@ from opsplice.frontends import ModuleSource
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.pipeline.compiler import compile_module
 from opsplice.rewrites.memory import workgroup_sizes
+from opsplice.rewrites.memory.aligned_buffers import segments
 from opsplice.runtime.loaded_program import load_program
 
 # A cache that grows, whose heads are repeated, as PyTorch exports it: IREE adds the sizes of the parts as indices, the
@@ -133,3 +134,69 @@ def test_merged_sizes(sizes):
         assert (asked(module) == sizes) is (sizes in ("abc", "aba"))
         workgroup_sizes.mend(module)
         assert asked(module) == sizes
+
+
+SLICED = """
+stream.executable private @code {
+  stream.executable.export public @f workgroups(%w0: index, %w1: index) -> (index, index, index) {
+    %x, %y, %z = iree_tensor_ext.dispatch.workgroup_count_from_slice(%w0, %w1)
+    stream.return %x, %y, %z : index, index, index
+  }
+  builtin.module {
+    func.func @f(%from: !stream.binding, %to: !stream.binding, %s0: i32, %s1: i32, %s2: i32) {
+      %c0 = arith.constant 0 : index
+      %i0 = arith.index_castui %s0 : i32 to index
+      %i1 = arith.index_castui %s1 : i32 to index
+      %wide = arith.extui %s2 : i32 to i64
+      %n = iree_tensor_ext.dispatch.workload.ordinal %i0, 0 : index
+      %m = iree_tensor_ext.dispatch.workload.ordinal %i1, 1 : index
+      %k = arith.index_cast %wide : i64 to index
+      %source = stream.binding.subspan %from[%c0] : !stream.binding
+        -> !iree_tensor_ext.dispatch.tensor<readonly:tensor<?x16xf32>>{%n}
+      %target = stream.binding.subspan %to[%c0] : !stream.binding
+        -> !iree_tensor_ext.dispatch.tensor<readwrite:tensor<?x16xf32>>{%m}
+      %part = iree_tensor_ext.dispatch.tensor.load %source, offsets = [0, 0], sizes = [%k, 16], strides = [1, 1]
+        : !iree_tensor_ext.dispatch.tensor<readonly:tensor<?x16xf32>>{%n} -> tensor<?x16xf32>
+      iree_tensor_ext.dispatch.tensor.store %part, %target, offsets = [0, 0], sizes = [%k, 16], strides = [1, 1]
+        : tensor<?x16xf32> -> !iree_tensor_ext.dispatch.tensor<readwrite:tensor<?x16xf32>>{%m}
+      return
+    }
+  }
+}
+util.func public @main(%bytes: index, %n: index, %m: index, %k: i64) {
+  %c0 = arith.constant 0 : index
+  %memory = stream.resource.alloc uninitialized : !stream.resource<transient>{%bytes}
+  %n_word = arith.index_castui %n : index to i32
+  %m_word = arith.index_castui %m : index to i32
+  %k_word = arith.trunci %k : i64 to i32
+  %done = stream.cmd.execute with(%memory as %buffer: !stream.resource<transient>{%bytes}) {
+    stream.cmd.dispatch @code::@f[%n, %m](%n_word, %m_word, %k_word : i32, i32, i32) {
+      ro %buffer[%c0 for %bytes] : !stream.resource<transient>{%bytes},
+      rw %buffer[%c0 for %bytes] : !stream.resource<transient>{%bytes}
+    }
+  } => !stream.timepoint
+  util.optimization_barrier %done : !stream.timepoint
+  util.return
+}
+"""
+
+
+def test_the_size_of_a_slice_is_counted():
+    """PyTorch's heads that are cut out of one projection and written into a cache: IREE compiled no such dispatch."""
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(SLICED)
+        workgroup_sizes.mend(module)
+        assert module.operation.verify()
+        (site,) = ops_in(module.operation, "stream.cmd.dispatch")
+        (count,) = ops_in(module.operation, "iree_tensor_ext.dispatch.workgroup_count_from_slice")
+        listed = segments(site)[0]
+        assert len(count.operands) == len(listed) == 3
+        cast = listed[2].owner
+        assert (cast.name, ir.BlockArgument(cast.operands[0]).arg_number) == ("arith.index_cast", 3)
+        for name in ("load", "store"):
+            (op,) = ops_in(module.operation, f"iree_tensor_ext.dispatch.tensor.{name}")
+            (size,) = segments(op)[{"load": 3, "store": 4}[name]]
+            assert (size.owner.name, size.owner.attributes["ordinal"].value) == (workgroup_sizes._ORDINAL, 2)
+        text = str(module)
+        workgroup_sizes.mend(module)
+        assert str(module) == text
