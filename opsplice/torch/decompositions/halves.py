@@ -29,9 +29,11 @@ def added_at_places(
 ) -> Tensor:
     """Along one dim, as `index_add` and the gradients of tables add. IREE has no room for what an index_put widens."""
     dim, index = len(indices) - 1, indices[-1]
-    is_along = index is not None and index.dim() == 1 and not any(each is not None for each in indices[:-1])
-    if not (accumulate and is_along and tensor.dtype in HALVES and values.dim() == tensor.dim()):
+    if not accumulate or tensor.dtype not in HALVES or any(each is not None for each in indices[:-1]):
         return NotImplemented
-    assert index is not None
-    places = index.long().view(-1, *[1] * (tensor.dim() - dim - 1)).expand(values.shape)
-    return tensor.scatter_add(dim, places, values)
+    if index is None or index.dim() != 1 or index.dtype == torch.bool:
+        return NotImplemented
+    shape = [*tensor.shape[:dim], index.shape[0], *tensor.shape[dim + 1 :]]
+    whole = torch.where(index < 0, index + tensor.shape[dim], index).long()
+    places = whole.view(-1, *[1] * (tensor.dim() - dim - 1)).expand(shape)
+    return tensor.scatter_add(dim, places, values.expand(shape))

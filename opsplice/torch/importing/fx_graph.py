@@ -13,6 +13,7 @@ from opsplice.rewrites.ir import emit
 from opsplice.torch.importing.aliases import base_of, view_module
 from opsplice.torch.importing.control_flow import NodeImporter
 from opsplice.torch.importing.graph_edits import (
+    count_from_front,
     fill_empty,
     fill_equal,
     name_as_iree,
@@ -124,6 +125,7 @@ def prepare(module: torch.nn.Module, graph: fx.Graph) -> None:
     name_as_iree(graphs)
     for each in graphs:
         write_numbers(each)
+        count_from_front(each)
         locate(each)
         fill_equal(each)
         write_signs(each)

@@ -174,6 +174,46 @@ def name_as_iree(graphs: Iterable[fx.Graph]) -> None:
             node.target = aten.div.Tensor
 
 
+# ---- places ----------------------------------------------------------------------------------------------------------
+
+# What leaves the numbers of an index as they are.
+_VIEWS = (aten.view.default, aten.unsqueeze.default, aten.expand.default, aten._to_copy.default, aten.clone.default)
+
+
+def count_from_front(graph: fx.Graph) -> None:
+    """Write the places below 0 of what is written at indices, which count from the end: IREE writes elsewhere there."""
+    for node in graph.find_nodes(op="call_function", target=aten.index_put.default):
+        tensor, indices, *others = node.args
+        if all(each is None or each.meta["val"].dtype in (torch.int32, torch.int64) for each in indices):
+            with graph.inserting_before(node):
+                counted = [_from_front(graph, tensor, dim, index) for dim, index in enumerate(indices)]
+            node.args = (tensor, counted, *others)
+
+
+def _from_front(graph: fx.Graph, tensor: fx.Node, dim: int, index: fx.Node | None) -> fx.Node | None:
+    if index is None or _is_from_front(index):
+        return index
+    value, size = index.meta["val"], tensor.meta["val"].shape[dim]
+
+    def put(target: Any, made: Any, *args: Any) -> fx.Node:
+        found = graph.call_function(target, args)
+        found.meta = {**index.meta, "val": made}
+        found.meta.pop("tensor_meta", None)
+        return found
+
+    whole = size if isinstance(size, int) else put(aten.sym_size.int, size, tensor, dim)
+    is_below = put(aten.lt.Scalar, value.new_empty(value.shape, dtype=torch.bool), index, 0)
+    return put(aten.where.self, value, is_below, put(aten.add.Scalar, value, index, whole), index)
+
+
+def _is_from_front(index: fx.Node) -> bool:
+    """Whether it counts up from a number that is not below 0."""
+    while index.target in _VIEWS:
+        index = index.all_input_nodes[0]
+    is_range = index.target in (aten.arange.start_step, aten.arange.start, aten.arange.default)
+    return is_range and all(type(number) is int and number >= 0 for number in index.args)
+
+
 # ---- random numbers --------------------------------------------------------------------------------------------------
 
 # What a checkpoint draws with a state of the generator, to draw the same again in the backward pass.

@@ -75,6 +75,29 @@ def test_elements_at_places_of_open_number() -> None:
         torch.testing.assert_close(fast(x, i, j), at_open_places(x, i, j))
 
 
+def written_from_the_end(x: torch.Tensor, i: torch.Tensor, j: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    """At places below 0: along the first dim, along another, at both, and added, also one number to all."""
+    assigned = x.clone()
+    assigned[i] = y
+    return [
+        assigned,
+        torch.ops.aten.index_put(x, [None, j], y[:1, :4].expand(x.shape[0], 4)),
+        x.index_put((i, j), y[:, 0]),
+        x.index_put((i,), y, accumulate=True),
+        x.index_put((i,), y[:1], accumulate=True),
+        x.index_put((i,), torch.ones((), dtype=x.dtype), accumulate=True),
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_places_below_0_count_from_the_end_where_they_are_written(dtype: torch.dtype, dynamic: bool) -> None:
+    x, y = torch.arange(30).view(6, 5).to(dtype), torch.arange(20, 40).view(4, 5).to(dtype)
+    i, j = torch.tensor([-1, 2, -3, 0]), torch.tensor([-1, 0, 2, -3])
+    found = torch.compile(written_from_the_end, backend="opsplice", dynamic=dynamic)(x, i, j, y)
+    torch.testing.assert_close(found, written_from_the_end(x, i, j, y))
+
+
 class Turned(torch.nn.Module):
     """Complex numbers, of which PyTorch's exporter asserts the type."""
 
