@@ -86,16 +86,12 @@ INLINE void multiply_bytes(const int rows, const int is_moved, ints sums[][VECTO
                            const int8_t *w, size_t k, const int8_t *later, size_t step) {
   const int fetches = !(__builtin_constant_p(later == 0) && later == 0);
   if (!later) later = w, step = 0;
-  // Three rows by one address: clang would advance one for each row, and keep them in memory.
   const uint8_t *from[(ROWS + 2) / 3];
-  UNROLL for (int p = 0; p < rows; p += 3) {
-    from[p / 3] = x + (size_t)p * row;
-    __asm__("" : "+r"(from[p / 3]));
-  }
+  begin_threes(rows, x, row, from);
   for (; k >= 4; k -= 4, w += 4 * PANEL, later += step) {
     if (fetches) __builtin_prefetch(later, 0, 2);
     multiply_four(rows, is_moved, sums, from, row, w, 4);
-    UNROLL for (int p = 0; p < rows; p += 3) from[p / 3] += 4;
+    advance_threes(rows, from, 4);
   }
   if (k) multiply_four(rows, is_moved, sums, from, row, w, k);
 }
@@ -107,7 +103,6 @@ typedef struct {
   float step, middle, low;
 } rounding;
 
-// Each number's byte is the lowest one of its lane.
 // Each number's byte is the lowest one of its lane.
 INLINE ints as_bytes(floats value, rounding by) {
   const floats low = splat(by.low - by.middle), high = splat(by.low + 255.0f - by.middle);

@@ -31,6 +31,17 @@ enum { ROWS = 6 };
 #endif
 #define FOR_ROWS(rows, CALL) switch (rows) { EACH_ROW(CALL) }
 
+// Where rows of bytes begin, three by one address, and all `count` bytes on: clang would have an address for each row, and keep it in memory.
+INLINE void begin_threes(const int rows, const void *x, size_t row, const uint8_t *from[(ROWS + 2) / 3]) {
+  UNROLL for (int p = 0; p < rows; p += 3) {
+    from[p / 3] = (const uint8_t *)x + (size_t)p * row;
+    __asm__("" : "+r"(from[p / 3]));
+  }
+}
+INLINE void advance_threes(const int rows, const uint8_t *from[], size_t count) {
+  UNROLL for (int p = 0; p < rows; p += 3) from[p / 3] += count;
+}
+
 // Some places of k, where from[p / 2] is row p or the one before it. AVX2 has so few sums that advancing beside them takes time: four
 // places are done at once, each pair of rows by one address.
 enum { EACH_TIME = LANES == 8 ? 4 : 1 };

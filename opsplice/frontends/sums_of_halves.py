@@ -48,12 +48,8 @@ def _wide(kind: ir.Type) -> ir.Type:
     return ir.RankedTensorType.get(ir.RankedTensorType(kind).shape, ir.F32Type.get())
 
 
-def _attributes(op: ir.Operation) -> dict[str, ir.Attribute]:
-    return {name: op.attributes[name] for name in op.attributes}
-
-
 def _product(op: ir.Operation) -> ir.Value:
-    return emit.value(op.name, op.operands, _wide(op.results[0].type), **_attributes(op))
+    return emit.value(op.name, op.operands, _wide(op.results[0].type), **emit.attributes_of(op))
 
 
 def _reduction(op: ir.Operation) -> ir.Value | None:
@@ -64,7 +60,7 @@ def _reduction(op: ir.Operation) -> ir.Value | None:
     if all(inner.operation.name in _EXACT for inner in block.operations):
         return None
     operands = [emit.value(_CONVERT, [value], _wide(value.type)) for value in op.operands]
-    made = emit.op(op.name, operands, [_wide(op.results[0].type)], _attributes(op), regions=1)
+    made = emit.op(op.name, operands, [_wide(op.results[0].type)], emit.attributes_of(op), regions=1)
     arguments = [_wide(argument.type) for argument in block.arguments]
     body = made.regions[0].blocks.append(*arguments, arg_locs=[op.location] * len(arguments))
     known = dict(zip(block.arguments, body.arguments, strict=True))
@@ -76,7 +72,9 @@ def _reduction(op: ir.Operation) -> ir.Value | None:
                 continue
             is_made = not given  # a constant, of the type that it has
             kinds = [value.type if is_made else _wide(value.type) for value in inner.results]
-            results = emit.op(inner.name, [_converted(value) for value in given], kinds, _attributes(inner)).results
+            results = emit.op(
+                inner.name, [_converted(value) for value in given], kinds, emit.attributes_of(inner)
+            ).results
             known.update(zip(inner.results, map(_converted, results), strict=True))
     return made.results[0]
 

@@ -60,6 +60,11 @@ def value(name: str, operands: Sequence[ir.Value], result: ir.Type, **attributes
     return op(name, operands, [result], attributes).results[0]
 
 
+def attributes_of(op: ir.Operation) -> dict[str, ir.Attribute]:
+    """All attributes of an op, for one that is built like it."""
+    return {name: op.attributes[name] for name in op.attributes}
+
+
 def bytecode(op: ir.Operation) -> bytes:
     """An op with all in it, as MLIR's bytecode."""
     buffer = io.BytesIO()

@@ -71,7 +71,7 @@ def _mask(op: ir.Operation) -> None:
     dims = list(ir.DenseI64ArrayAttr(op.attributes["dimension_map"]))
     sizes = [_size(original, dim, op) for dim in dims]
     batch = ir.RankedTensorType(updates.type).rank - ir.RankedTensorType(original.type).rank + len(dims)
-    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes = emit.attributes_of(op)
     attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([3, 1])
     operands = [updates, indices, _inside(indices, sizes, batch), original]
     masked = emit.op(_SCATTER, operands, [each.type for each in op.results], attributes, regions=1)

@@ -121,7 +121,7 @@ def _with_size(site: ir.Operation, size: ir.Value) -> ir.Operation:
             size = emit.value("arith.index_cast", [size], ir.IndexType.get())
     groups = [[*sizes, size], *others]
     with site.location, ir.InsertionPoint(site):
-        attributes = {name: site.attributes[name] for name in site.attributes}
+        attributes = emit.attributes_of(site)
         attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([len(group) for group in groups])
         made = emit.op(site.name, [each for group in groups for each in group], attributes=attributes)
     site.erase()

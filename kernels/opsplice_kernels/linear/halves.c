@@ -116,12 +116,9 @@ INLINE void pairs_tile(const int rows, const int adds, const uint16_t *x, size_t
   floats sums[ROWS][VECTORS];
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++)
     sums[p][v] = adds ? load(to + p * PANEL + v * LANES) : splat(0.0f);
-  // Three rows by one address: clang would advance one for each row, and keep them in memory.
-  const uint16_t *from[(ROWS + 2) / 3];
-  UNROLL for (int p = 0; p < rows; p += 3) {
-    from[p / 3] = x + (size_t)p * row;
-    __asm__("" : "+r"(from[p / 3]));
-  }
+  const uint8_t *from[(ROWS + 2) / 3];
+  row *= sizeof(uint16_t);
+  begin_threes(rows, x, row, from);
   ROLLED for (size_t i = 0; i < pairs; i++, w += PANEL) {
     ints weights[VECTORS];
     UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load_pairs(w + v * LANES);
@@ -132,7 +129,7 @@ INLINE void pairs_tile(const int rows, const int adds, const uint16_t *x, size_t
       UNROLL for (int v = 0; v < VECTORS; v++)
         sums[p][v] = (floats)_mm512_dpbf16_ps((__m512)sums[p][v], (__m512bh)both, (__m512bh)weights[v]);
     }
-    UNROLL for (int p = 0; p < rows; p += 3) from[p / 3] += 2;
+    advance_threes(rows, from, 4);
   }
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) store(to + p * PANEL + v * LANES, sums[p][v]);
 }
@@ -213,8 +210,7 @@ INLINE void half_linear_unpacked(const int kind, const uint16_t *x, const uint16
     for (size_t at = 0; at < k; at += 2 * DEPTH) {
       const size_t pairs = least(2 * DEPTH, k - at) / 2;
       pack_panel((const float *)(w + at), w_n / 2, 1, by->columns, pairs, panel);
-      if (at) multiply_pairs(1, x + at, k, (const uint32_t *)panel, pairs, sums, rows);
-      else multiply_pairs(0, x, k, (const uint32_t *)panel, pairs, sums, rows);
+      multiply_pairs(at > 0, x + at, k, (const uint32_t *)panel, pairs, sums, rows);
     }
   } else
 #endif

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from opsplice.torch.decompositions.masked_places import from_front
+
 HALVES = (torch.float16, torch.bfloat16)
 
 
@@ -34,6 +36,5 @@ def added_at_places(
     if index is None or index.dim() != 1 or index.dtype == torch.bool:
         return NotImplemented
     shape = [*tensor.shape[:dim], index.shape[0], *tensor.shape[dim + 1 :]]
-    whole = torch.where(index < 0, index + tensor.shape[dim], index).long()
-    places = whole.view(-1, *[1] * (tensor.dim() - dim - 1)).expand(shape)
+    places = from_front(index, tensor.shape[dim]).long().view(-1, *[1] * (tensor.dim() - dim - 1)).expand(shape)
     return tensor.scatter_add(dim, places, values.expand(shape))

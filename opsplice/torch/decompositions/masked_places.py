@@ -57,12 +57,17 @@ def _at_one_index(op: Callable[..., Tensor], tensor: Tensor, indices: Sequence[T
         tensor, first = tensor.movedim(dims, list(range(count))), 0
     place: Tensor | int = 0
     for size, index in zip(tensor.shape[first:], (each for each in indices if each is not None), strict=False):
-        place = place * size + torch.where(index < 0, index + size, index)
+        place = place * size + from_front(index, size)
     made = op(tensor.flatten(first, first + count - 1), [*[None] * first, place], *others)
     if op is aten.index.Tensor:
         return made
     made = made.view(tensor.shape)
     return made.movedim(list(range(count)), dims) if are_apart else made
+
+
+def from_front(index: Tensor, size: int) -> Tensor:
+    """Places of a dim, of which those below 0 count from its end."""
+    return torch.where(index < 0, index + size, index)
 
 
 def held(mask: Tensor) -> Sequence[Tensor]:
