@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # Writers ask for the alignment of their resources: 64 bytes for tensors. A page is more than any asks for.
 _ALIGNMENT = 4096
 
+# A capsule refers to its name and does not keep it: the bytes have to outlive it.
+_MODULE_NAME = b"iree.compiler.ir.Module._CAPIPtr"
+
 
 class _StringRef(ctypes.Structure):
     """MlirStringRef of mlir-c/Support.h."""
@@ -45,8 +48,7 @@ def parse_bytecode(content: bytes, context: ir.Context) -> ir.Module | list[Diag
         module_pointer = _parser()(context_pointer, _StringRef(address, len(content)))
     if not module_pointer:
         return reasons
-    name = ctypes_dl.MLIR_CAPSULE_PREFIX + "ir.Module._CAPIPtr"
-    return ir.Module._CAPICreate(ctypes_dl.PyCapsule_New(module_pointer, name.encode(), None))
+    return ir.Module._CAPICreate(ctypes_dl.PyCapsule_New(module_pointer, _MODULE_NAME, None))
 
 
 @functools.cache
