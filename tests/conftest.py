@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import signal
@@ -221,10 +222,28 @@ def code_object(tmp_path) -> bytes:
 _gathered = pytest.StashKey["_Gathered"]()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # looking for garbage takes a third of the time that collecting tests does, and there is next to none
     config.stash[_gathered] = _Gathered()
     config.pluginmanager.register(config.stash[_gathered])
+    if file := getattr(config, "workerinput", {}).get("last_words"):
+        faulthandler.enable(os.open(file, os.O_WRONLY))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give a process of the tests a file in which it writes where it was when it crashed."""
+    descriptor, node.workerinput["last_words"] = tempfile.mkstemp(prefix="opsplice-tests-")
+    os.close(descriptor)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    file = Path(node.workerinput["last_words"])
+    if error:
+        node.config.stash[_gathered].crashes.append(f"{node.gateway.id}: {error}\n{file.read_text()}")
+    file.unlink()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -253,6 +272,7 @@ class _Gathered:
     def __init__(self) -> None:
         self.cells = Cells()
         self.compiles = 0
+        self.crashes: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for name, value in report.user_properties:
@@ -265,6 +285,9 @@ class _Gathered:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """With OPSPLICE_TABLE=write the table in the README is made anew; else what differs from it is said."""
     gathered, readme = config.stash[_gathered], ROOT / "README.md"
+    for crash in gathered.crashes:
+        terminalreporter.section("a process of the tests has crashed")
+        terminalreporter.write_line(crash)
     if os.environ.get("OPSPLICE_TABLE") == "write":
         readme.write_text(gathered.cells.written_into(readme.read_text()))
     for line in gathered.cells.contradictions(readme.read_text()):
