@@ -271,6 +271,17 @@ static void begin_sums(const layer *of, size_t channel, int32_t start[PANEL]) {
     start[c] = channel + c < of->o ? -(of->zero + of->moved) * of->sums[channel + c] : 0;
 }
 
+// Whether rows of `wide` places are one line, in which some places lie between two rows and are left out. What multiplies many
+// places at once wants that; small tiles want it for rows of a few.
+static int is_one_line(const layer *of, const piece *at, size_t wide) {
+#ifdef HAS_PAIRS
+  const int takes_many = 1;
+#else
+  const int takes_many = of->has_matrices;
+#endif
+  return of->sh == 1 && of->sw == 1 && (takes_many || wide < 4 || at->wide == wide);
+}
+
 // `rows` rows of `wide` places of the output, from y and z on, of the piece that was copied for them.
 static __attribute__((noinline)) void panel_of(const layer *of, const piece *at, size_t panel, size_t y, size_t rows, size_t z,
                                                size_t wide) {
@@ -279,8 +290,7 @@ static __attribute__((noinline)) void panel_of(const layer *of, const piece *at,
   int32_t start[PANEL];
   begin_sums(of, channel, start);
   ints sums[PLACES + LANES][PANEL / LANES];
-  // With a stride of one all rows are one line, in which some places lie between two rows and are left out.
-  const size_t lines = of->sh == 1 && of->sw == 1 ? 1 : rows, each = rows / lines;
+  const size_t lines = is_one_line(of, at, wide) ? 1 : rows, each = rows / lines;
   const size_t count = (each - 1) * at->wide + wide;
   const int is_dense = at->wide == wide && wide == of->ow;  // all of these places are side by side in the output, too
   const size_t tiles = lines * ((count + ROWS - 1) / ROWS) * (PANEL / TILE);
