@@ -32,23 +32,28 @@ INLINE void finish(const product *of, floats value, size_t at, size_t count) {
   else store_as_bytes(of->bytes + at, value, of->by, count);
 }
 
-// The sums of `rows` rows, `step` vectors apart, from one column on.
-INLINE void scale_back(const int rows, const product *of, const ints *sums, size_t step, size_t row, size_t column) {
-  if (column >= of->n) return;
+// The sums of `rows` rows of up to PANEL columns from one on, `step` vectors apart.
+static __attribute__((noinline)) void scale_back(size_t rows, size_t columns, const product *of, const ints *sums, size_t step,
+                                                 size_t row, size_t column) {
+  columns = least(columns, of->n - column);
   if (of->sums) {
-    UNROLL for (int p = 0; p < rows; p++)
-      store_up_to((float *)of->sums + (row + p) * of->n + column, (floats)sums[p * step], of->n - column);
+    for (size_t p = 0; p < rows; p++) for (size_t c = 0; c < columns; c += LANES)
+      store_up_to((float *)of->sums + (row + p) * of->n + column + c, (floats)sums[p * step + c / LANES], columns - c);
     return;
   }
-  floats scale = splat(of->scale), bias = splat(0.0f);
-  if (of->columns) scale *= load_up_to(of->columns + column, of->n - column, 0.0f);
-  if (of->bias) bias = load_up_to(of->bias + column, of->n - column, 0.0f);
-  UNROLL for (int p = 0; p < rows; p++) {
-    floats value = __builtin_convertvector(sums[p * step], floats);
-    if (of->rows) value *= of->rows[row + p];
-    value = value * scale + bias;
-    finish(of, of->positive ? larger(value, splat(0.0f)) : value, (row + p) * of->n + column, of->n - column);
+  float scale[PANEL], bias[PANEL];
+  for (size_t c = 0; c < columns; c += LANES) {
+    const floats by = of->columns ? load_up_to(of->columns + column + c, columns - c, 0.0f) : splat(1.0f);
+    store(scale + c, splat(of->scale) * by);
+    store(bias + c, of->bias ? load_up_to(of->bias + column + c, columns - c, 0.0f) : splat(0.0f));
   }
+  for (size_t p = 0; p < rows; p++)
+    for (size_t c = 0; c < columns; c += LANES) {
+      floats value = __builtin_convertvector(sums[p * step + c / LANES], floats);
+      if (of->rows) value *= of->rows[row + p];
+      value = value * load(scale + c) + load(bias + c);
+      finish(of, of->positive ? larger(value, splat(0.0f)) : value, (row + p) * of->n + column + c, columns - c);
+    }
 }
 
 // A sum less what its column's middle adds. start: PANEL numbers that sums begin with, then PANEL middles.
@@ -56,13 +61,12 @@ INLINE ints centred(const product *of, ints sum, const int32_t *start, size_t ro
   return of->totals ? sum - of->totals[row % SHARE] * load_whole(start + PANEL) : sum;
 }
 
-INLINE void byte_tile(const int rows, const int is_moved, const product *of, const uint8_t *x, const int8_t *w, const int32_t *start,
-                      const int8_t *later, size_t step, size_t row, size_t column) {
+INLINE void byte_tile(const int rows, const int is_moved, ints (*kept)[VECTORS], const uint8_t *x, size_t k, const int8_t *w,
+                      const int8_t *later, size_t step) {
   ints sums[ROWS][VECTORS];
-  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++)
-    sums[p][v] = centred(of, load_whole(start + v * LANES), start + v * LANES, row + p);
-  multiply_bytes(rows, is_moved, sums, x, of->k, w, of->k, later, step);
-  UNROLL for (int v = 0; v < VECTORS; v++) scale_back(rows, of, &sums[0][v], VECTORS, row, column + v * LANES);
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] = kept[p][v];
+  multiply_bytes(rows, is_moved, sums, x, k, w, k, later, step);
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) kept[p][v] = sums[p][v];
 }
 
 #ifdef HAS_MATRICES_OF_BYTES
@@ -75,12 +79,10 @@ static void byte_matrices(const product *of, const uint8_t *x, const int8_t *w, 
     const uint8_t *above = x + first * of->k, *below = x + second * of->k;
     if (is_signed) multiply_matrices(S8_BY_S8, above, below, of->k, w, of->k, 1, 0, start, sums);
     else multiply_matrices(U8_BY_S8, above, below, of->k, w, of->k, 1, 0, start, sums);
-    UNROLL for (int v = 0; v < PANEL / LANES; v++) {
-      for (size_t p = 0; p < 2 * MATRIX_ROWS; p++)
-        sums[p][v] = centred(of, sums[p][v], start + v * LANES, p < MATRIX_ROWS ? first + p : second + p - MATRIX_ROWS);
-      scale_back(MATRIX_ROWS, of, &sums[0][v], PANEL / LANES, first, column + v * LANES);
-      scale_back(MATRIX_ROWS, of, &sums[MATRIX_ROWS][v], PANEL / LANES, second, column + v * LANES);
-    }
+    for (size_t p = 0; p < 2 * MATRIX_ROWS; p++) UNROLL for (int v = 0; v < PANEL / LANES; v++)
+      sums[p][v] = centred(of, sums[p][v], start + v * LANES, p < MATRIX_ROWS ? first + p : second + p - MATRIX_ROWS);
+    scale_back(MATRIX_ROWS, PANEL, of, sums[0], PANEL / LANES, first, column);
+    scale_back(MATRIX_ROWS, PANEL, of, sums[MATRIX_ROWS], PANEL / LANES, second, column);
   }
 }
 #endif
@@ -93,8 +95,7 @@ typedef struct {
 
 static void finish_rows(const void *at, ints (*sums)[PANEL / LANES], size_t row, size_t rows) {
   const place *from = at;
-  for (size_t p = 0; p < rows; p++) UNROLL for (int v = 0; v < PANEL / LANES; v++)
-    scale_back(1, from->of, &sums[p][v], 0, from->row + row + p, from->column + v * LANES);
+  scale_back(rows, PANEL, from->of, &sums[0][0], PANEL / LANES, from->row + row, from->column);
 }
 
 static void many_rows(const product *of, const uint8_t *x, const int8_t *w, const int32_t *start, int32_t by, size_t row,
@@ -146,10 +147,14 @@ static void byte_linear(product *of, const uint8_t *x, const int8_t *w, const in
   while (left > 0) {
     size_t count = left / ((left + BYTE_ROWS - 1) / BYTE_ROWS);
     for (size_t c = 0; c < PANEL && column + c < of->n; c += TILE) {
-#define BYTE_TILE(p) if (p <= BYTE_ROWS) byte_tile(p, 0, of, x + row * of->k, w + 4 * c, start + c, later, step, row, column + c)
-#define MOVED_TILE(p) if (p <= BYTE_ROWS) byte_tile(p, 1, of, x + row * of->k, w + 4 * c, start + c, later, step, row, column + c)
+      ints tile[ROWS][VECTORS];
+      for (size_t p = 0; p < count; p++) UNROLL for (int v = 0; v < VECTORS; v++)
+        tile[p][v] = centred(of, load_whole(start + c + v * LANES), start + c + v * LANES, row + p);
+#define BYTE_TILE(p) if (p <= BYTE_ROWS) byte_tile(p, 0, tile, x + row * of->k, of->k, w + 4 * c, later, step)
+#define MOVED_TILE(p) if (p <= BYTE_ROWS) byte_tile(p, 1, tile, x + row * of->k, of->k, w + 4 * c, later, step)
       if (by) FOR_ROWS(count, MOVED_TILE)
       else FOR_ROWS(count, BYTE_TILE)
+      scale_back(count, TILE, of, &tile[0][0], VECTORS, row, column + c);
     }
     row += count, left -= count, later += part;
   }
