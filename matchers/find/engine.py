@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,7 @@ from opsplice.matchers.find.index import Index, ends_of
 from opsplice.matchers.find.lookalikes import Recall, Traits
 from opsplice.matchers.find.prefilter import Groups, Sieve
 from opsplice.matchers.find.relocation import Template
-from opsplice.matchers.find.size_variants import LEAST_MEMBERS, family_key, sort
+from opsplice.matchers.find.size_variants import LEAST_MEMBERS, family_key, rough_key, sort
 from opsplice.matchers.ir.op_names import function_around, location_text
 from opsplice.matchers.patterns.nodes import Asked, Form, Graph
 from opsplice.matchers.search.matches import Found, Match, NearMiss
@@ -52,8 +53,9 @@ class Patterns:
         for name in self.index.names or ():
             for side in self.sides(self.index.starting_at((name, None))):
                 self.sieve(side)
-        for graph in self.traits.local if len(graphs) >= LEAST_MEMBERS else ():
-            self.family(graph)
+        alike = Counter(map(rough_key, graphs))
+        for graph in graphs:
+            self._families[graph] = self._family(graph) if alike[rough_key(graph)] >= LEAST_MEMBERS else None
 
     def sides(self, graphs: tuple[Graph, ...]) -> tuple[tuple[Graph, ...], tuple[Graph, ...]]:
         """The local ones of some graphs, and the others."""
@@ -69,10 +71,11 @@ class Patterns:
 
     def family(self, graph: Graph) -> Any:
         """Equal for graphs that can be searched for together; None for one that cannot."""
-        if graph not in self._families:
-            asks = any(isinstance(part, (Asked, Form)) for part in tree.parts(graph.conditions))
-            self._families[graph] = None if asks or graph not in self.traits.local else family_key(graph)
         return self._families[graph]
+
+    def _family(self, graph: Graph) -> Any:
+        asks = any(isinstance(part, (Asked, Form)) for part in tree.parts(graph.conditions))
+        return None if asks or graph not in self.traits.local else family_key(graph)
 
 
 @functools.lru_cache(maxsize=8)

@@ -263,12 +263,15 @@ class Recall:
     def _step(self, read: ir.Value | Users) -> tuple[int, ...] | None:
         """How what makes a value looks, with the values that it uses by their numbers; or how its users look, with what
         they make. None if it cannot be told."""
-        if read not in self._looks:
-            self._looks[read] = self._look_of_users(read.value) if isinstance(read, Users) else self._look(read)
-        look = self._looks[read]
+        numbers = self._numbers
+        if isinstance(read, Users):
+            look = self._look_of_users(read.value, next(iter(numbers)).owner.operation)
+        else:
+            if read not in self._looks:
+                self._looks[read] = self._look(read)
+            look = self._looks[read]
         if look is None:
             return None
-        numbers = self._numbers
         return look[0], *[numbers.setdefault(used, len(numbers)) for used in look[1]]
 
     def _look(self, value: ir.Value) -> tuple[int, tuple[ir.Value, ...]] | None:
@@ -295,8 +298,11 @@ class Recall:
             return None
         return None if len(used) > _MOST_USES else (self._word(tuple(words)), tuple(used))
 
-    def _look_of_users(self, value: ir.Value) -> tuple[int, tuple[ir.Value, ...]] | None:
-        users = [use.owner.operation for use in value.uses]
+    def _look_of_users(self, value: ir.Value, root: ir.Operation) -> tuple[int, tuple[ir.Value, ...]] | None:
+        """Nobody looks further where a user comes after the place."""
+        users = uses.users_of(value)
+        if any(uses.comes_after(user, root) for user in users):
+            return self._word("used after the place"), ()
         made = tuple(dict.fromkeys(result for op in users for result in op.results))
         words = tuple((op.name, len(op.results), has_effects(op)) for op in users)
         return None if len(made) > _MOST_USES else (self._word((words, *map(self._users, made))), made)

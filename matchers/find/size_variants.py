@@ -38,6 +38,11 @@ class _Way:
     written: tuple[Size | tuple[Size, ...] | None, ...]
 
 
+def rough_key(graph: Graph) -> Any:
+    """Equal for graphs of which `family_key` is, and told at once."""
+    return len(graph.results), len(graph.ties), len(graph.pattern.parameters), tuple(graph.variables), graph.through
+
+
 def family_key(graph: Graph) -> Any:
     """Equal for graphs that differ only in sizes written as numbers and in conditions."""
     fields = (getattr(graph, name) for name in graph.__dataclass_fields__ if name not in _OWN_FIELDS)

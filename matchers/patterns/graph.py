@@ -91,11 +91,11 @@ def built(checked: Checked, pattern: tree.Pattern) -> tuple[Graph, ...]:
 
 
 class _Builder:
-    """patterns: those that a pattern may use by name. types: of each expression, as the checker says."""
+    """patterns: those that a pattern may use by name. type_of: of an expression, as the checker says."""
 
     def __init__(self, checked: Checked, family: str) -> None:
         self.patterns: Mapping[str, tree.Pattern] = checked.patterns
-        self.types: Mapping[tree.Expr, tree.Type | None] = checked.types
+        self.type_of = checked.type_of
         self.family = family
         self.ambiguous = False
         self.spans: dict[int, tree.Span] = {}
@@ -104,6 +104,7 @@ class _Builder:
         self.memo: dict[tuple[int, int, tuple[Label, ...]], Node] = {}
         self.used: dict[tuple[int, int], Scope] = {}
         self.ties: dict[Any, Tie] = {}
+        self.tied: set[tuple[int, int, tuple[Label, ...]]] = set()
         self.conditions: list[Condition] = []
         self.through: set[str] = set()
         self.factors: dict[str, None] = {}
@@ -116,7 +117,7 @@ class _Builder:
         self._ask(scope)
         results = []
         for expr in pattern.results:
-            kind = self.types.get(expr)
+            kind = self.type_of(expr)
             labels = self._labels_of(kind)
             element = scope.element(kind) if "cast" in self.through else ""
             element = element if element in self.variables or getattr(expr, "type", None) else ""
@@ -153,8 +154,9 @@ class _Builder:
 
     def _tie(self, kind: tree.Type | None, labels: tuple[Label, ...], scope: Scope, node: Node) -> None:
         """Note what a type says of the sizes of labels."""
-        if not labels or kind is None:
+        if not labels or kind is None or (id(kind), id(scope), labels) in self.tied:
             return
+        self.tied.add((id(kind), id(scope), labels))
         for dim, group in align(kind.dims, labels):
             size = dim.size if dim.size is not None else scope.dims.get(dim.name or "")
             if size is not None:
@@ -218,7 +220,7 @@ class _Builder:
         if isinstance(condition, tree.Membership):
             return dataclasses.replace(condition, variable=scope.elements.get(condition.variable, condition.variable))
         if isinstance(condition, tree.Is):
-            labels = self._labels_of(self.types.get(condition.form) or type_of(condition.value, scope.pattern))
+            labels = self._labels_of(self.type_of(condition.form) or type_of(condition.value, scope.pattern))
             own, self.conditions = self.conditions, []
             form = Result(self._lower(condition.form, labels, scope), labels)
             own, self.conditions = self.conditions, own
@@ -244,7 +246,7 @@ class _Builder:
             node = self._lowered(expr, labels, scope)
             self.memo[key] = node
             self.spans.setdefault(id(node), expr.span)
-            self._tie(self.types.get(expr), labels, scope, node)
+            self._tie(self.type_of(expr), labels, scope, node)
         return self.memo[key]
 
     def _lowered(self, expr: tree.Expr, labels: tuple[Label, ...], scope: Scope) -> Node:
@@ -256,7 +258,7 @@ class _Builder:
             return self._choice(expr, scope, [partial(self._lower, option, labels, scope) for option in expr.options])
         if isinstance(expr, tree.Setting):
             node, target = self._lower(expr.arg, labels, scope), self._lower(expr.name, (), scope)
-            value = Constant(expr.value.value, scope.element(self.types[expr.name]))
+            value = Constant(expr.value.value, scope.element(self.type_of(expr.name)))
             return self._node(("setting", id(node), id(target), value), lambda: Setting(node, target, value))
         if isinstance(expr, tree.Uses):
             return self._uses_asked(expr, labels, scope)
@@ -346,11 +348,11 @@ class _Builder:
         return self._node(("whole", id(expr), id(scope), labels, number), make)
 
     def _operand(self, expr: tree.Expr, scope: Scope) -> Result:
-        labels = self._labels_of(self.types.get(expr), scope)
+        labels = self._labels_of(self.type_of(expr), scope)
         return Result(self._lower(expr, labels, scope), labels)
 
     def _is_scalar(self, expr: tree.Expr) -> bool:
-        return (kind := self.types.get(expr)) is not None and not kind.dims
+        return (kind := self.type_of(expr)) is not None and not kind.dims
 
     # ---- patterns in patterns -------------------------------------------------------------------------------------
 
@@ -373,7 +375,7 @@ class _Builder:
         taken: dict[str, tuple[tree.Dim, ...]] = {}
         prefix = f"{pattern.name}.{len(self.used)}."
         for parameter, arg in zip(pattern.parameters, expr.args, strict=True):
-            element, given = parameter.type.element.name, self.types.get(arg)
+            element, given = parameter.type.element.name, self.type_of(arg)
             if element in own and given is not None:
                 elements[element] = scope.element(given)
             if given is not None:
@@ -401,12 +403,12 @@ class _Builder:
 
     def _contract(self, expr: tree.Contract, labels: tuple[Label, ...], scope: Scope) -> Node:
         bound, new = self._bind(expr.subscripts, labels, scope)
-        wanted = scope.element(self.types.get(expr))
+        wanted = scope.element(self.type_of(expr))
         times, plus, extend = _PRODUCTS[self._family(expr, scope)]
         factors = []
         for arg, at in zip(expr.args, bound, strict=True):
             node = self._lower(arg, at, scope)
-            given = scope.element(self.types.get(arg))
+            given = scope.element(self.type_of(arg))
             widened = wanted and given and wanted != given and not self._is_cast(given)
             factors.append(self._apply(extend, (node,), (), wanted) if widened else node)
         if are_two(expr.args) and factors[0] is not factors[1] and set(bound[0]) != set(bound[1]):
@@ -438,7 +440,7 @@ class _Builder:
 
     def _family(self, expr: tree.Contract, scope: Scope) -> str:
         """Whether a contraction is of floats or integers. `ambiguous` is set where it may be either."""
-        kinds = (scope.element(self.types.get(e)) for e in (expr, *expr.args))
+        kinds = (scope.element(self.type_of(e)) for e in (expr, *expr.args))
         choices = {family for kind in kinds for family in families(kind, self.variables)}
         if len(choices) == 1:
             return choices.pop()

@@ -17,7 +17,7 @@ from opsplice.matchers.search.labels import changes, ones_first, pair
 from opsplice.matchers.search.matches import Match, Size
 from opsplice.matchers.search.merged_dims import leaves, ungrouped
 from opsplice.matchers.search.state import Attempt, Goal, State
-from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Loop, Part
+from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Part
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # How many orders of axes there may be, of which so many are tried: all of up to so many axes.
@@ -53,12 +53,8 @@ class Roots:
         wanted = {tie.labels: tie.size for tie in self.graph.ties if isinstance(tie.size, int)}
         labels = self.graph.results[0].labels
         pairs = pair(labels, _arranged(form.root or self.views.root(value), form), {}) if wanted else None
-        return all(
-            wanted.get((label,), index.size) in (index.size, None) or index.size is None
-            for label, indices in pairs or ()
-            for index in indices
-            if isinstance(index, Loop)
-        )
+        found = ((wanted.get((label,)), self.state.extent(index)) for label, each in pairs or () for index in each)
+        return not any(size != own for size, own in found if size is not None and isinstance(own, int))
 
     def others(self, number: int) -> list[ir.Value]:
         """Where a further result could be: beside the first root, or made from what is bound already."""

@@ -97,34 +97,54 @@ def _is_made_in(value: ir.Value, op: ir.Operation) -> bool:
     return op in around(owner.owner.operation if isinstance(owner, ir.Block) else owner.operation)
 
 
+def users_of(value: ir.Value) -> list[ir.Operation]:
+    """The op of each use of a value. Asking for a size is no use."""
+    return [user for use in value.uses if (user := use.owner.operation).name not in _SIZE_OPS]
+
+
 def count_of(value: ir.Value) -> int:
     """How often a value is used. Asking for a size is no use."""
-    return sum(use.owner.operation.name not in _SIZE_OPS for use in value.uses)
+    return len(users_of(value))
+
+
+def comes_after(op: ir.Operation, root: ir.Operation) -> bool:
+    """Whether an op is in the block of another one and behind it."""
+    return bool(op.block == root.block and op != root and root.is_before_in_block(op))
 
 
 def user_outside(
-    views: Views, value: ir.Value, ops: Collection[ir.Operation], inputs: Mapping[str, Binding]
+    views: Views,
+    value: ir.Value,
+    ops: Collection[ir.Operation],
+    inputs: Mapping[str, Binding],
+    roots: Collection[ir.Value],
 ) -> ir.Operation | None:
     """An op that uses a value and stays where the ops of a match are replaced, or None. Asking for a size is no use.
 
     An op that only these ops use goes with them, unless the replacement takes what it makes: the comparison of a
-    maximum that is written as a choice, or what `_` stands for.
+    maximum that is written as a choice, or what `_` stands for. One behind the roots is none of these: all ops of a
+    match are before one of its roots.
     """
     views.reads.setdefault(value)
+    ends = [root.owner.operation for root in roots]
     taken = {each for bound in inputs.values() for each in (bound.value, *(held for held, _ in bound.places))}
     pending: list[tuple[ir.Value, ir.Operation | None]] = [(value, None)]
     seen = {value}
     while pending:
         each, first = pending.pop()
-        for use in each.uses:
-            user = use.owner.operation
-            if user.name in _SIZE_OPS or any(holder in ops for holder in around(user)):
+        views.reads[Users(each)] = None
+        users = users_of(each)
+        for user in users:
+            if all(comes_after(user, end) for end in ends):
+                return first or user
+        for user in users:
+            if any(holder in ops for holder in around(user)):
                 continue
             made = list(user.results)
             stays = not any(map(count_of, made)) or bool(taken.intersection(made)) or has_effects(user)
             if stays or len(seen) > _MOST_USERS:
                 return first or user
-            views.reads.update({Users(each): None} | dict.fromkeys(made))
+            views.reads.update(dict.fromkeys(made))
             pending += [(result, first or user) for result in made if result not in seen]
             seen.update(made)
     return None
@@ -190,7 +210,8 @@ def judge(views: Views, match: Match, condition: Any) -> bool | None:
         return condition.name != "shared"  # a number of the program's
     if condition.name == "weight":
         return is_constant(views, bound.value)
-    return (user_outside(views, bound.value, match.ops, match.inputs) is None) == (condition.name == "only")
+    user = user_outside(views, bound.value, match.ops, match.inputs, match.roots)
+    return (user is None) == (condition.name == "only")
 
 
 def is_constant(views: Views, value: ir.Value) -> bool:

@@ -149,7 +149,7 @@ class Verdicts:
             made = [] if inner is None else uses.results_from(inner)
             values += [value for value in made if value not in roots and not uses.is_used_by(value, self.state.ops)]
         for value in values:
-            user = uses.user_outside(self.views, value, self.state.ops, self.state.inputs)
+            user = uses.user_outside(self.views, value, self.state.ops, self.state.inputs, roots)
             if user is not None:
                 yield value, user
 

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
@@ -41,6 +42,14 @@ class Checked:
     types: dict[Expr, Type | None]
     diagnostics: tuple[Diagnostic, ...]
     given: dict[str, set[str]] = field(default_factory=dict)
+
+    def type_of(self, expr: Expr) -> Type | None:
+        """The type of an expression of these patterns, which is told by its identity: to compare two takes long."""
+        return self._type_of.get(id(expr))
+
+    @cached_property
+    def _type_of(self) -> dict[int, Type | None]:
+        return {id(expr): kind for expr, kind in self.types.items()}
 
 
 class _Enough(Exception):  # noqa: N818

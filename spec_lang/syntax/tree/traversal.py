@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
@@ -17,13 +18,20 @@ def parts(node: object) -> Iterator[Any]:
     pending: list[Any] = [node]
     while pending:
         part = pending.pop()
-        kind = type(part)
+        kind: Any = type(part)
         if kind is tuple:
             pending.extend(reversed(part))
-        elif kind is not Span and hasattr(kind, "__dataclass_fields__") and id(part) not in seen:
+        elif (names := _fields_of(kind)) is not None and id(part) not in seen:
             seen.add(id(part))
             yield part
-            pending.extend([getattr(part, name) for name in reversed(kind.__dataclass_fields__)])
+            pending.extend([getattr(part, name) for name in names])
+
+
+@functools.cache
+def _fields_of(kind: type) -> tuple[str, ...] | None:
+    """The fields of a dataclass, the last one first; None for a span and for what is no dataclass."""
+    is_part = kind is not Span and dataclasses.is_dataclass(kind)
+    return tuple(each.name for each in reversed(dataclasses.fields(kind))) if is_part else None
 
 
 def rebuilt(node: _Node, change: Callable[[Any], Any]) -> _Node:

@@ -247,6 +247,39 @@ def test_what_goes_with_a_match_beside_it_is_remembered(session, monkeypatch):
     assert counts[0] == counts[1] > 0
 
 
+def test_what_uses_a_value_behind_a_place_makes_no_other_place(session, monkeypatch):
+    """It stays. What only asks for a size is no use, and what comes before may go with a match."""
+    searches = []
+    run = Search.run
+    monkeypatch.setattr(Search, "run", lambda self, value, **k: searches.append(value) or run(self, value, **k))
+    graphs = graphs_of(
+        load_text("pattern p(x: tensor<n x f32>, y: tensor<n x f32>) { maximumf(shared(mulf(x, y)), 0.0) }")
+    )
+    kind = "tensor<8xf32>"
+    before, size = f"%c = arith.cmpf ogt, %m, %z : {kind}", f"%d = tensor.dim %m, %i : {kind}"
+    behind = [f"%e0 = {op} %m : {kind}" for op in ("math.exp", "arith.negf", "math.sqrt")]
+    behind += [f"util.optimization_barrier %m : {kind}", f"{behind[0]} %e1 = math.exp %e0 : {kind}"]
+    users = [("", ""), ("", size), (before, ""), (before, size), *[("", each) for each in behind]]
+    texts = (
+        f"""func.func @f{i}(%x: {kind}, %y: {kind}) -> {kind} {{
+          %z = arith.constant dense<0.0> : {kind}
+          %i = arith.constant 0 : index
+          %m = arith.mulf %x, %y : {kind}
+          {first}
+          %r = arith.maximumf %m, %z : {kind}
+          {then}
+          return %r : {kind}
+        }}"""
+        for i, (first, then) in enumerate(users)
+    )
+    module = ir.Module.parse("\n".join(texts), context=session.context)
+    found = check(module, graphs)
+    assert [match.function for match in found.matches] == [f"f{i}" for i in range(2, len(users))]
+    searches.clear()
+    engine.find(module, graphs, near_misses=0)
+    assert len(searches) == 3  # nothing else uses it; something before; something behind
+
+
 def test_how_often_values_are_used_that_a_pattern_does_not_reach_makes_no_other_place(session, monkeypatch):
     searches = []
     run = Search.run

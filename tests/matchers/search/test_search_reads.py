@@ -397,3 +397,17 @@ def test_patterns_with_equal_parts_share_what_these_were_found_to_fit(session, m
     monkeypatch.setattr(Axes, "told", lambda self, indices: reads.append(self) or told(self, indices))
     assert Sieve(graphs).fitting(Views(), values[-1]) == graphs
     assert len(reads) == 1
+
+
+def test_no_order_of_dims_is_tried_in_which_one_has_another_size_than_is_written(session, monkeypatch):
+    """Not with a dim of size one in its place, either."""
+    _module, (made,) = chain(session, "tensor<1x4x5x3xf32>", 1)
+    tried = []
+    at_root = Search._at_root
+    monkeypatch.setattr(Search, "_at_root", lambda self, *args: tried.append(args) or at_root(self, *args))
+    for size, count in ((2, 1), (3, 2)):
+        tried.clear()
+        graph = graph_of(f"pattern p(x: tensor<...b x m x {size} x n x f32>) {{ exp(x) }}")
+        free = dataclasses.replace(graph, strided=frozenset({"x"}), reordered=True)
+        assert (Search(Views(), free, "f").run(made) is None) == (size == 2)
+        assert len(tried) == count, size
