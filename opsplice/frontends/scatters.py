@@ -16,7 +16,6 @@ from dataclasses import dataclass, fields
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import ops_in
 from opsplice.rewrites.ir import emit
 
 _SCATTER = "stablehlo.scatter"
@@ -50,15 +49,11 @@ class _Form:
 _LIST = re.compile(r"(\w+) = \[([\d, ]*)\]")
 
 
-def part_windows(module: ir.Module) -> None:
-    """Change the scatters of a module of StableHLO that IREE does not take. Those of open sizes stay."""
-    with module.context:
-        for op in ops_in(module.operation, _SCATTER):
-            form = _Form.of(op.attributes["scatter_dimension_numbers"])
-            if not form.is_taken() and all(ir.ShapedType(each.type).has_static_shape for each in op.operands):
-                module.context.get_dialect_descriptor("stablehlo")  # before ops of it are built
-                with op.location, ir.InsertionPoint(op):
-                    _write(op, form)
+def part_windows(op: ir.Operation) -> None:
+    """Change a scatter that IREE does not take. One of open sizes stays."""
+    form = _Form.of(op.attributes["scatter_dimension_numbers"])
+    if not form.is_taken() and all(ir.ShapedType(each.type).has_static_shape for each in op.operands):
+        _write(op, form)
 
 
 def _write(op: ir.Operation, form: _Form) -> None:

@@ -14,28 +14,20 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import ops_in
 from opsplice.rewrites.ir import emit
 
-_PRODUCTS = ("stablehlo.dot", "stablehlo.dot_general", "stablehlo.convolution")
-_REDUCTIONS = ("stablehlo.reduce", "stablehlo.reduce_window")
 _CONVERT = "stablehlo.convert"
 _RETURN = "stablehlo.return"
 # What gives one of two numbers rounds nothing.
 _EXACT = {"stablehlo.maximum", "stablehlo.minimum", _RETURN}
 
 
-def add_halves_in_f32(module: ir.Module) -> None:
-    """Change a module of StableHLO that adds up numbers of 16 bits."""
-    with module.context:
-        for op in ops_in(module.operation, *_PRODUCTS, *_REDUCTIONS):
-            if not all(_is_half(value.type) for value in (*op.operands, *op.results)):
-                continue
-            module.context.get_dialect_descriptor("stablehlo")  # before ops of it are built
-            with op.location, ir.InsertionPoint(op):
-                made = _product(op) if op.name in _PRODUCTS else _reduction(op)
-                if made is not None:
-                    emit.replace(op, emit.value(_CONVERT, [made], op.results[0].type))
+def add_in_f32(op: ir.Operation) -> None:
+    """Change a product or a reduction that adds up numbers of 16 bits."""
+    if all(_is_half(value.type) for value in (*op.operands, *op.results)):
+        made = _reduction(op) if len(op.regions) else _product(op)
+        if made is not None:
+            emit.replace(op, emit.value(_CONVERT, [made], op.results[0].type))
 
 
 def _is_half(kind: ir.Type) -> bool:

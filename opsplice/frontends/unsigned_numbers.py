@@ -30,32 +30,17 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import last_op, ops_in
+from opsplice.matchers.ir.op_names import last_op
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.rewrites.ir import emit
 
 _MOVED = tuple(f"stablehlo.{kind}" for kind in ("reverse", "iota", "case", "if", "while", "reduce_window", "scatter"))
 _COMPARED = "chlo.top_k"
-_PRODUCTS = ("stablehlo.dot", "stablehlo.dot_general", "stablehlo.convolution")
+OPS = (*_MOVED, _COMPARED)
 _CONVERT = "stablehlo.convert"
 
 
-def give_signs(module: ir.Module) -> None:
-    """Change a module of StableHLO that has numbers without a sign in such ops."""
-    with module.context:
-        for op in ops_in(module.operation, *_MOVED, _COMPARED):
-            module.context.get_dialect_descriptor("stablehlo")  # before ops of it are built
-            with op.location:
-                _mend(op)
-        for op in ops_in(module.operation, *_PRODUCTS):
-            module.context.get_dialect_descriptor("stablehlo")
-            with op.location, ir.InsertionPoint(op):
-                _widen(op)
-            with op.location, ir.InsertionPoint.after(op):
-                _take_signs(op.results)
-
-
-def _widen(op: ir.Operation) -> None:
+def widen(op: ir.Operation) -> None:
     """Hand numbers without a sign to a product as numbers that it does not extend."""
     result = ir.RankedTensorType(op.results[0].type).element_type
     for number, value in enumerate(op.operands):
@@ -69,6 +54,8 @@ def _widen(op: ir.Operation) -> None:
         if is_extended:
             value = emit.value("stablehlo.abs", [value], value.type)
         op.operands[number] = value
+    with ir.InsertionPoint.after(op):
+        _take_signs(op.results)
 
 
 def _is_extended(value: ir.Value) -> bool:
@@ -84,11 +71,11 @@ def _is_wider(element: ir.Type, unsigned: ir.Type) -> bool:
     return not isinstance(element, ir.IntegerType) or element.width > ir.IntegerType(unsigned).width
 
 
-def _mend(op: ir.Operation) -> None:
+def give_signs(op: ir.Operation) -> None:
+    """Give signs to the numbers without one that one of `OPS` takes and makes, and those in its regions."""
     is_compared = op.name == _COMPARED
-    with ir.InsertionPoint(op):
-        # Indices of a scatter are places, of which 200 is none before 0.
-        _give_signs(op, is_compared, len(op.operands) // 2 if op.name == "stablehlo.scatter" else None)
+    # Indices of a scatter are places, of which 200 is none before 0.
+    _give_signs(op, is_compared, len(op.operands) // 2 if op.name == "stablehlo.scatter" else None)
     for block in (block for region in op.regions for block in region.blocks):
         with ir.InsertionPoint(last_op(block)):
             _give_signs(last_op(block))

@@ -18,15 +18,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opsplice.common.errors import OpspliceError, failure_outside
+from opsplice.frontends import stablehlo
 from opsplice.frontends.declarations import declare_functions
 from opsplice.frontends.numbering import number_ops
-from opsplice.frontends.product_algorithms import drop_algorithms
-from opsplice.frontends.scatters import part_windows
 from opsplice.frontends.shardings import drop_shardings
 from opsplice.frontends.source import UNNAMED, ModuleSource
-from opsplice.frontends.sums_of_halves import add_halves_in_f32
-from opsplice.frontends.unit_dims import reshape_broadcasts
-from opsplice.frontends.unsigned_numbers import give_signs
 from opsplice.isolation.noise import captured
 from opsplice.pipeline import diagnostics as diag
 from opsplice.pipeline.bytecode import parse_bytecode
@@ -166,11 +162,7 @@ class Compilation:
             drop_shardings(module)
             number_ops(module)
             declare_functions(module)
-            drop_algorithms(module)
-            add_halves_in_f32(module)
-            reshape_broadcasts(module)
-            part_windows(module)
-            give_signs(module)
+            stablehlo.mend(module)
         self.adopt(module)
 
     def adopt(self, module: ir.Module) -> None:

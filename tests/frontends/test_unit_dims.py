@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from iree.compiler import ir
 
-from opsplice.frontends.unit_dims import reshape_broadcasts
+from opsplice.frontends import stablehlo
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.pipeline.compiler import Compilation
 
@@ -28,7 +28,7 @@ def test_what_repeats_nothing_and_keeps_the_order_is_a_reshape(given, dims, want
       return %r : tensor<{wanted}xf32> }}"""
     with Compilation() as compilation, compilation.context:
         module = ir.Module.parse(text)
-        reshape_broadcasts(module)
+        stablehlo.mend(module)
         assert module.operation.verify()
         assert len(list(ops_in(module.operation, "stablehlo.reshape"))) == is_reshape
         assert len(list(ops_in(module.operation, "stablehlo.broadcast_in_dim"))) == (not is_reshape)
@@ -40,5 +40,5 @@ def test_scalars_are_broadcast():
       return %r : tensor<1xf32> }"""
     with Compilation() as compilation, compilation.context:
         module = ir.Module.parse(text)
-        reshape_broadcasts(module)
+        stablehlo.mend(module)
         assert len(list(ops_in(module.operation, "stablehlo.broadcast_in_dim"))) == 1

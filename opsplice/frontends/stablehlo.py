@@ -1,0 +1,45 @@
+"""What IREE 3.13 does not take of StableHLO, or does wrongly, gets another form before anything else reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from iree.compiler import ir
+
+from opsplice.frontends import scatters, sums_of_halves, unit_dims, unsigned_numbers
+from opsplice.matchers.ir.op_names import ops_in
+
+PRODUCTS = ("stablehlo.dot", "stablehlo.dot_general", "stablehlo.convolution")
+_ALGORITHM = "algorithm"
+
+
+def mend(module: ir.Module) -> None:
+    """Change a module, edit by edit: one may see what those before it have made."""
+    names = {op.name for op in ops_in(module.operation)}
+    with module.context:
+        for edit, edited in _EDITS:
+            for op in ops_in(module.operation, *edited) if names.intersection(edited) else ():
+                module.context.get_dialect_descriptor("stablehlo")  # before ops of it are built
+                with op.location, ir.InsertionPoint(op):
+                    edit(op)
+
+
+def _drop_algorithm(op: ir.Operation) -> None:
+    """Let a product be computed by any algorithm: IREE lowers none that names one. Its types stay.
+
+    JAX names one in `jax.nn.dot_product_attention` of bf16, and for `precision="BF16_BF16_F32"` and the like, where a
+    product of f32 is more exact than what was asked for.
+    """
+    if _ALGORITHM in op.attributes:
+        del op.attributes[_ALGORITHM]
+
+
+# What is done to an op, and the names of those that it is done to.
+_EDITS: tuple[tuple[Callable[[ir.Operation], None], tuple[str, ...]], ...] = (
+    (_drop_algorithm, ("stablehlo.dot_general",)),
+    (sums_of_halves.add_in_f32, (*PRODUCTS, "stablehlo.reduce", "stablehlo.reduce_window")),
+    (unit_dims.reshape_broadcast, ("stablehlo.broadcast_in_dim",)),
+    (scatters.part_windows, ("stablehlo.scatter",)),
+    (unsigned_numbers.give_signs, unsigned_numbers.OPS),
+    (unsigned_numbers.widen, PRODUCTS),
+)
