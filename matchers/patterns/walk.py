@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, TypeVar, get_args, get_origin
-from weakref import WeakKeyDictionary
 
 from opsplice.matchers.patterns.nodes import (
     Graph,
@@ -36,14 +35,15 @@ _T = TypeVar("_T")
 
 
 def _once(read: Callable[[Graph], _T]) -> Callable[[Graph], _T]:
-    """Remember what is read of a graph as long as there is the graph."""
-    known: WeakKeyDictionary[Graph, _T] = WeakKeyDictionary()
+    """Remember what is read of a graph, beside its fields."""
+    name = f"_{read.__name__}"
 
     @wraps(read)
     def reading(graph: Graph) -> _T:
-        if graph not in known:
-            known[graph] = read(graph)
-        return known[graph]
+        known: dict[str, _T] = graph.__dict__
+        if name not in known:
+            known[name] = read(graph)
+        return known[name]
 
     return reading
 
@@ -114,6 +114,13 @@ def least_rank(graph: Graph) -> int:
 def endings(graph: Graph) -> tuple[Node, ...]:
     """The nodes that a pattern may end with: those that make its first result."""
     return tuple(heads(graph.results[0].node))
+
+
+@_once
+def ties_of(graph: Graph) -> tuple[tuple[Tie, ...], tuple[Tie, ...]]:
+    """What a graph says of sizes: of parts that are read, and of ops by their names."""
+    others = tuple(tie for tie in graph.ties if not isinstance(tie.node, Whole))
+    return others, tuple(tie for tie in graph.ties if isinstance(tie.node, Whole))
 
 
 @_once

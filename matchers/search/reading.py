@@ -142,18 +142,18 @@ class Reader:
     def _read_outermost(self, node: Node, term: Term) -> bool:
         if isinstance(node, Apply):
             return bool(self.views.readings(self.peek(node, term), node.op))
+        if isinstance(node, (Named, Setting)):
+            return self.may_hold(node.node, term)
+        if isinstance(node, Choice):
+            return any(self.may_hold(option, term) for option in node.options)
+        if isinstance(node, Input) and not isinstance(self.parameters[node.name].type, tree.ScalarType):
+            return next(self.chain(term), None) is not None
         if isinstance(node, Reduce):
             found = self.peek(node, term)
             own = isinstance(found, Reduce) and found.combiner == node.combiner
             return own or self.single_place(node, found) is not None
         if isinstance(node, Number) and not dim_conditions.numbers_in(node.low):
             return self.views.constant(self.peek(node, term)) is not None
-        if isinstance(node, Input) and not isinstance(self.parameters[node.name].type, tree.ScalarType):
-            return next(self.chain(term), None) is not None
-        if isinstance(node, Choice):
-            return any(self.may_hold(option, term) for option in node.options)
-        if isinstance(node, (Named, Setting)):
-            return self.may_hold(node.node, term)
         if isinstance(node, Accumulated):
             return self.may_hold(node.node, self.accumulation(node, term))
         return True

@@ -13,6 +13,7 @@ import itertools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 from iree.compiler import ir
 
@@ -44,7 +45,7 @@ from opsplice.matchers.search.state import QUIET, Attempt, Branch, Goal, Listene
 from opsplice.matchers.search.verdicts import Verdicts
 from opsplice.matchers.search.whole_ops import WholeOps
 from opsplice.matchers.terms.ops.reshape_ops import before_reshapes
-from opsplice.matchers.terms.terms import UNIT, Access, Apply, Index, LoopIndex, Term
+from opsplice.matchers.terms.terms import UNIT, Access, Apply, Index, LoopIndex, Reduce, Term
 from opsplice.matchers.terms.views import Views
 
 # A search that takes more steps than this is given up and reported, so that no pattern can hang a compile.
@@ -309,51 +310,50 @@ class Search:
             return False
         return self.end() if end is None else end()
 
-    def _branches(self, node: Node | Operand | Root | Finer, term: Term) -> Iterator[Branch]:
+    def _branches(self, node: Any, term: Any) -> Iterable[Branch]:
         """The ways in which a node may match a term: each a function that gives further goals, or None if it fails."""
-        if isinstance(node, Root):
-            others = self.roots.others(node.number)
-            if not others:
-                head = self.graph.results[node.number].node
-                yield lambda: self.state.fail(head, Why.NO_RESULT_NEAR, node.number) or None
-            for value in others:
-                yield partial(self.roots.bind, node.number, value)
-        elif isinstance(node, Input):
-            yield from self.inputs.branches(node, term)
-        elif isinstance(node, Number):
-            yield lambda: self.operators.number(node, term)
-        elif isinstance(node, Whole):
-            yield from self.wholes.branches(node, term)
-        elif isinstance(node, Apply):
-            found = self.reader.look(node, term)
-            yield from self.operators.apply_branches(node, found)
-            source = self.reader.unchanged(found)
-            if source is not None:
-                yield lambda: [(node, source)]
-        elif isinstance(node, Choice):
-            for option in self._options(node, term):
-                yield partial(self._choose, node, option, term)
-        elif isinstance(node, Setting):
-            yield lambda: [(node.node, term), (node.target, node.value)]
-        elif isinstance(node, Named):
-            yield lambda: self._name(node, term)
-        elif isinstance(node, Accumulated):
-            yield lambda: self._accumulated(node, term)
-        elif isinstance(node, Operand):
-            assert isinstance(term, Access), "operands are whole values"
-            for access in self.wholes.levels(term):
-                yield partial(self.wholes.operand, node.result, access, node.order)
-        elif isinstance(node, Place):
-            yield lambda: self.operators.place(node, term)
-        elif isinstance(node, Anything):
-            yield list
-        elif isinstance(node, Finer):
-            yield from self.operators.finer_branches(node.node, term)
-        elif isinstance(node, LoopIndex):
-            assert isinstance(term, LoopIndex), "indices of a pattern are read as such"
-            yield lambda: None if self.state.unify(node, (node.index,), (term.index,)) is None else []
-        else:
-            yield from self.operators.reduce_branches(node, term)
+        kind = type(node)
+        if kind is Input:
+            return self.inputs.branches(node, term)
+        if kind is Number:
+            return [lambda: self.operators.number(node, term)]
+        if kind is Whole:
+            return self.wholes.branches(node, term)
+        if kind is Reduce:
+            return self.operators.reduce_branches(node, term)
+        if kind is Choice:
+            return [partial(self._choose, node, option, term) for option in self._options(node, term)]
+        if kind is Named:
+            return [lambda: self._name(node, term)]
+        if kind is Setting:
+            return [lambda: [(node.node, term), (node.target, node.value)]]
+        if kind is Accumulated:
+            return [lambda: self._accumulated(node, term)]
+        if kind is Anything:
+            return [list]
+        if kind is Operand:
+            return [partial(self.wholes.operand, node.result, each, node.order) for each in self.wholes.levels(term)]
+        if kind is Place:
+            return [lambda: self.operators.place(node, term)]
+        if kind is Finer:
+            return self.operators.finer_branches(node.node, term)
+        if kind is LoopIndex:
+            return [lambda: None if self.state.unify(node, (node.index,), (term.index,)) is None else []]
+        return self._of_op(node, term) if isinstance(node, Apply) else self._of_root(node.number)
+
+    def _of_op(self, node: Apply[Node], term: Term) -> Iterator[Branch]:
+        found = self.reader.look(node, term)
+        yield from self.operators.apply_branches(node, found)
+        source = self.reader.unchanged(found)
+        if source is not None:
+            yield lambda: [(node, source)]
+
+    def _of_root(self, number: int) -> list[Branch]:
+        others = self.roots.others(number)
+        if not others:
+            head = self.graph.results[number].node
+            return [lambda: self.state.fail(head, Why.NO_RESULT_NEAR, number) or None]
+        return [partial(self.roots.bind, number, value) for value in others]
 
     def _has_form(self, condition: Form) -> bool | None:
         """Whether a value is made in some way. What was bound stays as it was: the value is looked at, not matched."""

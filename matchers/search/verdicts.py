@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from opsplice.matchers.dims.extents import Extent, holds_sizes, is_size_cast, pr
 from opsplice.matchers.dims.size_bounds import bounds_of
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Asked, Condition, Form, Node, Number, Tie, Whole, Within
-from opsplice.matchers.patterns.walk import names_in
+from opsplice.matchers.patterns.walk import names_in, ties_of
 from opsplice.matchers.search import uses
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import Sizes, kept
@@ -48,8 +49,8 @@ class Verdicts:
         self.state.place = None  # what was looked at last is not to blame
         if not (self._reduces_all() and self._independent()):
             return False
-        by_name = [tie for tie in self.graph.ties if isinstance(tie.node, Whole)]
-        if not all(self._tied(tie) for tie in self.graph.ties if not isinstance(tie.node, Whole)):
+        others, by_name = ties_of(self.graph)
+        if not all(map(self._tied, others)):
             return False
         for tie in by_name:
             self._trust(tie)
@@ -201,10 +202,13 @@ class Verdicts:
 
     def _tied(self, tie: Tie) -> bool:
         """Whether labels have the size that the pattern writes for them."""
-        bound = [self.state.labels.get(label) for label in tie.labels]
-        if None in bound or (isinstance(tie.node, Whole) and id(tie.node) not in self.state.held):
-            return True  # no part of the payload was looked at under them, or another alternative made it
-        indices = tuple(i for group in bound if group is not None for i in group)
+        labels = self.state.labels
+        for label in tie.labels:
+            if label not in labels:
+                return True  # no part of the payload was looked at under it
+        if isinstance(tie.node, Whole) and id(tie.node) not in self.state.held:
+            return True  # another alternative made it
+        indices = tuple(itertools.chain.from_iterable(map(labels.__getitem__, tie.labels)))
         sizes = tuple(map(self.state.extent, indices))
         size: Sizes = sizes if tie.pack or len(sizes) != 1 else sizes[0]
         if isinstance(tie.size, int):
