@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,11 @@ from jax._src import source_info_util
 from jax._src.interpreters import mlir
 from jax._src.lax import fft, linalg
 
+from opsplice.frontends.fourier_parts import transformed
+
 # Messages name the line that calls for a formula.
 source_info_util.register_exclusion(str(Path(__file__).parent))
 
-# Sizes up to this are one product: smaller ones cost more as loops than they save.
-_LARGEST_PRODUCT = 32
 _HIGHEST = lax.Precision.HIGHEST
 
 
@@ -48,34 +47,15 @@ def _fft(x: Array, *, fft_type: Any, fft_lengths: tuple[int, ...]) -> Array:
 
 def _along(x: Array, dim: int, sign: int) -> Array:
     moved = jnp.moveaxis(x, dim, -1)
-    real, imaginary = _transformed(moved.real, moved.imag if jnp.iscomplexobj(x) else None, sign)
+    imaginary = moved.imag if jnp.iscomplexobj(x) else None
+    table, matmul = functools.partial(_table, moved.real), functools.partial(jnp.matmul, precision=_HIGHEST)
+    real, imaginary = transformed(moved.real, imaginary, sign, table, matmul)
     return jnp.moveaxis(lax.complex(real, imaginary), -1, dim)
 
 
-def _transformed(real: Array, imaginary: Array | None, sign: int) -> tuple[Array, Array]:
-    """Along the last dim: a size with factors is transformed by them, 1024 with 64 products for each element."""
-    size = real.shape[-1]
-    outer = 1
-    if size > _LARGEST_PRODUCT:
-        outer = max(factor for factor in range(1, math.isqrt(size) + 1) if size % factor == 0)
-    if outer == 1:
-        return _turned(real, imaginary, size, size, size * sign, functools.partial(jnp.matmul, precision=_HIGHEST))
-    shape = (*real.shape[:-1], outer, size // outer)
-    columns = _transformed(real.reshape(shape).mT, None if imaginary is None else imaginary.reshape(shape).mT, sign)
-    rows = _turned(columns[0].mT, columns[1].mT, shape[-2], shape[-1], size * sign, jnp.multiply)
-    ends = _transformed(*rows, sign)
-    return ends[0].mT.reshape(real.shape), ends[1].mT.reshape(real.shape)
-
-
-def _turned(
-    real: Array, imaginary: Array | None, rows: int, columns: int, circle: int, product: Callable[[Array, Array], Array]
-) -> tuple[Array, Array]:
-    """Complex numbers by a table, of which each is turned by `row column / circle` of a circle."""
-    share = np.outer(np.arange(rows), np.arange(columns)) % abs(circle) / circle * (2 * np.pi)
-    cosine, sine = (jnp.asarray(table, real.dtype) for table in (np.cos(share), np.sin(share)))
-    if imaginary is None:
-        return product(real, cosine), product(real, sine)
-    return product(real, cosine) - product(imaginary, sine), product(real, sine) + product(imaginary, cosine)
+def _table(like: Array, rows: int, columns: int, size: int, sign: int) -> tuple[Array, Array]:
+    angle = np.outer(np.arange(rows), np.arange(columns)) % size / size * (sign * 2 * np.pi)
+    return jnp.asarray(np.cos(angle), like.dtype), jnp.asarray(np.sin(angle), like.dtype)
 
 
 # ---- triangles -------------------------------------------------------------------------------------------------------
