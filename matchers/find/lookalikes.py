@@ -300,9 +300,9 @@ class Recall:
 
     def _look_of_users(self, value: ir.Value, root: ir.Operation) -> tuple[int, tuple[ir.Value, ...]] | None:
         """Nobody looks further where a user comes after the place."""
-        users = uses.users_of(value)
-        if any(uses.comes_after(user, root) for user in users):
+        if any(uses.comes_after(user, root) for user in uses.users_of(value)):
             return self._word("used after the place"), ()
+        users = list(uses.users_of(value))
         made = tuple(dict.fromkeys(result for op in users for result in op.results))
         words = tuple((op.name, len(op.results), has_effects(op)) for op in users)
         return None if len(made) > _MOST_USES else (self._word((words, *map(self._users, made))), made)

@@ -97,14 +97,14 @@ def _is_made_in(value: ir.Value, op: ir.Operation) -> bool:
     return op in around(owner.owner.operation if isinstance(owner, ir.Block) else owner.operation)
 
 
-def users_of(value: ir.Value) -> list[ir.Operation]:
-    """The op of each use of a value. Asking for a size is no use."""
-    return [user for use in value.uses if (user := use.owner.operation).name not in _SIZE_OPS]
+def users_of(value: ir.Value) -> Iterator[ir.Operation]:
+    """The op of each use of a value, as a rule the last ones first. Asking for a size is no use."""
+    return (user for use in value.uses if (user := use.owner.operation).name not in _SIZE_OPS)
 
 
 def count_of(value: ir.Value) -> int:
     """How often a value is used. Asking for a size is no use."""
-    return len(users_of(value))
+    return sum(1 for _ in users_of(value))
 
 
 def comes_after(op: ir.Operation, root: ir.Operation) -> bool:
@@ -133,11 +133,10 @@ def user_outside(
     while pending:
         each, first = pending.pop()
         views.reads[Users(each)] = None
-        users = users_of(each)
-        for user in users:
+        for user in users_of(each):
             if all(comes_after(user, end) for end in ends):
                 return first or user
-        for user in users:
+        for user in users_of(each):
             if any(holder in ops for holder in around(user)):
                 continue
             made = list(user.results)
