@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from iree.compiler import ir
 
-from opsplice.frontends import scatters, sums_of_halves, unit_dims, unsigned_numbers
+from opsplice.frontends import scatters, sums_of_halves, unsigned_numbers
 from opsplice.matchers.ir.op_names import ops_in
+from opsplice.rewrites.ir import emit
 
 PRODUCTS = ("stablehlo.dot", "stablehlo.dot_general", "stablehlo.convolution")
 _ALGORITHM = "algorithm"
@@ -34,11 +35,26 @@ def _drop_algorithm(op: ir.Operation) -> None:
         del op.attributes[_ALGORITHM]
 
 
+def _reshape_broadcast(op: ir.Operation) -> None:
+    """Make a reshape of a broadcast that repeats nothing and keeps the order of dims.
+
+    JAX leaves batches of one out of products, and broadcasts results to have them again: `[h, m, n]` to `[1, h, m, n]`.
+    IREE would make a copy of that, and patterns see an op behind the product.
+    """
+    operand, result = (ir.RankedTensorType(value.type) for value in (op.operands[0], op.results[0]))
+    dims = list(ir.DenseI64ArrayAttr(op.attributes["broadcast_dimensions"]))
+    if not (operand.has_static_shape and result.has_static_shape) or dims != sorted(dims) or not dims:
+        return
+    kept = [result.get_dim_size(dim) for dim in dims]
+    if kept == operand.shape and all(size == 1 for dim, size in enumerate(result.shape) if dim not in dims):
+        emit.replace(op, emit.value("stablehlo.reshape", [op.operands[0]], result))
+
+
 # What is done to an op, and the names of those that it is done to.
 _EDITS: tuple[tuple[Callable[[ir.Operation], None], tuple[str, ...]], ...] = (
     (_drop_algorithm, ("stablehlo.dot_general",)),
     (sums_of_halves.add_in_f32, (*PRODUCTS, "stablehlo.reduce", "stablehlo.reduce_window")),
-    (unit_dims.reshape_broadcast, ("stablehlo.broadcast_in_dim",)),
+    (_reshape_broadcast, ("stablehlo.broadcast_in_dim",)),
     (scatters.part_windows, ("stablehlo.scatter",)),
     (unsigned_numbers.give_signs, unsigned_numbers.OPS),
     (unsigned_numbers.widen, PRODUCTS),
