@@ -100,6 +100,8 @@ def _alternatives(where: tree.Condition, dims: Mapping[str, Extent], negated: bo
         raise GapError.at(where.span, "this condition", _WHY)
     if where.op == "not":
         return _alternatives(where.operands[0], dims, not negated)
+    if where.op == "may" and _alternatives(where.operands[0], dims, negated) not in ((), ((),)):
+        raise GapError.at(where.span, "`may` on a size that the matcher does not know", _WHY)
     parts = gathered(partial(_alternatives, operand, dims, negated) for operand in where.operands)
     if (where.op == "and") == negated:
         return tuple(itertools.chain.from_iterable(parts))

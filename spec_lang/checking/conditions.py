@@ -93,6 +93,8 @@ def check_condition(condition: tree.Condition | None, names: Names, report: Repo
             for number in numbers[1][1:]:
                 check_arithmetic(number, names, report)
         case tree.Logical():
+            if condition.op == "may":
+                _check_may(condition, report)
             if condition.op != "and":
                 _check_one_buffer(condition, report)
             for operand in condition.operands:
@@ -133,6 +135,14 @@ def _check_one_buffer(condition: tree.Condition, report: Report) -> None:
     """Each buffer is chosen by itself, so what is asked of its strides can be decided from these alone."""
     if len({each.name for each in dim_conditions.strides_in(condition)}) > 1:
         report(error(condition.span, "a condition is on the strides of one buffer", "write one for each, with `and`"))
+
+
+def _check_may(condition: tree.Logical, report: Report) -> None:
+    """Only of sizes may something be unknown."""
+    plain = (tree.Logical, tree.Comparison, tree.DimExpr)
+    other = next((part for part in tree.parts(condition) if not isinstance(part, plain)), None)
+    if other is not None:
+        report(error(other.span, "may asks about sizes, and this is no question of sizes", "ask it outside of `may`"))
 
 
 def _check_has(condition: tree.Predicate, names: Names, report: Report) -> None:

@@ -107,7 +107,8 @@ def _check_when(rule: tree.Rule, patterns: Collection[str], report: Report) -> N
     if rule.when is None:
         return
     plain = (tree.Logical, tree.Comparison, tree.Arithmetic, tree.DimRef, tree.Literal)
-    others = [part for part in tree.parts(rule.when) if not isinstance(part, plain)]
+    parts = list(tree.parts(rule.when))
+    others = [p for p in parts if not isinstance(p, plain) or (isinstance(p, tree.Logical) and p.op == "may")]
     if others:
         report(error(others[0].span, "`when` compares dims, which a program can do as it runs", "ask this in `where`"))
     if rule.code is not None or rule.kernel in patterns:

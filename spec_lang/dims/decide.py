@@ -66,6 +66,8 @@ def pinned(condition: tree.Condition, holds: bool = True) -> frozenset[str]:
         return frozenset()
     if condition.op == "not":
         return pinned(condition.operands[0], not holds)
+    if condition.op == "may" and holds:
+        return frozenset()
     parts = [pinned(part, holds) for part in condition.operands]
     every = (condition.op == "and") == holds
     return frozenset().union(*parts) if every else parts[0].intersection(*parts[1:])
@@ -104,7 +106,7 @@ class _Refutation:
             condition, holds = item
             if isinstance(condition, tree.Logical) and condition.op == "not":
                 work = [(condition.operands[0], not holds), *work]
-            elif isinstance(condition, tree.Logical):
+            elif isinstance(condition, tree.Logical) and condition.op != "may":
                 if len(condition.operands) > _MAX_PARTS:
                     raise _TooLargeError
                 parts: list[_Work] = [(part, holds) for part in condition.operands]
@@ -118,6 +120,8 @@ class _Refutation:
                 if facts.get(name, holds) != holds:
                     return True
                 facts = {**facts, name: holds}
+                if isinstance(condition, tree.Logical) and not holds:  # that it holds says nothing of unknown sizes
+                    work = [(condition.operands[0], False), *work]
         self.cases += 1
         if self.cases > _MAX_CASES:
             raise _TooLargeError

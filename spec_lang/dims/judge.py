@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from opsplice.spec_lang.dims.dim_conditions import COMPARISONS, DIVISIONS, MIRRORED, names_in
+from opsplice.spec_lang.dims.dim_conditions import COMPARISONS, DIVISIONS, MIRRORED, names_in, numbers_in
 from opsplice.spec_lang.syntax import tree
 
 
@@ -124,10 +124,18 @@ def holds(condition: Any, sizes: Sizes, judge: Judge = _unknown) -> bool | None:
     verdicts = [holds(c, sizes, judge) for c in condition.operands]
     if condition.op == "not":
         return None if verdicts[0] is None else not verdicts[0]
+    if condition.op == "may":
+        return True if verdicts[0] is None and _is_open(condition, sizes) else verdicts[0]
     decisive = condition.op == "or"
     if decisive in verdicts:
         return decisive
     return None if None in verdicts else not decisive
+
+
+def _is_open(condition: tree.Condition, sizes: Sizes) -> bool:
+    """Whether a condition speaks of a size that is known at run time only, and of none that the match lacks."""
+    names = numbers_in(condition)
+    return names <= sizes.keys() and not all(isinstance(_size(sizes[name]), int) for name in names)
 
 
 def first_failure(condition: Any, sizes: Sizes, judge: Judge = _unknown) -> Any:

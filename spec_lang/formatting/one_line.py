@@ -132,12 +132,15 @@ def condition_text(condition: tree.Condition) -> str:
         return f"{arithmetic_text(left)} in {{{', '.join(map(arithmetic_text, choices))}}}"
     if condition.op == "not":
         return f"not {_operand_text(condition, condition.operands[0])}"
+    if condition.op == "may":
+        return f"may({condition_text(condition.operands[0])})"
     return f" {condition.op} ".join(_operand_text(condition, operand) for operand in condition.operands)
 
 
 def _operand_text(outer: tree.Logical, operand: tree.Condition) -> str:
     text = condition_text(operand)
-    is_bare = not isinstance(operand, tree.Logical) or operand.op == "not" or (outer.op, operand.op) == ("or", "and")
+    is_bare = not isinstance(operand, tree.Logical) or operand.op in ("not", "may")
+    is_bare = is_bare or (isinstance(operand, tree.Logical) and (outer.op, operand.op) == ("or", "and"))
     is_bare = is_bare or dim_conditions.listed(operand) is not None
     return text if is_bare else f"({text})"
 

@@ -171,9 +171,9 @@ class ConditionNodes:
     def inverse(self, parts: list[Any]) -> tree.Logical:
         return self._nest(tree.Logical(self._span(parts[0], parts[1]), "not", (parts[1],)), parts[1])
 
-    def comparison(self, parts: list[Any]) -> tree.Comparison | tree.Predicate | tree.Dynamic:
+    def comparison(self, parts: list[Any]) -> tree.Condition:
         left, op, right = parts
-        asked = next((p for p in (left, right) if isinstance(p, (tree.Predicate, tree.Dynamic))), None)
+        asked = next((p for p in (left, right) if isinstance(p, (tree.Predicate, tree.Dynamic, tree.Logical))), None)
         if op is None:
             if asked is None:
                 self._fail(left, "this is not a condition", "compare it with something: n % 8 == 0")
@@ -207,7 +207,7 @@ class ConditionNodes:
         equal = tuple(self._nest(tree.Comparison(span, "==", asked, each), asked) for each in choices)
         return self._nest(tree.Logical(span, "or", equal), *equal) if len(equal) > 1 else equal[0]
 
-    def function(self, parts: list[Any]) -> tree.DimExpr | tree.Predicate | tree.Dynamic:
+    def function(self, parts: list[Any]) -> tree.DimExpr | tree.Condition:
         name, args, span = parts[0], parts[2:-1:2], self._span(parts[0], parts[-1])
         if name in _PREDICATES:
             (value,) = self._arguments(name, span, args, 1)
@@ -222,8 +222,13 @@ class ConditionNodes:
             (value,) = self._arguments(name, span, args, 1)
             self._numbers(value)
             return self._nest(tree.Dynamic(span, value), value)
+        if name == "may":
+            (value,) = self._arguments(name, span, args, 1)
+            if not isinstance(value, tree.Condition):
+                self._fail(value, "may takes a condition on sizes", "such as may(n > 4)")
+            return self._nest(tree.Logical(span, "may", (value,)), value)
         if name not in _DIM_FUNCTIONS:
-            functions = (*_DIM_FUNCTIONS, "dynamic", *_PROPERTIES, "stride", *_PREDICATES)
+            functions = (*_DIM_FUNCTIONS, "dynamic", "may", *_PROPERTIES, "stride", *_PREDICATES)
             known = f"there are {', '.join(functions)}"
             self._fail(name, f"unknown function {name}", did_you_mean(str(name), functions) or known)
         self._numbers(*self._arguments(name, span, args, 2))

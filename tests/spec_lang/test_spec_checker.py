@@ -267,6 +267,11 @@ def test_pattern_errors(body, parameters, expected):
         ("1 == 1", "this condition names no dim"),
         ("dynamic(1)", "this condition names no dim"),
         ("not dynamic(k)", "unknown dim k; the dims here are m n"),
+        ("may(k > 1)", "unknown dim k; the dims here are m n"),
+        (
+            'may(n > 1 and lacks("a"))',
+            "may asks about sizes, and this is no question of sizes; ask it outside of `may`",
+        ),
         ("rank(m) == 1", "rank counts the dims of a pack, but m is not a pack; write ...m in a type"),
     ],
 )
@@ -449,6 +454,7 @@ def test_kernel_errors(text, expected):
     [
         ("when weight(x) with k(x, 1.0, m)", "`when` compares dims, which a program can do as it runs"),
         ("when dynamic(n) with k(x, 1.0, m)", "`when` compares dims, which a program can do as it runs"),
+        ("when may(n > 1) with k(x, 1.0, m)", "`when` compares dims, which a program can do as it runs"),
         ("where has(x) with k(x, 1.0, m)", "each match has x, so this always holds"),
         ("where has(z) with k(x, 1.0, m)", "unknown value z"),
         ("when n < 4 and rank(m) == 1 with k(x, 1.0, m)", "rank counts the dims of a pack"),

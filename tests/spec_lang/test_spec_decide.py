@@ -45,6 +45,8 @@ def condition(text: str) -> tree.Condition:
         "(n == 1 or n == 2) and n > 2",
         "1 % m == 2 and 1 % m == 3",
         "2 * n == 3 * m and m == 1",
+        "not may(n >= 0)",
+        "may(n > 4) and not may(n > 4)",
     ],
 )
 def test_impossible(text):
@@ -61,6 +63,7 @@ def test_impossible(text):
         "n - m < 0",
         "min(n, 4) < 4",
         "ceildiv(n, 4) * 4 == n",
+        "may(n < 4) and may(n > 4)",
     ],
 )
 def test_possible(text):
@@ -73,11 +76,14 @@ def test_implied():
     assert decide.implied(condition("n >= 0"), [])
     assert decide.implied(condition("m * n >= 64"), [condition("n >= 8"), condition("n == 8 and m >= 8")])
     assert not decide.implied(condition("n % m < m"), [])  # not where m is 0
+    assert decide.implied(condition("may(n > 4)"), [condition("n > 5")])
+    assert not decide.implied(condition("n > 4"), [condition("may(n > 4)")])
 
 
 def test_pinned():
     assert decide.pinned(condition("n > 1 and m > 1")) == {"n", "m"}
     assert decide.pinned(condition("n > 1 or m > 1")) == set()
+    assert decide.pinned(condition("may(n > 1) and not may(m > 1)")) == {"m"}
     assert decide.pinned(condition("n > 1 or n + m > 1")) == {"n"}
     assert decide.pinned(condition("not (n > 1 or m > 1)")) == {"n", "m"}
     assert decide.pinned(condition("not (n > 1 and m > 1)")) == set()
@@ -88,6 +94,12 @@ def test_a_condition_too_large_to_decide_is_left_undecided_soon():
     many = " and ".join(f"(n % {i} == 1 or m % {i} == 2 or k % {i} == 1)" for i in range(2, 60))
     assert not decide.impossible([condition(many)])
     assert not decide.impossible([condition(f"{' * '.join(['(n + m + k + 1)'] * 40)} < 0 - 5")])
+
+
+def test_what_bounds_rule_out_may_not_be():
+    sizes = {"n": judge.Bounds(3, None, 1), "m": None}
+    asked = ["may(n < 3)", "may(n < 4)", "not may(n < 3)", "may(m < 3)", "may(m < 3 and n < 3)", "may(k < 3)"]
+    assert [judge.holds(condition(text), sizes) for text in asked] == [False, True, True, True, False, None]
 
 
 NUMBERS = st.integers(0, 9).map(str)
@@ -110,10 +122,12 @@ CONDITIONS = st.recursive(
     lambda inner: st.one_of(
         st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
         inner.map("not ({})".format),
+        inner.map("may({})".format),
     ),
     max_leaves=4,
 )
 SIZES = [{"n": n, "m": m} for n, m in itertools.product(range(14), range(14))]
+OPEN = [{"n": n, "m": m} for n, m in itertools.product([*range(14), None, judge.Bounds(3, None, 1)], repeat=2)]
 
 
 @settings(max_examples=examples(100, 20000), deadline=None)
@@ -121,7 +135,7 @@ SIZES = [{"n": n, "m": m} for n, m in itertools.product(range(14), range(14))]
 def test_what_is_proven_is_so_for_all_small_sizes(left, right):
     first, second = condition(left), condition(right)
     if decide.impossible([first, second]):
-        assert not any(judge.holds(first, s) and judge.holds(second, s) for s in SIZES)
+        assert not any(judge.holds(first, s) and judge.holds(second, s) for s in OPEN)
     if decide.implied(second, [first]):
         assert all(judge.holds(second, s) for s in SIZES if judge.holds(first, s))
 

@@ -295,6 +295,7 @@ CONDITIONS = st.recursive(
         st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(" ".join),
         inner.map("( {} )".format),
         inner.map("not ( {} )".format),
+        inner.map("may ( {} )".format),
     ),
     max_leaves=4,
 )

@@ -299,6 +299,8 @@ def test_spans_underline_what_they_name():
         ("pattern p(x: f32) where x is f(_) | g(_) { negf(x) }", "found '|'", "in brackets: x is (", "|"),
         ('pattern p(x: f32) where (x is "a.b"(_) {...}) { negf(x) }', "found '{'", "in brackets: x is (", "{"),
         ("pattern p(x: f32) where 1 < n < 4 { negf(x) }", "found '<'", "do not chain", "<"),
+        ("pattern p(x: f32) where may(n) { negf(x) }", "may takes a condition on sizes", "such as may(n > 4)", "n"),
+        ("pattern p(x: f32) where may(n > 1) > 1 { negf(x) }", "a number or a dim is wanted", None, "may(n > 1)"),
         ("pattern p(x: f32) where n in {f32, 4} { negf(x) }", "a number one of numbers", None, "f32"),
         ("pattern p(x: f32) where n + 1 in {f32} { negf(x) }", "a type variable is one of types", None, "f32"),
         ("pattern p(x: f32) where weight(x) in {1} { negf(x) }", "a number or a dim", None, "weight(x)"),

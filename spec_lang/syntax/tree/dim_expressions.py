@@ -78,7 +78,7 @@ class Dynamic:
 
 @dataclass(frozen=True)
 class Logical:
-    """`a and b`, `a or b`, `not a`; op in and or not."""
+    """`a and b`, `a or b`, `not a`, and `may(a)`, which is true unless a is known to be false; op in and or not may."""
 
     span: Span
     op: str

@@ -83,3 +83,11 @@ def test_sizes_that_a_condition_fixes() -> None:
     assert dim_conditions.fixed(condition("n == 64 and m <= 4")) == {"n": 64}
     assert dim_conditions.fixed(condition("n == 64 or m == 4")) == {}
     assert dim_conditions.fixed(None) == {}
+
+
+def test_what_may_hold_is_asked_of_sizes_that_the_template_has() -> None:
+    template = {"m": 4}
+    assert dim_bounds.alternatives(condition("may(m < 8 or m == 1)"), template) == ((),)
+    assert dim_bounds.alternatives(condition("not may(m < 8)"), template) == ()
+    with pytest.raises(GapError, match="`may` on a size that the matcher does not know"):
+        dim_bounds.alternatives(condition("may(n < 8)"), AXES)
