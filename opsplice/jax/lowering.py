@@ -110,7 +110,7 @@ def lower(traced: Any, name: str, **options: Any) -> Lowered:
     again = jax.jit(flat, keep_unused=True).trace(shapes, *map(_plain, inputs))
     module = again.lower(lowering_platforms=("cpu",), _private_parameters=PARAMETERS).compiler_ir("stablehlo")
     donated = tuple(info.donated for info in jax.tree.leaves(traced.args_info))
-    held = {each: np.asarray(value) for each, value in constants.items()}
+    held = {each: np.asarray(value, order="C") for each, value in constants.items()}
     source = ModuleSource(content=with_parameters(module, list(held)), parameters=(Arrays(held),) if held else ())
     return Lowered(
         name, _signature(name, *traced.in_avals), source, inputs, outputs, traced.out_tree, donated, **options

@@ -49,6 +49,7 @@ def test_values_types_and_trees_are_those_of_jax():
         return {
             "key": second,
             "random": jax.random.normal(first, (3, 2)) + jax.random.uniform(first),
+            "turned constants": arrays["f32"] @ weights.T,
             "large constants": (arrays["f32"] @ weights, jnp.where(mask, 1, 0).sum(), none),
             "types": {name: value + value for name, value in arrays.items() if name != "bool"},
             "weak": (scalar * 2, jnp.full((2,), 3.0), jnp.float16(1) * scalar),
