@@ -29,6 +29,20 @@ def test_softmax(kernel, guarded, n):
     np.testing.assert_allclose(out, e / e.sum(1, keepdims=True), rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.parametrize("m", LENGTHS)
+def test_softmax_of_columns(kernel, guarded, m):
+    """Of rows that lie further apart than they are long, in x and in what is written."""
+    n, apart = 7, m + 3
+    x = guarded(rows(apart)[:n])
+    x[2, 0], x[3, m // 2] = np.nan, -np.inf
+    out = guarded(np.full((n, m), np.nan, np.float32))
+    softmax = kernel("rows/softmax.c", "opsplice_softmax_columns")
+    for part in range(2):
+        softmax(x, out, 1, m, n, 1, apart, 1, m, 0, part)
+    e = np.exp(x[:, :m].astype(float) - x[:, :m].max(0))
+    np.testing.assert_allclose(out, e / e.sum(0), rtol=1e-6, atol=1e-12)
+
+
 def test_softmax_of_special_values(kernel):
     x = np.zeros((4, 20), np.float32)
     x[0, 3], x[1, 2], x[2, 5], x[3, 1:] = np.nan, -np.inf, 1e30, -1e30

@@ -485,3 +485,26 @@ def test_attention_with_a_factor_for_each_head():
         wanted = layer(x)
     for found, each in zip(program.run("main", x.numpy()), wanted, strict=True):
         np.testing.assert_allclose(found, each.numpy(), rtol=1e-5, atol=1e-5)
+
+
+class Boxes(torch.nn.Module):
+    """Where the edges of boxes are, as YOLO has it: the mean of 16 places, weighted by a softmax in the middle."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places = torch.nn.Conv2d(16, 1, 1, bias=False)
+        self.places.weight.data[:] = torch.arange(16.0).view(1, 16, 1, 1)
+
+    def forward(self, x):
+        return self.places(x.view(x.shape[0], 4, 16, -1).transpose(2, 1).softmax(1)).squeeze(1)
+
+
+@pytest.mark.parametrize("dynamic", [None, {"x": {0: "batch"}}], ids=["of one size", "of an open batch"])
+def test_softmax_along_a_dim_in_the_middle(dynamic):
+    torch.manual_seed(0)
+    layer = Boxes().eval()
+    specs = ["opsplice_kernels"]
+    program = opsplice.torch.export(layer, (torch.randn(2, 64, 84),), dynamic=dynamic, specs=specs, flags=[CPU])
+    assert "softmax_columns" in {each.kernel for each in program.report.replacements}, str(program.report)
+    x = torch.randn(2 if dynamic is None else 3, 64, 84)
+    np.testing.assert_allclose(np.asarray(program.run("main", x.numpy())), layer(x).detach().numpy(), rtol=1e-5)

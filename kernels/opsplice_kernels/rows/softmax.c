@@ -1,9 +1,9 @@
-// softmax and log-softmax of the rows of x.
+// softmax and log-softmax of the rows of x, and softmax of columns.
 //
-// Grid: (ceildiv(m, 16)); a workgroup does 16 rows.
+// Grid: (ceildiv(m, 16)); a workgroup does 16 rows. (b, ceildiv(m, 256)) for columns: a workgroup does 256 of one image.
 #include "../vector_math.h"
 
-enum { ROWS = 16, WIDE = 4, LINE = 16 };  // LINE: of a cache, in floats
+enum { ROWS = 16, COLUMNS = 256, WIDE = 4, LINE = 16 };  // LINE: of a cache, in floats
 
 static float largest(const float *x, size_t n) {
   floats peak[WIDE];
@@ -54,4 +54,30 @@ void opsplice_log_softmax(const float *x, float *out, size_t m, size_t n, size_t
     for (size_t i = 0; i < n; i += LANES)
       store_up_to(out + row * n + i, load_up_to(from + i, n - i, 0.0f) - peak - rest, n - i);
   }
+}
+
+// WIDE vectors of columns, or as many as there are. The elements of a column lie x_n apart, and out_n in `out`.
+INLINE void softmax_columns(const float *x, float *out, size_t n, size_t count, size_t x_n, size_t out_n) {
+  floats peaks[WIDE], sums[WIDE];
+#define EACH UNROLL for (int v = 0; v < WIDE; v++) if ((size_t)v * LANES < count)
+#define LOADED(from) load_up_to(from + v * LANES, count - v * LANES, 0.0f)
+#define STORED(value) store_up_to(out + i * out_n + v * LANES, value, count - v * LANES)
+  EACH peaks[v] = splat(-__builtin_inff()), sums[v] = splat(0.0f);
+  for (size_t i = 0; i < n; i++) EACH peaks[v] = larger(LOADED(x + i * x_n), peaks[v]);
+  for (size_t i = 0; i < n; i++)
+    EACH {
+      floats e = exponential_below(LOADED(x + i * x_n) - peaks[v]);
+      STORED(e);
+      sums[v] += e;
+    }
+  EACH sums[v] = 1.0f / sums[v];
+  for (size_t i = 0; i < n; i++) EACH STORED(LOADED(out + i * out_n) * sums[v]);
+}
+
+void opsplice_softmax_columns(const float *x, float *out, size_t b, size_t m, size_t n, size_t x_m, size_t x_n,
+                              size_t out_m, size_t out_n, size_t image, size_t part) {
+  (void)b, (void)x_m, (void)out_m, (void)image;
+  size_t end = least(m, (part + 1) * COLUMNS);
+  for (size_t at = part * COLUMNS; at < end; at += WIDE * LANES)
+    softmax_columns(x + at, out + at, n, least(WIDE * LANES, end - at), x_n, out_n);
 }
