@@ -309,7 +309,8 @@ class _Reasoner:
             return f"write `{' '.join(found)}` for {name} if the kernel can take it so, or {_ANY_LAYOUT}"
         if "?" in found and any(wanted.count(w) > found.count(w) for w in wanted):
             return "the program runs over other dims here than over the rest of the match"
-        return "write the labels as the program has its dims"
+        more = f", or {_ANY_LAYOUT}" if set(wanted) < set(found) else ""
+        return f"write the labels as the program has its dims{more}"
 
     def _turned_pack(self) -> str | None:
         """The name of a pack whose dims are all there, in another order than they were bound in."""

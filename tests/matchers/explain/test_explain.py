@@ -819,3 +819,37 @@ def test_an_input_that_the_program_converts_first(why: Why) -> None:
     miss = why("%a: tensor<4x8xf16>", body, "pattern p(x: tensor<m x n x f16>) { sqrt(exp(x)) }", "tensor<4x8xf32>")
     assert said(miss) == (Kind.TYPE, "x with element type f16", "element type f32")
     assert miss.reason.help.startswith("write `through cast` behind the pattern's inputs")
+
+
+def test_heads_behind_the_places(why: Why) -> None:
+    """A dense kernel takes them before the places only; a strided one would do."""
+    args = ", ".join(f"%{name}: tensor<2x3x4x5xf32>" for name in "qkv")
+    body = """%z = arith.constant dense<0.0> : tensor<2x4x5x5xf32>
+      %y = arith.constant dense<0.0> : tensor<2x3x4x5xf32>
+      %0 = linalg.generic {indexing_maps = [
+        affine_map<(b, h, d, e, n) -> (b, n, h, d)>, affine_map<(b, h, d, e, n) -> (b, n, h, e)>,
+        affine_map<(b, h, d, e, n) -> (b, h, d, e)>],
+        iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}
+        ins(%k, %v : tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) outs(%z : tensor<2x4x5x5xf32>) {
+      ^bb0(%a: f32, %c: f32, %o: f32):
+        %p = arith.mulf %a, %c : f32
+        %t = arith.addf %p, %o : f32
+        linalg.yield %t : f32
+      } -> tensor<2x4x5x5xf32>
+      %1 = linalg.generic {indexing_maps = [
+        affine_map<(b, m, h, e, d) -> (b, m, h, d)>, affine_map<(b, m, h, e, d) -> (b, h, d, e)>,
+        affine_map<(b, m, h, e, d) -> (b, m, h, e)>],
+        iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}
+        ins(%q, %0 : tensor<2x3x4x5xf32>, tensor<2x4x5x5xf32>) outs(%y : tensor<2x3x4x5xf32>) {
+      ^bb0(%a: f32, %c: f32, %o: f32):
+        %p = arith.mulf %a, %c : f32
+        %t = arith.addf %p, %o : f32
+        linalg.yield %t : f32
+      } -> tensor<2x3x4x5xf32>
+      return %1 : tensor<2x3x4x5xf32>"""
+    spec = """pattern p(q: tensor<...b x m x d x f32>, k: tensor<...b x n x d x f32>, v: tensor<...b x n x e x f32>) {
+      contract[...b m d, ...b d e -> ...b m e](q, contract[...b n d, ...b n e -> ...b d e](k, v))
+    }"""
+    miss = why(args, body, spec, "tensor<2x3x4x5xf32>")
+    assert said(miss) == (Kind.DIMS, "k with dims ...b n d", "dims ...b n m d")
+    assert miss.reason.help == "write the labels as the program has its dims, or " + LAYOUT
