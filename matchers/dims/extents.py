@@ -26,6 +26,7 @@ SIZED_OPS = {
     "tensor.splat": 1,
     "tensor.expand_shape": 1,
 }
+BITCAST = "iree_tensor_ext.bitcast"
 ASSUMING_OP = "util.assume.int"
 _FROM_BUILTIN, _TO_BUILTIN = "torch_c.from_builtin_tensor", "torch_c.to_builtin_tensor"
 _MAX_DEPTH = 64
@@ -186,9 +187,10 @@ def extent_of_number(value: ir.Value, reads: MutableMapping[Any, None]) -> Exten
 
 def size_operand(op: ir.Operation, kind: ir.RankedTensorType, axis: int) -> ir.Value | None:
     """The operand that is the size of a dynamic dim of an op's result, None for ops that are not told sizes so."""
-    if op.name not in SIZED_OPS:
-        return None
-    return op.operands[SIZED_OPS[op.name] + sum(kind.is_dynamic_dim(before) for before in range(axis))]
+    before = sum(kind.is_dynamic_dim(each) for each in range(axis))
+    if op.name == BITCAST:  # the sizes of its source come first
+        return op.operands[len(op.operands) - sum(map(kind.is_dynamic_dim, range(kind.rank))) + before]
+    return op.operands[SIZED_OPS[op.name] + before] if op.name in SIZED_OPS else None
 
 
 def is_size_cast(cast: Apply) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
+from opsplice.matchers.dims.extents import BITCAST
 from opsplice.matchers.ir.tensor_values import defining_op, is_structured, shape_of
 from opsplice.matchers.patterns.nodes import Graph, Node, Whole
 from opsplice.matchers.patterns.walk import endings, has_windows
@@ -33,6 +34,7 @@ _ENDS_WITH = {
     EXTRACT: (TAKE,),
     CONCAT: (STACK,),
     INSERT: (STACK,),
+    BITCAST: (STACK,),
 }
 # What a sum may be read as, too: one with one-hot rows.
 _SUMS = {"arith.addf": (SELECT,)}

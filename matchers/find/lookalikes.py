@@ -19,7 +19,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import ASSUMING_OP, SIZED_OPS
+from opsplice.matchers.dims.extents import ASSUMING_OP, BITCAST, SIZED_OPS
 from opsplice.matchers.dims.size_bounds import noted
 from opsplice.matchers.find.index import OPAQUE_REGIONS
 from opsplice.matchers.ir.effects import has_effects
@@ -63,7 +63,7 @@ _BARE = frozenset(op.full_name for op in vocabulary.OPS.values() if not op.predi
     "flow.tensor.tie_shape",
 }
 # Ops that say something of sizes that are known at run time only.
-_SIZED = SIZED_OPS.keys() | {ASSUMING_OP, "affine.apply"}
+_SIZED = SIZED_OPS.keys() | {ASSUMING_OP, BITCAST, "affine.apply"}
 _READ = _SIZED | FRONTEND_CONSTANTS.keys()
 _MOST_READS, _MOST_USES = 512, 4096
 # How much is kept before memory is given back.

@@ -272,8 +272,8 @@ class Inputs:
 
     def _account(self, view: Access) -> None:
         step = self.views.expand(view)
-        if step is not None and step.op is not None:
-            self.state.set(self.state.ops, step.op)
+        for op in () if step is None else step.ops:
+            self.state.set(self.state.ops, op)
 
 
 def _has_window(node: Input) -> bool:

@@ -46,8 +46,8 @@ class Reader:
             step = self.views.expand(term)
             if step is None:
                 return term
-            if step.op is not None:
-                self.state.set(self.state.ops, step.op)
+            for op in step.ops:
+                self.state.set(self.state.ops, op)
             term = step.term
         return term
 

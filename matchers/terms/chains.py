@@ -67,7 +67,7 @@ def read_between(views: Views, term: Term, reading: Apply) -> tuple[ir.Operation
         part = pending.pop()
         step = views.expand(part) if isinstance(part, Access) and part not in ends else None
         if step is not None and views.constant(part) is None:
-            seen.update({} if step.op is None else {step.op: None})
+            seen.update(dict.fromkeys(step.ops))
             pending.append(step.term)
         pending += _made_of(part)
     return tuple(seen)
@@ -139,7 +139,6 @@ def unwrapped(views: Views, term: Term) -> tuple[Term, tuple[ir.Operation, ...]]
         step = views.expand(term)
         if step is None:
             break
-        if step.op is not None:
-            seen.append(step.op)
+        seen += step.ops
         term = step.term
     return term, tuple(seen)

@@ -52,7 +52,7 @@ class Body:
             args = [self.read(v) for v in at]
             known = tuple(a for a in args if a is not None)
             self.terms[op.results[0]] = taken(source, known, self.views.fresh) if len(known) == len(at) else None
-        elif op.name.startswith(("arith.", "math.")):
+        elif op.name.startswith(("arith.", "math.", "complex.create")):
             args = [self.read(v) for v in op.operands]
             if None not in args and op.rounds_to_nearest:
                 known = tuple(a for a in args if a is not None)

@@ -100,8 +100,7 @@ class Again:
 
     def _made_by(self, level: Access) -> Iterator[ir.Operation]:
         step = self._views.expand(level)
-        if step is not None and step.op is not None:
-            yield step.op
+        yield from () if step is None else step.ops
 
     def _renamed(self, index: Index) -> Index:
         """An index of the second term in the loops of the first."""

@@ -37,7 +37,7 @@ from opsplice.matchers.terms.ops.bands import BAND, bands
 from opsplice.matchers.terms.ops.composite_ops import attention, dequantized, quantized, softmax
 from opsplice.matchers.terms.ops.constant_ops import FRONTEND_CONSTANTS, constant_of, may_be_number
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, compared
-from opsplice.matchers.terms.ops.parts_of_dims import CONCAT, INSERT, SLICE, joined, joints, size_along, sliced
+from opsplice.matchers.terms.ops.parts_of_dims import OF_PARTS, joints, part_read, size_along
 from opsplice.matchers.terms.ops.reshape_ops import regrouped, reshaped
 from opsplice.matchers.terms.ops.structured_ops import Structured, attributes_of, loops_of_output
 from opsplice.matchers.terms.terms import (
@@ -80,10 +80,10 @@ Reads = dict[ir.Value | Users, None]
 
 @dataclass(frozen=True)
 class Step:
-    """One level of expansion: the term, and the payload op that was read (None if no op was consumed)."""
+    """One level of expansion: the term, and the payload ops that were read."""
 
     term: Term
-    op: ir.Operation | None
+    ops: tuple[ir.Operation, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -347,41 +347,38 @@ class Views:
         name = op.name
         if name == "arith.constant" or name in FRONTEND_CONSTANTS:
             number = constant_of(op, FRONTEND_CONSTANTS.get(name, "value"))
-            return None if number is None else Step(number, None)
+            return None if number is None else Step(number)
         if name.startswith(("arith.", "math.")) and len(op.results) == 1:
-            return None if not rounds_to_nearest(op) else Step(self._elementwise(op, access.indices), op)
+            return None if not rounds_to_nearest(op) else Step(self._elementwise(op, access.indices), (op,))
         if name.startswith("linalg."):
             return self._linalg(op, value, access.indices)
         if name == "iree_linalg_ext.attention":
             made = attention(op, access.indices, self.fresh)
-            return None if made is None else Step(made, op)
+            return None if made is None else Step(made, (op,))
         if name == ARG_COMPARE:
             made = compared(op, value.result_number, access.indices, self.fresh, self.resolve)
-            return None if made is None else Step(made, op)
+            return None if made is None else Step(made, (op,))
         if name in ("iree_linalg_ext.quantize_affine", "iree_linalg_ext.dequantize_affine"):
             made = (quantized if name.endswith(".quantize_affine") else dequantized)(op, access.indices)
-            return None if made is None else Step(made, op)
+            return None if made is None else Step(made, (op,))
         if name in ("tensor.expand_shape", "tensor.collapse_shape"):
-            return Step(regrouped(op, access.indices, self.extent), op)
+            return Step(regrouped(op, access.indices, self.extent), (op,))
         if name == "tensor.reshape":
             source = reshaped(op, access.indices, self.extent)
-            return None if source is None else Step(source, op)
+            return None if source is None else Step(source, (op,))
         if name in ("tensor.cast", "flow.tensor.tie_shape"):
-            return Step(Access(op.operands[0], access.indices), op)
+            return Step(Access(op.operands[0], access.indices), (op,))
         if name == "tensor.dim":
             axis = defining_op(op.operands[1])
             self.reads[op.operands[1]] = None
             if axis is None or axis.name != "arith.constant":
                 return None
-            return Step(DimSize(op.operands[0], ir.IntegerAttr(axis.attributes["value"]).value), op)
-        if name in (SLICE, CONCAT, INSERT):
-            if name == SLICE:
-                made = sliced(op, access.indices, self.fresh, self.extent)
-            else:
-                made = joined(op, access.indices, self._note, self.extent)
-            return None if made is None else Step(made, op)
+            return Step(DimSize(op.operands[0], ir.IntegerAttr(axis.attributes["value"]).value), (op,))
+        if name in OF_PARTS:
+            made, also = part_read(op, access.indices, self.fresh, self._note, self.extent, self.expand)
+            return None if made is None else Step(made, (op, *also))
         if name == "tensor.splat" or (name in ("tensor.extract", "tensor.from_elements") and len(op.operands) == 1):
-            return Step(Access(op.operands[0], ()), op)
+            return Step(Access(op.operands[0], ()), (op,))
         return None
 
     def _note(self, value: ir.Value) -> None:
@@ -406,7 +403,7 @@ class Views:
 
     def _linalg(self, op: ir.Operation, value: ir.Value, indices: tuple[Index, ...]) -> Step | None:
         if op.name == "linalg.softmax":
-            return Step(softmax(op, indices, self.fresh), op)
+            return Step(softmax(op, indices, self.fresh), (op,))
         structured = self.structured(op)
         if structured is None:
             return None
@@ -419,7 +416,7 @@ class Views:
         if len(structured.yielded) > 1:
             self._inner.update((term, made) for made, term in body.terms.items() if isinstance(term, Apply))
         term = body.reduced(number, reduction) if reduction else body.read(structured.yielded[number])
-        return None if term is None else Step(term, op)
+        return None if term is None else Step(term, (op,))
 
     def structured(self, op: ir.Operation) -> Structured | None:
         """A structured op, None for another."""

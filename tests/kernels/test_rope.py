@@ -42,6 +42,24 @@ def test_rope(kernel, guarded, element, layout):
         np.testing.assert_allclose(parts[3].reshape(m, 2 * h).astype(float), wanted, rtol=unit, atol=2e-6)
 
 
+@pytest.mark.parametrize("layout", ["halves", "pairs", "any"])
+@pytest.mark.parametrize("apart", [1, 2])
+def test_rope_with_one_cosine_for_both_of_a_pair(kernel, guarded, apart, layout):
+    """apart: how far cosines lie from each other; those of complex numbers have their sines in between."""
+    random, (m, h) = np.random.default_rng(6), (3, 21)
+    x, out = guarded(random.standard_normal(2 * m * h).astype(np.float32)), guarded(np.zeros(2 * m * h, np.float32))
+    cos, sin = (guarded(random.standard_normal(apart * m * h).astype(np.float32)) for _ in range(2))
+    parts = [arranged(each, m, h, layout) for each in (x, out)]
+    steps = [step // 4 for step in parts[0].strides], [step // 4 for step in parts[1].strides]
+    one = [apart * h, apart] * 2
+    function = kernel("rope/rope.c", "opsplice_rope_by_halves_f32")
+    function(x, cos, sin, out, 1, m, 2, h, *steps[0], *one, *steps[1], 0)
+    first, second = parts[0][:, 0].astype(float), parts[0][:, 1].astype(float)
+    c, s = (each[::apart].reshape(m, h).astype(float) for each in (cos, sin))
+    wanted = np.stack((first * c - second * s, second * c + first * s), 1)
+    np.testing.assert_allclose(parts[1], wanted, rtol=1e-5, atol=2e-6)
+
+
 @pytest.fixture(scope="module")
 def given() -> tuple[np.ndarray, ...]:
     """Queries [batch, places, heads, numbers], cosines and sines."""
@@ -124,3 +142,31 @@ def test_rope_of_jax(given):
     swapped = np.concatenate((-x[..., :8], x[..., 8:]), -1)
     wrong = x * cos[:, None] + swapped * sin[:, None]
     check(program, given, ["rope", "rope_by_halves"], [*halves, wrong])
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["of one size", "of open places"])
+@pytest.mark.parametrize("element", ["float32", "bfloat16"])
+def test_complex_rope_of_pytorch(element, is_open):
+    """Pairs are complex numbers, turned by a product with others, as in llama's own code and in diffusers."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+    opsplice_torch = pytest.importorskip("opsplice.torch")
+
+    class Rope(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("turns", torch.polar(torch.ones(32, 8), torch.randn(32, 8)))
+
+        def forward(self, x):
+            pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+            return torch.view_as_real(pairs * self.turns[: x.shape[1], None]).flatten(3).type_as(x)
+
+    layer, dynamic = Rope().eval(), {"x": {1: torch.export.Dim("places", max=32)}} if is_open else None
+    x = torch.randn(2, 7, 3, 16).to(getattr(torch, element))
+    program = opsplice_torch.export(layer, (x,), dynamic=dynamic, specs=["opsplice_kernels:rope"])
+    assert [each.pattern for each in program.report.replacements] == ["rope_by_halves"], str(program.report)
+    x = torch.randn(2, 12 if is_open else 7, 3, 16).to(x.dtype)
+    numbers = x.float().numpy() if element == "float32" else x.float().numpy().astype(ml_dtypes.bfloat16)
+    found = np.asarray(program.run("main", numbers)).astype(np.float32)
+    np.testing.assert_allclose(
+        found, layer(x).float().numpy(), rtol=2.0**-8 if element == "bfloat16" else 1e-6, atol=1e-6
+    )

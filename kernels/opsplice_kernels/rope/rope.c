@@ -38,14 +38,25 @@ INLINE void turn_halves(const int kind, const void *x, const void *cos, const vo
     }
 }
 
+INLINE strides other_way(strides s) { return (strides){s.h, s.p, s.m}; }
+
+// Places and pairs change parts where a match has them so: numbers that lie closest together are the inner ones.
 INLINE void rope(const int kind, const void *restrict x, const void *restrict cos, const void *restrict sin,
                  void *restrict out, size_t m, size_t h, strides of_x, strides of_cos, strides of_sin, strides of_out) {
+  if (m > 1 && of_x.m < of_x.h) {
+    const size_t places = h;
+    h = m, m = places;
+    of_x = other_way(of_x), of_cos = other_way(of_cos), of_sin = other_way(of_sin), of_out = other_way(of_out);
+  }
   if (of_x.h == 1 && of_cos.h == 1 && of_sin.h == 1 && of_out.h == 1)
     turn_halves(kind, x, cos, sin, out, m, h, of_x, of_cos, of_sin, of_out);
   else if (of_x.h == 2 && of_out.h == 2 && of_cos.h == 2 && of_sin.h == 2 && of_x.p == 1 && of_out.p == 1 &&
-           of_cos.p == 1 && of_sin.p == 1)
-    turn(kind, x, cos, sin, out, m, h, (strides){of_x.m, 1, 2}, (strides){of_cos.m, 1, 2}, (strides){of_sin.m, 1, 2},
-         (strides){of_out.m, 1, 2});
+           of_cos.p == of_sin.p && of_cos.p <= 1) {
+    const strides from = {of_x.m, 1, 2}, to = {of_out.m, 1, 2};
+#define ONE_FOR(p) turn(kind, x, cos, sin, out, m, h, from, (strides){of_cos.m, p, 2}, (strides){of_sin.m, p, 2}, to)
+    if (of_cos.p) ONE_FOR(1);
+    else ONE_FOR(0);
+  }
   else turn(kind, x, cos, sin, out, m, h, of_x, of_cos, of_sin, of_out);
 }
 

@@ -7,6 +7,7 @@ tensor.extract_slice %x[3] [8] [1] of 16     =>   x[i + 3]
 tensor.concat %a, %b, or both inserted       =>   stack(p, a[i], b[i]) where the dim is (p i)
 ... of any sizes, at i + 3                   =>   a[i + 3] or b[i] or b[i + 1], where that lies in one of them
 ... a of n rows, at i + n                    =>   b[i], if i runs over no more than b has
+bitcast of complex.create(a[i], b[i])        =>   stack(p, a[i], b[i]), p of 2, the last dim of the floats
 reduce max over i of concat(a, b)[i]         =>   max(reduce max over i of a[i], reduce max over i of b[i])
 """
 
@@ -18,7 +19,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import ONE, Extent
+from opsplice.matchers.dims.extents import BITCAST, ONE, Extent
 from opsplice.matchers.ir.tensor_values import (
     DYNAMIC,
     defining_op,
@@ -52,10 +53,26 @@ from opsplice.matchers.terms.terms import (
 )
 
 SLICE, CONCAT, INSERT = "tensor.extract_slice", "tensor.concat", "tensor.insert_slice"
+_COMPLEX = "complex.create"
+OF_PARTS = (SLICE, CONCAT, INSERT, BITCAST)
 # The op of a term that is the element of one of several tensors: of the one whose number its first operand is.
 STACK = "stack"
 # How many terms of a reduction are looked at for tensors that are put together along what it runs over.
 _MOST_TERMS = 24
+
+
+def part_read(
+    op: ir.Operation,
+    indices: tuple[Index, ...],
+    fresh: Fresh,
+    note: Callable[[ir.Value], None],
+    extent: Callable[[DimSize | ir.Value], Extent],
+    expand: Callable[[Access], Any],
+) -> tuple[Term | None, tuple[ir.Operation, ...]]:
+    """What the element of an op of `OF_PARTS` is, None where that cannot be told, and the ops read besides."""
+    if op.name == BITCAST:
+        return paired(op, indices, expand)
+    return (sliced(op, indices, fresh, extent) if op.name == SLICE else joined(op, indices, note, extent)), ()
 
 
 def sliced(
@@ -167,6 +184,23 @@ def joined(
     number, inside = split(indices[axis], (len(parts), each))
     at = (*indices[:axis], inside, *indices[axis + 1 :])
     return Apply(STACK, (LoopIndex(number), *(Access(part, at) for part in parts)), (), element_type(op.results[0]))
+
+
+def paired(
+    op: ir.Operation, indices: tuple[Index, ...], expand: Callable[[Access], Any]
+) -> tuple[Term | None, tuple[ir.Operation, ...]]:
+    """The float that pairs have at indices, where they are complex numbers that the program makes of two floats.
+
+    None for another bitcast. expand: what makes an element; the ops that it reads are the second result.
+    """
+    source, made = op.operands[0], op.results[0]
+    if (*(shape_of(source) or ()), 2) != shape_of(made) or not element_type(source).startswith("complex"):
+        return None, ()
+    step = expand(Access(source, indices[:-1]))
+    number = None if step is None else step.term
+    if step is None or not isinstance(number, Apply) or number.op != _COMPLEX:
+        return None, ()
+    return Apply(STACK, (LoopIndex(indices[-1]), *number.args), (), element_type(made)), step.ops
 
 
 def _inside(index: Index, start: Extent, size: Extent, extent: Callable[[DimSize | ir.Value], Extent]) -> Index | None:

@@ -11,6 +11,7 @@ from torch import fx
 
 from opsplice.rewrites.ir import emit
 from opsplice.torch.importing.aliases import base_of, view_module
+from opsplice.torch.importing.complex_products import write_parts
 from opsplice.torch.importing.control_flow import NodeImporter
 from opsplice.torch.importing.graph_edits import (
     count_from_front,
@@ -125,6 +126,7 @@ def prepare(module: torch.nn.Module, graph: fx.Graph) -> None:
     name_as_iree(graphs)
     for each in graphs:
         write_numbers(each)
+        write_parts(each)
         count_from_front(each)
         locate(each)
         fill_equal(each)

@@ -269,3 +269,35 @@ def test_what_is_put_together_may_be_of_sizes_that_are_known_at_run_time_only(fi
     values = [{b.value.get_name() for b in match.inputs.values()} for match in outcome.found.matches]
     wanted = [] if bound is None else [{f"%arg{number}" for number in bound}]
     assert [each for each in values if each <= {"%arg0", "%arg1"}] == wanted
+
+
+COMPLEX = """
+#m = affine_map<(i, j) -> (i, j)>
+util.func public @main(%a: tensor<?x4xf32>, %b: tensor<?x4xf32>, %z: tensor<?x4xcomplex<f32>>) -> tensor<?x4x2xf32> {{
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %a, %c0 : tensor<?x4xf32>
+  %e = tensor.empty(%n) : tensor<?x4xcomplex<f32>>
+  %s = arith.negf %b : tensor<?x4xf32>
+  %c = linalg.generic {{indexing_maps = [#m, #m, #m], iterator_types = ["parallel", "parallel"]}}
+    ins(%a, %s : tensor<?x4xf32>, tensor<?x4xf32>) outs(%e : tensor<?x4xcomplex<f32>>) {{
+  ^bb0(%in: f32, %other: f32, %out: complex<f32>):
+    %0 = complex.{op} %in, %other : complex<f32>
+    linalg.yield %0 : complex<f32>
+  }} -> tensor<?x4xcomplex<f32>>
+  %r = iree_tensor_ext.bitcast {bits} : tensor<?x4xcomplex<f32>>{{%n}} -> tensor<?x4x2xf32>{{%n}}
+  util.return %r : tensor<?x4x2xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("bits", "order", "holds"), [("%c", "a, b", True), ("%c", "b, a", False), ("%z", "a, b", False)]
+)
+def test_complex_numbers_of_two_floats_are_pairs(find, bits, order, holds):
+    """The real part is the first of a pair, the imaginary one the second. What is replaced has the op of both."""
+    stacked = {"a, b": "stack[m h, m h -> m h p](a, negf(b))", "b, a": "stack[m h, m h -> m h p](negf(b), a)"}[order]
+    spec = f"pattern p(a, b: tensor<m x h x f32>) {{ {stacked} }}"
+    outcome = find(COMPLEX.format(op="create", bits=bits), spec)
+    assert outcome.count == holds
+    if holds:
+        assert {"linalg.generic", "iree_tensor_ext.bitcast", "arith.negf"} <= {op.name for op in outcome.only.ops}

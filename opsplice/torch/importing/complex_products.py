@@ -1,0 +1,57 @@
+"""Products of complex numbers whose parts are all that a graph looks at: written by these parts.
+
+Rotary embeddings are such products in many models: pairs of numbers become complex ones, are multiplied, and become
+pairs again. Patterns see what is computed of each of a pair, and the compiler sees ops on floats alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+aten = torch.ops.aten
+
+
+def write_parts(graph: fx.Graph) -> None:
+    """Write by its parts each product of two complex tensors of one type that becomes pairs of floats."""
+    for node in graph.find_nodes(op="call_function", target=aten.view_as_real.default):
+        product = node.args[0]
+        if product.target is not aten.mul.Tensor or not all(map(_is_complex, product.args)):
+            continue
+        if len({each.meta["val"].dtype for each in (product, *product.args)}) == 1:  # else one becomes narrower in it
+            with graph.inserting_before(node):
+                node.replace_all_uses_with(_by_parts(node, *product.args))
+
+
+def _is_complex(arg: Any) -> bool:
+    value = arg.meta.get("val") if isinstance(arg, fx.Node) else None
+    return isinstance(value, torch.Tensor) and value.is_complex()
+
+
+def _by_parts(node: fx.Node, left: fx.Node, right: fx.Node) -> fx.Node:
+    """The pairs of floats that a product of two factors comes to. Sizes are those of the product: none is computed."""
+    product = node.args[0]
+    assert isinstance(product, fx.Node)
+    whole = product.meta["val"]
+    kind = whole.dtype.to_real()
+
+    def put(target: Any, value: torch.Tensor, *args: Any) -> fx.Node:
+        made = node.graph.call_function(target, args)
+        made.meta = {**{key: of for key, of in node.meta.items() if key != "tensor_meta"}, "val": value}
+        return made
+
+    def parts(factor: fx.Node) -> tuple[fx.Node, ...]:
+        value = factor.meta["val"]
+        is_pairs = factor.target is aten.view_as_complex.default
+        both = value.new_empty((*value.shape, 2), dtype=kind)
+        pairs = factor.args[0] if is_pairs else put(aten.view_as_real.default, both, factor)
+        return tuple(put(aten.select.int, value.new_empty(value.shape, dtype=kind), pairs, -1, at) for at in (0, 1))
+
+    floats = whole.new_empty(whole.shape, dtype=kind)
+    (a, b), (c, d) = parts(left), parts(right)
+    products = [put(aten.mul.Tensor, floats, *each) for each in ((a, c), (b, d), (b, c), (a, d))]
+    real = put(aten.sub.Tensor, floats, *products[:2])
+    imaginary = put(aten.add.Tensor, floats, *products[2:])
+    return put(aten.view_as_real.default, node.meta["val"], put(aten.complex.default, whole, real, imaginary))
