@@ -155,10 +155,6 @@ def pad(tensor: Tensor, amounts: Sequence[int], value: float = 0) -> Tensor:
     return aten.constant_pad_nd(tensor, [max(amount, 0) for amount in amounts], value)
 
 
-def empty_permuted(size: Sequence[int], _order: Sequence[int], **options: Any) -> Tensor:
-    return torch.empty(size, dtype=options.get("dtype"), device=options.get("device"))
-
-
 def in_order(start: float, end: float, step: float = 1, *, dtype: torch.dtype | None = None, **form: Any) -> Any:
     """IREE's compiler crashes on ranges of bytes, which `torch.eye` makes, and takes no range of one float."""
     if isinstance(start, float) and 0 < (end - start) / step <= 1:

@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from opsplice.torch.decompositions.masked_places import from_front
+from opsplice.torch.decompositions.masked_places import at_one_index, from_front
+
+aten = torch.ops.aten
 
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -30,11 +32,13 @@ def added_at_places(
     tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
 ) -> Tensor:
     """Along one dim, as `index_add` and the gradients of tables add. IREE has no room for what an index_put widens."""
-    dim, index = len(indices) - 1, indices[-1]
-    if not accumulate or tensor.dtype not in HALVES or any(each is not None for each in indices[:-1]):
+    named = [dim for dim, index in enumerate(indices) if index is not None]
+    if not accumulate or tensor.dtype not in HALVES or any(indices[dim].dtype == torch.bool for dim in named):
         return NotImplemented
-    if index is None or index.dim() != 1 or index.dtype == torch.bool:
-        return NotImplemented
-    shape = [*tensor.shape[:dim], index.shape[0], *tensor.shape[dim + 1 :]]
-    places = from_front(index, tensor.shape[dim]).long().view(-1, *[1] * (tensor.dim() - dim - 1)).expand(shape)
-    return tensor.scatter_add(dim, places, values.expand(shape))
+    if len(named) > 1:
+        return at_one_index(aten.index_put.default, tensor, indices, values, accumulate)
+    (dim,) = named
+    index, before, behind = indices[dim], tensor.shape[:dim], tensor.shape[dim + 1 :]
+    shape = [*before, index.numel(), *behind]
+    places = from_front(index, tensor.shape[dim]).long().reshape(-1, *[1] * len(behind)).expand(shape)
+    return tensor.scatter_add(dim, places, values.expand(*before, *index.shape, *behind).reshape(shape))

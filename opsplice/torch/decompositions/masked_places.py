@@ -28,7 +28,7 @@ def at_places(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
         if any(mask.dim() == 0 for mask in masks):
             return NotImplemented
         if not masks and len(kinds) < 2:
-            return _at_one_index(op, tensor, indices, *others) if _meet_open(indices) else NotImplemented
+            return at_one_index(op, tensor, indices, *others) if _meet_open(indices) else NotImplemented
         flat, places = tensor, list[Tensor | None]()
         for index in indices:
             if index is not None and index.dtype == torch.bool:
@@ -49,7 +49,8 @@ def _meet_open(indices: Sequence[Tensor | None]) -> bool:
     return any(sum(not isinstance(size, int) for size in each) > 1 for each in sizes)
 
 
-def _at_one_index(op: Callable[..., Tensor], tensor: Tensor, indices: Sequence[Tensor | None], *others: Any) -> Tensor:
+def at_one_index(op: Callable[..., Tensor], tensor: Tensor, indices: Sequence[Tensor | None], *others: Any) -> Tensor:
+    """What is named together by several indices, as one along their dims joined."""
     dims = [dim for dim, index in enumerate(indices) if index is not None]
     first, count = dims[0], len(dims)
     are_apart = dims[-1] - first >= count

@@ -27,6 +27,7 @@ from opsplice.torch.decompositions import (
     masked_places,
     quantized,
     recurrent_layers,
+    strides,
     windows,
 )
 
@@ -177,6 +178,7 @@ OWN: Table = {
     aten.addmm.default: complex_numbers.added_product,
     aten.angle.default: complex_numbers.angle,
     aten.arange.start_step: formulas.in_order,
+    aten.as_strided_scatter.default: strides.write,
     aten.avg_pool2d.default: _either(halves.in_f32(aten.avg_pool2d), windows.average_pool),
     aten.avg_pool2d_backward.default: windows.average_pool_backward,
     aten.avg_pool3d_backward.default: windows.average_pool_backward,
@@ -196,7 +198,8 @@ OWN: Table = {
     aten.div.Scalar_mode: elementwise.quotient,
     aten.div.Tensor: complex_numbers.quotient,
     aten.div.Tensor_mode: elementwise.quotient,
-    aten.empty_permuted.default: formulas.empty_permuted,
+    aten.empty_permuted.default: strides.room_in_order,
+    aten.empty_strided.default: strides.room,
     aten.eq.Scalar: _either(complex_numbers.equal, elementwise.comparison(aten.eq.Scalar)),
     aten.eq.Tensor: _either(complex_numbers.equal, elementwise.equal),
     aten.erfc.default: functions.remaining_error,
@@ -242,6 +245,7 @@ OWN: Table = {
     aten.ne.Scalar: _either(complex_numbers.different, elementwise.comparison(aten.ne.Scalar)),
     aten.ne.Tensor: complex_numbers.different,
     aten.neg.default: _either(complex_numbers.function(complex_numbers.negative), elementwise.negative),
+    aten.new_empty_strided.default: strides.room_like,
     aten.pow.Scalar: complex_numbers.power(elementwise.power),
     aten.pow.Tensor_Scalar: complex_numbers.power(elementwise.power),
     aten.pow.Tensor_Tensor: complex_numbers.power(elementwise.power),

@@ -15,6 +15,8 @@ from torch._functorch._aot_autograd.schemas import OutputType
 from torch._guards import TracingContext
 
 from opsplice.common.reaching import reachable
+from opsplice.torch.importing.lines import location_of
+from opsplice.torch.importing.refusals import UnsupportedError
 
 _ALIASES = (
     OutputType.alias_of_input,
@@ -35,16 +37,26 @@ def aliases() -> frozenset[int]:
 
 
 def base_of(node: fx.Node) -> fx.Node | None:
-    """The input or the computed tensor that a node is a view of; None where it is none, or one of computed sizes."""
+    """The input or the computed tensor that a node is a view of; None where it is none, or one of computed sizes.
+
+    Raises UnsupportedError for `as_strided` of a computed tensor that a program would give other strides.
+    """
     base = node
     while _is_view(base):
         base = base.all_input_nodes[0]
     if base is node:
         return None
-    needed = reachable([node], lambda each: () if each is base else each.all_input_nodes)
+    needed = list(reachable([node], lambda each: () if each is base else each.all_input_nodes))
     is_known = all(each is base or each.op == "placeholder" or _is_view(each) or _is_number(each) for each in needed)
-    is_as_traced = base.op == "placeholder" or all(each.target is not _STRIDED for each in needed)
-    return base if is_known and is_as_traced else None
+    if not is_known:
+        return None
+    is_strided = base.op != "placeholder" and any(each.target is _STRIDED for each in needed)
+    if is_strided and not base.meta["val"].is_contiguous():
+        raise UnsupportedError(
+            f"{location_of(base)}a result of as_strided shares memory with a tensor that does not lie there in order",
+            hint="return a copy: .clone()",
+        )
+    return base
 
 
 def view_module(

@@ -22,7 +22,7 @@ from opsplice.torch.importing.graph_edits import (
     take_draws,
     write_signs,
 )
-from opsplice.torch.importing.higher_order import functions, write_out
+from opsplice.torch.importing.higher_order import functions, write_out, write_out_places
 from opsplice.torch.importing.lines import locate
 from opsplice.torch.importing.python_numbers import write_numbers
 from opsplice.torch.importing.refusals import unimportable
@@ -69,8 +69,8 @@ def import_graph(
     frozen: the inputs, by number, that become parameters of the program. aliases: the results, by number, of which
     PyTorch reads how they lie in memory.
 
-    Raises OpspliceError where random numbers depend on what the graph computes, and for what IREE's importer does not
-    know.
+    Raises OpspliceError where random numbers depend on what the graph computes, where a result is a view that needs the
+    strides of a tensor that the graph computes, and for what IREE's importer does not know.
     """
     from iree.compiler.extras.fx_importer import FxImporter
 
@@ -121,6 +121,7 @@ def prepare(module: torch.nn.Module, graph: fx.Graph) -> None:
 
     Raises UnsupportedError for random numbers that a branch or a loop draws.
     """
+    write_out_places(module, graph)
     graphs = [graph, *(function.graph for function in functions(module, graph))]
     refuse_draws(graphs[1:])
     name_as_iree(graphs)

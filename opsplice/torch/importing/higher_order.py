@@ -7,7 +7,7 @@ functions then change. It has no scan and no map: these become a loop, and one c
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree
 
+from opsplice.torch.decompositions import strides
 from opsplice.torch.decompositions.complex_numbers import conjugate
 from opsplice.torch.decompositions.table import table
 
@@ -35,12 +36,21 @@ def _named(module: torch.nn.Module, graph: fx.Graph) -> list[fx.GraphModule]:
 
 def write_out(module: torch.nn.Module, graph: fx.Graph) -> None:
     """Put what such ops compute in their place. module: what has the functions that the graph names."""
+    _write_out_all(module, graph, _MEANINGS)
+
+
+def write_out_places(module: torch.nn.Module, graph: fx.Graph) -> None:
+    """Put reads of elements in the place of `as_strided`, once it is known which results are views."""
+    _write_out_all(module, graph, _OF_PLACES)
+
+
+def _write_out_all(module: torch.nn.Module, graph: fx.Graph, meanings: Mapping[Any, Callable[..., Any]]) -> None:
     for part in _named(module, graph):
-        write_out(part, part.graph)
+        _write_out_all(part, part.graph, meanings)
         part.recompile()
-    nodes = [node for node in graph.nodes if node.target in _MEANINGS]
+    nodes = [node for node in graph.nodes if node.target in meanings]
     for node in nodes:
-        _write_out(module, node, _MEANINGS[node.target])
+        _write_out(module, node, meanings[node.target])
     if nodes:
         graph.eliminate_dead_code()
         named = {node.target for node in graph.find_nodes(op="get_attr")}
@@ -49,22 +59,31 @@ def write_out(module: torch.nn.Module, graph: fx.Graph) -> None:
                 delattr(module, name)
 
 
+class _LeftToIreeError(Exception):
+    """An op that nothing is put in the place of."""
+
+
 def _write_out(module: torch.nn.Module, node: fx.Node, meaning: Callable[..., Any]) -> None:
     given, tree = _pytree.tree_flatten(node.args)
     values = [_value(module, each) for each in given]
-    tensors = [number for number, value in enumerate(values) if isinstance(value, torch.Tensor)]
+    inputs = [n for n, value in enumerate(values) if isinstance(value, (torch.Tensor, torch.SymInt))]
 
-    def computed(*arguments: torch.Tensor) -> Any:
-        for number, argument in zip(tensors, arguments, strict=True):
+    def computed(*arguments: Any) -> Any:
+        for number, argument in zip(inputs, arguments, strict=True):
             values[number] = argument
-        return meaning(*_pytree.tree_unflatten(values, tree))
+        made = meaning(*_pytree.tree_unflatten(values, tree))
+        if made is NotImplemented:
+            raise _LeftToIreeError
+        return made
 
-    with next(values[number].fake_mode for number in tensors if isinstance(values[number], FakeTensor)):
-        # The memory that a program gets has no lazy conjugates and negatives.
-        arguments = [values[number].resolve_conj().resolve_neg() for number in tensors]
-        traced = make_fx(computed, table(), _allow_non_fake_inputs=True)(*arguments)
+    with next(value.fake_mode for value in values if isinstance(value, FakeTensor)):
+        arguments = [_as_in_memory(values[number]) for number in inputs]
+        try:
+            traced = make_fx(computed, table(), _allow_non_fake_inputs=True)(*arguments)
+        except _LeftToIreeError:
+            return
     traced.graph.eliminate_dead_code()
-    placed = dict(zip(traced.graph.find_nodes(op="placeholder"), (given[number] for number in tensors), strict=True))
+    placed = dict(zip(traced.graph.find_nodes(op="placeholder"), (given[number] for number in inputs), strict=True))
     with node.graph.inserting_before(node):
         for inner in traced.graph.nodes:
             if inner.op == "get_attr":
@@ -83,6 +102,11 @@ def _write_out(module: torch.nn.Module, node: fx.Node, meaning: Callable[..., An
             result.name = part.name  # by which signatures of programs know it
     if node not in parts:
         node.graph.erase_node(node)
+
+
+def _as_in_memory(value: Any) -> Any:
+    """The memory that a program gets has no lazy conjugates and negatives."""
+    return value.resolve_conj().resolve_neg() if isinstance(value, torch.Tensor) else value
 
 
 def _value(module: torch.nn.Module, given: Any) -> Any:
@@ -133,3 +157,5 @@ _MEANINGS: dict[Any, Callable[..., Any]] = {
     torch.ops.higher_order.map_impl: _over_rows,
     torch.ops.higher_order.scan: _in_steps,
 }
+
+_OF_PLACES: dict[Any, Callable[..., Any]] = {torch.ops.aten.as_strided.default: strides.read}

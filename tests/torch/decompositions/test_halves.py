@@ -15,6 +15,11 @@ def computed(x: torch.Tensor, places: torch.Tensor) -> list[torch.Tensor]:
     norms = [torch.linalg.vector_norm(x, order, -1) for order in (1, 3)]
     pools = [functional.avg_pool1d(x, 300, 100), functional.adaptive_avg_pool2d(x, 1)]
     added = [few.index_add(0, places, table), few.scatter_add(0, places[:, None].expand(table.shape), table)]
+    spread, several = rows.new_zeros(3, 3, 4), [(places, places), (places, None, places + 1)]
+    added += [
+        torch.ops.aten.index_put(spread, at, table[:, :size], True) for at, size in zip(several, (4, 3), strict=True)
+    ]
+    added.append(few.index_put((places.view(20, 30) - 3,), table.view(20, 30, 4), accumulate=True))
     bags = functional.embedding_bag(places.view(2, -1), table[:3], mode="sum")
     return [*sums, *norms, *pools, *added, bags]
 

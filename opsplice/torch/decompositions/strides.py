@@ -1,0 +1,123 @@
+"""Tensors by their places in memory (`as_strided`), read and written.
+
+IREE's importer takes no open sizes there and writes nothing. The memory of a tensor is its elements in the order of its
+strides; each element of the result reads one of them, or is a view of them where it reads all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import SymInt, Tensor
+from torch.fx.experimental.symbolic_shapes import guard_or_true, statically_known_true
+
+aten = torch.ops.aten
+
+
+def read(tensor: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None = None) -> Tensor:
+    memory = _memory(tensor)
+    first = _first(tensor, offset)
+    if memory is None or _leaves(memory, size, stride, first):
+        return NotImplemented
+    order = _order(memory, size, stride, first)
+    if order is not None:
+        return memory.view([size[dim] for dim in order]).permute(_inverse(order))
+    return memory[_places(memory, size, stride, first)]
+
+
+def write(
+    tensor: Tensor, values: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None = None
+) -> Tensor:
+    memory = _memory(tensor)
+    first = _first(tensor, offset)
+    if memory is None or 0 in tensor.stride() or _leaves(memory, size, stride, first):
+        return NotImplemented
+    order = _order(memory, size, stride, first)
+    if order is not None:
+        written = values.expand(size).permute(order).reshape(-1)
+    else:
+        places = _places(memory, size, stride, first).reshape(-1)
+        written = aten.index_put(memory, [places], values.expand(size).reshape(-1))
+    order = _by_stride(tensor.shape, tensor.stride())
+    return written.view([tensor.shape[dim] for dim in order]).permute(_inverse(order))
+
+
+def room(size: Sequence[int], stride: Sequence[int], **options: Any) -> Tensor:
+    """A tensor without numbers: IREE has one of elements in order alone."""
+    order = _by_stride(size, stride)
+    return room_in_order(size, order, **options) if _is_dense(size, stride, order) else NotImplemented
+
+
+def room_like(tensor: Tensor, size: Sequence[int], stride: Sequence[int], **options: Any) -> Tensor:
+    return room(size, stride, **{"dtype": tensor.dtype, "device": tensor.device, **options})
+
+
+def room_in_order(size: Sequence[int], order: Sequence[int], **options: Any) -> Tensor:
+    kind = {name: options.get(name) for name in ("dtype", "device")}
+    return torch.empty([size[dim] for dim in order], **kind).permute(_inverse(order))
+
+
+def _memory(tensor: Tensor) -> Tensor | None:
+    """The elements in the order of the strides; None where others lie between them."""
+    for dim, stride in reversed(list(enumerate(tensor.stride()))):
+        if _is(stride, 0):
+            tensor = tensor.select(dim, 0)
+    order = _by_stride(tensor.shape, tensor.stride())
+    if not _is_dense(tensor.shape, tensor.stride(), order):
+        return None
+    return tensor.permute(order).reshape(-1)
+
+
+def _first(tensor: Tensor, offset: int | None) -> int:
+    return 0 if offset is None else offset - tensor.storage_offset()
+
+
+def _leaves(memory: Tensor, size: Sequence[int], stride: Sequence[int], first: int) -> bool:
+    """Whether places are outside of the memory, as those before a slice are."""
+    last = first + sum((each - 1) * step for each, step in zip(size, stride, strict=True))
+    return not (guard_or_true(first >= 0) and guard_or_true(last < memory.shape[0]))
+
+
+def _order(memory: Tensor, size: Sequence[int], stride: Sequence[int], first: int) -> list[int] | None:
+    """The dims in the order of memory, where their places are those of all the memory, each once."""
+    order = _by_stride(size, stride)
+    whole = _is(first, 0) and _is_dense(size, stride, order) and _is(math.prod(size) - memory.shape[0], 0)
+    return order if whole else None
+
+
+def _places(memory: Tensor, size: Sequence[int], stride: Sequence[int], first: int) -> Tensor:
+    place = torch.full([1] * len(size), first, dtype=torch.int64, device=memory.device)
+    for dim, (each, step) in enumerate(zip(size, stride, strict=True)):
+        along = torch.arange(each, device=memory.device) * step
+        place = place + along.view([-1 if other == dim else 1 for other in range(len(size))])
+    return place
+
+
+def _by_stride(size: Sequence[int], stride: Sequence[int]) -> list[int]:
+    """The dims from the largest stride to the smallest, those of one element last: their strides mean nothing."""
+    return sorted(range(len(size)), key=lambda dim: (_is(size[dim], 1), -_likely(stride[dim])))
+
+
+def _likely(number: int) -> int:
+    return (number.node.hint or 0) if isinstance(number, SymInt) else number
+
+
+def _is_dense(size: Sequence[int], stride: Sequence[int], order: Sequence[int]) -> bool:
+    behind = 1
+    for dim in reversed(order):
+        if not _is(size[dim], 1):
+            if not _is(stride[dim] - behind, 0):
+                return False
+            behind = behind * size[dim]
+    return True
+
+
+def _inverse(order: Sequence[int]) -> list[int]:
+    return sorted(range(len(order)), key=order.__getitem__)
+
+
+def _is(number: int, wanted: int) -> bool:
+    return statically_known_true(number == wanted)

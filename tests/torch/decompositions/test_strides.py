@@ -1,0 +1,58 @@
+"""Tensors by their places in memory, read, written and with gradients: the numbers of eager mode."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
+
+import torch
+
+import opsplice
+
+
+def by_places(x: torch.Tensor, turned: torch.Tensor) -> list[torch.Tensor]:
+    """Of a tensor in order, transposed, sliced, expanded, and of an input that is a view; all of it, and parts."""
+    made, diagonal = 2 * x, 2 * x
+    columns = torch.empty_strided(x.shape, (1, x.shape[0])).copy_(x)
+    diagonal.as_strided((4,), (x.shape[1] + 1,)).fill_(7)
+    return [
+        made.as_strided((x.shape[0] - 2, 3), (4, 1)),
+        made.as_strided((x.shape[1], x.shape[0]), (1, x.shape[1])) + 1,
+        made.t().as_strided((3, 2), (1, 3), 2),
+        made[1:].as_strided((3, 2), (3, 1)),
+        made[:, :1].expand(x.shape).as_strided((3, 2), (1, 0)),
+        turned.as_strided((5,), (2,)) * 2,
+        turned.as_strided(turned.shape, turned.stride()) * 2,
+        columns.as_strided((5,), (3,)) * 2,
+        diagonal,
+    ]
+
+
+def sliced(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return x, x.detach().flip(0)[1:].t()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_places_in_memory(dynamic: bool) -> None:
+    compiled = torch.compile(by_places, backend="opsplice", dynamic=dynamic)
+    for size in ((6, 4), (8, 5)) if dynamic else ((6, 4),):
+        results = []
+        for function in (by_places, compiled):
+            x = torch.arange(float(size[0] * size[1])).view(size).requires_grad_()
+            made = function(*sliced(x))
+            sum((each * torch.arange(each.numel()).view(each.shape)).sum() for each in made).backward()
+            results.append([*made, x.grad])
+        for wanted, got in zip(*results, strict=True):
+            torch.testing.assert_close(got, wanted, rtol=0, atol=0)
+
+
+def test_views_that_need_other_strides_are_refused() -> None:
+    """A program gives the tensor in order, and PyTorch would make the view from that."""
+
+    def turned(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        made = torch.empty_strided(x.shape, (1, x.shape[0])).copy_(x)
+        return made.as_strided((3, 2), (1, 2)), made
+
+    with pytest.raises(opsplice.OpspliceError, match=r"test_strides\.py:\d+: a result of as_strided shares memory"):
+        torch.compile(turned, backend="opsplice")(torch.ones(3, 4, requires_grad=True))
