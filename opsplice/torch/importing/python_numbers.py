@@ -58,6 +58,8 @@ def write_numbers(graph: fx.Graph) -> None:
             continue
         elif isinstance(value, torch.SymInt) and node.target in _OF_INTEGERS and len(node.args) == 2:
             node.target = _OF_INTEGERS[node.target]
+        elif node.target is torch.sym_sum:
+            _add_up(graph, node)
         elif isinstance(value, torch.SymInt) and node.target is operator.mod:
             _divide(graph, node)
         elif node.target is torch.sym_float:
@@ -77,6 +79,15 @@ def _give_tensors(graph: fx.Graph, node: fx.Node) -> None:
             kind = torch.int64 if isinstance(value, torch.SymInt) else torch.float64
             with graph.inserting_before(node):
                 node.update_arg(number, _added(graph, aten.scalar_tensor.default, arg, dtype=kind))
+
+
+def _add_up(graph: fx.Graph, node: fx.Node) -> None:
+    """PyTorch joins the terms of long sums."""
+    (*first, last), total = node.args[0], 0
+    with graph.inserting_before(node):
+        for term in first:
+            total = _added(graph, operator.add, total, term)
+    node.target, node.args = operator.add, (total, last)
 
 
 def _divide(graph: fx.Graph, node: fx.Node) -> None:

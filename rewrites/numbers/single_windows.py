@@ -1,0 +1,90 @@
+"""Where a window has one place along a dim, the op gets the part of its input that the window covers.
+
+    linalg.pooling_nchw_max {strides = 2} ins(%x, %w : tensor<1x8x4x9xf32>, tensor<3x3xf32>) -> tensor<1x8x1x4xf32>
+
+        =>
+
+    %s = tensor.extract_slice %x[0, 0, 0, 0] [1, 8, 3, 9] [1, 1, 1, 1]
+    linalg.pooling_nchw_max {strides = 2} ins(%s, %w : tensor<1x8x3x9xf32>, tensor<3x3xf32>) -> tensor<1x8x1x4xf32>
+
+IREE 3.13 leaves the loop over one place out, and takes the loop over the window for one over the whole input: "inferred
+input/output operand #1 has shape's dimension #2 to be 4, but found 3".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iree.compiler import ir
+from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
+
+from opsplice.matchers.ir.op_names import ops_in
+from opsplice.rewrites.ir import emit
+
+
+def cover(module: ir.Module) -> None:
+    """Change the windows of a module whose inputs are converted. Those of open sizes stay."""
+    with emit.building(module):
+        for op in ops_in(module.operation):
+            if op.name.startswith("linalg.") and (found := get_indexing_maps(op)):
+                maps = [ir.AffineMapAttr(each).value for each in found]
+                with op.location, ir.InsertionPoint(op):
+                    _cover(op, maps)
+
+
+def _cover(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
+    sizes: dict[int, int] = {}
+    kinds = [operand.type for operand in op.operands]
+    for kind, read in zip(kinds, maps, strict=True):
+        for dim, expr in enumerate(read.results):
+            if isinstance(expr, ir.AffineDimExpr) and not ir.RankedTensorType(kind).is_dynamic_dim(dim):
+                sizes[expr.position] = ir.RankedTensorType(kind).shape[dim]
+    for number, (kind, read) in enumerate(zip(kinds, maps, strict=True)):
+        if isinstance(kind, ir.RankedTensorType) and kind.has_static_shape:
+            covered = [_covered(expr, size, sizes) for expr, size in zip(read.results, kind.shape, strict=True)]
+            if covered != kind.shape:
+                op.operands[number] = _front(op.operands[number], covered)
+
+
+def _covered(expr: ir.AffineExpr, size: int, sizes: dict[int, int]) -> int:
+    """How much of a dim is read, where that is less because a loop has one round."""
+    loops = _loops(expr)
+    if not isinstance(expr, ir.AffineAddExpr) or not all(loop in sizes for loop in loops):
+        return size
+    last = _last(expr, sizes) if any(sizes[loop] == 1 for loop in loops) else None
+    return size if last is None else min(size, last + 1)
+
+
+def _loops(expr: ir.AffineExpr) -> set[int]:
+    if isinstance(expr, ir.AffineDimExpr):
+        return {expr.position}
+    return _loops(expr.lhs) | _loops(expr.rhs) if isinstance(expr, ir.AffineBinaryExpr) else set()
+
+
+def _last(expr: ir.AffineExpr, sizes: dict[int, int]) -> int | None:
+    """The largest value of an index; None for what is no sum of multiples of loops."""
+    if isinstance(expr, ir.AffineDimExpr):
+        return sizes[expr.position] - 1
+    if isinstance(expr, ir.AffineConstantExpr):
+        return expr.value if expr.value >= 0 else None
+    if not isinstance(expr, (ir.AffineAddExpr, ir.AffineMulExpr)):
+        return None
+    left, right = _last(expr.lhs, sizes), _last(expr.rhs, sizes)
+    if left is None or right is None:
+        return None
+    return left + right if isinstance(expr, ir.AffineAddExpr) else left * right
+
+
+def _front(tensor: ir.Value, sizes: Sequence[int]) -> ir.Value:
+    """The first elements of a tensor."""
+    kind = emit.tensor_type(sizes, ir.RankedTensorType(tensor.type).element_type)
+    rank = len(sizes)
+    return emit.value(
+        "tensor.extract_slice",
+        [tensor],
+        kind,
+        static_offsets=ir.DenseI64ArrayAttr.get([0] * rank),
+        static_sizes=ir.DenseI64ArrayAttr.get(list(sizes)),
+        static_strides=ir.DenseI64ArrayAttr.get([1] * rank),
+        operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 0, 0, 0]),
+    )

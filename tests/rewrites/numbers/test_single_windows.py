@@ -1,0 +1,57 @@
+"""Windows that have one place along a dim, and do not reach the end of their input."""
+
+from __future__ import annotations
+
+import numpy as np
+from iree.compiler import ir
+
+import opsplice
+from opsplice.matchers.ir.op_names import ops_in
+from opsplice.pipeline.compiler import Compilation
+from opsplice.rewrites.numbers import single_windows
+
+CONVOLVED = """
+func.func @convolved(%x: tensor<1x2x4x9xf32>, %w: tensor<3x2x3x3xf32>) -> tensor<1x3x1x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x3x1x4xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<1x3x1x4xf32>) -> tensor<1x3x1x4xf32>
+  %r = linalg.conv_2d_nchw_fchw {strides = dense<2> : vector<2xi64>, dilations = dense<1> : vector<2xi64>}
+    ins(%x, %w : tensor<1x2x4x9xf32>, tensor<3x2x3x3xf32>) outs(%z : tensor<1x3x1x4xf32>) -> tensor<1x3x1x4xf32>
+  return %r : tensor<1x3x1x4xf32>
+}
+"""
+POOLED = """
+func.func @pooled(%x: tensor<1x2x6x9xf32>) -> tensor<1x2x1x4xf32> {
+  %low = arith.constant -1.0 : f32
+  %e = tensor.empty() : tensor<1x2x1x4xf32>
+  %z = linalg.fill ins(%low : f32) outs(%e : tensor<1x2x1x4xf32>) -> tensor<1x2x1x4xf32>
+  %w = tensor.empty() : tensor<3x3xf32>
+  %r = linalg.pooling_nchw_max {strides = dense<[4, 2]> : vector<2xi64>, dilations = dense<[2, 1]> : vector<2xi64>}
+    ins(%x, %w : tensor<1x2x6x9xf32>, tensor<3x3xf32>) outs(%z : tensor<1x2x1x4xf32>) -> tensor<1x2x1x4xf32>
+  return %r : tensor<1x2x1x4xf32>
+}
+"""
+RNG = np.random.default_rng(0)
+
+
+def test_such_windows_compile_and_have_the_numbers_of_their_part():
+    program = opsplice.compile(CONVOLVED + POOLED, isolate=True)
+    x, w = RNG.random((1, 2, 4, 9), dtype=np.float32), RNG.random((3, 2, 3, 3), dtype=np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))[:, :, :1:2, ::2]
+    np.testing.assert_allclose(
+        program.run("convolved", x, w), np.einsum("nchwij,fcij->nfhw", windows, w), rtol=1e-5, atol=0
+    )
+    x = RNG.random((1, 2, 6, 9), dtype=np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(x[:, :, :5:2], (3, 3), (2, 3))[:, :, :, ::2]
+    np.testing.assert_array_equal(program.run("pooled", x), windows.max((-1, -2)))
+
+
+def test_windows_of_several_places_and_whole_inputs_stay():
+    several = CONVOLVED.replace("2x4x9", "2x6x9").replace("3x1x4", "3x2x4")
+    whole = CONVOLVED.replace("2x4x9", "2x3x9")
+    for text, count in ((CONVOLVED, 1), (several, 0), (whole, 0)):
+        with Compilation() as compilation, compilation.context:
+            module = ir.Module.parse(text)
+            single_windows.cover(module)
+            assert module.operation.verify()
+            assert len(ops_in(module.operation, "tensor.extract_slice")) == count
