@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -135,13 +136,18 @@ def squeeze(tensor: Tensor, dims: Sequence[int]) -> Tensor:
 
 
 def view(tensor: Tensor, sizes: Sequence[int]) -> Tensor:
-    if not is_misread(_fixed(tensor.shape), _fixed(sizes)):
-        return NotImplemented
-    return aten.view(aten.view(tensor.contiguous(), [-1]), sizes)
+    """IREE takes -1 for the size itself where it does not see that an open dim is split or stays."""
+    others = -math.prod(sizes) if -1 in sizes else 1
+    left = math.prod(tensor.shape) // others if not isinstance(others, int) or others else 0
+    shape = [left if isinstance(size, int) and size == -1 else size for size in sizes]
+    if is_misread(_fixed(tensor.shape), _fixed(shape)):
+        return aten.view(aten.view(tensor.contiguous(), [-1]), shape)
+    return aten.view(tensor, shape) if len(sizes) > 1 and _fixed(shape) != _fixed(sizes) else NotImplemented
 
 
 def _fixed(sizes: Sequence[int]) -> list[int | None]:
-    return [size if isinstance(size, int) and size >= 0 else None for size in sizes]
+    """None for open sizes. PyTorch has come to know some that were open when a trace began."""
+    return [size.node.maybe_as_int() if isinstance(size, torch.SymInt) else size for size in sizes]
 
 
 def pad(tensor: Tensor, amounts: Sequence[int], value: float = 0) -> Tensor:

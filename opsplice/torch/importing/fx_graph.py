@@ -17,6 +17,7 @@ from opsplice.torch.importing.graph_edits import (
     count_from_front,
     fill_empty,
     fill_equal,
+    fix_sizes,
     name_as_iree,
     refuse_draws,
     take_draws,
@@ -128,6 +129,7 @@ def prepare(module: torch.nn.Module, graph: fx.Graph) -> None:
     for each in graphs:
         write_numbers(each)
         write_parts(each)
+        fix_sizes(each)
         count_from_front(each)
         locate(each)
         fill_equal(each)

@@ -174,6 +174,20 @@ def name_as_iree(graphs: Iterable[fx.Graph]) -> None:
             node.target = aten.div.Tensor
 
 
+# ---- sizes ----------------------------------------------------------------------------------------------------------
+
+
+def fix_sizes(graph: fx.Graph) -> None:
+    """Let views have the sizes that they ask for: PyTorch computes the last one from others where some are open."""
+    for node in graph.find_nodes(op="call_function", target=aten.view.default):
+        value, sizes = node.meta["val"], fx.node.map_arg(node.args[1], lambda each: each.meta["val"])
+        is_found = any(isinstance(size, int) and size == -1 for size in sizes)
+        if not is_found and [type(size) for size in sizes] != [type(size) for size in value.shape]:
+            with value.fake_mode:
+                node.meta["val"] = value.new_empty(sizes)
+            node.meta.pop("tensor_meta", None)
+
+
 # ---- places ----------------------------------------------------------------------------------------------------------
 
 # What leaves the numbers of an index as they are.

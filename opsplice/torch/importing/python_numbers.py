@@ -60,6 +60,8 @@ def write_numbers(graph: fx.Graph) -> None:
             node.target = _OF_INTEGERS[node.target]
         elif node.target is torch.sym_sum:
             _add_up(graph, node)
+        elif isinstance(value, torch.SymInt) and node.target is operator.pow and type(node.args[1]) is int:
+            _multiply(graph, node)
         elif isinstance(value, torch.SymInt) and node.target is operator.mod:
             _divide(graph, node)
         elif node.target is torch.sym_float:
@@ -88,6 +90,16 @@ def _add_up(graph: fx.Graph, node: fx.Node) -> None:
         for term in first:
             total = _added(graph, operator.add, total, term)
     node.target, node.args = operator.add, (total, last)
+
+
+def _multiply(graph: fx.Graph, node: fx.Node) -> None:
+    """A power of a size, which PyTorch makes of products with itself."""
+    number, exponent = node.args
+    total = number
+    with graph.inserting_before(node):
+        for _ in range(exponent - 2):
+            total = _added(graph, operator.mul, total, number)
+    node.target, node.args = operator.mul, (total, number)
 
 
 def _divide(graph: fx.Graph, node: fx.Node) -> None:

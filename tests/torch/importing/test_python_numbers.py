@@ -30,6 +30,28 @@ def test_sizes_are_those_of_eager(dynamic: bool | None) -> None:
         torch.testing.assert_close(fast(x), of_sizes(x))
 
 
+def test_sums_and_powers_of_sizes_are_sizes() -> None:
+    def made(x: torch.Tensor) -> list[torch.Tensor]:
+        rows, columns = x.shape
+        return [x.new_ones(torch.sym_sum([rows, columns, 3, rows])), x.new_ones(columns**2, rows**3)]
+
+    fast = torch.compile(made, backend="opsplice", dynamic=True)
+    for sizes in ((3, 4), (5, 2)):
+        torch.testing.assert_close(fast(torch.ones(sizes)), made(torch.ones(sizes)))
+
+
+def test_one_size_is_found_from_open_ones() -> None:
+    """IREE took -1 for the size where what is left comes from several open sizes, or is a part of one."""
+
+    def viewed(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        return [x.view(-1, 3, 2, 4, 4) * 2, y.view(-1, 4, 2, 2) + 1, y.view(-1, 2, y.shape[1]) + 1, y.view(2, -1) * 2]
+
+    fast = torch.compile(viewed, backend="opsplice", dynamic=True)
+    for rows in (4, 6):
+        x, y = torch.randn(rows, 96), torch.randn(rows, 8)
+        torch.testing.assert_close(fast(x, y), viewed(x, y))
+
+
 def test_floats_are_inputs_where_they_change() -> None:
     def scaled(x: torch.Tensor, number: float) -> torch.Tensor:
         return x * math.sqrt(2.0 / number) + x / (number / x.shape[0])
