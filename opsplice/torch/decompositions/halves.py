@@ -32,13 +32,13 @@ def added_at_places(
     tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
 ) -> Tensor:
     """Along one dim, as `index_add` and the gradients of tables add. IREE has no room for what an index_put widens."""
-    named = [dim for dim, index in enumerate(indices) if index is not None]
-    if not accumulate or tensor.dtype not in HALVES or any(indices[dim].dtype == torch.bool for dim in named):
+    named = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    if not accumulate or tensor.dtype not in HALVES or any(index.dtype == torch.bool for _, index in named):
         return NotImplemented
     if len(named) > 1:
         return at_one_index(aten.index_put.default, tensor, indices, values, accumulate)
-    (dim,) = named
-    index, before, behind = indices[dim], tensor.shape[:dim], tensor.shape[dim + 1 :]
+    ((dim, index),) = named
+    before, behind = tensor.shape[:dim], tensor.shape[dim + 1 :]
     shape = [*before, index.numel(), *behind]
     places = from_front(index, tensor.shape[dim]).long().reshape(-1, *[1] * len(behind)).expand(shape)
     return tensor.scatter_add(dim, places, values.expand(*before, *index.shape, *behind).reshape(shape))

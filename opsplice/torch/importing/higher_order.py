@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree
 
-from opsplice.torch.decompositions import strides
+from opsplice.torch.decompositions import places_in_memory
 from opsplice.torch.decompositions.complex_numbers import conjugate
 from opsplice.torch.decompositions.table import table
 
@@ -158,4 +158,4 @@ _MEANINGS: dict[Any, Callable[..., Any]] = {
     torch.ops.higher_order.scan: _in_steps,
 }
 
-_OF_PLACES: dict[Any, Callable[..., Any]] = {torch.ops.aten.as_strided.default: strides.read}
+_OF_PLACES: dict[Any, Callable[..., Any]] = {torch.ops.aten.as_strided.default: places_in_memory.read}

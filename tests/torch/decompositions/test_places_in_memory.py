@@ -54,5 +54,7 @@ def test_views_that_need_other_strides_are_refused() -> None:
         made = torch.empty_strided(x.shape, (1, x.shape[0])).copy_(x)
         return made.as_strided((3, 2), (1, 2)), made
 
-    with pytest.raises(opsplice.OpspliceError, match=r"test_strides\.py:\d+: a result of as_strided shares memory"):
+    with pytest.raises(
+        opsplice.OpspliceError, match=r"test_places_in_memory\.py:\d+: a result of as_strided shares memory"
+    ):
         torch.compile(turned, backend="opsplice")(torch.ones(3, 4, requires_grad=True))
