@@ -85,11 +85,13 @@ def _give_tensors(graph: fx.Graph, node: fx.Node) -> None:
 
 def _add_up(graph: fx.Graph, node: fx.Node) -> None:
     """PyTorch joins the terms of long sums."""
-    (*first, last), total = node.args[0], 0
+    terms = [term for term in node.args[0] if isinstance(term, fx.Node)]
+    number = sum(term for term in node.args[0] if not isinstance(term, fx.Node))
+    total = terms[0]
     with graph.inserting_before(node):
-        for term in first:
+        for term in terms[1:]:
             total = _added(graph, operator.add, total, term)
-    node.target, node.args = operator.add, (total, last)
+    node.target, node.args = operator.add, (total, number)
 
 
 def _multiply(graph: fx.Graph, node: fx.Node) -> None:
