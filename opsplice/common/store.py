@@ -137,7 +137,9 @@ class Store:
             return self._build(key, suffix, write)
 
     def bound(self, size: int) -> None:
-        """Remove what was used longest ago until the rest takes at most so many bytes."""
+        """Remove what was used longest ago until the rest takes at most so many bytes. No record is read before."""
+        if self._size() <= size:
+            return
         blobs = dict[str, dict[Path, os.stat_result]]()
         for path, status in self._files("blobs").items():
             blobs.setdefault(_named(path), {})[path] = status
@@ -173,6 +175,15 @@ class Store:
         if not dry_run:
             self._remove((*gone, *loose))
         return len(gone), sum(status.st_size for status in (*gone.values(), *loose.values()))
+
+    def _size(self) -> int:
+        total = 0
+        for part in ("keys", "blobs"):
+            with contextlib.suppress(FileNotFoundError), os.scandir(self.root / part) as files:
+                for file in files:
+                    with contextlib.suppress(FileNotFoundError):
+                        total += file.stat(follow_symlinks=False).st_size
+        return total
 
     def _files(self, part: str) -> dict[Path, os.stat_result]:
         """The files of a part that other processes have not taken away meanwhile."""

@@ -259,3 +259,15 @@ def test_what_was_not_used_for_long_is_swept(store):
 def test_keys_tell_apart_parts_that_join_to_one_text():
     assert key_of("ab", "c") != key_of("a", "bc")
     assert key_of("a") == key_of(b"a")
+
+
+def test_no_record_is_read_while_there_is_room(store, monkeypatch):
+    """It is asked each time something is kept, whatever else there is."""
+    for number in range(3):
+        store.put(key_of(str(number)), ".txt", b"x" * 100)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "_digest", None)
+        store.bound(10_000)
+    assert len(list((store.root / "keys").iterdir())) == 3
+    store.bound(400)
+    assert len(list((store.root / "keys").iterdir())) == 1
