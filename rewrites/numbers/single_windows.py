@@ -39,20 +39,25 @@ def _cover(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
         for dim, expr in enumerate(read.results):
             if isinstance(expr, ir.AffineDimExpr) and not ir.RankedTensorType(kind).is_dynamic_dim(dim):
                 sizes[expr.position] = ir.RankedTensorType(kind).shape[dim]
-    for number, (kind, read) in enumerate(zip(kinds, maps, strict=True)):
+    single = {loop for loop in _loops_of(maps[-1]) if sizes.get(loop) == 1}
+    for number, (kind, read) in enumerate(zip(kinds, maps, strict=True) if single else ()):
         if isinstance(kind, ir.RankedTensorType) and kind.has_static_shape:
-            covered = [_covered(expr, size, sizes) for expr, size in zip(read.results, kind.shape, strict=True)]
+            covered = [_covered(expr, size, sizes, single) for expr, size in zip(read.results, kind.shape, strict=True)]
             if covered != kind.shape:
                 op.operands[number] = _front(op.operands[number], covered)
 
 
-def _covered(expr: ir.AffineExpr, size: int, sizes: dict[int, int]) -> int:
-    """How much of a dim is read, where that is less because a loop has one round."""
+def _covered(expr: ir.AffineExpr, size: int, sizes: dict[int, int], single: set[int]) -> int:
+    """How much of a dim is read, where that is less because the windows have one place. single: loops over one."""
     loops = _loops(expr)
-    if not isinstance(expr, ir.AffineAddExpr) or not all(loop in sizes for loop in loops):
+    if not isinstance(expr, ir.AffineAddExpr) or not all(loop in sizes for loop in loops) or single.isdisjoint(loops):
         return size
-    last = _last(expr, sizes) if any(sizes[loop] == 1 for loop in loops) else None
+    last = _last(expr, sizes)
     return size if last is None else min(size, last + 1)
+
+
+def _loops_of(read: ir.AffineMap) -> set[int]:
+    return set().union(*map(_loops, read.results))
 
 
 def _loops(expr: ir.AffineExpr) -> set[int]:

@@ -49,7 +49,8 @@ def test_such_windows_compile_and_have_the_numbers_of_their_part():
 def test_windows_of_several_places_and_whole_inputs_stay():
     several = CONVOLVED.replace("2x4x9", "2x6x9").replace("3x1x4", "3x2x4")
     whole = CONVOLVED.replace("2x4x9", "2x3x9")
-    for text, count in ((CONVOLVED, 1), (several, 0), (whole, 0)):
+    one_tap = CONVOLVED.replace("3x2x3x3", "3x2x1x1").replace("3x1x4", "3x2x5")
+    for text, count in ((CONVOLVED, 1), (several, 0), (whole, 0), (one_tap, 0)):
         with Compilation() as compilation, compilation.context:
             module = ir.Module.parse(text)
             single_windows.cover(module)
