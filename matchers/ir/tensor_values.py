@@ -13,6 +13,7 @@ from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 _TORCH_TENSOR = re.compile(r"!torch\.vtensor<\[(?P<dims>[\d?,]*)\],(?P<element>\w+)>")
 # In attributes, a number that is known at run time only.
 DYNAMIC = ir.ShapedType.get_dynamic_size()
+_VIEWS = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.cast", "tensor.extract_slice")
 
 
 def shape_of(value: ir.Value) -> tuple[int | None, ...] | None:
@@ -104,6 +105,18 @@ def rests_on(value: ir.Value, sources: Sources, known: dict[ir.Value, bool], fur
             later.append(each)
     known.update(dict.fromkeys(below, True))
     return True
+
+
+def indexing_maps(op: ir.Operation) -> list[ir.AffineMap]:
+    """How a linalg op reads and writes its operands; empty for one that does not say."""
+    return [ir.AffineMapAttr(each).value for each in get_indexing_maps(op) or ()]
+
+
+def seen_through(value: ir.Value) -> ir.Value:
+    """What a value is a view of."""
+    while (op := defining_op(value)) is not None and op.name in _VIEWS:
+        value = op.operands[0]
+    return value
 
 
 def is_structured(op: ir.Operation) -> bool:

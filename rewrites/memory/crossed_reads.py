@@ -41,10 +41,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from iree.compiler import ir
-from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.matchers.ir.op_names import ops_in
-from opsplice.matchers.ir.tensor_values import defining_op, maker_name
+from opsplice.matchers.ir.tensor_values import defining_op, indexing_maps, maker_name, seen_through
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.memory.kept_values import memory_of
 
@@ -55,7 +54,6 @@ _RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 _ELEMENTWISE = ("linalg.broadcast", "linalg.transpose")
 _NO_REDUCTIONS = ("linalg.fill", "linalg.yield", "linalg.index")
 _INSERTION = "tensor.insert_slice"
-_VIEWS = (*_RESHAPES, "tensor.cast", "tensor.extract_slice")
 # What they give is read by nobody else.
 _NEW = ("tensor.empty", "linalg.fill", "arith.constant")
 
@@ -77,7 +75,7 @@ def separate(module: ir.Module) -> None:
             found[op.results[0]] = _moved(found.get(op.operands[0], {}), _regrouped(op))
             spaced.update(op.results if op.operands[0] in spaced else ())
         elif op.name == _INSERTION:
-            if _is_computed_from(op.operands[0], _seen_through(op.operands[1])):
+            if _is_computed_from(op.operands[0], seen_through(op.operands[1])):
                 _put_into_memory(op, [0])
         elif _is_elementwise(op):
             found |= _read(op, found, spaced)
@@ -130,7 +128,7 @@ def _read(op: ir.Operation, found: dict[ir.Value, _Places], spaced: set[ir.Value
 
     spaced: what is made of elements between which others are skipped; results that are become part of it.
     """
-    maps = [ir.AffineMapAttr(each).value for each in get_indexing_maps(op)]
+    maps = indexing_maps(op)
     inputs = range(len(maps) - len(op.results))
     reads: dict[ir.Value, dict[_Place, list[int]]] = defaultdict(lambda: defaultdict(list))
     for number in inputs:
@@ -157,7 +155,7 @@ def _skips(read: ir.AffineMap, value: ir.Value) -> bool:
 
 def _is_made(value: ir.Value) -> bool:
     """Whether an op computes a value that one dispatch may do with what reads it."""
-    op = defining_op(_seen_through(value))
+    op = defining_op(seen_through(value))
     return op is not None and _computes(op)
 
 
@@ -166,7 +164,7 @@ def _part_from_inputs(op: ir.Operation) -> None:
     first = len(op.operands) - len(op.results)  # each result has an operand that it is written into
     read, written = list(op.operands)[:first], list(op.operands)[first:]
     for number, value in enumerate(written, first):
-        whole = _seen_through(value)
+        whole = seen_through(value)
         if maker_name(whole) not in _NEW and any(_is_computed_from(each, whole) for each in read):
             _put_into_memory(op, [number])
 
@@ -175,7 +173,7 @@ def _is_computed_from(value: ir.Value, whole: ir.Value) -> bool:
     """Whether views and elementwise ops alone lie between two values: one dispatch may do it all."""
     seen, pending = set[ir.Value](), [value]
     while pending:
-        each = _seen_through(pending.pop())
+        each = seen_through(pending.pop())
         op = defining_op(each)
         if each == whole:
             return True
@@ -183,13 +181,6 @@ def _is_computed_from(value: ir.Value, whole: ir.Value) -> bool:
             seen.add(each)
             pending += [operand for inner in ops_in(op) for operand in inner.operands]
     return False
-
-
-def _seen_through(value: ir.Value) -> ir.Value:
-    """What a value is a view of."""
-    while (op := defining_op(value)) is not None and op.name in _VIEWS:
-        value = op.operands[0]
-    return value
 
 
 def _put_into_memory(op: ir.Operation, numbers: Sequence[int]) -> None:

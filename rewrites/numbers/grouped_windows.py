@@ -18,13 +18,10 @@ behind the copies, as those who import PyTorch and ONNX have it.
 from __future__ import annotations
 
 from iree.compiler import ir
-from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.matchers.ir.op_names import ops_in
-from opsplice.matchers.ir.tensor_values import defining_op
+from opsplice.matchers.ir.tensor_values import indexing_maps, maker_name, seen_through
 from opsplice.rewrites.ir import emit
-
-_VIEWS = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.cast")
 
 
 def begin_with_zero(module: ir.Module) -> None:
@@ -46,7 +43,7 @@ def _has_groups(op: ir.Operation) -> bool:
     kind = op.operands[2].type
     if not isinstance(kind, ir.RankedTensorType) or kind.has_static_shape or not kind.rank or kind.shape[0] != 1:
         return False
-    maps = [ir.AffineMapAttr(each).value for each in get_indexing_maps(op) or ()]
+    maps = indexing_maps(op)
     loops = [{expr.position for expr in each.results if isinstance(expr, ir.AffineDimExpr)} for each in maps]
     has_windows = any(isinstance(expr, ir.AffineAddExpr) for each in maps for expr in each.results)
     return has_windows and bool(set.intersection(*loops))
@@ -54,10 +51,8 @@ def _has_groups(op: ir.Operation) -> bool:
 
 def _is_copied(value: ir.Value) -> bool:
     """Whether a value is a view of copies."""
-    op = whole = defining_op(value)
-    while op is not None and op.name in _VIEWS:
-        op = defining_op(op.operands[0])
-    return op is not None and op != whole and op.name in ("linalg.broadcast", "linalg.generic")
+    whole = seen_through(value)
+    return whole != value and maker_name(whole) in ("linalg.broadcast", "linalg.generic")
 
 
 def _add_behind(op: ir.Operation) -> None:

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iree.compiler import ir
-from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.ir.tensor_values import indexing_maps
 from opsplice.rewrites.ir import emit
 
 
@@ -26,8 +26,7 @@ def cover(module: ir.Module) -> None:
     """Change the windows of a module whose inputs are converted. Those of open sizes stay."""
     with emit.building(module):
         for op in ops_in(module.operation):
-            if op.name.startswith("linalg.") and (found := get_indexing_maps(op)):
-                maps = [ir.AffineMapAttr(each).value for each in found]
+            if op.name.startswith("linalg.") and (maps := indexing_maps(op)):
                 with op.location, ir.InsertionPoint(op):
                     _cover(op, maps)
 

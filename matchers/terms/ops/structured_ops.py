@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
-from opsplice.matchers.ir.tensor_values import defining_op, element_type, is_structured, shape_of
+from opsplice.matchers.ir.tensor_values import defining_op, element_type, indexing_maps, is_structured, shape_of
 from opsplice.matchers.terms.attributes import IGNORED, payload_text, rounds_to_nearest
 from opsplice.matchers.terms.terms import UNIT, Access, Affine, DimSize, Index, summed
 
@@ -84,7 +84,7 @@ class Structured:
         """None for an op without maps or a body."""
         if not is_structured(op):
             return None
-        maps = [ir.AffineMapAttr(m).value for m in get_indexing_maps(op)]
+        maps = indexing_maps(op)
         operands = tuple(map(Operand.of, op.operands, maps))
         block = op.regions[0].blocks[0]
         *inner, last = block.operations

@@ -6,10 +6,13 @@ pairs again. Patterns see what is computed of each of a pair, and the compiler s
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import fx
+
+from opsplice.torch.importing.graph_edits import put_like
 
 aten = torch.ops.aten
 
@@ -36,11 +39,7 @@ def _by_parts(node: fx.Node, left: fx.Node, right: fx.Node) -> fx.Node:
     assert isinstance(product, fx.Node)
     whole = product.meta["val"]
     kind = whole.dtype.to_real()
-
-    def put(target: Any, value: torch.Tensor, *args: Any) -> fx.Node:
-        made = node.graph.call_function(target, args)
-        made.meta = {**{key: of for key, of in node.meta.items() if key != "tensor_meta"}, "val": value}
-        return made
+    put = partial(put_like, node)
 
     def parts(factor: fx.Node) -> tuple[fx.Node, ...]:
         value = factor.meta["val"]

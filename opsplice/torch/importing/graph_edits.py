@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import torch
@@ -200,21 +201,22 @@ def count_from_front(graph: fx.Graph) -> None:
         tensor, indices, *others = node.args
         if all(each is None or each.meta["val"].dtype in (torch.int32, torch.int64) for each in indices):
             with graph.inserting_before(node):
-                counted = [_from_front(graph, tensor, dim, index) for dim, index in enumerate(indices)]
+                counted = [_from_front(tensor, dim, index) for dim, index in enumerate(indices)]
             node.args = (tensor, counted, *others)
 
 
-def _from_front(graph: fx.Graph, tensor: fx.Node, dim: int, index: fx.Node | None) -> fx.Node | None:
+def put_like(node: fx.Node, target: Any, value: Any, *args: Any) -> fx.Node:
+    """Put in a call of which another node's lines are true. Its value is given: to compute one fixes open sizes."""
+    made = node.graph.call_function(target, args)
+    made.meta = {**{key: known for key, known in node.meta.items() if key != "tensor_meta"}, "val": value}
+    return made
+
+
+def _from_front(tensor: fx.Node, dim: int, index: fx.Node | None) -> fx.Node | None:
     if index is None or _is_from_front(index):
         return index
     value, size = index.meta["val"], tensor.meta["val"].shape[dim]
-
-    def put(target: Any, made: Any, *args: Any) -> fx.Node:
-        found = graph.call_function(target, args)
-        found.meta = {**index.meta, "val": made}
-        found.meta.pop("tensor_meta", None)
-        return found
-
+    put = partial(put_like, index)
     whole = size if isinstance(size, int) else put(aten.sym_size.int, size, tensor, dim)
     is_below = put(aten.lt.Scalar, value.new_empty(value.shape, dtype=torch.bool), index, 0)
     return put(aten.where.self, value, is_below, put(aten.add.Scalar, value, index, whole), index)
