@@ -138,14 +138,13 @@ class Store:
 
     def bound(self, size: int) -> None:
         """Remove what was used longest ago until the rest takes at most so many bytes. No record is read before."""
-        records, kept = self._files("keys"), self._files("blobs")
-        if sum(status.st_size for status in (*records.values(), *kept.values())) <= size:
+        if self._size() <= size:
             return
         blobs = dict[str, dict[Path, os.stat_result]]()
-        for path, status in kept.items():
+        for path, status in self._files("blobs").items():
             blobs.setdefault(_named(path), {})[path] = status
         total = 0
-        for record, status in sorted(records.items(), key=lambda item: -item[1].st_mtime_ns):
+        for record, status in sorted(self._files("keys").items(), key=lambda item: -item[1].st_mtime_ns):
             # Its blob goes with the one that used it last.
             entry = {record: status, **blobs.pop(self._digest(record), {})}
             total += sum(status.st_size for status in entry.values())
@@ -177,13 +176,22 @@ class Store:
             self._remove((*gone, *loose))
         return len(gone), sum(status.st_size for status in (*gone.values(), *loose.values()))
 
+    def _size(self) -> int:
+        total = 0
+        for part in ("keys", "blobs"):
+            with contextlib.suppress(FileNotFoundError), os.scandir(self.root / part) as files:
+                for file in files:
+                    with contextlib.suppress(FileNotFoundError):
+                        total += file.stat(follow_symlinks=False).st_size
+        return total
+
     def _files(self, part: str) -> dict[Path, os.stat_result]:
         """The files of a part that other processes have not taken away meanwhile."""
         found = {}
-        with contextlib.suppress(FileNotFoundError), os.scandir(self.root / part) as files:
-            for file in files:
+        with contextlib.suppress(FileNotFoundError):
+            for path in (self.root / part).iterdir():
                 with contextlib.suppress(FileNotFoundError):
-                    found[Path(file.path)] = file.stat()
+                    found[path] = path.stat()
         return {path: status for path, status in found.items() if stat.S_ISREG(status.st_mode)}
 
     def _remove(self, paths: Iterable[Path]) -> None:
