@@ -39,7 +39,7 @@ enum { HELD = LOW };
 enum { HELD = SOME };
 #endif
 // Of convolutions that are computed so, too: channels of the output at most, taps of a row at most, places of a row at least.
-enum { NARROW = TILE / 2, SHORT = 8, LONG = LANES == 4 ? 40 : LANES / 2 + 1 };
+enum { NARROW = TILE / 2, SHORT = 16, LONG = LANES == 4 ? 40 : LANES / 2 + 1 };
 
 // Where the inputs of a tile lie: of channels, taps of the filter in y and x, rows of the output, and places of a row.
 typedef struct {
@@ -358,6 +358,12 @@ static __attribute__((noinline)) void row_products(const layer *of, size_t y, si
   }
 }
 
+// Whether rows of `ow` places are computed by row_products.
+static int is_narrow(const layer *of, size_t ow) {
+  return of->columns <= NARROW && of->kw <= SHORT && of->sw <= (LANES == 4 ? 1 : 2) && of->x_w == 1 && of->out_z == 1 && ow >= LONG &&
+         (!of->rest || of->rest_z == 1);
+}
+
 // Pieces of rows `y` to `end` by the products of winograd.h; what is not finite there, or does not fit, as always.
 static void convolve_winograd(layer *of, size_t ow, size_t y, size_t end) {
   for (size_t z = 0, wide; z < ow; z += wide) {
@@ -415,8 +421,7 @@ static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
       return;
     }
   }
-  if (!is_point && of.columns <= NARROW && of.kw <= SHORT && of.sw <= (LANES == 4 ? 1 : 2) && of.x_w == 1 && of.out_z == 1 && ow >= LONG &&
-      (!of.rest || of.rest_z == 1)) {
+  if (!is_point && is_narrow(&of, ow)) {
     const size_t most = ow <= LANES ? WIDE : 1;
     for (size_t high; y < end; y += high) {
       high = (end - y) / ((end - y + most - 1) / most);
@@ -495,7 +500,9 @@ static __attribute__((noinline)) void convolve_pairs(const layer *whole, size_t 
         layer of = spread_part(whole, uh, 2, y % uh, b);
         const int is_point = of.kh == 1 && of.kw == 1 && of.top == 0 && of.left == 0 && y / uh < of.h && z + wide <= of.width;
         of.out = kept[b] - z, of.out_c = STRIP, of.out_y = 0, of.out_z = 1, of.rest = 0, of.activation = NOTHING;
-        for (size_t channel = 0; channel < of.columns; channel += TILE) row(&of, is_point, y / uh, z, z + wide, channel);
+        if (is_narrow(&of, wide)) row_products(&of, y / uh, 1, z, z + wide);
+        else
+          for (size_t channel = 0; channel < of.columns; channel += TILE) row(&of, is_point, y / uh, z, z + wide, channel);
       }
       put_pairs(whole, kept[0], kept[1], y, z, least(2 * wide, ow - 2 * z));
     }
