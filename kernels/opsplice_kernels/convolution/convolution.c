@@ -26,7 +26,7 @@
 #include "winograd.h"
 
 enum { HEIGHT = 16, LENGTH = 448, DEPTH = 64, AHEAD = 8 * PANEL, STRIP = 112 };
-// Of copies: the longest piece of a row with all taps, and floats in all. A kernel has at most 2 * TAPS taps, so that these do.
+// Of copies: the longest piece of a row with all taps, and floats in all. A filter that reaches over an edge has at most 2 * TAPS taps, so that these do.
 enum { SPAN = 64, TAPS = 128, PIECES = SPAN * TAPS };
 // Of filters of at least 2 * STEPS taps and channels, STEPS are multiplied at a time, for so many places. With AVX-512 this was not measured.
 enum { IS_DEEP = LANES != 16, STEPS = 128, PLACES = 224 };
@@ -153,19 +153,24 @@ INLINE void tile(layer *of, const int is_point, const int is_spread, const int s
       add_taps(of, in, is_spread, 1, high, wide, sums, w, channels, from, to, first);
     else {
       const size_t taps = span <= SPAN ? 1 : of->kw, count = taps == 1 ? span : reach;
-      const size_t pitch = (count + LANES - 1) / LANES * LANES, lines = of->kh + (high - 1) * of->sh;
-      const int is_copy = !is_whole || !are_inside;
-      if (is_copy)
-        in = (inputs){pieces, lines * taps * pitch, taps * pitch, taps == 1 ? of->dw : pitch, of->sh * taps * pitch,
-                      step ? (size_t)step : of->sw};
+      const size_t pitch = (count + LANES - 1) / LANES * LANES;
       if (high > 1) from = 0, to = of->kh;  // not each row of a filter is outside for both rows
+      const int is_copy = from < to && (!is_whole || !are_inside);
+      // How many rows of the filter are read from one copy: all, or, of one channel, as many as there is room for.
+      const size_t more = (high - 1) * of->sh, some = is_copy ? least(to - from, PIECES / (taps * pitch) - more) : to - from;
+      if (is_copy)
+        in = (inputs){pieces, (some + more) * taps * pitch, taps * pitch, taps == 1 ? of->dw : pitch, of->sh * taps * pitch,
+                      step ? (size_t)step : of->sw};
       for (size_t c = 0; c < of->c; c += channels, w += channels * of->w_c) {
-        if (is_copy) {
-          channels = least(of->c - c, PIECES / in.c);
-          gather(of, of->x + c * of->x_c, channels, lines, high == 1 ? of->dh : 1, above, first, taps, count, pitch,
-                 pieces);
+        if (is_copy) channels = least(of->c - c, PIECES / in.c);
+        for (size_t i = from, rows_read; i < to; i += rows_read) {
+          rows_read = least(some, to - i);
+          if (is_copy)
+            gather(of, of->x + c * of->x_c, channels, rows_read + more, high == 1 ? of->dh : 1, above + (ptrdiff_t)(i * of->dh),
+                   first, taps, count, pitch, pieces);
+          const size_t skipped = is_copy ? 0 : i;
+          add_taps(of, in, is_spread, 0, high, wide, sums, w + (i - skipped) * of->w_i, channels, skipped, skipped + rows_read, 0);
         }
-        add_taps(of, in, is_spread, 0, high, wide, sums, w, channels, from, to, 0);
       }
     }
   }
@@ -188,7 +193,7 @@ INLINE void tile(layer *of, const int is_point, const int is_spread, const int s
 
 INLINE void row_of(layer *of, const int is_point, const int is_spread, const int step, size_t y, size_t z, size_t end, size_t channel) {
   // Copies of what lies at the edges hold few places that are far apart.
-  const size_t span = of->kh * of->kw > TAPS ? SPAN / 2 : SPAN;
+  const size_t span = of->kw > TAPS ? SPAN / 2 : SPAN;
   const int is_whole = z * of->sw >= of->left && (end - 1) * of->sw + (of->kw - 1) * of->dw < of->width + of->left;
   const size_t most = is_point || is_whole ? ROWS : least(ROWS, (span - 1) / of->sw + 1);
   float pieces[PIECES] __attribute__((aligned(64)));  // of all tiles: those of each would not fit the stack
