@@ -104,6 +104,16 @@ def grus() -> onnx_models.Model:
     return graph.model(graph.op("Mul", y, "last"))
 
 
+def computed_weights() -> onnx_models.Model:
+    """A filter whose rows are normed, and a table: of weights alone, the compiler computes them once."""
+    graph = onnx_models.Graph()
+    w, axes = graph.weight(64, 96), graph.constant(np.array([1]))
+    length = graph.op("Sqrt", graph.op("ReduceSum", graph.op("Mul", w, w), axes))
+    table = graph.op("Softmax", graph.op("MatMul", graph.weight(9, 64), graph.weight(64, 96)))
+    y = graph.op("MatMul", graph.input(9, 64), graph.op("Div", w, length))
+    return graph.model(graph.op("Add", y, graph.op("Erf", table)))
+
+
 def products() -> onnx_models.Model:
     """Of inputs alone: in batches, one of them turned, and of rows."""
     graph = onnx_models.Graph()
@@ -305,6 +315,7 @@ MODELS = {
         onnx_models.volumes_and_transposed_convs,
         {"convolution_volume": 2, "convolution_packed": 1, "convolution_row": 1},
     ),
+    "computed weights": (computed_weights, {"linear_packed": 1}),
     "pooled volumes": (pooled_volumes, {"pooling": 2, "groupnorm_images": 1}),
     "groups of channels": (grouped_convs, {"convolution_groups": 2}),
     "winograd": (lambda: onnx_models.conv(24, 12, 32, 3), {"convolution_packed": 1}),
