@@ -68,8 +68,8 @@ def obstacle(module: ir.Module, targets: Sequence[ProgramTarget]) -> str:
 
 
 def is_split(call: Action) -> bool:
-    """Whether it is known only at run time if a call is made: by the target, by what plugins have, or by sizes."""
-    return isinstance(call, KernelCall) and (bool(call.kept) or call.is_optional or call.when is not None)
+    """Whether what replaces a match may stand beside it."""
+    return isinstance(call, KernelCall) and call.is_split
 
 
 def split(module: ir.Module, calls: Sequence[Action]) -> tuple[Action, ...]:

@@ -128,7 +128,7 @@ def laid_out(views: Views, calls: Sequence[Action], covered: Mapping[Any, Action
 def _writing(views: Views, call: KernelCall, others: Collection[ir.Value], hidden: set[ir.Value]) -> KernelCall:
     """The call, writing the furthest view of its result. hidden: takes the values that are then not made."""
     output = call.made[0]
-    if output.layout is None or call.rule.branches or len(call.made) > 1:
+    if output.layout is None or call.is_split or len(call.made) > 1:
         return call
     known = {address.extent_of(views, size): size for size in output.sizes}
     found, passed = call, [output.root]

@@ -204,6 +204,11 @@ class KernelCall:
         return self.rule.keep and bool(self.imported)
 
     @property
+    def is_split(self) -> bool:
+        """Whether it is known only at run time if the call is made: by the target, by what plugins have, or by sizes."""
+        return bool(self.kept) or self.is_optional or self.when is not None
+
+    @property
     def overwritten(self) -> tuple[str, ...]:
         """The arguments that the kernel overwrites, of which the program keeps a copy."""
         parameters = {parameter.name for parameter in self.kernel.parameters}

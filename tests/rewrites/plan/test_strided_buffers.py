@@ -281,8 +281,9 @@ def spliced(text: str, folder: Path, spec: str = SPEC) -> str:
         (APART, ["%transposed", "%arg1"], ["linalg.transpose"]),
     ],
 )
-def test_what_is_bound_is_the_furthest_value_that_has_strides(tmp_path, program, operands, views):
-    text = spliced(program, tmp_path)
+@pytest.mark.parametrize("otherwise", ["", " otherwise keep"])
+def test_what_is_bound_is_the_furthest_value_that_has_strides(tmp_path, program, operands, views, otherwise):
+    text = spliced(program, tmp_path, SPEC.replace("dots(x, w)", f"dots(x, w){otherwise}"))
     (call,) = re.findall(r"flow\.dispatch @opsplice_dots::@opsplice_dots(?:\[.*?\])?\((.*?)\) :", text)
     assert call.split(", ")[:2] == operands
     left = re.findall(r"linalg\.transpose|linalg\.broadcast|tensor\.(?:expand|collapse)_shape|extract_slice", text)
