@@ -9,11 +9,15 @@
 // images of at most a vector of places a row are read where they are, with AVX2 those for 3x3: reads of small copies wait for
 // what was just stored.
 //
+// Where channels lie side by side in the result alone, rows of some of them are computed one channel after the other, and transposed.
+//
 // Grid: (ceildiv(c, 4), n); a workgroup does 4 channels, or so large a part of the rows of all.
 #include "../tile.h"
 #include "channels_last.h"
 
 enum { CHANNELS = 4, HIGH = 4, WIDEST = 256, BLOCK = 4096, MOST_SIZE = 7 };
+// Places of a channel that are computed before they are transposed.
+enum { TURNED = 784 };
 // Rows that are done at once: seven, of which images have multiples, or four, whichever does fewer again.
 enum { MOST_ROWS = LANES >= 8 ? 7 : HIGH };
 
@@ -261,6 +265,49 @@ static void any(const plane *given) {
   }
 }
 
+// The plane of one channel.
+static void convolve(const plane *of) {
+  const int is_known = of->kh == of->kw && (of->kh == 3 || of->kh == 5 || of->kh == 7) && of->sh == of->sw &&
+                       (of->sh == 1 || (of->sh == 2 && of->dh == 1 && of->dw == 1));
+  const int is_dense = (of->x_w == 1 || of->width == 1) && (of->out_w == 1 || of->ow == 1);
+  plane own;
+  float taps_in_order[MOST_SIZE * MOST_SIZE];
+  if (is_known && (of->w_j != 1 || of->w_i != of->kw)) {
+    for (ptrdiff_t i = 0; i < of->kh * of->kw; i++) taps_in_order[i] = of->w[i / of->kw * of->w_i + i % of->kw * of->w_j];
+    own = *of, own.w = taps_in_order, own.w_i = of->kw, own.w_j = 1, of = &own;
+  }
+#if LANES >= 8
+  if (is_known && is_dense && of->sh == 1 && of->dh == 1 && of->dw == 1 && of->ow <= LANES && (LANES == 16 || of->kh == 3)) {
+    narrow(of);
+    return;
+  }
+#endif
+  const shape by = is_known && is_dense ? block_shape(of) : (shape){0, 0, 0};
+  if (by.high) all(of, by);
+  else any(of);
+}
+
+// `channels` of the planes of a result whose channels lie side by side: rows y to `end` are computed as planes, and transposed.
+static __attribute__((noinline)) void turned(const plane *first, const float *bias, size_t x_c, size_t w_c, size_t channels, ptrdiff_t y,
+                                             ptrdiff_t end) {
+  float kept[LANES][TURNED + LANES] __attribute__((aligned(64)));
+  plane of = *first;
+  of.top -= y * of.sh, of.oh = end - y, of.out_h = of.ow, of.out_w = 1;
+  for (size_t c = 0; c < channels; c++, of.x += x_c, of.w += w_c) {
+    of.out = kept[c], of.bias = bias ? bias[c] : 0.0f;
+    convolve(&of);
+  }
+  for (ptrdiff_t row = y; row < end; row++)
+    for (ptrdiff_t z = 0; z < of.ow; z += LANES) {
+      float *out = first->out + row * first->out_h + z * first->out_w;
+      floats places[LANES];
+      UNROLL for (size_t c = 0; c < LANES; c++) places[c] = load(kept[c] + (row - y) * of.ow + z);
+      transpose(places);
+      const ptrdiff_t count = of.ow - z;
+      UNROLL for (ptrdiff_t p = 0; p < LANES; p++) if (p < count) store_up_to(out + p * first->out_w, places[p], channels);
+    }
+}
+
 void opsplice_depthwise(const float *x, const float *w, const float *bias, size_t activation, size_t sh, size_t sw,
                         size_t dh, size_t dw, size_t top, size_t left, float *out, size_t n, size_t c, size_t h,
                         size_t width, size_t kh, size_t kw, size_t oh, size_t ow, size_t x_n, size_t x_c, size_t x_h,
@@ -284,25 +331,22 @@ void opsplice_depthwise(const float *x, const float *w, const float *bias, size_
     of.width = (ptrdiff_t)h, of.ow = (ptrdiff_t)oh, of.kw = (ptrdiff_t)kh, of.sw = (ptrdiff_t)sh, of.dw = (ptrdiff_t)dh;
     of.left = (ptrdiff_t)top, of.x_w = of.x_h, of.w_j = of.w_i, of.out_w = of.out_h;
   }
-  const int is_known = kh == kw && (kh == 3 || kh == 5 || kh == 7) && sh == sw && (sh == 1 || (sh == 2 && dh == 1 && dw == 1));
-  const int is_dense = (of.x_w == 1 || of.width == 1) && (of.out_w == 1 || of.ow == 1);
-  const shape by = is_known && is_dense ? block_shape(&of) : (shape){0, 0, 0};
+  if (c > 1 && out_c == 1 && of.x_w == 1 && of.out_w != 1 && of.ow <= TURNED) {
+    const ptrdiff_t most = TURNED / of.ow, high = most >= MOST_ROWS ? most / MOST_ROWS * MOST_ROWS : most;
+    const size_t strips = (size_t)((of.oh + high - 1) / high), groups = (c + LANES - 1) / LANES;
+    for (size_t i = workgroup_x; i < strips * groups; i += (c + CHANNELS - 1) / CHANNELS) {
+      const size_t at = i / strips * LANES;
+      const ptrdiff_t y = (ptrdiff_t)(i % strips) * high;
+      plane part = of;
+      part.x += at * x_c, part.w += at * w_c, part.out += at;
+      turned(&part, bias ? bias + at : 0, x_c, w_c, least(LANES, c - at), y, y + high < of.oh ? y + high : of.oh);
+    }
+    return;
+  }
   const size_t end = least(c, (workgroup_x + 1) * CHANNELS);
   for (size_t at = workgroup_x * CHANNELS; at < end; at++) {
     of.x = x + workgroup_y * x_n + at * x_c, of.w = w + at * w_c, of.out = out + workgroup_y * out_n + at * out_c;
     of.bias = bias ? bias[at] : 0.0f;
-    float taps_in_order[MOST_SIZE * MOST_SIZE];
-    if (is_known && (w_j != 1 || w_i != kw)) {
-      for (size_t i = 0; i < kh * kw; i++) taps_in_order[i] = of.w[i / kw * w_i + i % kw * w_j];
-      of.w = taps_in_order, of.w_i = (ptrdiff_t)kw, of.w_j = 1;
-    }
-#if LANES >= 8
-    if (is_known && is_dense && sh == 1 && dh == 1 && dw == 1 && ow <= LANES && (LANES == 16 || kh == 3)) {
-      narrow(&of);
-      continue;
-    }
-#endif
-    if (by.high) all(&of, by);
-    else any(&of);
+    convolve(&of);
   }
 }
