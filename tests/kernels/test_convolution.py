@@ -89,21 +89,28 @@ def windows(x: np.ndarray, kernel, stride, dilation) -> np.ndarray:
     return every[:, :, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]]
 
 
-@pytest.mark.parametrize("channels_last", [False, True])
+def lying(guarded, value: np.ndarray, is_last: bool, channels: int = 1) -> np.ndarray:
+    """In memory with its channels last, or as it is."""
+    if not is_last:
+        return guarded(value)
+    return np.moveaxis(guarded(np.moveaxis(value, channels, -1).copy()), -1, channels)
+
+
+# With which of image and result have channels last.
+@pytest.mark.parametrize("last", ["", "xr", "r"])
 @pytest.mark.parametrize(("c", "h", "w", "o", "size", "stride", "dilation", "zeros"), CASES)
-def test_convolution(kernel, guarded, forms, channels_last, c, h, w, o, size, stride, dilation, zeros):
+def test_convolution(kernel, guarded, forms, last, c, h, w, o, size, stride, dilation, zeros):
     random = np.random.default_rng(0)
     f, bias = random.standard_normal((o, c, *size)).astype(np.float32), random.standard_normal(o).astype(np.float32)
 
-    def image(*shape: int) -> np.ndarray:
-        value = random.standard_normal(shape).astype(np.float32)
-        return guarded(value.transpose(0, 2, 3, 1).copy()).transpose(0, 3, 1, 2) if channels_last else guarded(value)
+    def image(name: str, *shape: int) -> np.ndarray:
+        return lying(guarded, random.standard_normal(shape).astype(np.float32), name in last)
 
-    x = image(2, c, h, w)
+    x = image("x", 2, c, h, w)
     top, left, bottom, right = zeros
     padded = np.pad(x.astype(float), ((0, 0), (0, 0), (top, bottom), (left, right)))
     plain = np.einsum("ncyzij,ocij->noyz", windows(padded, size, stride, dilation), f, optimize=True)
-    rest, out = image(*plain.shape), image(*plain.shape)
+    rest, out = image("r", *plain.shape), image("r", *plain.shape)
     panels = packed(f)
     sizes = [2, c, h, w, len(panels), *size, o, *plain.shape[2:]]
     wide = plain + bias[:, None, None]
@@ -381,13 +388,6 @@ DEPTHWISE = [
     ((50, 270), (3, 3), (1, 1), (9, 5), (9, 5, 9, 5)),
     ((20, 20), (5, 5), (1, 1), (18, 18), (36, 36, 36, 36)),
 ]
-
-
-def lying(guarded, value: np.ndarray, is_last: bool, channels: int = 1) -> np.ndarray:
-    """In memory with its channels last, or as it is."""
-    if not is_last:
-        return guarded(value)
-    return np.moveaxis(guarded(np.moveaxis(value, channels, -1).copy()), -1, channels)
 
 
 # With which of image, filter and result have channels last.

@@ -253,8 +253,21 @@ typedef struct {
   ptrdiff_t line, lines;
 } vectors_at;
 
-INLINE vectors_at in_a_row(const int step, const int vectors, size_t count) {
-  return (vectors_at){step * LANES, LANES, LANES, LANES, count - (vectors - 1) * LANES, 0, 0};
+INLINE vectors_at in_a_row(const layer *of, const int step, const int vectors, size_t count) {
+  return (vectors_at){step * LANES, LANES * of->out_z, LANES * of->rest_z, LANES, count - (vectors - 1) * LANES, 0, 0};
+}
+
+// What is added to `count` places and where they go: next to each other, or apart.
+INLINE floats load_places(const float *from, size_t step, size_t count) {
+  if (step == 1) return load_up_to(from, count, 0.0f);
+  floats value = splat(0.0f);
+  ROLLED for (size_t i = 0; i < count; i++) value[i] = from[i * step];
+  return value;
+}
+
+INLINE void store_places(float *to, size_t step, floats value, size_t count) {
+  if (step == 1) store_up_to(to, value, count);
+  else ROLLED for (size_t i = 0; i < count; i++) to[i * step] = value[i];
 }
 
 // sums += what a tap adds to `rows` channels and `vectors` vectors of places. there: what each of them finds in the image.
@@ -294,14 +307,14 @@ INLINE void product(const layer *of, const int rows, const int vectors, const in
   floats kept[LOW][WIDE];
   UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) kept[r][v] = sums[r][v];
   ROLLED for (int r = 0; r < rows && channel + r < of->columns; r++) {
-    const float *rest = of->rest ? of->rest + (channel + r) * of->rest_c + y * of->rest_y + z : 0;
-    float *out = of->out + (channel + r) * of->out_c + y * of->out_y + z;
+    const float *rest = of->rest ? of->rest + (channel + r) * of->rest_c + y * of->rest_y + z * of->rest_z : 0;
+    float *out = of->out + (channel + r) * of->out_c + y * of->out_y + z * of->out_z;
     const floats bias = splat(of->bias ? of->bias[channel + r] : 0.0f);
     UNROLL for (int v = 0; v < vectors; v++) {
       size_t left = v + 1 < vectors ? at.most : at.last;
       floats value = kept[r][v] + bias;
-      if (rest) value += load_up_to(rest + v * at.rest, left, 0.0f);
-      store_up_to(out + v * at.out, activated(of->activation, value), left);
+      if (rest) value += load_places(rest + v * at.rest, of->rest_z, left);
+      store_places(out + v * at.out, of->out_z, activated(of->activation, value), left);
     }
   }
 }
@@ -317,7 +330,7 @@ static __attribute__((noinline)) void point_products(const layer *of, size_t z, 
     count = least(end - z, vectors * LANES);
     for (size_t channel = 0; channel < of->columns; channel += HELD) {
       const float *later = of->x + least(z + count + channel / HELD * LINE, end - 1);
-#define OF_POINTS(v) product(of, HELD, v, 1, 1, 0, of->x + z, in_a_row(1, v, count), 0, 1, 0, 0, z, channel, later)
+#define OF_POINTS(v) product(of, HELD, v, 1, 1, 0, of->x + z, in_a_row(of, 1, v, count), 0, 1, 0, 0, z, channel, later)
       PRODUCT(vectors, OF_POINTS)
     }
   }
@@ -348,7 +361,7 @@ static __attribute__((noinline)) void row_products(const layer *of, size_t y, si
       rows = LANES == 16 && of->columns - channel > SOME ? LOW : SOME;
 #define OF_VECTORS(rows, vectors, step, is_cut) \
   if (is_cut && vectors > 1 && high > 1) product(of, rows, vectors, step, 0, is_cut, x, of_rows, from, to, there, y, z, channel, 0); \
-  else product(of, rows, vectors, step, 0, is_cut, x, in_a_row(step, vectors, count), from, to, there, y, z, channel, 0)
+  else product(of, rows, vectors, step, 0, is_cut, x, in_a_row(of, step, vectors, count), from, to, there, y, z, channel, 0)
 #define OF_ROWS(rows, step, is_cut) \
   if (vectors == 1) { OF_VECTORS(rows, 1, step, is_cut); } \
   else if (vectors == 2) { OF_VECTORS(rows, 2, step, is_cut); } \
@@ -365,8 +378,7 @@ static __attribute__((noinline)) void row_products(const layer *of, size_t y, si
 
 // Whether rows of `ow` places are computed by row_products.
 static int is_narrow(const layer *of, size_t ow) {
-  return of->columns <= NARROW && of->kw <= SHORT && of->sw <= (LANES == 4 ? 1 : 2) && of->x_w == 1 && of->out_z == 1 && ow >= LONG &&
-         (!of->rest || of->rest_z == 1);
+  return of->columns <= NARROW && of->kw <= SHORT && of->sw <= (LANES == 4 ? 1 : 2) && of->x_w == 1 && ow >= LONG;
 }
 
 // Pieces of rows `y` to `end` by the products of winograd.h; what is not finite there, or does not fit, as always.
