@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from opsplice.onnx.node_writer import NodeWriter, attribute, attributes, input_name, wrongly_computed
+from opsplice.onnx.node_writer import FLOATS, NodeWriter, attribute, attributes, input_name, wrongly_computed
 from opsplice.onnx.pooling import zeros_around
 
 _BYTE = 8
@@ -316,6 +316,17 @@ def gather_blocks(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return on.put(
         "Reshape", on.put("Mul", on.put("Sub", wide, middles), on.put("Unsqueeze", taken(scales), apart)), row
     )
+
+
+def gather(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Of a table of bytes with one scale: what is taken of it is dequantised, and not all of it in each call."""
+    made = on.producer(node.input[0]) if on.element(node.input[0]) in FLOATS else None
+    if made is None or made.op_type != "DequantizeLinear" or on.shape(made.input[1]) not in ([], [1]):
+        return None
+    if on.constant(made.input[0]) is None or on.element(made.input[0]) not in (TensorProto.INT8, TensorProto.UINT8):
+        return None
+    taken = on.put("Gather", made.input[0], node.input[1], **attributes(node))
+    return on.put("DequantizeLinear", taken, *made.input[1:], **attributes(made))
 
 
 def _dequantised(on: NodeWriter, node: onnx.NodeProto, at: int, axis: int) -> str:

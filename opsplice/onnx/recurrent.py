@@ -81,6 +81,19 @@ def _whole(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     return on.put_all(node.op_type, results, x, weights, of_state, bias, "", *state, **forms)
 
 
+def dynamically_quantized(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
+    """onnxruntime's DynamicQuantizeLSTM: an LSTM of the numbers that its weights stand for; inputs stay as they are."""
+    weights = []
+    for at, beside in ((1, 8), (2, 10)):
+        numbers, scale, zero = (on.constant(input_name(node, index)) for index in (at, beside, beside + 1))
+        if numbers is None or scale is None or zero is None:
+            return None
+        scale, zero = (each.astype(np.float32).reshape(len(each), 1, -1) for each in (scale, zero))
+        wide = (numbers.astype(np.float32) - zero) * scale
+        weights.append(on.give(np.ascontiguousarray(wide.transpose(0, 2, 1)), large=True))
+    return on.put_all("LSTM", len(node.output), node.input[0], *weights, *node.input[3:8], **attributes(node))
+
+
 class _Direction:
     """One direction of a layer."""
 

@@ -224,6 +224,26 @@ def test_products_and_tables_of_onnxruntime():
     check(model, feed, 1e-4)
 
 
+def test_what_is_taken_of_a_table_of_bytes_is_dequantised_and_not_all_of_it():
+    constants = {"table": integers(np.uint8, 20, 6), "s": scale(0.02), "z": np.uint8(120)}
+    nodes = [
+        node("DequantizeLinear", "table s z", "numbers"),
+        node("Gather", "numbers i", "rows"),
+        node("Gather", "numbers i", "columns", axis=1),
+    ]
+    kinds, shapes = {"i": (TensorProto.INT64, [2, 3])}, {"rows": [2, 3, 6], "columns": [20, 2, 3]}
+    model = make_model(nodes, kinds, shapes, constants)
+    check(model, {"i": np.array([[0, 5, 3], [-1, 2, 1]])})
+    expansion.expand(
+        model.graph,
+        {value.name: value.type for value in onnx.shape_inference.infer_shapes(model).graph.value_info},
+        {},
+        OPSET,
+    )
+    taken = [each for each in model.graph.node if each.op_type == "Gather"]
+    assert [each.input[0] for each in taken] == ["table", "table"]
+
+
 def test_quantised_numbers_of_16_bits():
     """As onnxruntime's quantiser writes activations; they are floats in the program."""
     constants = {"s": scale(0.001), "z": np.uint16(30000), "ys": scale(0.01), "yz": np.uint16(12), "ws": scale(0.02)}

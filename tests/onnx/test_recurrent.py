@@ -143,3 +143,33 @@ def test_other_layers_stay(inputs, form):
     made, weights = layer("GRU", "forward", "b", form, 0)
     model = make_model([made], inputs, {"y0": [None] * 4, "last0": [None] * 3}, weights, 19)
     assert expanded(model) is None
+
+
+@pytest.mark.parametrize("scales", ["one", "each"])
+def test_weights_of_bytes_as_onnxruntime_quantises_them(scales):
+    """Its numbers are off by what rounding inputs and states to bytes does, an LSTM's of the same weights are not."""
+    both, wide = 2, 4 * SIZE
+    columns = [both] if scales == "one" else [both, wide]
+    shapes = {"w": [both, INPUT, wide], "r": [both, SIZE, wide]}
+    constants = {name: RANDOM.integers(-127, 128, shape).astype(np.int8) for name, shape in shapes.items()}
+    for name in shapes:
+        constants[f"{name}s"] = RANDOM.uniform(0.002, 0.005, columns).astype(np.float32)
+        constants[f"{name}z"] = np.zeros(columns, np.int8)
+    constants["b"] = RANDOM.normal(size=[both, 2 * wide]).astype(np.float32)
+    form, given = {"hidden_size": SIZE, "direction": "bidirectional"}, {"x": [STEPS, 2, INPUT]}
+    results = {"y": [STEPS, both, 2, SIZE], "h": [both, 2, SIZE], "c": [both, 2, SIZE]}
+    quantised = node("DynamicQuantizeLSTM", "x w r b", "y h c", domain="com.microsoft", **form)
+    quantised.input.extend(["", "", "", "", "ws", "wz", "rs", "rz"])
+    model = make_model([quantised], given, results, constants, domains={"com.microsoft": 1})
+    x = RANDOM.normal(size=given["x"]).astype(np.float32)
+    found = opsplice.onnx.session(model, providers=["local-sync"]).run(None, {"x": x})
+    rounded = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    for name in shapes:
+        scale = constants.pop(f"{name}s").reshape(both, 1, -1)
+        constants[name] = (constants[name] * scale).astype(np.float32).transpose(0, 2, 1)
+        del constants[f"{name}z"]
+    exact = make_model([node("LSTM", "x w r b", "y h c", **form)], given, results, constants)
+    wanted = ort.InferenceSession(exact.SerializeToString()).run(None, {"x": x})
+    for one, other, near in zip(found, wanted, rounded, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(one, near, atol=0.03)
