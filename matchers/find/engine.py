@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,15 +19,13 @@ from opsplice.matchers.find.index import Index, ends_of
 from opsplice.matchers.find.lookalikes import Recall, Traits
 from opsplice.matchers.find.prefilter import Groups, Sieve
 from opsplice.matchers.find.relocation import Template
-from opsplice.matchers.find.size_variants import LEAST_MEMBERS, family_key, rough_key, sort
 from opsplice.matchers.ir.op_names import function_around, location_text
-from opsplice.matchers.patterns.nodes import Asked, Form, Graph
+from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.search.matches import Found, Match, NearMiss
 from opsplice.matchers.search.search import MAX_STEPS, Search
 from opsplice.matchers.terms.ops.reshape_ops import SPLITS
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang import garbage
-from opsplice.spec_lang.syntax import tree
 
 MAX_NEAR_MISSES = 5
 _LEAST_STEPS = 1000
@@ -49,13 +46,9 @@ class Patterns:
         self._sides: dict[tuple[Graph, ...], tuple[tuple[Graph, ...], tuple[Graph, ...]]] = {}
         self._outlines: dict[Any, Any] = {}
         self._sieves: dict[tuple[Graph, ...], Sieve] = {}
-        self._families: dict[Graph, Any] = {}
         for name in self.index.names or ():
             for side in self.sides(self.index.starting_at((name, None))):
                 self.sieve(side)
-        alike = Counter(map(rough_key, graphs))
-        for graph in graphs:
-            self._families[graph] = self._family(graph) if alike[rough_key(graph)] >= LEAST_MEMBERS else None
 
     def sides(self, graphs: tuple[Graph, ...]) -> tuple[tuple[Graph, ...], tuple[Graph, ...]]:
         """The local ones of some graphs, and the others."""
@@ -68,14 +61,6 @@ class Patterns:
         if graphs not in self._sieves:
             self._sieves[graphs] = Sieve(graphs, self._outlines)
         return self._sieves[graphs]
-
-    def family(self, graph: Graph) -> Any:
-        """Equal for graphs that can be searched for together; None for one that cannot."""
-        return self._families[graph]
-
-    def _family(self, graph: Graph) -> Any:
-        asks = any(isinstance(part, (Asked, Form)) for part in tree.parts(graph.conditions))
-        return None if asks or graph not in self.traits.local else family_key(graph)
 
 
 @functools.lru_cache(maxsize=8)
@@ -264,9 +249,9 @@ class Finder:
         result = _Result(graphs)
         if not graphs:
             return result
-        tried, result.missed = self._possible(self.patterns.sieve(graphs).fitting(self.views, place.value), place)
+        tried = self.patterns.sieve(graphs).fitting(self.views, place.value)
         if self.most_misses:
-            result.told = {*tried, *(miss.graph for miss in result.missed)}
+            result.told = {*tried}
         for graph in tried:
             search = self._search(graph, place)
             match = search.run(place.value, at_view=place.is_split)
@@ -279,22 +264,6 @@ class Finder:
                 result.is_certain = False
                 self.max_steps[graph] = max(self.max_steps[graph] // 2, _LEAST_STEPS)
         return result
-
-    def _possible(self, graphs: Sequence[Graph], place: _Place) -> tuple[Sequence[Graph], list[NearMiss]]:
-        """The graphs without those that their family's search rules out, and near misses of these."""
-        families: dict[Any, list[Graph]] = {}
-        if len(graphs) >= LEAST_MEMBERS:
-            for graph in graphs:
-                families.setdefault(self.patterns.family(graph), []).append(graph)
-        out: set[Graph] = set()
-        missed: list[NearMiss] = []
-        function = place.function if self.most_misses else None
-        for key, family in families.items():
-            if key is not None and len(family) >= LEAST_MEMBERS:
-                fitting, more = sort(self.views, family, place.value, at_view=place.is_split, misses_in=function)
-                out.update(set(family).difference(fitting))
-                missed += more
-        return [graph for graph in graphs if graph not in out], missed
 
     def _search(self, graph: Graph, place: _Place) -> Search:
         return Search(self.views, graph, place.function, self.max_steps[graph])

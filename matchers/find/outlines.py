@@ -16,6 +16,7 @@ from opsplice.matchers.terms.canonical import COMPARISONS, READ_AS, SUMS_AS
 from opsplice.matchers.terms.ops.bands import BAND
 from opsplice.matchers.terms.scalar_folding import FOLDED
 from opsplice.matchers.terms.terms import Apply, Constant, Reduce
+from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 REDUCTIONS = ("reduce", "window", "accumulated")
@@ -107,6 +108,15 @@ def ranks_of(graph: Graph) -> tuple[int, float]:
     if any(label.pack for label in labels):
         return 0, math.inf
     return 0 if graph.may_lack_dims else least_rank(graph), len(labels)
+
+
+def factor_of(graph: Graph) -> int:
+    """What the number of elements of the first result is a multiple of, whichever dims of it a program has as one."""
+    conditions = (each for each in graph.conditions if isinstance(each, tree.Comparison))
+    known = {name: size for each in conditions for name, size in dim_conditions.fixed(each).items()}
+    written = ((tie.labels, tie.size if isinstance(tie.size, int) else known.get(tie.size)) for tie in graph.ties)
+    sizes = {labels: size for labels, size in written if size}
+    return math.prod(sizes.get((label,), 1) for label in dict.fromkeys(graph.results[0].labels))
 
 
 class Outlines:

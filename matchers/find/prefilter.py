@@ -3,8 +3,8 @@
 Each graph has an outline: its ops, without indices, types, sizes or names. Equal outlines are one object, and what a
 term was found to fit is kept for a place, so that what graphs share is looked at once. Of several alternatives only
 those are tried that the op of a term may be. A whole outline is only looked at where the first ops fit. Of an input it
-knows which labels of the result it has: a weight is not read along all axes of a result. What passes may still fail;
-what is stopped could not have held.
+knows which labels of the result it has: a weight is not read along all axes of a result. Of the result it knows the
+sizes that are numbers, in types or in conditions. What passes may still fail; what is stopped could not have held.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.find.outlines import NUMBER, REDUCED, REDUCTIONS, VALUE, Outline, Outlines, ranks_of
+from opsplice.matchers.find.outlines import NUMBER, REDUCED, REDUCTIONS, VALUE, Outline, Outlines, factor_of, ranks_of
 from opsplice.matchers.ir.tensor_values import defining_op, shape_of
 from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.search.uses import is_constant
@@ -37,23 +37,25 @@ class Sieve:
     def __init__(self, graphs: Sequence[Graph], known: dict[Any, Any] | None = None) -> None:
         known = {} if known is None else known
         self._order = {graph: position for position, graph in enumerate(graphs)}
-        self._by_first: dict[Outline, list[tuple[Outline, tuple[int, float], Graph]]] = {}
+        self._by_first: dict[Outline, list[tuple[Outline, tuple[int, float], int, Graph]]] = {}
         for graph in graphs:
             if graph not in known:
                 outlines = Outlines(graph, known)
-                known[graph] = outlines.first(), outlines.whole(), ranks_of(graph)
-            first, whole, ranks = known[graph]
-            self._by_first.setdefault(first, []).append((whole, ranks, graph))
+                known[graph] = outlines.first(), outlines.whole(), ranks_of(graph), factor_of(graph)
+            first, *others = known[graph]
+            self._by_first.setdefault(first, []).append((*others, graph))
 
     def fitting(self, views: Views, value: ir.Value) -> list[Graph]:
         """The graphs that can hold with their result at a value, in order."""
         fits, term, shape = _Fits(views, value), views.root(value), shape_of(value) or ()
         rank, large = len(shape), len(shape) - shape.count(1)
+        size = math.prod(size or 0 for size in shape or (None,))
         found = []
         for first, graphs in self._by_first.items():
-            ranked = [(whole, graph) for whole, (least, most), graph in graphs if least <= rank and large <= most]
+            ranked = [each for each in graphs if each[1][0] <= rank and large <= each[1][1]]
             if ranked and fits.at_root(first, term):
-                found += [graph for whole, graph in ranked if fits.at_root(whole, term)]
+                # Sizes last: what fits is what tells places apart, for near misses too.
+                found += [each for whole, _, factor, each in ranked if fits.at_root(whole, term) and not size % factor]
         return sorted(found, key=self._order.__getitem__)
 
     def grouped(self, names: Container[str]) -> Groups:

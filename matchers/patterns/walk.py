@@ -21,12 +21,10 @@ from opsplice.matchers.patterns.nodes import (
     Window,
 )
 from opsplice.matchers.terms.terms import Apply, Reduce
-from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree
 
 # The classes of nodes.
 KINDS = tuple(get_origin(kind) or kind for kind in get_args(Node))
-_NUMBERED: Any = (Label, Result, Tie, Window, *KINDS)
 # The nodes that are judged themselves; any other stands for what it is made of.
 _JUDGED = (Apply, Reduce, Whole, Number, Input)
 
@@ -154,34 +152,6 @@ def children_of(node: Node) -> list[Node]:
         elif isinstance(thing, KINDS):
             found.append(thing)
     return found
-
-
-def fingerprint(*parts: Any) -> Any:
-    """Equal for parts of graphs that are equal but for what labels are called and where the spec has them.
-
-    Nodes and labels go by the order in which they come up.
-    """
-    return _Fingerprint().of(parts)
-
-
-class _Fingerprint:
-    def __init__(self) -> None:
-        self._numbers: dict[Any, int] = {}
-
-    def of(self, part: Any) -> Any:
-        if isinstance(part, tuple):
-            return tuple(map(self.of, part))
-        if isinstance(part, Mapping):
-            return self.of(tuple(part.items()))
-        if not isinstance(part, _NUMBERED):
-            return dim_conditions.key(part)
-        known = part if isinstance(part, Label) else id(part)
-        if known in self._numbers:
-            return "again", self._numbers[known]
-        self._numbers[known] = len(self._numbers)
-        unsaid = ("id", "name") if isinstance(part, Label) else ()
-        fields = (getattr(part, name) for name in part.__dataclass_fields__ if name not in unsaid)
-        return (type(part).__name__, *map(self.of, fields))
 
 
 def is_judged(node: Node) -> bool:

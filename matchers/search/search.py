@@ -66,10 +66,7 @@ Goals = tuple[Goal, "Goals"] | None
 
 
 class Search:
-    """One attempt to match one graph with its first result at one payload value. Use it once.
-
-    end: what must hold when all goals are met, by default all that can only be judged last.
-    """
+    """One attempt to match one graph with its first result at one payload value. Use it once."""
 
     def __init__(
         self,
@@ -79,7 +76,6 @@ class Search:
         max_steps: int = MAX_STEPS,
         *,
         listener: Listener = QUIET,
-        end: Callable[[], bool] | None = None,
     ) -> None:
         self.views = views
         self.graph = graph
@@ -88,7 +84,6 @@ class Search:
         self.state = State(views, graph, listener)
         # Not its own method, which would keep what was searched until Python looks for cycles.
         self.verdicts = Verdicts(self.state, partial(Search._has_form, weakref.proxy(self)))
-        self.end = end or self.verdicts.holds
         self.reader = Reader(self.state)
         self.inputs = Inputs(self.state, self.reader)
         self.wholes = WholeOps(self.state, self.reader)
@@ -261,11 +256,8 @@ class Search:
 
     def near_miss(self, value: ir.Value) -> NearMiss:
         """Why it failed at `value`, where `run` found no match and `progress` is not 0."""
-        assert self.state.furthest is not None, "a search with progress has a failure"
-        return self.missed(self.graph, self.state.furthest, value)
-
-    def missed(self, graph: Graph, failure: Failure, value: ir.Value) -> NearMiss:
-        """The near miss of a graph that failed at `value` in some way."""
+        graph, failure = self.graph, self.state.furthest
+        assert failure is not None, "a search with progress has a failure"
         span = getattr(failure.node, "span", None)  # a condition has its own
         return NearMiss(
             pattern=graph.pattern.name,
@@ -308,7 +300,7 @@ class Search:
                 self.state.undo(mark)
             self.state.undo(entry)
             return False
-        return self.end() if end is None else end()
+        return self.verdicts.holds() if end is None else end()
 
     def _branches(self, node: Any, term: Any) -> Iterable[Branch]:
         """The ways in which a node may match a term: each a function that gives further goals, or None if it fails."""
