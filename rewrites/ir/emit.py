@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,6 +40,22 @@ def building(module: ir.Module) -> Iterator[None]:
     load_dialects(module.context)
     with module.context, ir.Location.unknown():
         yield
+
+
+def of_each(*names: str) -> Callable[[Callable[[ir.Operation], object]], Callable[[ir.Module], None]]:
+    """Make an edit of one op, before which it builds others, an edit of all ops of these names in a module."""
+
+    def of_module(edit: Callable[[ir.Operation], object]) -> Callable[[ir.Module], None]:
+        @functools.wraps(edit)
+        def edited(module: ir.Module) -> None:
+            with building(module):
+                for each in ops_in(module.operation, *names):
+                    with each.location, ir.InsertionPoint(each):
+                        edit(each)
+
+        return edited
+
+    return of_module
 
 
 def op(

@@ -15,22 +15,19 @@ from collections.abc import Iterable, Sequence
 from iree.compiler import ir
 
 from opsplice.common.reaching import reachable
-from opsplice.matchers.ir.op_names import ops_in
 from opsplice.rewrites.ir import emit
 
 _SCATTER = "iree_linalg_ext.scatter"
 _TO_INDEX = ("arith.index_cast", "arith.index_castui")
 
 
-def keep_in_bounds(module: ir.Module) -> None:
-    """Bound the gathers and scatters of a module whose inputs are converted."""
-    with emit.building(module):
-        for op in ops_in(module.operation, "tensor.extract", _SCATTER):
-            with op.location, ir.InsertionPoint(op):
-                if op.name == _SCATTER:
-                    _mask(op)
-                else:
-                    _clamp(op)
+@emit.of_each("tensor.extract", _SCATTER)
+def keep_in_bounds(op: ir.Operation) -> None:
+    """Bound a gather or a scatter, where inputs are converted."""
+    if op.name == _SCATTER:
+        _mask(op)
+    else:
+        _clamp(op)
 
 
 def _clamp(op: ir.Operation) -> None:

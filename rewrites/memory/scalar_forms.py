@@ -37,11 +37,11 @@ from collections.abc import Callable
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.terms.ops.constant_ops import constant_of
 from opsplice.rewrites.ir import emit
 
+_LOOP = "linalg.generic"
 # Those that IREE multiplies, or takes roots for.
 _RIGHT_EXPONENTS = (-2, -1, -0.5, 0, 0.5, 1, 2, 3)
 # Small multiples of the first two are without rounding errors, and the three together are pi.
@@ -49,22 +49,6 @@ _PI = (3.140625, 9.67502593994140625e-4, 1.509957989753724e-7)
 # A root of 2 / pi, as halves have it is right.
 _WRONG_ROOT = 0.7977240352174656
 _ROUNDING = 1e-7
-
-
-def mend(module: ir.Module) -> None:
-    """Change the ops on single numbers of a module whose inputs are converted."""
-    with emit.building(module):
-        for op in list(ops_in(module.operation, *_FORMS)):
-            # The bodies of named ops are theirs.
-            around = op.parent.name
-            if not isinstance(op.results[0].type, ir.FloatType):
-                continue
-            if around.startswith("linalg.") and around != "linalg.generic":
-                continue
-            with op.location, ir.InsertionPoint(op):
-                other = _FORMS[op.name](op)
-            if other is not None:
-                emit.replace(op, other)
 
 
 def _power(op: ir.Operation) -> ir.Value | None:
@@ -238,11 +222,22 @@ _FORMS: dict[str, Callable[[ir.Operation], ir.Value | None]] = {
 }
 
 
+@emit.of_each(*_FORMS)
+def mend(op: ir.Operation) -> None:
+    """Change an op on single numbers, where inputs are converted. The bodies of named ops are theirs."""
+    around = op.parent.name
+    if not isinstance(op.results[0].type, ir.FloatType) or (around.startswith("linalg.") and around != _LOOP):
+        return
+    other = _FORMS[op.name](op)
+    if other is not None:
+        emit.replace(op, other)
+
+
 def _known(number: ir.Value) -> float | None:
     """A number that is known, or that a body is given of a tensor of which all elements are known to be it."""
     if isinstance(number, ir.BlockArgument):
         loop = number.owner.owner.operation
-        if loop.name != "linalg.generic" or number.arg_number >= loop.attributes["operandSegmentSizes"][0]:
+        if loop.name != _LOOP or number.arg_number >= loop.attributes["operandSegmentSizes"][0]:
             return None
         number = loop.operands[number.arg_number]
     maker = defining_op(number)

@@ -13,21 +13,14 @@ from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import ops_in
 from opsplice.rewrites.ir import emit
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
-def read_through(module: ir.Module) -> None:
-    """Change the `tensor.extract` of a module whose inputs are converted."""
-    with emit.building(module):
-        for op in ops_in(module.operation, "tensor.extract"):
-            with op.location, ir.InsertionPoint(op):
-                _read_through(op)
-
-
-def _read_through(op: ir.Operation) -> None:
+@emit.of_each("tensor.extract")
+def read_through(op: ir.Operation) -> None:
+    """Change what reads one element, where inputs are converted."""
     source, *at = op.operands
     is_slice = False
     while isinstance(source, ir.OpResult) and (step := _STEPS.get(source.owner.name)):

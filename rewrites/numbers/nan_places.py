@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import last_op, ops_in
+from opsplice.matchers.ir.op_names import last_op
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE
 from opsplice.rewrites.ir import emit
 
@@ -21,14 +21,13 @@ _OR_NAN = {2: 9, 4: 11}  # greater, less
 _EXTREMES = ("arith.maximumf", "arith.minimumf")
 
 
-def mend(module: ir.Module) -> None:
-    """Change the bodies in a module whose inputs are converted."""
-    with emit.building(module):
-        for op in ops_in(module.operation, ARG_COMPARE, "linalg.generic"):
-            block = op.regions[0].blocks[0]
-            new, best = _compared(op, block)
-            if new is not None and best is not None and isinstance(new.type, ir.FloatType):
-                _find_nan(block, new, best)
+@emit.of_each(ARG_COMPARE, "linalg.generic")
+def mend(op: ir.Operation) -> None:
+    """Change the body of an op, where inputs are converted."""
+    block = op.regions[0].blocks[0]
+    new, best = _compared(op, block)
+    if new is not None and best is not None and isinstance(new.type, ir.FloatType):
+        _find_nan(block, new, best)
 
 
 def _compared(op: ir.Operation, block: ir.Block) -> tuple[ir.Value | None, ir.Value | None]:

@@ -25,34 +25,33 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import last_op, ops_in
+from opsplice.matchers.ir.op_names import last_op
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.rewrites.ir import emit
 
+_SORT = "iree_linalg_ext.sort"
 # IREE computes with narrow floats as wider ones: the sign of NaN is lost.
 _HALF = 16
 # Predicates of `arith.cmpf`: those that hold of a smaller and a larger number, and of these the other way round.
 _RISING, _FALLING = (4, 5, 11, 12), (2, 3, 9, 10)
 
 
-def mend(module: ir.Module) -> None:
-    """Change the sorts of a module whose inputs are converted."""
-    with emit.building(module):
-        for op in ops_in(module.operation, "iree_linalg_ext.sort", "iree_linalg_ext.topk"):
-            body = op.regions[0].blocks[0]
-            last = last_op(body)
-            if op.name == "iree_linalg_ext.sort":
-                _part(op)
-            with op.location, ir.InsertionPoint(last):
-                pair = _compared(last.operands[0], body)
-                is_sort = op.name == "iree_linalg_ext.sort"
-                if pair is None:
-                    last.operands[0] = _unless_exchanged("arith.ori" if is_sort else "arith.andi", body)
-                elif is_sort:
-                    last.operands[0] = _with_nan(*pair)
-                else:
-                    last.operands[0] = emit.compared("<", *map(_ordered, pair))
-                    _begin_with_least(op, is_falling=pair[1] == body.arguments[0])
+@emit.of_each(_SORT, "iree_linalg_ext.topk")
+def mend(op: ir.Operation) -> None:
+    """Change a sort, or what takes the first elements, where inputs are converted."""
+    body, is_sort = op.regions[0].blocks[0], op.name == _SORT
+    last = last_op(body)
+    if is_sort:
+        _part(op)
+    with ir.InsertionPoint(last):
+        pair = _compared(last.operands[0], body)
+        if pair is None:
+            last.operands[0] = _unless_exchanged("arith.ori" if is_sort else "arith.andi", body)
+        elif is_sort:
+            last.operands[0] = _with_nan(*pair)
+        else:
+            last.operands[0] = emit.compared("<", *map(_ordered, pair))
+            _begin_with_least(op, is_falling=pair[1] == body.arguments[0])
 
 
 def _compared(holds: ir.Value, body: ir.Block) -> tuple[ir.Value, ir.Value] | None:
@@ -120,5 +119,4 @@ def _part(sort: ir.Operation) -> None:
     for number, value in enumerate(sort.operands):
         maker = defining_op(value)
         if maker is not None and len(maker.results) == 1 and any(use.owner != sort for use in value.uses):
-            with sort.location, ir.InsertionPoint(sort):
-                sort.operands[number] = emit.held(value)
+            sort.operands[number] = emit.held(value)

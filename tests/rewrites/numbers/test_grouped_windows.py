@@ -8,7 +8,7 @@ from iree.compiler import ir
 
 import opsplice
 from opsplice.pipeline.compiler import Compilation
-from opsplice.rewrites.numbers import grouped_windows
+from opsplice.rewrites.numbers import windowed_ops
 
 
 def convolved(batch: int, size: str, is_split: bool = True) -> str:
@@ -53,7 +53,7 @@ OTHERS = [(1, "?", True, "fill"), (1, "?", False, "broadcast"), (2, "?", True, "
 def test_others_stay(batch: int, size: str, is_split: bool, begins_with: str):
     with Compilation() as compilation:
         module = ir.Module.parse(convolved(batch, size, is_split), context=compilation.context)
-        grouped_windows.begin_with_zero(module)
+        windowed_ops.mend(module)
         module.operation.verify()
         convolution = next(line for line in str(module).splitlines() if "conv_2d" in line)
         start = convolution.partition("outs(")[2].partition(" ")[0]

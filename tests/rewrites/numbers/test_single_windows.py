@@ -8,7 +8,7 @@ from iree.compiler import ir
 import opsplice
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.pipeline.compiler import Compilation
-from opsplice.rewrites.numbers import single_windows
+from opsplice.rewrites.numbers import windowed_ops
 
 CONVOLVED = """
 func.func @convolved(%x: tensor<1x2x4x9xf32>, %w: tensor<3x2x3x3xf32>) -> tensor<1x3x1x4xf32> {
@@ -53,6 +53,6 @@ def test_windows_of_several_places_and_whole_inputs_stay():
     for text, count in ((CONVOLVED, 1), (several, 0), (whole, 0), (one_tap, 0)):
         with Compilation() as compilation, compilation.context:
             module = ir.Module.parse(text)
-            single_windows.cover(module)
+            windowed_ops.mend(module)
             assert module.operation.verify()
             assert len(ops_in(module.operation, "tensor.extract_slice")) == count

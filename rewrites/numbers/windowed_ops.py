@@ -1,4 +1,6 @@
-"""Where a window has one place along a dim, the op gets the part of its input that the window covers.
+"""Ops that read windows, and what IREE does not compile of them, in another form.
+
+Where a window has one place along a dim, the op gets the part of its input that the window covers.
 
     linalg.pooling_nchw_max {strides = 2} ins(%x, %w : tensor<1x8x4x9xf32>, tensor<3x3xf32>) -> tensor<1x8x1x4xf32>
 
@@ -9,6 +11,22 @@
 
 IREE 3.13 leaves the loop over one place out, and takes the loop over the window for one over the whole input: "inferred
 input/output operand #1 has shape's dimension #2 to be 4, but found 3".
+
+What a convolution of groups adds to is added behind it, where sizes are open and there is one image.
+
+    %copies = linalg.broadcast %bias
+    %start = tensor.expand_shape %copies : tensor<1x64x?x?xf32> into tensor<1x4x16x?x?xf32>
+    linalg.conv_2d_ngchw_gfchw ins(%x, %w) outs(%start)
+
+        =>
+
+    %zero = linalg.fill
+    %sums = linalg.conv_2d_ngchw_gfchw ins(%x, %w) outs(%zero)
+    linalg.generic {+} ins(%sums, %start)
+
+IREE 3.13 would compute the copies in the same dispatch, and not spread them over workgroups: "write affecting
+operations on global resources are restricted to workgroup distributed contexts". So it is where channels become groups
+behind the copies, as those who import PyTorch and ONNX have it.
 """
 
 from __future__ import annotations
@@ -18,17 +36,22 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import ops_in
-from opsplice.matchers.ir.tensor_values import indexing_maps
+from opsplice.matchers.ir.tensor_values import indexing_maps, maker_name, seen_through
 from opsplice.rewrites.ir import emit
 
 
-def cover(module: ir.Module) -> None:
-    """Change the windows of a module whose inputs are converted. Those of open sizes stay."""
+def mend(module: ir.Module) -> None:
+    """Change the windows of a module whose inputs are converted."""
     with emit.building(module):
         for op in ops_in(module.operation):
             if op.name.startswith("linalg.") and (maps := indexing_maps(op)):
                 with op.location, ir.InsertionPoint(op):
                     _cover(op, maps)
+                    if len(op.operands) == 3 and _has_groups(op, maps) and _is_copied(op.operands[2]):
+                        _add_behind(op)
+
+
+# ---- windows of one place --------------------------------------------------------------------------------------------
 
 
 def _cover(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
@@ -92,3 +115,43 @@ def _front(tensor: ir.Value, sizes: Sequence[int]) -> ir.Value:
         static_strides=ir.DenseI64ArrayAttr.get([1] * rank),
         operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 0, 0, 0]),
     )
+
+
+# ---- groups of channels ----------------------------------------------------------------------------------------------
+
+
+def _has_groups(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> bool:
+    """Whether an op adds up windows of groups of channels, for one image of open sizes."""
+    kind = op.operands[2].type
+    if not isinstance(kind, ir.RankedTensorType) or kind.has_static_shape or not kind.rank or kind.shape[0] != 1:
+        return False
+    loops = [{expr.position for expr in each.results if isinstance(expr, ir.AffineDimExpr)} for each in maps]
+    has_windows = any(isinstance(expr, ir.AffineAddExpr) for each in maps for expr in each.results)
+    return has_windows and bool(set.intersection(*loops))
+
+
+def _is_copied(value: ir.Value) -> bool:
+    """Whether a value is a view of copies."""
+    whole = seen_through(value)
+    return whole != value and maker_name(whole) in ("linalg.broadcast", "linalg.generic")
+
+
+def _add_behind(op: ir.Operation) -> None:
+    start = op.operands[2]
+    kind = ir.RankedTensorType(start.type)
+    element, same = kind.element_type, ir.AffineMap.get_identity(kind.rank)
+    empty = emit.value("tensor.empty", emit.dynamic_dims(start), kind)
+    attributes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])}
+    zero = emit.op("linalg.fill", [emit.constant(0, element), empty], [kind], attributes, regions=1)
+    body = emit.block(zero, [element, element])
+    with ir.InsertionPoint(body):
+        emit.op("linalg.yield", [body.arguments[0]])
+    uses = [(use.owner, use.operand_number) for use in op.results[0].uses]
+    op.operands[2] = zero.results[0]
+    with ir.InsertionPoint.after(op):
+        whole, body = emit.loop([op.results[0], start], [same, same], empty)
+    with ir.InsertionPoint(body):
+        name = "arith.addf" if isinstance(element, ir.FloatType) else "arith.addi"
+        emit.op("linalg.yield", [emit.value(name, list(body.arguments)[:2], element)])
+    for user, number in uses:
+        user.operands[number] = whole
