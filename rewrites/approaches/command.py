@@ -145,11 +145,8 @@ class CommandWriter(Writer):
             size = self.placer.amount(count) if count.number is None else count.number
             kind = emit.tensor_type([size], kind.element_type)
             dims = [size] if isinstance(size, ir.Value) else []
-        attributes = {
-            "target_encoding": ir.TypeAttr.get(kind),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dims), 1, 0]),
-        }
-        tensor = emit.op("hal.tensor.import", [view, *dims, done], [kind], attributes).results[0]
+        encoding = {"target_encoding": ir.TypeAttr.get(kind)}
+        tensor = emit.grouped("hal.tensor.import", [[view], dims, [done], []], [kind], encoding).results[0]
         return self._as_root(tensor, output)
 
     def _as_root(self, tensor: ir.Value, output: Output) -> ir.Value:

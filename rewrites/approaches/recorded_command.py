@@ -74,14 +74,8 @@ class RecordedWriter(CommandWriter):
         tied = {"tied_operands": ir.ArrayAttr.get(list(map(emit.ordinal, places)))}
         name = self._declared(call, "flow.func", [value.type for value in given], kinds, tied)
         given_dims = [dim for value in given for dim in emit.dynamic_dims(value)]
-        operands = [*given, *given_dims, *itertools.chain.from_iterable(made_dims)]
-        segments = [len(given), len(given_dims), sum(map(len, made_dims))]
-        attributes = {
-            "callee": ir.FlatSymbolRefAttr.get(name),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
-            **tied,
-        }
-        made = emit.op("flow.call", operands, kinds, attributes).results
+        groups = [given, given_dims, list(itertools.chain.from_iterable(made_dims))]
+        made = emit.grouped("flow.call", groups, kinds, {"callee": ir.FlatSymbolRefAttr.get(name), **tied}).results
         return list(map(self._as_root, made, call.outputs))
 
 

@@ -238,9 +238,9 @@ class _Shim(c_function_shim.Shim):
             "layout": self.layout,
             "binding": emit.ordinal(binding),
             "alignment": emit.ordinal(64),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),
         }
-        return emit.value("hal.interface.binding.subspan", [emit.index(0), length], kind, **attributes)
+        groups = [[emit.index(0)], [length]]
+        return emit.grouped("hal.interface.binding.subspan", groups, [kind], attributes).results[0]
 
     def workgroup(self, dimension: int) -> ir.Value:
         return emit.value("hal.interface.workgroup.id", [], self.index, dimension=emit.ordinal(dimension))

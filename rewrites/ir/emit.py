@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -77,6 +78,19 @@ def value(name: str, operands: Sequence[ir.Value], result: ir.Type, **attributes
     return op(name, operands, [result], attributes).results[0]
 
 
+def grouped(
+    name: str,
+    groups: Sequence[Sequence[ir.Value]],
+    results: Sequence[ir.Type] = (),
+    attributes: dict[str, ir.Attribute] | None = None,
+    regions: int = 0,
+) -> Any:
+    """Build an op that says how large each group of its operands is."""
+    sizes = ir.DenseI32ArrayAttr.get(list(map(len, groups)))
+    told = {**(attributes or {}), "operandSegmentSizes": sizes}
+    return op(name, list(itertools.chain.from_iterable(groups)), results, told, regions)
+
+
 def attributes_of(op: ir.Operation) -> dict[str, ir.Attribute]:
     """All attributes of an op, for one that is built like it."""
     return {name: op.attributes[name] for name in op.attributes}
@@ -103,15 +117,10 @@ def dispatch(
     entries: the functions, one for each target. dims, result_dims: the dynamic dims of each tensor that goes in, and of
     each that comes out. tied: for each result the operand whose buffer it takes, -1 for a fresh one.
     """
-    given = [dim for of_one in dims for dim in of_one]
-    made = [dim for of_one in result_dims for dim in of_one]
-    segments = [len(workload), len(operands), len(given), len(made)]
-    attributes = {
-        "entry_points": ir.ArrayAttr.get(list(entries)),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
-        "tied_operands": ir.ArrayAttr.get(list(map(ordinal, tied))),
-    }
-    return list(op("flow.dispatch", [*workload, *operands, *given, *made], results, attributes).results)
+    given, made = ([dim for of_one in each for dim in of_one] for each in (dims, result_dims))
+    tied_operands = ir.ArrayAttr.get(list(map(ordinal, tied)))
+    attributes = {"entry_points": ir.ArrayAttr.get(list(entries)), "tied_operands": tied_operands}
+    return list(grouped("flow.dispatch", [workload, operands, given, made], results, attributes).results)
 
 
 def copy(original: ir.Operation, values: dict[ir.Value, ir.Value]) -> ir.Operation:
@@ -239,9 +248,7 @@ def reshape(tensor: ir.Value, kind: ir.Type, wanted: Sequence[ir.Value]) -> ir.V
     """A tensor's elements in the dims of `kind`, if these are others. wanted: the dynamic sizes of `kind`."""
     if tensor.type == kind:
         return tensor
-    dims = dynamic_dims(tensor)
-    segments = ir.DenseI32ArrayAttr.get([1, len(dims), len(wanted)])
-    return value("flow.tensor.reshape", [tensor, *dims, *wanted], kind, operandSegmentSizes=segments)
+    return grouped("flow.tensor.reshape", [[tensor], dynamic_dims(tensor), wanted], [kind]).results[0]
 
 
 def bitcast(tensor: ir.Value, element: ir.Type) -> ir.Value:
@@ -250,8 +257,18 @@ def bitcast(tensor: ir.Value, element: ir.Type) -> ir.Value:
     if kind.element_type == element:
         return tensor
     dims, wanted = dynamic_dims(tensor), ir.RankedTensorType.get(kind.shape, element)
-    segments = ir.DenseI32ArrayAttr.get([1, len(dims), len(dims)])
-    return value("flow.tensor.bitcast", [tensor, *dims, *dims], wanted, operandSegmentSizes=segments)
+    return grouped("flow.tensor.bitcast", [[tensor], dims, dims], [wanted]).results[0]
+
+
+def part(tensor: ir.Value, kind: ir.Type, starts: Sequence[int], sizes: Sequence[int | ir.Value]) -> ir.Value:
+    """Elements that lie side by side in a tensor, as one of type `kind`, which may lack dims of size one."""
+    known = [size if isinstance(size, int) else ir.ShapedType.get_dynamic_size() for size in sizes]
+    attributes: dict[str, ir.Attribute] = {
+        f"static_{name}": ir.DenseI64ArrayAttr.get(list(numbers))
+        for name, numbers in (("offsets", starts), ("sizes", known), ("strides", [1] * len(known)))
+    }
+    groups = [[tensor], [], [size for size in sizes if isinstance(size, ir.Value)], []]
+    return grouped("tensor.extract_slice", groups, [kind], attributes).results[0]
 
 
 def exported(tensor: ir.Value) -> ir.Value:
@@ -265,16 +282,22 @@ def loop(inputs: Sequence[ir.Value], maps: Sequence[ir.AffineMap], empty: ir.Val
 
     maps: how each input is read.
     """
-    kind = ir.RankedTensorType(empty.type)
-    read = [*maps, ir.AffineMap.get_identity(kind.rank)]
-    attributes = {
-        "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in read]),
-        "iterator_types": ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * kind.rank),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), 1]),
-    }
-    made = op("linalg.generic", [*inputs, empty], [kind], attributes, regions=1)
+    made = nest(inputs, [*maps, ir.AffineMap.get_identity(ir.RankedTensorType(empty.type).rank)], empty)
     elements = [getattr(each.type, "element_type", each.type) for each in (*inputs, empty)]
     return made.results[0], block(made, elements)
+
+
+def nest(inputs: Sequence[ir.Value], maps: Sequence[ir.AffineMap], start: ir.Value, summed: Sequence[int] = ()) -> Any:
+    """A `linalg.generic` without a body, which reduces over some of its loops.
+
+    maps: how each input is read, and the result, which begins as `start`, is written.
+    """
+    kinds = ["reduction" if loop in summed else "parallel" for loop in range(maps[-1].n_dims)]
+    attributes: dict[str, ir.Attribute] = {
+        "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
+        "iterator_types": ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]),
+    }
+    return grouped("linalg.generic", [inputs, [start]], [start.type], attributes, regions=1)
 
 
 def text(string: str) -> ir.StringAttr:

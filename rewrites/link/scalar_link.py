@@ -319,12 +319,8 @@ def _call(given: Sequence[ir.Value], result: ir.Type, function: Function, varian
         return emit.value("llvm.mlir.poison", [], result)
     operands = [_passed(v, e, in_c) for v, e in zip(given, function.inputs, strict=True)]
     kind = _passed_type(function.output, in_c)
-    attributes = {
-        "callee": ir.FlatSymbolRefAttr.get(function.symbol),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
-        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-    }
-    returned = emit.op("llvm.call", operands, [kind], attributes).results[0]
+    attributes = {"callee": ir.FlatSymbolRefAttr.get(function.symbol), "op_bundle_sizes": ir.DenseI32ArrayAttr.get([])}
+    returned = emit.grouped("llvm.call", [operands, []], [kind], attributes).results[0]
     _declare(function, [str(value.type) for value in operands], str(kind), variant)
     if path is not None:
         hal.add_object(variant.op, path)

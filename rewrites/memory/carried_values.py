@@ -93,13 +93,10 @@ def _copied(value: ir.Value, open_sizes: Sequence[ir.Value]) -> ir.Value:
     start = [emit.index(0)] * kind.rank
     empty = emit.value("flow.tensor.empty", longer_sizes, longer)
     groups = [[empty], longer_sizes, start, [value], open_sizes]
-    filled = emit.value("util.optimization_barrier", [_grouped("flow.tensor.update", groups, longer)], longer)
-    return _grouped("flow.tensor.slice", [[filled], longer_sizes, start, sizes, open_sizes], kind)
-
-
-def _grouped(name: str, groups: Sequence[Sequence[ir.Value]], result: ir.Type) -> ir.Value:
-    counts = ir.DenseI32ArrayAttr.get(list(map(len, groups)))
-    return emit.value(name, list(itertools.chain(*groups)), result, operandSegmentSizes=counts)
+    written = emit.grouped("flow.tensor.update", groups, [longer]).results[0]
+    filled = emit.value("util.optimization_barrier", [written], longer)
+    groups = [[filled], longer_sizes, start, sizes, open_sizes]
+    return emit.grouped("flow.tensor.slice", groups, [kind]).results[0]
 
 
 def _sizes(value: ir.Value) -> list[ir.Value] | None:

@@ -95,16 +95,9 @@ def _cut(value: ir.Value, dims: list[Nested], amount: Callable[[Amount], ir.Valu
     if all(each.axis is not None and each.size == each.whole for each in dims):
         return whole
     dynamic, kind = _shaped([each.size for each in dims if each.axis is not None], value, amount)
-    sizes = [ir.ShapedType.get_dynamic_size() if each.size.atoms else each.size.factor for each in dims]
-    return emit.value(
-        "tensor.extract_slice",
-        [whole, *dynamic],
-        kind,
-        static_offsets=ir.DenseI64ArrayAttr.get([each.start for each in dims]),
-        static_sizes=ir.DenseI64ArrayAttr.get(sizes),
-        static_strides=ir.DenseI64ArrayAttr.get([1] * len(dims)),
-        operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 0, len(dynamic), 0]),
-    )
+    given = iter(dynamic)
+    sizes = [next(given) if each.size.atoms else each.size.factor for each in dims]
+    return emit.part(whole, kind, [each.start for each in dims], sizes)
 
 
 def _gathered(value: ir.Value, layout: Layout, empty: ir.Value, amount: Callable[[Amount], ir.Value]) -> ir.Value:

@@ -68,10 +68,8 @@ def _mask(op: ir.Operation) -> None:
     dims = list(ir.DenseI64ArrayAttr(op.attributes["dimension_map"]))
     sizes = [_size(original, dim, op) for dim in dims]
     batch = ir.RankedTensorType(updates.type).rank - ir.RankedTensorType(original.type).rank + len(dims)
-    attributes = emit.attributes_of(op)
-    attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([3, 1])
-    operands = [updates, indices, _inside(indices, sizes, batch), original]
-    masked = emit.op(_SCATTER, operands, [each.type for each in op.results], attributes, regions=1)
+    groups = [[updates, indices, _inside(indices, sizes, batch)], [original]]
+    masked = emit.grouped(_SCATTER, groups, [each.type for each in op.results], emit.attributes_of(op), regions=1)
     op.regions[0].blocks[0].append_to(masked.regions[0])
     for old, new in zip(op.results, masked.results, strict=True):
         old.replace_all_uses_with(new)

@@ -125,12 +125,12 @@ def _split(op: ir.Operation) -> None:
     with ir.InsertionPoint(op), op.location:
         rows = linalg.fill(emit.constant(0, kind.element_type), outs=[_rows(op, kept, kind.element_type)])
         by_rows = ir.AffineMap.get(rank, 0, [ir.AffineDimExpr.get(loop) for loop in kept])
-        partial = _reduction([*list(op.operands)[:-1], rows], [*maps[:-1], by_rows], [inner])
+        partial = emit.nest(list(op.operands)[:-1], [*maps[:-1], by_rows], rows, [inner])
         read = [ir.AffineDimExpr.get(kept.index(ir.AffineDimExpr(expr).position)) for expr in maps[-1].results]
         each = ir.AffineMap.get_identity(len(kept))
         sums = [kept.index(loop) for loop in outer]
         total = op.operands[len(op.operands) - 1]
-        whole = _reduction([partial.results[0], total], [each, ir.AffineMap.get(len(kept), 0, read)], sums)
+        whole = emit.nest([partial.results[0]], [each, ir.AffineMap.get(len(kept), 0, read)], total, sums)
         body = whole.regions[0].blocks.append(kind.element_type, kind.element_type, arg_locs=[op.location] * 2)
         with ir.InsertionPoint(body):
             emit.op("linalg.yield", [emit.value(made.name, list(body.arguments), kind.element_type)])
@@ -146,13 +146,3 @@ def _rows(op: ir.Operation, loops: Sequence[int], element: ir.Type) -> ir.Value:
     shape = [ir.RankedTensorType(value.type).shape[dim] for value, dim in places]
     dynamic = [emit.dim(*place) for place, size in zip(places, shape, strict=True) if size < 0]
     return emit.value("tensor.empty", dynamic, ir.RankedTensorType.get(shape, element))
-
-
-def _reduction(operands: Sequence[ir.Value], maps: Sequence[ir.AffineMap], summed: Sequence[int]) -> ir.Operation:
-    kinds = ["reduction" if loop in summed else "parallel" for loop in range(maps[0].n_dims)]
-    attributes = {
-        "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
-        "iterator_types": ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands) - 1, 1]),
-    }
-    return emit.op("linalg.generic", operands, [operands[-1].type], attributes, regions=1)

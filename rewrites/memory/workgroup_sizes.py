@@ -119,11 +119,8 @@ def _with_size(site: ir.Operation, size: ir.Value) -> ir.Operation:
         here = ir.InsertionPoint.at_block_begin(size.owner) if isinstance(size.owner, ir.Block) else None
         with site.location, here or ir.InsertionPoint.after(size.owner):
             size = emit.value("arith.index_cast", [size], ir.IndexType.get())
-    groups = [[*sizes, size], *others]
     with site.location, ir.InsertionPoint(site):
-        attributes = emit.attributes_of(site)
-        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([len(group) for group in groups])
-        made = emit.op(site.name, [each for group in groups for each in group], attributes=attributes)
+        made = emit.grouped(site.name, [[*sizes, size], *others], attributes=emit.attributes_of(site))
     site.erase()
     return made
 

@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iree.compiler import ir
+from iree.compiler.dialects import linalg
 
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import indexing_maps, maker_name, seen_through
@@ -105,16 +106,7 @@ def _last(expr: ir.AffineExpr, sizes: dict[int, int]) -> int | None:
 def _front(tensor: ir.Value, sizes: Sequence[int]) -> ir.Value:
     """The first elements of a tensor."""
     kind = emit.tensor_type(sizes, ir.RankedTensorType(tensor.type).element_type)
-    rank = len(sizes)
-    return emit.value(
-        "tensor.extract_slice",
-        [tensor],
-        kind,
-        static_offsets=ir.DenseI64ArrayAttr.get([0] * rank),
-        static_sizes=ir.DenseI64ArrayAttr.get(list(sizes)),
-        static_strides=ir.DenseI64ArrayAttr.get([1] * rank),
-        operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 0, 0, 0]),
-    )
+    return emit.part(tensor, kind, [0] * len(sizes), sizes)
 
 
 # ---- groups of channels ----------------------------------------------------------------------------------------------
@@ -141,13 +133,9 @@ def _add_behind(op: ir.Operation) -> None:
     kind = ir.RankedTensorType(start.type)
     element, same = kind.element_type, ir.AffineMap.get_identity(kind.rank)
     empty = emit.value("tensor.empty", emit.dynamic_dims(start), kind)
-    attributes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])}
-    zero = emit.op("linalg.fill", [emit.constant(0, element), empty], [kind], attributes, regions=1)
-    body = emit.block(zero, [element, element])
-    with ir.InsertionPoint(body):
-        emit.op("linalg.yield", [body.arguments[0]])
+    zero = linalg.fill(emit.constant(0, element), outs=[empty])
     uses = [(use.owner, use.operand_number) for use in op.results[0].uses]
-    op.operands[2] = zero.results[0]
+    op.operands[2] = zero
     with ir.InsertionPoint.after(op):
         whole, body = emit.loop([op.results[0], start], [same, same], empty)
     with ir.InsertionPoint(body):
