@@ -35,12 +35,12 @@ def angle(tensor: torch.Tensor) -> torch.Tensor:
     return torch.atan2(tensor.imag, tensor.real) if tensor.is_complex() else NotImplemented
 
 
-def placed(op: Formula, others: Formula) -> Formula:
+def placed(op: Formula) -> Formula:
     """What writes a tensor, which is the last but options, into a part of another one."""
 
     def formula(tensor: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
         if not tensor.is_complex():
-            return others(tensor, *args, **options)
+            return NotImplemented
         real, imaginary = ([getattr(each, part) if _is_complex(each) else each for each in args] for part in _PARTS)
         return torch.complex(op(tensor.real, *real, **options), op(tensor.imag, *imaginary, **options))
 
@@ -54,17 +54,12 @@ def copied(tensor: torch.Tensor, source: torch.Tensor, _later: bool = False) -> 
     return source.to(tensor.dtype).expand_as(tensor).clone() if tensor.is_complex() else NotImplemented
 
 
-def filled(others: Formula) -> Formula:
-    """A tensor of one complex number; `others` makes those of real ones."""
-
-    def formula(size: Any, number: Any, *, dtype: torch.dtype | None = None, **options: Any) -> torch.Tensor:
-        kind = dtype or (torch.complex64 if isinstance(number, complex) else torch.float32)
-        if not kind.is_complex:
-            return others(size, number, dtype=dtype, **options)
-        parts = (complex(number).real, complex(number).imag)
-        return torch.complex(*(torch.full(size, part, dtype=kind.to_real()) for part in parts))
-
-    return formula
+def filled(size: Any, number: Any, *, dtype: torch.dtype | None = None, **options: Any) -> torch.Tensor:
+    kind = dtype or (torch.complex64 if isinstance(number, complex) else torch.float32)
+    if not kind.is_complex:
+        return NotImplemented
+    parts = (complex(number).real, complex(number).imag)
+    return torch.complex(*(torch.full(size, part, dtype=kind.to_real()) for part in parts))
 
 
 def added_product(added: torch.Tensor, left: torch.Tensor, right: torch.Tensor, **factors: Any) -> torch.Tensor:
@@ -73,34 +68,25 @@ def added_product(added: torch.Tensor, left: torch.Tensor, right: torch.Tensor, 
     return factors.get("beta", 1) * added + factors.get("alpha", 1) * (left @ right)
 
 
-def or_converted(others: Formula) -> Formula:
-    """Conversions to complex numbers, and what `others` makes of those to real ones."""
-
-    def converted(tensor: torch.Tensor, *, dtype: torch.dtype | None = None, **form: Any) -> torch.Tensor:
-        if dtype is None or not dtype.is_complex or dtype == tensor.dtype:
-            return others(tensor, dtype=dtype, **form)
-        real = (tensor.real if tensor.is_complex() else tensor).to(dtype.to_real())
-        return torch.complex(real, tensor.imag.to(real.dtype) if tensor.is_complex() else torch.zeros_like(real))
-
-    return converted
+def converted(tensor: torch.Tensor, *, dtype: torch.dtype | None = None, **form: Any) -> torch.Tensor:
+    if dtype is None or not dtype.is_complex or dtype == tensor.dtype:
+        return NotImplemented
+    real = (tensor.real if tensor.is_complex() else tensor).to(dtype.to_real())
+    return torch.complex(real, tensor.imag.to(real.dtype) if tensor.is_complex() else torch.zeros_like(real))
 
 
-def product(others: Formula) -> Formula:
-    """A product with a complex number, or of a complex tensor and real numbers; `others` multiplies real numbers."""
-
-    def formula(left: Any, right: Any) -> torch.Tensor:
-        if not isinstance(left, torch.Tensor) or (_is_complex(right) and isinstance(right, torch.Tensor)):
-            left, right = right, left
-        if not (_is_complex(left) or _is_complex(right)):
-            return others(left, right)
-        if not _is_complex(right):
-            return torch.complex(left.real * right, left.imag * right)
-        if isinstance(right, torch.Tensor):
-            return NotImplemented
-        real, imaginary = left.real, left.imag if left.is_complex() else torch.zeros_like(left)
-        return torch.complex(real * right.real - imaginary * right.imag, real * right.imag + imaginary * right.real)
-
-    return formula
+def product(left: Any, right: Any) -> torch.Tensor:
+    """With a complex number, or of a complex tensor and real numbers."""
+    if not isinstance(left, torch.Tensor) or (_is_complex(right) and isinstance(right, torch.Tensor)):
+        left, right = right, left
+    if not (_is_complex(left) or _is_complex(right)):
+        return NotImplemented
+    if not _is_complex(right):
+        return torch.complex(left.real * right, left.imag * right)
+    if isinstance(right, torch.Tensor):
+        return NotImplemented
+    real, imaginary = left.real, left.imag if left.is_complex() else torch.zeros_like(left)
+    return torch.complex(real * right.real - imaginary * right.imag, real * right.imag + imaginary * right.real)
 
 
 def quotient(left: Any, right: Any) -> torch.Tensor:
@@ -119,12 +105,12 @@ def _quotient(left: Parts, right: Parts) -> Parts:
     return (left[0] * real + left[1] * imaginary) / size, (left[1] * real - left[0] * imaginary) / size
 
 
-def linear(op: Formula, others: Formula) -> Formula:
-    """A sum, whose parts are the sums of the parts, and what `others` makes of sums of real tensors."""
+def linear(op: Formula) -> Formula:
+    """A sum, whose parts are the sums of the parts."""
 
     def formula(*args: Any, **options: Any) -> torch.Tensor:
         if not any(map(_is_complex, args)) or not isinstance(args[0], torch.Tensor):
-            return others(*args, **options)
+            return NotImplemented
         return torch.complex(op(*map(_real, args), **options), op(*map(_imaginary, args), **options))
 
     return formula
@@ -151,24 +137,20 @@ def product_over(tensor: torch.Tensor, dim: int | None = None, keepdim: bool = F
     return tensor.clone() if keepdim else tensor.squeeze(dim).clone()
 
 
-def power(others: Formula) -> Formula:
-    """Powers with complex numbers: products for small whole exponents; `others` are those of real numbers."""
-
-    def formula(base: Any, exponent: Any) -> torch.Tensor:
-        if not (_is_complex(base) or _is_complex(exponent)):
-            return others(base, exponent)
-        if isinstance(exponent, (int, float)) and exponent in range(-_MOST_PRODUCTS, _MOST_PRODUCTS + 1):
-            made = torch.ones_like(base)
-            for _ in range(abs(int(exponent))):
-                made = made * base
-            return made if exponent >= 0 else torch.reciprocal(made)
-        kind = torch.result_type(base, exponent)
-        of_zero = (exponent == 0).to(kind) if isinstance(exponent, torch.Tensor) else float(exponent == 0)
-        if not isinstance(base, torch.Tensor):
-            return torch.exp(exponent * cmath.log(base)) if base else of_zero
-        return torch.where(base == 0, of_zero, torch.exp(exponent * torch.log(base.to(kind))))
-
-    return formula
+def power(base: Any, exponent: Any) -> torch.Tensor:
+    """Products for small whole exponents."""
+    if not (_is_complex(base) or _is_complex(exponent)):
+        return NotImplemented
+    if isinstance(exponent, (int, float)) and exponent in range(-_MOST_PRODUCTS, _MOST_PRODUCTS + 1):
+        made = torch.ones_like(base)
+        for _ in range(abs(int(exponent))):
+            made = made * base
+        return made if exponent >= 0 else torch.reciprocal(made)
+    kind = torch.result_type(base, exponent)
+    of_zero = (exponent == 0).to(kind) if isinstance(exponent, torch.Tensor) else float(exponent == 0)
+    if not isinstance(base, torch.Tensor):
+        return torch.exp(exponent * cmath.log(base)) if base else of_zero
+    return torch.where(base == 0, of_zero, torch.exp(exponent * torch.log(base.to(kind))))
 
 
 # Of exponents, up to which powers are products.
@@ -274,8 +256,3 @@ def _imaginary(arg: Any) -> Any:
         return arg.imag if arg.is_complex() else torch.zeros_like(arg)
     is_number = isinstance(arg, (int, float, complex)) and not isinstance(arg, bool)
     return arg.imag if is_number else arg
-
-
-def as_it_is(*args: Any, **options: Any) -> torch.Tensor:
-    """Leave an op whole."""
-    return NotImplemented
