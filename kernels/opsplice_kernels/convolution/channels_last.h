@@ -3,11 +3,13 @@
 #ifndef OPSPLICE_KERNELS_CHANNELS_LAST_H
 #define OPSPLICE_KERNELS_CHANNELS_LAST_H
 
+#include "../tile.h"
 #include "../vector_math.h"
 
 // What pooling is told: 0 and 2.
 enum { SUM, PRODUCTS, LARGEST };
-enum { PLACES = 4, PAIR = 2, WIDE = 64, MOST_WEIGHTS = 4096, MOST_TAPS = MOST_WEIGHTS / LANES };
+// LONGEST: places of a row whose results are transposed.
+enum { PLACES = 4, PAIR = 2, WIDE = 64, LONGEST = 128, MOST_WEIGHTS = 4096, MOST_TAPS = MOST_WEIGHTS / LANES };
 
 // A dim: its size, that of the window, stride, dilation, how much lies in front of the image, the results; and in memory, how far
 // neighbours lie apart.
@@ -73,16 +75,14 @@ INLINE void channels_of(const int how, const int places, const int vectors, cons
       const float *weights = of->w + a * d->w + i * h->w + in[2].from * w->w + c;
       add_taps(how, places, vectors, w, row, weights, many, count, sums);
     }
-  float *to = of->out + z * w->out + c * of->out_c;
+  float *to = of->out + z * w->out + c;
   UNROLL for (int p = 0; p < places; p++, to += w->out) UNROLL for (int v = 0; v < vectors; v++) {
     floats value = sums[p][v];
     if (how == SUM) value /= of->divisor;
     if (how == SUM && of->shares) value *= of->shares[place + p];
     if (how == PRODUCTS && of->bias) value += load_up_to(of->bias + c + v * LANES, count ? count : LANES, 0.0f);
     if (how == PRODUCTS) value = activated(of->activation, value);
-    if (of->out_c == 1) store_up_to(to + v * LANES, value, count ? count : LANES);
-    else
-      for (ptrdiff_t l = 0; l < (ptrdiff_t)(count ? count : LANES); l++) to[(v * LANES + l) * of->out_c] = value[l];
+    store_up_to(to + v * LANES, value, count ? count : LANES);
   }
 }
 
@@ -94,14 +94,16 @@ INLINE void channels_to(const int how, const int places, const image_last *of, c
   if (c < end) channels_of(how, places, 1, of, in, place, z, c, (size_t)(end - c));
 }
 
-// Channels c ... of a row, whose windows have the taps `in` along depth and height. place: the number of its first result.
-// Where places do not come out even the last ones are done again.
-INLINE void row_last(const int how, const image_last *of, taps in[3], ptrdiff_t place, ptrdiff_t c, ptrdiff_t end) {
+// Channels c ... of results `first` to `last` of a row, whose windows have the taps `in` along depth and height. place: the number
+// of the row's first result. Where places do not come out even the last ones are done again.
+INLINE void row_last(const int how, const image_last *of, taps in[3], ptrdiff_t place, ptrdiff_t first, ptrdiff_t last, ptrdiff_t c,
+                     ptrdiff_t end) {
   const along *w = &of->dims[2];
   const ptrdiff_t room = w->size + w->before - 1 - (w->window - 1) * w->apart;
-  const ptrdiff_t within = room < 0 ? 0 : room / w->step + 1, right = within < w->results ? within : w->results;
-  const ptrdiff_t left = (w->before + w->step - 1) / w->step;  // windows of places left up to right are inside
-  for (ptrdiff_t z = 0, many; z < w->results; z += many) {
+  const ptrdiff_t within = room < 0 ? 0 : room / w->step + 1, right = within < last ? within : last;
+  const ptrdiff_t before = (w->before + w->step - 1) / w->step, left = before > first ? before : first;
+  // Windows of places left up to right are inside.
+  for (ptrdiff_t z = first, many; z < last; z += many) {
     many = z >= left && z < right && right - left >= PLACES ? PLACES : 1;
     if (many > 1 && z + many > right) z = right - many;
     in[2] = taps_of(w, z);
@@ -122,13 +124,32 @@ static __attribute__((unused)) void copy_weights(image_last *of, ptrdiff_t c, pt
   w->w = end - c, h->w = w->window * w->w, d->w = h->window * h->w;
 }
 
+// `count` <= LONGEST places of a row, WIDE apart, to where channels do not lie side by side.
+static __attribute__((noinline)) void turn(const float *row, ptrdiff_t channels, ptrdiff_t count, float *out, ptrdiff_t out_c,
+                                           ptrdiff_t out_w) {
+  for (ptrdiff_t c = 0; c < channels; c += LANES)
+    for (ptrdiff_t z = 0; z < count; z += LANES) {
+      const ptrdiff_t some = count - z < LANES ? count - z : LANES;
+      floats places[LANES];
+      UNROLL for (ptrdiff_t p = 0; p < LANES; p++) places[p] = p < some ? load(row + (z + p) * WIDE + c) : splat(0.0f);
+      transpose(places);
+      float *to = out + c * out_c + z * out_w;
+      UNROLL for (ptrdiff_t l = 0; l < LANES; l++, to += out_c) if (c + l < channels) {
+        if (out_w == 1) store_up_to(to, places[l], (size_t)some);
+        else for (ptrdiff_t p = 0; p < some; p++) to[p * out_w] = places[l][p];
+      }
+    }
+}
+
 // A share of an image: rows of blocks of channels. Where w_c is not 1 a filter has up to MOST_TAPS.
 INLINE void image_with_channels_last(const int how, const image_last *given, ptrdiff_t c, ptrdiff_t share,
                                      ptrdiff_t shares) {
-  float weights[MOST_WEIGHTS];
+  float weights[MOST_WEIGHTS], kept[LONGEST * WIDE];
   const ptrdiff_t taps_in_all = given->dims[0].window * given->dims[1].window * given->dims[2].window;
   const int is_copied = how == PRODUCTS && given->w_c != 1;
   const ptrdiff_t wide = is_copied && taps_in_all > MOST_WEIGHTS / WIDE ? MOST_WEIGHTS / taps_in_all / LANES * LANES : WIDE;
+  const int is_turned = given->out_c != 1;
+  const ptrdiff_t results = given->dims[2].results, longest = is_turned && results > LONGEST ? LONGEST : results;
   const ptrdiff_t vectors = (c + LANES - 1) / LANES, blocks = (c + wide - 1) / wide, high = given->dims[1].results;
   const ptrdiff_t rows = given->dims[0].results * high, count = rows * blocks, end = (share + 1) * count / shares;
   for (ptrdiff_t at = share * count / shares; at < end;) {
@@ -136,11 +157,18 @@ INLINE void image_with_channels_last(const int how, const image_last *given, ptr
     const ptrdiff_t to = vectors * (block + 1) / blocks * LANES, stop = to < c ? to : c;
     image_last of = *given;  // what is stored cannot be a part of it
     if (is_copied) copy_weights(&of, from, stop, weights);
+    if (is_turned) of.dims[2].out = WIDE;
     for (; at < end && at / rows == block; at++) {
       const ptrdiff_t row = at % rows;
       taps in[3] = {taps_of(&of.dims[0], row / high), taps_of(&of.dims[1], row % high)};
-      of.out = given->out + row / high * of.dims[0].out + row % high * of.dims[1].out;
-      row_last(how, &of, in, row * of.dims[2].results, from, stop);
+      float *out = given->out + row / high * of.dims[0].out + row % high * of.dims[1].out;
+      for (ptrdiff_t z = 0, next; z < results; z = next) {
+        next = results - z < longest ? results : z + longest;
+        of.out = is_turned ? kept - from - z * WIDE : out;
+        row_last(how, &of, in, row * results, z, next, from, stop);
+        if (is_turned)
+          turn(kept, stop - from, next - z, out + from * given->out_c + z * given->dims[2].out, given->out_c, given->dims[2].out);
+      }
     }
   }
 }
