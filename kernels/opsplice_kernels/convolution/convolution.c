@@ -3,7 +3,7 @@
 // where x is zero outside of the image, and w is [o / 32][c][kh][kw][32], the last panel filled up with zeros. f is one of
 // the activations of vector.h. bias and rest may be null. Weights are finite: rows of zeros are passed over.
 //
-// A tile is up to ROWS places of the output, of one row or of two short ones, by VECTORS vectors of channels: inputs are
+// A tile is up to ROWS places of a row of the output by VECTORS vectors of channels: inputs are
 // broadcast, so that a stride is only an address. A tile that reaches over the left or right edge reads from a copy of its
 // piece of a row, with zeros. Where places lie next to each other in memory the sums are transposed.
 //
@@ -28,8 +28,9 @@
 enum { HEIGHT = 16, LENGTH = 448, DEPTH = 64, AHEAD = 8 * PANEL, STRIP = 112 };
 // Of copies: the longest piece of a row with all taps, and floats in all. A filter that reaches over an edge has at most 2 * TAPS taps, so that these do.
 enum { SPAN = 64, TAPS = 128, PIECES = SPAN * TAPS };
-// Of filters of at least 2 * STEPS taps and channels, STEPS are multiplied at a time, for so many places. With AVX-512 this was not measured.
-enum { IS_DEEP = LANES != 16, STEPS = 128, PLACES = 224 };
+// Of filters of at least 2 * STEPS taps and channels, STEPS are multiplied at a time, for so many places. With AVX-512 it pays for
+// small images: fewer tiles share what comes from a large cache.
+enum { STEPS = 128, PLACES = 224, SMALL = 64 };
 // Of products: channels at most, and of large images; places at least, and of large images; and what a tile has: vectors of
 // places, and channels, SOME where it has few registers. HELD: with a filter of one tap.
 enum { FEW = 160, MORE = LANES == 8 ? 256 : 512, MANY = 128, LARGE = 512, WIDE = 3, LOW = 8, SOME = 4 };
@@ -41,15 +42,15 @@ enum { HELD = SOME };
 // Of convolutions that are computed so, too: channels of the output at most, taps of a row at most, places of a row at least.
 enum { NARROW = TILE / 2, SHORT = 16, LONG = LANES == 4 ? 40 : LANES / 2 + 1 };
 
-// Where the inputs of a tile lie: of channels, taps of the filter in y and x, rows of the output, and places of a row.
+// Where the inputs of a tile lie: of channels, taps of the filter in y and x, and places of a row.
 typedef struct {
   const float *x;
-  size_t c, i, j, y, z;
+  size_t c, i, j, z;
 } inputs;
 
 // sums += what `channels` channels add, of the rows `from` to `to` of the filter. is_cut: the first and the last place of a
 // row may lie outside of the image, the first one's first tap at `first`; the others do not.
-INLINE void add_taps(layer *of, const inputs in, const int is_spread, const int is_cut, const int high, const int wide,
+INLINE void add_taps(layer *of, const inputs in, const int is_spread, const int is_cut, const int wide,
                      floats sums[ROWS][VECTORS], const float *w, size_t channels, size_t from, size_t to,
                      ptrdiff_t first) {
   static const float zero = 0.0f;
@@ -71,10 +72,10 @@ INLINE void add_taps(layer *of, const inputs in, const int is_spread, const int 
         floats weights[VECTORS];
         UNROLL for (int v = 0; v < VECTORS; v++) __builtin_prefetch(w + AHEAD + v * LANES);
         UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load(w + v * LANES);
-        UNROLL for (int p = 0; p < high * wide; p++) {
-          const float *place = x + (size_t)(p / wide) * in.y + (size_t)(p % wide) * in.z;
-          if (is_cut && p % wide == 0) place = is_first ? place : &zero;
-          if (is_cut && p % wide == wide - 1) place = is_last ? place : &zero;
+        UNROLL for (int p = 0; p < wide; p++) {
+          const float *place = x + (size_t)p * in.z;
+          if (is_cut && p == 0) place = is_first ? place : &zero;
+          if (is_cut && p == wide - 1) place = is_last ? place : &zero;
           float value = *place;
           UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] += weights[v] * value;
         }
@@ -84,12 +85,12 @@ INLINE void add_taps(layer *of, const inputs in, const int is_spread, const int 
   of->next = next;
 }
 
-// What `channels` channels of a tile read: of `rows` rows of the image, `apart` from each other, `count` elements from
+// What `channels` channels of a tile read: of `rows` rows of the image, as far apart as the filter's, `count` elements from
 // `first` on, or (taps > 1) as many for each tap, because these lie far apart. Zeros stand for what is outside.
 static __attribute__((noinline)) void gather(const layer *of, const float *plane, size_t channels, size_t rows,
-                                             size_t apart, ptrdiff_t above, ptrdiff_t first, size_t taps, size_t count,
-                                             size_t pitch, float *to) {
-  const ptrdiff_t step = (ptrdiff_t)(apart * of->x_h);
+                                             ptrdiff_t above, ptrdiff_t first, size_t taps, size_t count, size_t pitch,
+                                             float *to) {
+  const ptrdiff_t step = (ptrdiff_t)(of->dh * of->x_h);
   for (size_t j = 0; j < taps; j++)
     for (size_t at = 0; at < count; at += LANES, to += LANES) {
       const ptrdiff_t from = first + (ptrdiff_t)(j * of->dw + at);
@@ -100,7 +101,7 @@ static __attribute__((noinline)) void gather(const layer *of, const float *plane
       for (size_t c = 0; c < channels; c++, image += of->x_c) {
         const float *row = image;
         ptrdiff_t line = above;
-        for (size_t r = 0; r < rows; r++, line += apart, row += step, piece += taps * pitch) {
+        for (size_t r = 0; r < rows; r++, line += of->dh, row += step, piece += taps * pitch) {
           if (line < 0 || line >= (ptrdiff_t)of->h) store(piece, splat(0.0f));
           else if (of->x_w == 1) store(piece, load_lanes(row, there, 0.0f));
           else
@@ -112,27 +113,25 @@ static __attribute__((noinline)) void gather(const layer *of, const float *plane
 }
 
 // Fetches what the end of a tile's rows lies in, for each channel: the tile in front had the rest.
-static __attribute__((noinline)) void fetch_ends(const layer *of, size_t high, size_t wide, size_t y, size_t z,
-                                                 size_t channel) {
+static __attribute__((noinline)) void fetch_ends(const layer *of, size_t wide, size_t y, size_t z, size_t channel) {
   if (of->out_z != 1) return;
   const size_t end = least(channel + TILE, of->columns), last = z + wide - 1;
-  for (size_t c = channel; c < end; c++)
-    for (size_t r = y; r < y + high; r++) {
-      __builtin_prefetch(of->out + c * of->out_c + r * of->out_y + last, 1);
-      if (of->rest) __builtin_prefetch(of->rest + c * of->rest_c + r * of->rest_y + last * of->rest_z);
-    }
+  for (size_t c = channel; c < end; c++) {
+    __builtin_prefetch(of->out + c * of->out_c + y * of->out_y + last, 1);
+    if (of->rest) __builtin_prefetch(of->rest + c * of->rest_c + y * of->rest_y + last * of->rest_z);
+  }
 }
 
 // step: how far inputs of neighbouring places lie apart where that is known, else 0. is_point: of one tap, all inside. is_spread: the
 // taps do not lie behind each other. pieces: room for PIECES.
-INLINE void tile(layer *of, const int is_point, const int is_spread, const int step, const int high, const int wide, size_t y, size_t z,
-                 size_t channel, float *pieces) {
-  if (!of->has_more) fetch_ends(of, high, wide, y, z, channel);
+INLINE void tile(layer *of, const int is_point, const int is_spread, const int step, const int wide, size_t y, size_t z, size_t channel,
+                 float *pieces) {
+  if (!of->has_more) fetch_ends(of, wide, y, z, channel);
   floats sums[ROWS][VECTORS];
-  UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int p = 0; p < high * wide; p++) sums[p][v] = splat(0.0f);
+  UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int p = 0; p < wide; p++) sums[p][v] = splat(0.0f);
   const size_t reach = (wide - 1) * of->sw + 1, span = reach + (of->kw - 1) * of->dw;
   const ptrdiff_t first = (ptrdiff_t)(z * of->sw - of->left), above = (ptrdiff_t)(y * of->sh - of->top);
-  const ptrdiff_t below = above + (ptrdiff_t)((of->kh - 1) * of->dh + (high - 1) * of->sh), rows = (ptrdiff_t)of->h;
+  const ptrdiff_t rows = (ptrdiff_t)of->h;
   const float *w = of->w + channel;
   const ptrdiff_t room = (ptrdiff_t)of->width - first - (ptrdiff_t)span, one = (ptrdiff_t)of->sw;
   const int is_whole = first >= 0 && room >= 0;
@@ -147,38 +146,34 @@ INLINE void tile(layer *of, const int is_point, const int is_spread, const int s
     while (from < to && above + (ptrdiff_t)(from * of->dh) < 0) from++;
     while (from < to && above + (ptrdiff_t)((to - 1) * of->dh) >= rows) to--;
     inputs in = {of->x + above * (ptrdiff_t)of->x_h + first * (ptrdiff_t)of->x_w, of->x_c, of->dh * of->x_h,
-                 of->dw * of->x_w, of->sh * of->x_h, step ? (size_t)step : of->sw * of->x_w};
-    const int are_inside = high == 1 || (above >= 0 && below < rows);
-    if (wide > 1 && are_inside && !is_whole && first + one >= 0 && room + one >= 0)
-      add_taps(of, in, is_spread, 1, high, wide, sums, w, channels, from, to, first);
+                 of->dw * of->x_w, step ? (size_t)step : of->sw * of->x_w};
+    if (wide > 1 && !is_whole && first + one >= 0 && room + one >= 0)
+      add_taps(of, in, is_spread, 1, wide, sums, w, channels, from, to, first);
     else {
       const size_t taps = span <= SPAN ? 1 : of->kw, count = taps == 1 ? span : reach;
       const size_t pitch = (count + LANES - 1) / LANES * LANES;
-      if (high > 1) from = 0, to = of->kh;  // not each row of a filter is outside for both rows
-      const int is_copy = from < to && (!is_whole || !are_inside);
+      const int is_copy = from < to && !is_whole;
       // How many rows of the filter are read from one copy: all, or, of one channel, as many as there is room for.
-      const size_t more = (high - 1) * of->sh, some = is_copy ? least(to - from, PIECES / (taps * pitch) - more) : to - from;
+      const size_t some = is_copy ? least(to - from, PIECES / (taps * pitch)) : to - from;
       if (is_copy)
-        in = (inputs){pieces, (some + more) * taps * pitch, taps * pitch, taps == 1 ? of->dw : pitch, of->sh * taps * pitch,
-                      step ? (size_t)step : of->sw};
+        in = (inputs){pieces, some * taps * pitch, taps * pitch, taps == 1 ? of->dw : pitch, step ? (size_t)step : of->sw};
       for (size_t c = 0; c < of->c; c += channels, w += channels * of->w_c) {
         if (is_copy) channels = least(of->c - c, PIECES / in.c);
         for (size_t i = from, rows_read; i < to; i += rows_read) {
           rows_read = least(some, to - i);
           if (is_copy)
-            gather(of, of->x + c * of->x_c, channels, rows_read + more, high == 1 ? of->dh : 1, above + (ptrdiff_t)(i * of->dh),
-                   first, taps, count, pitch, pieces);
+            gather(of, of->x + c * of->x_c, channels, rows_read, above + (ptrdiff_t)(i * of->dh), first, taps, count, pitch, pieces);
           const size_t skipped = is_copy ? 0 : i;
-          add_taps(of, in, is_spread, 0, high, wide, sums, w + (i - skipped) * of->w_i, channels, skipped, skipped + rows_read, 0);
+          add_taps(of, in, is_spread, 0, wide, sums, w + (i - skipped) * of->w_i, channels, skipped, skipped + rows_read, 0);
         }
       }
     }
   }
-  float *held = IS_DEEP ? of->held + ((y - of->held_y) * of->held_wide + z - of->held_z) * PANEL + channel : 0;
-  if (IS_DEEP && of->has_some)
-    UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int p = 0; p < high * wide; p++) sums[p][v] += load(held + p * PANEL + v * LANES);
-  if (IS_DEEP && of->has_more) {
-    UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int p = 0; p < high * wide; p++) store(held + p * PANEL + v * LANES, sums[p][v]);
+  float *held = of->held + ((y - of->held_y) * of->held_wide + z - of->held_z) * PANEL + channel;
+  if (of->has_some)
+    UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int p = 0; p < wide; p++) sums[p][v] += load(held + p * PANEL + v * LANES);
+  if (of->has_more) {
+    UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int p = 0; p < wide; p++) store(held + p * PANEL + v * LANES, sums[p][v]);
     return;
   }
   float kept[(ROWS + LANES - 1) / LANES * LANES][TILE] __attribute__((aligned(64)));
@@ -186,9 +181,9 @@ INLINE void tile(layer *of, const int is_point, const int is_spread, const int s
     // Added last: products that are small next to it would each be rounded as it is.
     const size_t c = channel + v * LANES;
     const floats bias = of->bias && c < of->columns ? load_up_to(of->bias + c, of->columns - c, 0.0f) : splat(0.0f);
-    UNROLL for (int p = 0; p < high * wide; p++) store(kept[p] + v * LANES, sums[p][v] + bias);
+    UNROLL for (int p = 0; p < wide; p++) store(kept[p] + v * LANES, sums[p][v] + bias);
   }
-  put(of, kept, high, wide, y, z, channel);
+  put(of, kept, wide, y, z, channel);
 }
 
 INLINE void row_of(layer *of, const int is_point, const int is_spread, const int step, size_t y, size_t z, size_t end, size_t channel) {
@@ -199,7 +194,7 @@ INLINE void row_of(layer *of, const int is_point, const int is_spread, const int
   float pieces[PIECES] __attribute__((aligned(64)));  // of all tiles: those of each would not fit the stack
   for (size_t left = end - z; left > 0;) {
     size_t places = left / ((left + most - 1) / most);
-#define ROW_TILE(p) tile(of, is_point, is_spread, step, 1, p, y, z, channel, pieces)
+#define ROW_TILE(p) tile(of, is_point, is_spread, step, p, y, z, channel, pieces)
     FOR_ROWS(places, ROW_TILE)
     z += places, left -= places;
   }
@@ -225,14 +220,6 @@ static void row(layer *of, int is_point, size_t y, size_t z, size_t end, size_t 
   else if (is_spread) (step == 1 ? spread_by_1 : row_by_any)(of, y, z, end, channel);
   else (step == 1 ? row_by_1 : step == 2 ? row_by_2 : row_by_place)(of, y, z, end, channel);
 }
-
-#if LANES == 16
-static __attribute__((noinline)) void two_rows_of_7(layer *of, size_t y, size_t channel) {
-  float pieces[PIECES] __attribute__((aligned(64)));
-  if (of->x_w == 1 && of->sw == 1 && of->w_i == of->kw * PANEL) tile(of, 0, 0, 1, 2, 7, y, 0, channel, pieces);
-  else tile(of, 0, 1, 0, 2, 7, y, 0, channel, pieces);
-}
-#endif
 
 // Where the elements of two vectors that begin at the same place are inside of a row.
 typedef struct {
@@ -450,7 +437,7 @@ static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
     convolve_winograd(&of, ow, y, end);
     return;
   }
-  if (IS_DEEP && of.c * of.kh * of.kw >= 2 * STEPS) {
+  if (of.c * of.kh * of.kw >= 2 * STEPS && (LANES != 16 || (!is_flat && (end - y) * ow <= SMALL))) {
     convolve_deep(of, is_point, is_flat ? y * ow : 0, is_flat ? end * ow : ow, is_flat ? 0 : y, is_flat ? 1 : end);
     return;
   }
@@ -459,12 +446,7 @@ static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
       row(&of, is_point, 0, y * ow, end * ow, channel);
       continue;
     }
-    size_t at = y;
-#if LANES == 16
-    if (ow == 7 && of.dh == 1 && of.sh <= 2 && (of.kh + of.sh) * of.kw <= TAPS && 6 * of.sw < SPAN)
-      for (; at + 2 <= end; at += 2) two_rows_of_7(&of, at, channel);
-#endif
-    for (; at < end; at++) row(&of, is_point, at, 0, ow, channel);
+    for (size_t at = y; at < end; at++) row(&of, is_point, at, 0, ow, channel);
   }
 }
 

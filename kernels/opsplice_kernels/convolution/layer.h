@@ -24,18 +24,17 @@ typedef struct {
   size_t number, panels, panel, group;
 } layer;
 
-// Sums of `high` <= 2 rows of `wide` places, TILE channels each, to the output. What is read of `sums` ends at a multiple of
+// Sums of `wide` places of a row, TILE channels each, to the output. What is read of `sums` ends at a multiple of
 // LANES.
-static __attribute__((noinline)) void put(const layer *of, float sums[][TILE], size_t high, size_t wide, size_t y,
-                                          size_t z, size_t channel) {
+static __attribute__((noinline)) void put(const layer *of, float sums[][TILE], size_t wide, size_t y, size_t z,
+                                          size_t channel) {
   const float *rest = of->rest ? of->rest + y * of->rest_y + z * of->rest_z + channel * of->rest_c : 0;
   float *out = of->out + y * of->out_y + z * of->out_z + channel * of->out_c;
-  const size_t columns = of->columns - channel, places = high * wide, which = of->activation;
+  const size_t columns = of->columns - channel, which = of->activation;
   if (of->out_c == 1 && (!rest || of->rest_c == 1)) {
-    for (size_t p = 0; p < places; p++) {
-      const size_t r = p >= wide;
-      const float *more = rest + r * of->rest_y + (p - r * wide) * of->rest_z;
-      float *to = out + r * of->out_y + (p - r * wide) * of->out_z;
+    for (size_t p = 0; p < wide; p++) {
+      const float *more = rest + p * of->rest_z;
+      float *to = out + p * of->out_z;
       UNROLL for (size_t v = 0; v < TILE; v += LANES) if (v < columns) {
         floats value = load(sums[p] + v);
         if (rest) value += load_up_to(more + v, columns - v, 0.0f);
@@ -44,15 +43,14 @@ static __attribute__((noinline)) void put(const layer *of, float sums[][TILE], s
     }
     return;
   }
-  const int is_row = of->out_z == 1 && (high == 1 || of->out_y == wide) &&
-                     (!rest || (of->rest_z == 1 && (high == 1 || of->rest_y == wide)));
+  const int is_row = of->out_z == 1 && (!rest || of->rest_z == 1);
   const floats lowest = splat(which == NOTHING ? -__builtin_inff() : 0.0f);
   const floats highest = splat(which == RELU6 ? 6.0f : __builtin_inff());
   for (size_t v = 0; v < TILE && v < columns; v += LANES)
-    for (size_t start = 0; start < places; start += LANES) {
+    for (size_t start = 0; start < wide; start += LANES) {
       const float *more = rest + v * of->rest_c;
       float *to = out + v * of->out_c;
-      const size_t count = least(LANES, places - start), lanes = columns - v;
+      const size_t count = least(LANES, wide - start), lanes = columns - v;
       floats turned[LANES];
       UNROLL for (int i = 0; i < LANES; i++) turned[i] = load(sums[start + i] + v);
       transpose(turned);
@@ -75,15 +73,9 @@ static __attribute__((noinline)) void put(const layer *of, float sums[][TILE], s
       }
       for (size_t l = 0; l < LANES && l < lanes; l++, more += of->rest_c, to += of->out_c) {
         if (rest)
-          for (size_t i = 0; i < count; i++) {
-            const size_t r = start + i >= wide;
-            kept[l][i] += more[r * of->rest_y + (start + i - r * wide) * of->rest_z];
-          }
+          for (size_t i = 0; i < count; i++) kept[l][i] += more[(start + i) * of->rest_z];
         store(kept[l], activated(which, load(kept[l])));
-        for (size_t i = 0; i < count; i++) {
-          const size_t r = start + i >= wide;
-          to[r * of->out_y + (start + i - r * wide) * of->out_z] = kept[l][i];
-        }
+        for (size_t i = 0; i < count; i++) to[(start + i) * of->out_z] = kept[l][i];
       }
     }
 }

@@ -164,7 +164,7 @@ static __attribute__((noinline)) int winograd(const layer *of, size_t y, size_t 
   if (any_lane(~is_finite)) return 0;
   for (size_t part = 0; part < of->columns; part += TILE)
     for (size_t r = 0; r < high; r++)
-      put(of, &made[part / TILE][r % 2][r / 2 * 2 * tiles_x], 1, wide, y + r, z, part);
+      put(of, &made[part / TILE][r % 2][r / 2 * 2 * tiles_x], wide, y + r, z, part);
   return 1;
 }
 
