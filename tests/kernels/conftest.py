@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import mmap
 import platform
+import queue
 import subprocess
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -38,6 +41,9 @@ LEVELS = {
 UNKNOWN_TO_QEMU = ("quantised/activation.c", "quantised/quantise.c", "recurrent/lstm.c")
 FLOATS = ("baseline", "avx2", "avx512", "aarch64", "riscv64")
 
+# Of a worker of IREE: kernels are called in a thread that has no more.
+STACK = 128 << 10
+
 Function = Callable[..., None]
 
 of_halves = pytest.mark.parametrize("kernel", [*FLOATS, "avx512-bf16", "amx"], indirect=True)
@@ -59,14 +65,32 @@ def kernel(
             yield _elsewhere(request.param, stack)
         return
     built: dict[str, ctypes.CDLL] = {}
+    calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+    done: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def work() -> None:
+        while (call := calls.get()) is not None:
+            call()
+            done.put(None)
 
     def load(source: str, name: str) -> Function:
         if source not in built:
             built[source] = ctypes.CDLL(str(build(source, request.param)))
         function = getattr(built[source], name)
-        return lambda *args: function(*map(_converted, args))
 
+        def called(*args: Any) -> None:
+            calls.put(functools.partial(function, *map(_converted, args)))
+            done.get()
+
+        return called
+
+    before = threading.stack_size(STACK)
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    threading.stack_size(before)
     yield load
+    calls.put(None)
+    worker.join()
 
 
 @pytest.fixture

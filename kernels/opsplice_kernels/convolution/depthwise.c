@@ -17,7 +17,7 @@
 
 enum { CHANNELS = 4, HIGH = 4, WIDEST = 256, BLOCK = 4096, MOST_SIZE = 7 };
 // Places of a channel that are computed before they are transposed.
-enum { TURNED = 784 };
+enum { TURNED = 392 };
 // Rows that are done at once: seven, of which images have multiples, or four, whichever does fewer again.
 enum { MOST_ROWS = LANES >= 8 ? 7 : HIGH };
 
@@ -308,6 +308,11 @@ static __attribute__((noinline)) void turned(const plane *first, const float *bi
     }
 }
 
+// A function of its own: workers of IREE have stacks of 128 KiB, and this one's arrays are not to be under those of others.
+static __attribute__((noinline)) void share(const image_last *image, ptrdiff_t c, ptrdiff_t number, ptrdiff_t shares) {
+  image_with_channels_last(PRODUCTS, image, c, number, shares);
+}
+
 void opsplice_depthwise(const float *x, const float *w, const float *bias, size_t activation, size_t sh, size_t sw,
                         size_t dh, size_t dw, size_t top, size_t left, float *out, size_t n, size_t c, size_t h,
                         size_t width, size_t kh, size_t kw, size_t oh, size_t ow, size_t x_n, size_t x_c, size_t x_h,
@@ -323,7 +328,7 @@ void opsplice_depthwise(const float *x, const float *w, const float *bias, size_
                               {{1, 1, 1, 1, 0, 1, 0, 0, 0},
                                {of.h, of.kh, of.sh, of.dh, of.top, of.oh, of.x_h, of.w_i, of.out_h},
                                {of.width, of.kw, of.sw, of.dw, of.left, of.ow, of.x_w, of.w_j, of.out_w}}};
-    image_with_channels_last(PRODUCTS, &image, (ptrdiff_t)c, (ptrdiff_t)workgroup_x, (ptrdiff_t)(c + CHANNELS - 1) / CHANNELS);
+    share(&image, (ptrdiff_t)c, (ptrdiff_t)workgroup_x, (ptrdiff_t)(c + CHANNELS - 1) / CHANNELS);
     return;
   }
   if (width == 1 && ow == 1 && kw == 1 && left == 0) {  // a column, which is a row
