@@ -129,3 +129,15 @@ def test_generate_gives_the_tokens_of_eager(cache: str) -> None:
     model.forward = torch.compile(model.forward, backend="opsplice")
     assert torch.equal(model.generate(prompt, **wanted), expected)
     assert opsplice.torch.reports()
+
+
+def test_a_prompt_of_any_length() -> None:
+    config = transformers.LlamaConfig(**TINY, **TOKENS, num_key_value_heads=2, use_cache=False)
+    model = transformers.LlamaForCausalLM(config).eval()
+    fast = torch.compile(model, backend="opsplice", dynamic=True, options={"specs": ["opsplice_kernels"]})
+    with torch.no_grad():
+        for sizes in ((2, 9), (3, 12)):
+            prompt = torch.randint(3, 99, sizes)
+            torch.testing.assert_close(fast(prompt).logits, model(prompt).logits)
+    (report,) = opsplice.torch.reports()
+    assert "banded_attention" in [each.pattern for each in report.report.replacements], report

@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 from iree.compiler import ir
-from iree.compiler.extras.fx_importer import GraphNodeImporter
 from torch import fx
 
 from opsplice.rewrites.ir import emit, stand_ins
 from opsplice.rewrites.ir.placing import builtin_type
+from opsplice.torch.importing.symbolic_sizes import SizeImporter
 
 
-class NodeImporter(GraphNodeImporter):
+class NodeImporter(SizeImporter):
     """IREE's importer of nodes with `torch.cond`, and with loops that read what they do not change."""
 
     def _import_hop_cond(self, loc: ir.Location, node: fx.Node, _op: Any) -> None:

@@ -23,7 +23,6 @@ from iree.compiler.extras.fx_importer import (
     GraphNodeImporter,
     InputInfo,
 )
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, OutputSpec
 from torch.utils import _pytree
@@ -40,7 +39,6 @@ from opsplice.torch.importing.control_flow import NodeImporter
 from opsplice.torch.importing.fx_graph import prepare
 from opsplice.torch.importing.higher_order import write_out
 from opsplice.torch.importing.refusals import check_effects
-from opsplice.torch.importing.symbolic_sizes import shape_map
 from opsplice.torch.importing.tensor_parameters import array_of, torch_tensor
 
 # Buffers and constants of so many bytes stand in the module, where the compiler computes with them. Parameters never
@@ -225,19 +223,6 @@ class _NodeImporter(NodeImporter):
             with loc, ir.InsertionPoint(self._b):
                 self.fx_importer._hooks.store(tensor, self.resolve_node_value(producer))
         super().return_node_values(loc, nodes, constants)
-
-    def _create_bind_symbolic_shape_ops(self, loc: ir.Location, node: torch.fx.Node) -> None:
-        """Say what the sizes of a tensor are. Of those that it does not know, IREE's importer knows none at all."""
-        value = node.meta.get("val")
-        if not isinstance(value, FakeTensor) or all(isinstance(size, int) for size in value.shape):
-            return
-        with loc:
-            found = shape_map(value.shape)
-            if found is not None:
-                expressions, names = found
-                operands = [self.resolve_node_value(node), *map(self.resolve_symbol_value, names)]
-                attributes = {"shape_expressions": expressions}
-                ir.Operation.create("torch.bind_symbolic_shape", [], operands, attributes)
 
 
 def _identity(tensor: torch.Tensor) -> tuple[Any, ...]:

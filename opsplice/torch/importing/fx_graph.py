@@ -27,6 +27,7 @@ from opsplice.torch.importing.higher_order import functions, write_out, write_ou
 from opsplice.torch.importing.lines import locate
 from opsplice.torch.importing.python_numbers import write_numbers
 from opsplice.torch.importing.refusals import unimportable
+from opsplice.torch.importing.symbolic_sizes import limits, read_from_tensors
 from opsplice.torch.importing.tensor_parameters import freeze
 
 
@@ -84,10 +85,12 @@ def import_graph(
     returned.args = (tuple(results),)
     fill_empty(graph)
     graph.eliminate_dead_code()
+    read_from_tensors(graph)
     prepare(module, graph)
     importer = FxImporter(graph_node_importer_cls=NodeImporter)
     try:
-        function = importer.import_graph_module(fx.GraphModule(module, graph))
+        importer._cc._symbolic_guards = limits(graph)
+        function = importer.import_graph_module(fx.GraphModule(module, graph), import_symbolic_shape_expressions=True)
     except Exception as error:  # it raises what Python raises
         raise unimportable(error) from error
     freeze(function, frozen)

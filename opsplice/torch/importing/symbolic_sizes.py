@@ -1,4 +1,9 @@
-"""Sizes of tensors that PyTorch knows as expressions, such as `(h - 1) // 2 + 1`, in MLIR."""
+"""Sizes of tensors that PyTorch knows as expressions, such as `(h - 1) // 2 + 1`, in MLIR.
+
+    torch.bind_symbolic_shape %x, [%s0], affine_map<()[s0] -> (2, (s0 - 1) floordiv 2 + 1)>
+
+So the compiler and the patterns see which sizes are equal, and what a size is at least.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,9 @@ from typing import Any
 import sympy
 import torch
 from iree.compiler import ir
+from iree.compiler.extras.fx_importer import GraphNodeImporter, RangeConstraint
+from torch import fx
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._sympy import functions
 
 # By a symbol, too, as in the maps that MLIR calls semi-affine. PyTorch makes a FloorDiv of what rounds up.
@@ -20,6 +28,55 @@ _OF_TWO: dict[type[sympy.Expr], Callable[[ir.AffineExpr, ir.AffineExpr], ir.Affi
     functions.PythonMod: ir.AffineExpr.get_mod,
     sympy.Mod: ir.AffineExpr.get_mod,
 }
+
+
+class SizeImporter(GraphNodeImporter):
+    """IREE's importer of nodes, which says more of their sizes."""
+
+    def _create_bind_symbolic_shape_ops(self, loc: ir.Location, node: fx.Node) -> None:
+        """Say what the sizes of a tensor are. Of those that it does not know, IREE's importer knows none at all."""
+        value = node.meta.get("val")
+        if not isinstance(value, FakeTensor) or all(isinstance(size, int) for size in value.shape):
+            return
+        with loc:
+            found = shape_map(value.shape)
+            if found is not None and all(name in self._symbol_to_value for name in found[1]):
+                expressions, names = found
+                operands = [self.resolve_node_value(node), *map(self.resolve_symbol_value, names)]
+                attributes = {"shape_expressions": expressions}
+                ir.Operation.create("torch.bind_symbolic_shape", [], operands, attributes)
+
+
+def limits(graph: fx.Graph) -> dict[str, RangeConstraint]:
+    """What PyTorch guards of the sizes of a graph's inputs, by the names of their symbols."""
+    found = {}
+    for node in graph.find_nodes(op="placeholder"):
+        for size in getattr(node.meta.get("val"), "shape", ()):
+            if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
+                known = size.node.shape_env.var_to_range[size.node.expr]
+                found[str(size.node.expr)] = RangeConstraint(*map(_integer, (known.lower, known.upper)))
+    return found
+
+
+def _integer(limit: Any) -> int:
+    return int(min(limit, torch.iinfo(torch.int64).max))
+
+
+def read_from_tensors(graph: fx.Graph) -> None:
+    """Take sizes from the tensors that have them, where a graph is given both. Of a number alone nobody knows whose
+    size it is, nor that it is not below 0."""
+    given = graph.find_nodes(op="placeholder")
+    numbers = {
+        str(node.meta["val"].node.expr): node for node in given if isinstance(node.meta.get("val"), torch.SymInt)
+    }
+    with graph.inserting_after(given[-1] if given else graph._root):
+        for node in given:
+            for dim, size in enumerate(getattr(node.meta.get("val"), "shape", ())):
+                number = numbers.pop(str(size.node.expr), None) if isinstance(size, torch.SymInt) else None
+                if number is not None:
+                    read = graph.call_function(torch.ops.aten.sym_size.int, (node, dim))
+                    read.meta = dict(number.meta)
+                    number.replace_all_uses_with(read)
 
 
 def shape_map(sizes: torch.Size) -> tuple[ir.AffineMapAttr, list[str]] | None:

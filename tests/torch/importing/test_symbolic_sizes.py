@@ -54,3 +54,17 @@ def test_sizes_as_expressions() -> None:
             for numbers in ((7, 3), (12, 5), (1, 9)):
                 assert expression(made)(numbers) == size.subs(dict(zip((h, w), numbers, strict=True))), size
         assert symbolic_sizes._affine(functions.Max(h, w), symbols) is None
+
+
+def changes(x: torch.Tensor) -> torch.Tensor:
+    """Slices that begin at a number that PyTorch has computed from sizes, in a running sum."""
+    places = torch.arange(x.shape[1]).expand(x.shape[0], -1)
+    steps = torch.diff(places, prepend=places[:, :1] - 1, dim=-1)
+    return (steps != 1).cumsum(-1) + x
+
+
+def test_numbers_are_the_sizes_of_tensors() -> None:
+    fast = torch.compile(changes, backend="opsplice", dynamic=True)
+    for sizes in ((2, 9), (3, 7)):
+        x = torch.randint(0, 9, sizes)
+        assert torch.equal(fast(x), changes(x))
