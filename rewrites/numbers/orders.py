@@ -19,6 +19,10 @@ IREE asks of integers whether they are greater or equal, and then takes the last
 
 IREE sorts in place, and lets sorts share what they overwrite, such as the numbers 0, 1, 2, ... that become their
 indices: all but one gave wrong ones. What others read, too, is overwritten in memory of its own.
+
+    %sorted, %places = iree_linalg_ext.sort ...    =>    util.optimization_barrier %sorted
+
+Where nothing reads what is sorted but its places alone, IREE has it on the stack, and no code if a size is open.
 """
 
 from __future__ import annotations
@@ -43,6 +47,7 @@ def mend(op: ir.Operation) -> None:
     last = last_op(body)
     if is_sort:
         _part(op)
+        _keep_results(op)
     with ir.InsertionPoint(last):
         pair = _compared(last.operands[0], body)
         if pair is None:
@@ -120,3 +125,11 @@ def _part(sort: ir.Operation) -> None:
         maker = defining_op(value)
         if maker is not None and len(maker.results) == 1 and any(use.owner != sort for use in value.uses):
             sort.operands[number] = emit.held(value)
+
+
+def _keep_results(sort: ir.Operation) -> None:
+    """Have memory for each result of open sizes, read or not."""
+    with ir.InsertionPoint.after(sort):
+        for result in sort.results:
+            if not any(result.uses) and not ir.ShapedType(result.type).has_static_shape:
+                emit.held(result)

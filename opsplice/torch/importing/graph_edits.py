@@ -14,7 +14,7 @@ seed gives what it gives in eager, and no distribution is anyone else's.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -179,14 +179,31 @@ def name_as_iree(graphs: Iterable[fx.Graph]) -> None:
 
 
 def fix_sizes(graph: fx.Graph) -> None:
-    """Let views have the sizes that they ask for: PyTorch computes the last one from others where some are open."""
+    """Let views have the sizes that they ask for: PyTorch computes the last one from others where some are open.
+
+    What is a number in a view is the same number in what is made of the view.
+    """
+    numbers: dict[Any, int] = {}
     for node in graph.find_nodes(op="call_function", target=aten.view.default):
         value, sizes = node.meta["val"], fx.node.map_arg(node.args[1], lambda each: each.meta["val"])
         is_found = any(isinstance(size, int) and size == -1 for size in sizes)
         if not is_found and [type(size) for size in sizes] != [type(size) for size in value.shape]:
-            with value.fake_mode:
-                node.meta["val"] = value.new_empty(sizes)
-            node.meta.pop("tensor_meta", None)
+            pairs = zip(value.shape, sizes, strict=True)
+            numbers |= {old.node.expr: new for old, new in pairs if isinstance(new, int) and not isinstance(old, int)}
+            _resize(node, sizes)
+    for node in graph.nodes if numbers else ():
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            sizes = [size if isinstance(size, int) else numbers.get(size.node.expr, size) for size in value.shape]
+            if [type(size) for size in sizes] != [type(size) for size in value.shape]:
+                _resize(node, sizes)
+
+
+def _resize(node: fx.Node, sizes: Sequence[int | torch.SymInt]) -> None:
+    value = node.meta["val"]
+    with value.fake_mode:
+        node.meta["val"] = value.new_empty(sizes)
+    node.meta.pop("tensor_meta", None)
 
 
 # ---- places ----------------------------------------------------------------------------------------------------------

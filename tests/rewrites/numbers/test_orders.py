@@ -150,3 +150,19 @@ def test_sorts_of_one_program_have_their_own_indices():
     up, down = program.run("both", known)
     np.testing.assert_array_equal(up, np.argsort(known, axis=1, kind="stable"))
     np.testing.assert_array_equal(down, np.argsort(-known, axis=1, kind="stable"))
+
+
+def test_the_places_alone_of_open_rows():
+    text = SORT.format(name="places", body=BODIES["rising"])
+    text = text.replace("tensor.empty()", "tensor.empty(%rows, %columns)").replace("3x8x", "?x?x")
+    sizes = "\n".join(
+        f"  %{name} = tensor.dim %x, %c{dim} : tensor<?x?xf32>" for dim, name in enumerate(("rows", "columns"))
+    )
+    text = text.replace(
+        "  %empty", f"  %c0 = arith.constant 0 : index\n  %c1 = arith.constant 1 : index\n{sizes}\n  %empty"
+    )
+    text = text.replace("(tensor<?x?xf32>, tensor<?x?xi32>) {\n  %c0", "tensor<?x?xi32> {\n  %c0")
+    text = text.replace("return %r#0, %r#1 : tensor<?x?xf32>, ", "return %r#1 : ")
+    known = np.nan_to_num(ROWS, nan=9)
+    places = opsplice.compile(text).run("places", known)
+    np.testing.assert_array_equal(places, np.argsort(known, axis=1, kind="stable"))

@@ -56,11 +56,25 @@ def test_sizes_as_expressions() -> None:
         assert symbolic_sizes._affine(functions.Max(h, w), symbols) is None
 
 
+def chunks(x: torch.Tensor) -> torch.Tensor:
+    """Of four rows, whatever their number, as Mamba 2 has them: PyTorch knows the four as an expression."""
+    x = torch.nn.functional.pad(x, (0, 0, 0, -x.shape[1] % 4))
+    x = x.reshape(x.shape[0], -1, 4, 2, 8)
+    return torch.einsum("bclhn,bcshn->bclsh", x, x)
+
+
 def changes(x: torch.Tensor) -> torch.Tensor:
     """Slices that begin at a number that PyTorch has computed from sizes, in a running sum."""
     places = torch.arange(x.shape[1]).expand(x.shape[0], -1)
     steps = torch.diff(places, prepend=places[:, :1] - 1, dim=-1)
     return (steps != 1).cumsum(-1) + x
+
+
+def test_a_number_that_pytorch_has_as_an_expression() -> None:
+    fast = torch.compile(chunks, backend="opsplice", dynamic=True)
+    for sizes in ((2, 9, 16), (3, 12, 16)):
+        x = torch.randn(sizes)
+        torch.testing.assert_close(fast(x), chunks(x))
 
 
 def test_numbers_are_the_sizes_of_tensors() -> None:
