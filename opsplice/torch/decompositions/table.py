@@ -28,6 +28,7 @@ from opsplice.torch.decompositions import (
     places_in_memory,
     quantized,
     recurrent_layers,
+    sampling,
     windows,
 )
 
@@ -212,6 +213,7 @@ OWN: Table = {
     aten.full.default: _either(complex_numbers.filled, formulas.equal_bytes),
     aten.gather.default: formulas.gather,
     aten.gcd.default: functions.greatest_divisor,
+    aten.grid_sampler_2d_backward.default: sampling.grid_sampler_2d_backward,
     aten.gru.input: recurrent_layers.layers(recurrent_layers.GRU),
     aten.hardtanh.default: elementwise.hard_tangent,
     aten.histc.default: formulas.histogram,
