@@ -26,6 +26,8 @@ An op that also reads what it adds to, or writes rows into, gets that twice.
     %m = util.optimization_barrier %x
     %r = iree_linalg_ext.scatter ins(%u, %i) outs(%m)
 
+So does one that writes rows into a slice: IREE would copy it to the stack, and has no code if it is large or open.
+
 What is written into a part of a value, and is made of the same value, is computed before.
 
     %s = tensor.extract_slice %x                   %m = util.optimization_barrier %s
@@ -165,8 +167,17 @@ def _part_from_inputs(op: ir.Operation) -> None:
     read, written = list(op.operands)[:first], list(op.operands)[first:]
     for number, value in enumerate(written, first):
         whole = seen_through(value)
-        if maker_name(whole) not in _NEW and any(_is_computed_from(each, whole) for each in read):
+        is_read = maker_name(whole) not in _NEW and any(_is_computed_from(each, whole) for each in read)
+        if is_read or (whole != value and _is_sliced(value) and op.name.startswith("iree_linalg_ext.")):
             _put_into_memory(op, [number])
+
+
+def _is_sliced(value: ir.Value) -> bool:
+    """Whether a value is a part of another one."""
+    maker = defining_op(value)
+    while maker is not None and maker.name in _RESHAPES:
+        maker = defining_op(maker.operands[0])
+    return maker is not None and maker.name == "tensor.extract_slice"
 
 
 def _is_computed_from(value: ir.Value, whole: ir.Value) -> bool:

@@ -29,6 +29,7 @@ from opsplice.torch.decompositions import (
     quantized,
     recurrent_layers,
     sampling,
+    triangular,
     windows,
 )
 
@@ -228,6 +229,7 @@ OWN: Table = {
     aten.isfinite.default: elementwise.is_finite,
     aten.kthvalue.default: formulas.kth_value,
     aten.lcm.default: functions.least_multiple,
+    aten.linalg_solve_triangular.default: triangular.solve,
     aten.linalg_vector_norm.default: halves.in_f32(aten.linalg_vector_norm),
     aten.log10.default: formulas.log10,
     aten.logcumsumexp.default: formulas.running_log_sum,

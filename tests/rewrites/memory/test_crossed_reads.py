@@ -135,6 +135,24 @@ func.func @open(%x: tensor<?x8x16xf32>, %row: index) -> tensor<?x8x16xf32> {
   return %r : tensor<?x8x16xf32>
 }
 """
+# Rows are added to some of the columns.
+SLICED = """
+func.func @{name}(%y: tensor<{rows}x96xf32>, %i: tensor<512x1xi32>, %u: tensor<512x64xf32>) -> tensor<{rows}x64xf32> {{
+  %c0 = arith.constant 0 : index
+  {size}
+  %x = tensor.extract_slice %y[0, 8] [{n}, 64] [1, 1] : tensor<{rows}x96xf32> to tensor<{rows}x64xf32>
+  %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false)
+      ins(%u, %i : tensor<512x64xf32>, tensor<512x1xi32>) outs(%x : tensor<{rows}x64xf32>) {{
+  ^bb0(%new: f32, %old: f32):
+    %s = arith.addf %new, %old : f32
+    iree_linalg_ext.yield %s : f32
+  }} -> tensor<{rows}x64xf32>
+  return %r : tensor<{rows}x64xf32>
+}}
+"""
+COLUMNS = SLICED.format(name="large", rows=512, n=512, size="") + SLICED.format(
+    name="open", rows="?", n="%n", size="%n = tensor.dim %y, %c0 : tensor<?x96xf32>"
+)
 ELSEWHERE = SCATTER.format(name="apart", rows=256, source="y", value="new") + ADDED.format(name="other", factor="y")
 STRAIGHT = (
     function("softmax", SOFTMAX + joined("r", "i, j", "i, j", T))
@@ -187,7 +205,18 @@ def test_a_part_of_a_value_is_written_over_another_part(row: int) -> None:
     np.testing.assert_array_equal(opsplice.compile(OPEN).run("open", batch, row), scaled)
 
 
-MODELS = [(CROSSED, 5), (STRAIGHT, 0), (OVERWRITTEN, 4), (INSERTED, 1), (OPEN, 1), (ELSEWHERE, 0)]
+def test_rows_are_added_to_columns() -> None:
+    program = opsplice.compile(COLUMNS)
+    random = np.random.default_rng(2)
+    y, rows = random.standard_normal((512, 96), np.float32), random.standard_normal((512, 64), np.float32)
+    order = np.roll(np.arange(512, dtype=np.int32), 5)
+    expected = y[:, 8:72].copy()
+    expected[order] += rows
+    for name in ("large", "open"):
+        np.testing.assert_allclose(program.run(name, y, order[:, None], rows), expected, rtol=1e-6)
+
+
+MODELS = [(CROSSED, 5), (STRAIGHT, 0), (OVERWRITTEN, 4), (COLUMNS, 2), (INSERTED, 1), (OPEN, 1), (ELSEWHERE, 0)]
 
 
 @pytest.mark.parametrize(("model", "count"), MODELS)
