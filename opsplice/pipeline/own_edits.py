@@ -28,7 +28,7 @@ from opsplice.rewrites.memory import (
     stored_types,
     workgroup_sizes,
 )
-from opsplice.rewrites.numbers import nan_places, orders, windowed_ops
+from opsplice.rewrites.numbers import nan_places, orders, small_halves, windowed_ops
 
 # A phase, what is done in words, and the edit. Those of one phase are applied in this order.
 _Edit = tuple[str, str, Callable[[ir.Module], Any]]
@@ -53,6 +53,7 @@ _BEHIND_LINKING: tuple[_Edit, ...] = (
     (workgroup_sizes.PHASE, "count workgroups from their sizes", workgroup_sizes.mend),
     (branch_operands.PHASE, "hand over numbers of one width", branch_operands.widen),
     (branch_operands.PHASE, "hand over no reference twice", branch_operands.part),
+    (small_halves.PHASE, "keep small halves", small_halves.keep),
 )
 
 
