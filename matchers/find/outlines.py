@@ -35,7 +35,8 @@ class Outline:
     "named" (an op by its name), "tensor" (any that is a value) or "anything". what: the op or combiner; of a constant
     its value, or the lowest and (in `below`) the highest one; of a tensor its axes. casts: whether casts are looked
     through. written: of a chain, which op each of its two sides is as they are written. loops: how many loops a
-    reduction may have, None for any number.
+    reduction may have, None for any number. rank: of a window how many dims a result has whose dims are all there; 0
+    where none may be lacking.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class Outline:
     casts: bool
     written: tuple[Outline, ...] | None = None
     loops: int | None = None
+    rank: int = 0
 
     @cached_property
     def turns(self) -> bool:
@@ -152,8 +154,9 @@ class Outlines:
         below: Any,
         written: tuple[Outline, ...] | None = None,
         loops: int | None = None,
+        rank: int = 0,
     ) -> Outline:
-        key = (kind, what, below, self._casts, written, loops)
+        key = (kind, what, below, self._casts, written, loops, rank)
         if key not in self._known:
             self._known[key] = Outline(*key)
         return self._known[key]
@@ -183,7 +186,9 @@ class Outlines:
             any_number = len(node.loops) == 1 or any(label.pack for label in node.loops)  # several become one
             loops = None if any_number else len(node.loops)
             below = (self._of(node.body, depth - 1),) if depth else None
-            return self._outline(kind, node.combiner, below, loops=loops)
+            may_lack = kind == "window" and depth and self.graph.may_lack_dims
+            rank = len(self.graph.results[0].labels) if may_lack else 0
+            return self._outline(kind, node.combiner, below, loops=loops, rank=rank)
         if isinstance(node, Accumulated):
             made = self._of(node.node, depth)
             return self._outline("accumulated", made.what, made.below, loops=made.loops)

@@ -20,11 +20,12 @@ from iree.compiler import ir
 from opsplice.matchers.find.outlines import NUMBER, REDUCED, REDUCTIONS, VALUE, Outline, Outlines, factor_of, ranks_of
 from opsplice.matchers.ir.tensor_values import defining_op, shape_of
 from opsplice.matchers.patterns.nodes import Graph
+from opsplice.matchers.search.labels import has_ones_of_filters, is_in_windows
 from opsplice.matchers.search.uses import is_constant
 from opsplice.matchers.terms import chains, constants
 from opsplice.matchers.terms.attributes import is_named
 from opsplice.matchers.terms.canonical import WIDTHS
-from opsplice.matchers.terms.terms import Access, Apply, Constant, Loop, Reduce, Started, Term, mentions
+from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, Loop, Reduce, Started, Term, mentions
 from opsplice.matchers.terms.views import Views
 
 # Graphs by their outermost op and those right below it.
@@ -194,7 +195,8 @@ class _Fits:
     def _fits_reduction(self, outline: Outline, found: Any) -> bool:
         if isinstance(found, Reduce):
             too_many = outline.loops is not None and len(found.loops) > outline.loops
-            return found.combiner == outline.what and not too_many and self._fits_body(outline, found.body)
+            body, count = found.body, len(found.loops)
+            return found.combiner == outline.what and not too_many and self._fits_body(outline, body, count)
         if outline.kind == "reduce" or not isinstance(found, Apply) or found.op != outline.what:
             return False
         if isinstance(found, Started):
@@ -203,8 +205,26 @@ class _Fits:
         source = self._views.unchanged(found)  # of a window of one place there is no loop
         return source is not None and self._fits_body(outline, source)
 
-    def _fits_body(self, outline: Outline, body: Term) -> bool:
-        return outline.below is None or self._fits(outline.below[0], body)
+    def _fits_body(self, outline: Outline, body: Term, loops: int = 0) -> bool:
+        if outline.below is None:
+            return True
+        return (len(self._root) >= outline.rank or self._has_places(body, loops)) and self._fits(outline.below[0], body)
+
+    def _has_places(self, body: Term, loops: int) -> bool:
+        """Whether anything that a reduction is of may be read in windows, or a last dim is that of one place."""
+        found = self._views.resolve(body)
+        if isinstance(found, Apply) and loops > 1 and self._root[-1:] == (UNIT,):
+            return True
+        for source in found.args if isinstance(found, Apply) else (body,):
+            at: Term | None = source
+            while isinstance(at, Access):
+                if has_ones_of_filters(at.indices) or is_in_windows(at.indices):
+                    return True
+                step = self._views.expand(at)
+                at = None if step is None else step.term
+            if at is source:
+                return True  # what makes it in the same op is not looked into
+        return False
 
     def _behind_casts(self, term: Term) -> Term:
         """What makes a term, behind views and casts."""

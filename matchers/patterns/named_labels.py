@@ -42,7 +42,7 @@ def bind(
     named = match_names(subscripts.result, labels)
     new: list[Label] = []
     bound = []
-    windowed = {label for window in subscripts.windows for _, label in window.terms}
+    windowed = {label for window in subscripts.windows if not _is_merged(window) for _, label in window.terms}
 
     def labelled(name: str) -> tuple[Label, ...]:
         if name not in named:
@@ -56,8 +56,13 @@ def bind(
         for name in operand:
             if isinstance(name, tree.Window):
                 terms = ((dims[f] if isinstance(f, str) else f, labelled(la)[0]) for f, la in name.terms)
-                at.append(Window(tuple(terms)))
+                at.append(Window(tuple(terms), _is_merged(name)))
             else:
                 at.extend(labelled(name))
         bound.append(tuple(at))
     return bound, tuple(new)
+
+
+def _is_merged(window: tree.Window) -> bool:
+    """Whether it steps by the size of one of its own dims: `(c*g + c)`."""
+    return any(factor == label for factor, _ in window.terms for _, label in window.terms)

@@ -26,15 +26,29 @@ class Label:
 
 @dataclass(frozen=True)
 class Window:
-    """A sum of labels, each times a number or the graph's name of one, in the place of a label."""
+    """A sum of labels, each times a number or the graph's name of one, in the place of a label.
+
+    merged: whether it is labels that are one dim, as a channel of a group is one, and no place of a filter.
+    """
 
     terms: tuple[tuple[int | str, Label], ...]
+    merged: bool = False
     pack = False
     windowed = False
 
     @property
     def name(self) -> str:
         return "(" + " + ".join(label.name for _, label in self.terms) + ")"
+
+
+def labels_in(label: Label | Window) -> tuple[Label, ...]:
+    """The labels of a sum, or the only one."""
+    return tuple(each for _, each in label.terms) if isinstance(label, Window) else (label,)
+
+
+def is_place(label: Label | Window) -> bool:
+    """Whether it is where an image is read in windows, such as its rows."""
+    return isinstance(label, Window) and not label.merged
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,25 @@ def only_reduces(graph: Graph) -> bool:
 @_once
 def has_windows(graph: Graph) -> bool:
     """Whether the pattern reads anything in windows."""
+    return bool(_sums(graph))
+
+
+@_once
+def _sums(graph: Graph) -> tuple[Window, ...]:
     nodes = (node for node in nodes_of(graph) if isinstance(node, (Input, Whole)))
-    return any(isinstance(label, Window) for node in nodes for label in node.labels)
+    return tuple(label for node in nodes for label in node.labels if isinstance(label, Window))
+
+
+@_once
+def places(graph: Graph) -> tuple[Window, ...]:
+    """Where the pattern reads images in windows."""
+    return tuple(each for each in _sums(graph) if not each.merged)
+
+
+@_once
+def merges_dims(graph: Graph) -> bool:
+    """Whether the pattern reads several of its dims as one, such as a channel of a group."""
+    return any(each.merged for each in _sums(graph))
 
 
 @_once

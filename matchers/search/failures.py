@@ -1,4 +1,4 @@
-"""Why a path of a search ended, as values. Their words stand in `matchers.explain.failure_words`."""
+"""Why a path of a search ended, as values, and who is told. Their words stand in `matchers.explain.failure_words`."""
 
 # Many reasons are of one kind, and are numbered to tell them apart.
 # ruff: noqa: PIE796
@@ -12,6 +12,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.patterns.nodes import Wanted
+from opsplice.matchers.terms.terms import Term
 
 
 class Kind(StrEnum):
@@ -106,3 +107,19 @@ class Failure:
     @property
     def kind(self) -> Kind:
         return self.why.kind
+
+
+class Listener:
+    """What a search tells while it goes on. This one does not listen."""
+
+    def resolved(self, term: Term, found: Term) -> None:
+        """A term was followed through views."""
+
+    def met(self, term: Term) -> None:
+        """A term is to be an input."""
+
+    def failed(self, failure: Failure) -> None:
+        """A path ended further along than those before it."""
+
+
+QUIET = Listener()

@@ -10,10 +10,10 @@ from iree.compiler import ir
 from opsplice.matchers.dims.extents import ONE, Extent
 from opsplice.matchers.dims.layouts import NONE, Layout, row_major
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
-from opsplice.matchers.patterns.nodes import Input, Label, Window
-from opsplice.matchers.patterns.walk import has_windows
+from opsplice.matchers.patterns.nodes import Input, Label, Window, is_place, labels_in
+from opsplice.matchers.patterns.walk import has_windows, merges_dims, sums_windows
 from opsplice.matchers.search.failures import Why
-from opsplice.matchers.search.labels import Sizes, is_in_windows, sizes_of, turns
+from opsplice.matchers.search.labels import Sizes, ones_last, only_term, sizes_of
 from opsplice.matchers.search.matches import Binding, flat
 from opsplice.matchers.search.merged_dims import ungrouped
 from opsplice.matchers.search.reading import Reader
@@ -144,30 +144,42 @@ class Inputs:
 
     def _in_any_order(self, node: Input, parameter: tree.Parameter, levels: list[Access]) -> Iterator[Branch]:
         """The ways in which an input that is read in windows may be a value with its dims in another order."""
-        orders = [
-            (at, indices, order)
-            for at, level in enumerate(levels)
-            if is_in_windows(level.indices) or self._may_have_windows_of_one(node, level.indices)
-            for indices in (self.graph.with_ones(node.labels, level.indices),)
-            for order in turns(node.labels, indices, self.state.may_become, len(indices) - len(level.indices))
-        ]
+        orders = []
+        for at, level in enumerate(levels):
+            in_windows = self.reader.in_windows(level)
+            if in_windows or self._may_have_windows_of_one(node, level.indices):
+                indices, present = self.graph.with_ones(node.labels, level.indices), len(level.indices)
+                ones = None if in_windows else ones_last(self.state.roots[0].indices)
+                found = self.state.turns(node.labels, indices, len(indices) - present, ones=ones)
+                orders += [(at, indices, order) for order in found]
+        if merges_dims(self.graph) and any(at != orders[0][0] for at, *_ in orders):
+            orders.sort(key=lambda each: self._loops_at_places(node, *each[1:]))  # a group's channels are no place
         if not orders:
             yield lambda: self.state.fail(node, Why.INSIDE_FUSED) or None
         for at, indices, order in orders:
-            yield partial(
-                self._turned, node, parameter, levels[at], levels[:at], tuple(indices[i] for i in order), order
-            )
+            yield partial(self._turned, node, parameter, levels[at], levels[:at], indices, order)
+
+    def _loops_at_places(self, node: Input, indices: tuple[Index, ...], order: tuple[int, ...]) -> int:
+        """How many places would be dims that are reduced as a whole."""
+        kept = (*ungrouped(self.state.roots[0].indices),)
+        places = [indices[axis] for axis, label in zip(order, node.labels, strict=False) if is_place(label)]
+        return sum(isinstance(index, Loop) and index not in kept for index in places)
 
     def _may_have_windows_of_one(self, node: Input, indices: tuple[Index, ...]) -> bool:
         """Whether a program with fewer dims has one of those that are read in windows, which are of size one.
 
-        It is a dim of the result: one that is reduced is a window itself.
+        It is a dim of the result: one that is reduced is a window itself, as large as the image where the result has a
+        dim of one for it.
         """
-        plain, made = [label for label in node.labels if not isinstance(label, Window)], self.graph.results[0].labels
+        plain, made = [label for label in node.labels if not is_place(label)], self.graph.results[0].labels
         if not self.graph.may_lack_dims or not len(plain) < len(indices) < len(node.labels):
             return False
-        kept = (UNIT, *ungrouped(self.state.roots[0].indices))
-        return sum(index not in kept for index in indices) <= sum(label not in made for label in plain)
+        root = self.state.roots[0].indices
+        kept = (UNIT, *ungrouped(root))
+        reduced = sum(only_term(index) not in kept for index in indices)
+        summed = sum(any(each not in made for each in labels_in(label)) for label in plain)
+        wide = ones_last(root) if reduced > 1 and not sums_windows(self.graph) else 0
+        return reduced <= summed + wide
 
     def _turned(
         self,
@@ -180,13 +192,13 @@ class Inputs:
     ) -> list[Goal] | None:
         """Bind an input to the value of an access whose dims are in an order, by where its elements lie.
 
-        indices: its own in that order.
+        indices: its own, and those of dims that the program lacks.
         """
         assert isinstance(parameter.type, tree.TensorType)
         for view in above:
             self._account(view)
         self.state.place = defining_op(access.value) or self.state.place
-        pairs = self.state.turn(node, node.labels, indices)
+        pairs = self.state.turn(node, node.labels, indices, order, len(access.indices))
         if pairs is None:
             return None
         own = address.sizes_of(self.views, access.value)
@@ -208,6 +220,8 @@ class Inputs:
             if bound is None or not is_tensor(access.value):
                 continue
             sizes, indices = bound
+            if not self._has_places(node, access):
+                continue
             dims = zip(parameter.type.dims, sizes, strict=True)
             if not all(self.state.may_have_size(node, dim.name, size) for dim, size in dims):
                 continue  # told sooner than where they lie
@@ -237,6 +251,14 @@ class Inputs:
             return []
         self.state.fail(node, why)
         return None
+
+    def _has_places(self, node: Input, access: Access) -> bool:
+        """Whether a filter has a dim of its own, even of size one, for each place that the image has."""
+        if not self.graph.may_lack_dims or not any(label.windowed for label in node.labels):
+            return True
+        bound, lacking = self.state.labels, self.state.lacking
+        least = [at for at in node.labels if bound[at] != (UNIT,) or (at.windowed and at not in lacking)]
+        return len(least) <= len([*ungrouped(access.indices)])
 
     def _at_places(self, node: Input, places: Sequence[address.Place], extents: Sequence[Extent]) -> Binding | None:
         """What an input is that lies in memory at some places: what it is already, a dense value, or (strided) any."""

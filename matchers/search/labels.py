@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from opsplice.matchers.ir.tensor_values import shape_of
-from opsplice.matchers.patterns.nodes import Label, Window
+from opsplice.matchers.patterns.nodes import Label, Window, is_place, labels_in
 from opsplice.matchers.search.matches import Size
 from opsplice.matchers.terms.terms import (
     UNIT,
@@ -93,39 +94,89 @@ def ones_first(indices: tuple[Index, ...]) -> tuple[Index, ...]:
     return (*(i for i in indices if i == UNIT), *nontrivial(indices))
 
 
+def only_term(index: Index) -> Index:
+    """What a sum of one term is, as over a window of one place in an image whose size is known at run time only."""
+    if isinstance(index, Sum) and index.constant == 0 and len(index.terms) == 1:
+        ((factor, part),) = index.terms
+        return part if factor == 1 else index
+    return index
+
+
+def ones_last(indices: tuple[Index, ...]) -> int:
+    """How many of the last indices are those of dims of size one."""
+    return len(list(itertools.takewhile(lambda index: index == UNIT, reversed(indices))))
+
+
+def has_ones_of_filters(indices: tuple[Index, ...]) -> bool:
+    """Whether dims of size one are where those of a filter are: last, or the first two."""
+    return indices[-1:] == (UNIT,) or indices[:2] == (UNIT, UNIT)
+
+
 def turns(
     labels: Sequence[Label | Window],
     indices: tuple[Index, ...],
     may_be: Callable[[Label | Window, Index], bool],
     lacks: int = 0,
-) -> list[tuple[int, ...]]:
+    kept: Collection[Index] = (),
+    ones: int | None = None,
+) -> Sequence[tuple[int, ...]]:
     """The orders in which indices may be those of labels, one each; a pack takes what the others leave.
 
     First come those in which windows are neighbours, as rows and columns are, then those that change least.
 
-    lacks: how many of the last indices stand for dims that the program lacks, which are one like the other. Windows
-    that would be of a single index lack theirs first, then those that come early; of other labels those that come late.
+    lacks: how many of the last indices stand for dims that the program lacks, which are one like the other. The last
+    place is there. Windows that would be of a single index lack theirs first, then those that come early; of other
+    labels those that come late.
+
+    ones: if a number, windows are of one place, or as large as the image: all indices of places but so many are the
+    result's, `kept`. Orders that change least come first; where there are few dims they change nothing.
     """
     present = len(indices) - lacks
     single = [label for label in labels if not label.pack]
     pack = next((at for at, label in enumerate(labels) if label.pack), None)
     if len(indices) < len(single) or (pack is None and len(indices) > len(single)):
-        return []
-    fitting = [[axis for axis, index in enumerate(indices) if may_be(label, index)] for label in single]
+        return ()
+    fitting = [tuple([axis for axis, index in enumerate(indices) if may_be(label, index)]) for label in single]
+    places = tuple([at for at, label in enumerate(single) if is_place(label)])
+    if places:
+        fitting[places[-1]] = tuple([axis for axis in fitting[places[-1]] if axis < present])
+    if ones is None:
+        alone = [at for at, index in enumerate(indices[:present]) if lacks and isinstance(index, (Loop, Point))]
+    else:
+        alone = [at for at, index in enumerate(indices) if index != UNIT and only_term(index) not in kept]
+    few = present <= sum(len(labels_in(label)) for label in single if not is_place(label))
+    return _turns(tuple(fitting), places, pack, len(indices), present, frozenset(alone), ones, few)
+
+
+@functools.lru_cache(maxsize=256)
+def _turns(
+    fitting: tuple[tuple[int, ...], ...],
+    places: tuple[int, ...],
+    pack: int | None,
+    count: int,
+    present: int,
+    alone: frozenset[int],
+    ones: int | None,
+    few: bool,
+) -> Sequence[tuple[int, ...]]:
+    """The orders of `count` axes. fitting: those of each single label; alone: those that are no windows; few: as
+    `turns` says of few dims."""
     found = []
     for axes in itertools.islice(_distinct(fitting), _MOST_TURNS):
-        rest = tuple(axis for axis in range(len(indices)) if axis not in axes)
-        in_window = [isinstance(label, Window) for label in single]
-        missing = [(axis, at if in_window[at] else -at) for at, axis in enumerate(axes) if axis >= present]
+        rest = tuple(axis for axis in range(count) if axis not in axes)
+        missing = [(axis, at if at in places else -at) for at, axis in enumerate(axes) if axis >= present]
         if missing != sorted(missing, key=operator.itemgetter(0)):
             continue
-        windows = [axis for axis, windowed in zip(axes, in_window, strict=True) if windowed and axis < present]
+        windows = [axes[at] for at in places if axes[at] < present]
         gaps = sum(after - axis != _NEIGHBOURS for axis, after in itertools.pairwise(windows))
         order = axes if pack is None else (*axes[:pack], *rest, *axes[pack:])
-        alone = sum(isinstance(indices[axis], Loop) for axis in windows if lacks)
         moved = changes([axis for axis in order if axis < present])
-        found.append((alone, gaps, moved, [at for _, at in missing], order))
-    return [order for *_, order in sorted(found)][:_MOST_ORDERS]
+        loops = len(alone.intersection(windows))
+        if ones is not None and (loops > ones or (few and moved)):
+            continue
+        kinds = (loops, gaps, moved) if ones is None else (moved, loops, gaps)
+        found.append((*kinds, [at for _, at in missing], order))
+    return tuple(order for *_, order in sorted(found)[:_MOST_ORDERS])
 
 
 def _distinct(choices: Sequence[Sequence[int]], taken: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
@@ -143,9 +194,12 @@ def changes(order: Sequence[int]) -> int:
     return sum(left > right for left, right in itertools.combinations(order, 2))
 
 
-def is_in_windows(indices: tuple[Index, ...], may_step: bool = True) -> bool:
-    """Whether any index is a sum of several or steps, as in a convolution and in no product of matrices."""
-    sums = [factors(index) for index in indices if isinstance(index, (Sum, Flat))]
+def is_in_windows(indices: tuple[Index, ...], may_step: bool = True, may_merge: bool = True) -> bool:
+    """Whether any index is a sum of several or steps, as in a convolution and in no product of matrices.
+
+    may_merge: whether merged dims are such sums, too.
+    """
+    sums = [factors(index) for index in indices if isinstance(index, (Sum, Flat) if may_merge else Sum)]
     return any(len(parts) > 1 or (may_step and any(step != 1 for step in parts.values())) for parts in sums)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from iree.compiler import ir
 
 from opsplice.matchers.patterns.nodes import Label, Node, Number, Place, Product
-from opsplice.matchers.patterns.walk import nodes_below
+from opsplice.matchers.patterns.walk import nodes_below, places
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import permuted
 from opsplice.matchers.search.merged_dims import Finer, coarser, finer
@@ -69,6 +69,11 @@ class Operators:
         if isinstance(node, Product) and self.reader.is_one_element(*spellings[0].args):
             yield lambda: self.state.fail(node, Why.TWICE) or None
             return
+        if isinstance(node, Product) and self.state.attempt.by_windows:
+            pairings = [each for each in pairings or [(straight, ())] if self.reader.may_filter(each[0])]
+            if not pairings:
+                yield lambda: self.state.fail(node, Why.WINDOW, places(self.graph)[-1]) or None
+                return
         self.state.hold(node)
         in_parts = isinstance(found, Reduce) and found.combiner == node.op  # read anew, part by part
         between = chains.read_between(self.views, found, spellings[0]) if respelled and not in_parts else ()

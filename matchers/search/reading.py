@@ -8,13 +8,13 @@ from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Accumulated, Choice, Input, Named, Node, Number, Setting
-from opsplice.matchers.patterns.walk import sums_windows
+from opsplice.matchers.patterns.walk import merges_dims, sums_windows
 from opsplice.matchers.search.failures import Why
-from opsplice.matchers.search.labels import is_in_windows
+from opsplice.matchers.search.labels import has_ones_of_filters, is_in_windows
 from opsplice.matchers.search.state import State
 from opsplice.matchers.terms import chains
 from opsplice.matchers.terms.canonical import WIDTHS
-from opsplice.matchers.terms.terms import Access, Apply, Reduce, Started, Term
+from opsplice.matchers.terms.terms import UNIT, Access, Apply, Reduce, Started, Term
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
 
@@ -117,7 +117,21 @@ class Reader:
         """Note whether what the pattern reads in windows is read so, if its dims may be in another order then."""
         if (self.graph.strided or self.graph.reordered) and not self.state.met_windows:
             may_step = not sums_windows(self.graph)
-            self.state.met_windows = any(is_in_windows(access.indices, may_step) for access in accesses)
+            self.state.met_windows = any(self.in_windows(access, may_step) for access in accesses)
+
+    def in_windows(self, access: Access, may_step: bool = True) -> bool:
+        """Whether an access is one of a convolution, and of no product of matrices, of groups of them neither."""
+        return is_in_windows(access.indices, may_step, not merges_dims(self.graph))
+
+    def may_filter(self, pairs: Iterable[tuple[Node, Term]]) -> bool:
+        """Whether one factor is read in windows, or the other, a filter, has a place of its own, even of size one."""
+        filters = [each for each in pairs if _is_filter(each[0])]
+        if not filters or not self.graph.may_lack_dims or self.state.roots[0].indices[-1:] == (UNIT,):
+            return True
+        others = [term for node, term in pairs if node is not filters[0][0]]
+        return any(self.in_windows(level) for term in others for level in self.chain(term)) or any(
+            has_ones_of_filters(level.indices) for level in self.chain(filters[0][1])
+        )
 
     def single_place(self, node: Node | None, found: Term) -> Term | None:
         """What a sum over a window of one place adds to zero: no loop is left of it, but the sum is there."""
@@ -163,3 +177,8 @@ class Reader:
         self.state.term, self.state.value = found, found.value if isinstance(found, Access) else None
         self.state.fail(node, Why.OP, found)
         self.state.value = None
+
+
+def _is_filter(node: Node) -> bool:
+    own = node.node if isinstance(node, Named) else node
+    return isinstance(own, Input) and any(label.windowed for label in own.labels)

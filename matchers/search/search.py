@@ -33,7 +33,7 @@ from opsplice.matchers.patterns.nodes import (
     Whole,
 )
 from opsplice.matchers.patterns.walk import endings, has_windows, heads, kept_by_reductions, only_reduces
-from opsplice.matchers.search.failures import Failure, Kind, Why
+from opsplice.matchers.search.failures import QUIET, Failure, Kind, Listener, Why
 from opsplice.matchers.search.inputs import Inputs
 from opsplice.matchers.search.labels import changes, ones_first
 from opsplice.matchers.search.matches import Match, NearMiss
@@ -41,7 +41,7 @@ from opsplice.matchers.search.merged_dims import Finer, finest, groupings, kept_
 from opsplice.matchers.search.operators import Operators
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.roots import Roots, orders, placings
-from opsplice.matchers.search.state import QUIET, Attempt, Branch, Goal, Listener, Operand, Root, State
+from opsplice.matchers.search.state import Attempt, Branch, Goal, Operand, Root, State
 from opsplice.matchers.search.verdicts import Verdicts
 from opsplice.matchers.search.whole_ops import WholeOps
 from opsplice.matchers.terms.ops.reshape_ops import before_reshapes

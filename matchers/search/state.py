@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from iree.compiler import ir
 
-from opsplice.matchers.patterns.nodes import Graph, Input, Label, Node, Number, Result, Wanted, Window
-from opsplice.matchers.search.failures import Failure, Why
+from opsplice.matchers.patterns.nodes import Graph, Input, Label, Node, Number, Result, Wanted, Window, labels_in
+from opsplice.matchers.search.failures import Failure, Listener, Why
 from opsplice.matchers.search.labels import (
     Sizes,
     aligned,
@@ -22,6 +22,7 @@ from opsplice.matchers.search.labels import (
     nontrivial,
     pair,
     sizes_of,
+    turns,
     unflattened,
     window_sizes,
 )
@@ -78,22 +79,6 @@ class Attempt:
     lacks: int = 0
 
 
-class Listener:
-    """What a search tells while it goes on. This one does not listen."""
-
-    def resolved(self, term: Term, found: Term) -> None:
-        """A term was followed through views."""
-
-    def met(self, term: Term) -> None:
-        """A term is to be an input."""
-
-    def failed(self, failure: Failure) -> None:
-        """A path ended further along than those before it."""
-
-
-QUIET = Listener()
-
-
 class State:
     """The state of one search, and the ways to add to it. A way that returns False or None has noted why."""
 
@@ -116,6 +101,7 @@ class State:
         self.roots: dict[int, Access] = {}
         self.shapes: dict[str, tuple[Sizes, ...]] = {}
         self.extents: dict[Index, Size] = {}
+        self.lacking: dict[Label, None] = {}  # those of dims that the program lacks
         self.equal: dict[tuple[Index, Size], None] = {}
         self.named: dict[tuple[str, Term], None] = {}  # by name all terms: a program may compute a part twice
         self.integers: dict[str, int] = {}  # bound to attributes
@@ -250,8 +236,15 @@ class State:
         for label in result.labels:
             self.set(self.scopes, label, scope)
 
-    def turn(self, node: Node, labels: tuple[Label, ...], indices: tuple[Index, ...]) -> Pairs | None:
-        """Bind labels to indices, and those of the result that are left to the loops that are."""
+    def turn(
+        self, node: Node, labels: tuple[Label, ...], indices: tuple[Index, ...], order: tuple[int, ...], present: int
+    ) -> Pairs | None:
+        """Bind labels to indices in an order, so many of them `present` in the program, and those of the result that
+        are left to the loops that are."""
+        for label in [at for at, axis in zip(labels, order, strict=False) if axis >= present]:  # with packs none is
+            for each in labels_in(label):
+                self.set(self.lacking, each)
+        indices = tuple(indices[axis] for axis in order)
         pairs, wanted = self.unify(node, labels, indices), self.graph.results[0].labels
         if pairs is None or not self.bind_left(self.scopes[wanted[0]]):
             return None
@@ -372,6 +365,12 @@ class State:
         scope = self.scopes.get(label)
         return scope is None or index in self.reductions[scope]
 
+    def turns(
+        self, labels: Sequence[Label | Window], indices: tuple[Index, ...], lacks: int, *, ones: int | None = None
+    ) -> Sequence[tuple[int, ...]]:
+        """The orders in which indices may be those of labels, of which the program lacks the last ones, `lacks`."""
+        return turns(labels, indices, self.may_become, lacks, {*ungrouped(self.roots[0].indices)}, ones)
+
     def may_become(self, label: Label | Window, index: Index) -> bool:
         """Whether an index may be a label's, as far as its loops tell."""
         if not isinstance(label, Window):
@@ -380,10 +379,12 @@ class State:
         if isinstance(index, Sum) and index.constant != 0:
             return False
         parts = factors(index)
-        known = [self.labels[each][0] for _, each in label.terms if each in self.labels]
+        known = [own[0] for _, each in label.terms if (own := self.labels.get(each)) is not None and own[0] is not UNIT]
+        if not parts.keys() >= {*known}:
+            return False
         free = [each for _, each in label.terms if each not in self.labels]
         rest = [part for part in parts if part not in known]
-        return all(part in (UNIT, *parts) for part in known) and any(
+        return not rest or any(
             all(itertools.starmap(self._runs_over, zip(some, rest, strict=True)))
             for some in itertools.permutations(free, len(rest))
         )

@@ -15,10 +15,9 @@ from iree.compiler import ir
 from opsplice.matchers.dims.equal_sizes import Classes
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Graph, Input, Label, Number, Wanted
-from opsplice.matchers.search.failures import Failure, Kind, Why
+from opsplice.matchers.search.failures import Failure, Kind, Listener, Why
 from opsplice.matchers.search.matches import Binding, Match
 from opsplice.matchers.search.search import MAX_STEPS, Search
-from opsplice.matchers.search.state import Listener
 from opsplice.matchers.terms.terms import Apply, Constant, Index, Loop, Reduce, Term
 from opsplice.matchers.terms.views import Views
 

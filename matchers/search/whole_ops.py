@@ -11,7 +11,6 @@ from opsplice.matchers.ir import effects
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
 from opsplice.matchers.patterns.nodes import Result, Whole, Window
 from opsplice.matchers.search.failures import Why
-from opsplice.matchers.search.labels import turns
 from opsplice.matchers.search.merged_dims import ungrouped
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.state import Branch, Goal, Operand, State
@@ -74,7 +73,7 @@ class WholeOps:
         if not self.state.attempt.by_windows or not _may_turn(made.op):
             return [None]
         indices = self.graph.with_ones(node.labels, made.term.indices)
-        return turns(node.labels, indices, self.state.may_become, len(indices) - len(made.term.indices))
+        return self.state.turns(node.labels, indices, len(indices) - len(made.term.indices))
 
     def _origins(self, term: Term) -> Iterator[Origin]:
         """The ops in bodies that make an element, from the last one down through what is looked through."""
@@ -115,7 +114,7 @@ class WholeOps:
         # A scalar is the same for all elements.
         if place is not None and order is not None:
             indices = self.graph.with_ones(node.labels, place.indices)
-            if self.state.turn(node, node.labels, tuple(indices[axis] for axis in order)) is None:
+            if self.state.turn(node, node.labels, indices, order, len(place.indices)) is None:
                 return None
         elif (
             place is not None and is_tensor(place.value) and self.state.unify(node, node.labels, place.indices) is None

@@ -207,10 +207,9 @@ class Signature:
         return next((p.default for p in self.match.pattern.parameters if p.name == arg.name), None)
 
     def _lacking(self, arg: tree.Argument) -> str | None:
-        """A tensor that a buffer's argument is, or is computed from, and that the match has not."""
+        """What a buffer's argument is, or is computed from, and the match has not."""
         if isinstance(arg, tree.Computed):
-            parameters = pattern_of(self.match.pattern, arg).parameters
-            names = [p.name for p in parameters if isinstance(p.type, tree.TensorType)]
+            names = [p.name for p in pattern_of(self.match.pattern, arg).parameters]
         else:
             names = [arg.name] if isinstance(arg, tree.Name) and self._default(arg) is None else []
         return next((name for name in names if name not in self.match.inputs), None)

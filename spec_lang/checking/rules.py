@@ -191,8 +191,7 @@ class _Calls:
         check_constants(made, {d.name: d for p in made.parameters for d in p.type.dims if d.name}, found.append)
         _, (kind,) = infer(made, self.signatures, found.append)
         read = self._read()
-        known = [self.used if isinstance(p.type, ScalarType) else read for p in made.parameters]
-        if missing := [p.name for p, names in zip(made.parameters, known, strict=True) if p.name not in names]:
+        if missing := [p.name for p in made.parameters if p.name not in read]:
             found.append(error(arg.span, f"not every match says what {missing[0]} is"))
         if rule.phase in scalar_kernels.FORMED_PHASES:
             advice = f"{rule.phase} is too late: dispatches are formed"

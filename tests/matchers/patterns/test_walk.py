@@ -35,7 +35,7 @@ FIELDS = {
     nodes.Anything: "",
     nodes.Place: "label",
     nodes.Label: "id name pack windowed",
-    nodes.Window: "terms",
+    nodes.Window: "terms merged",
     nodes.Result: "node labels element",
     nodes.Tie: "labels size pack node",
     nodes.Asked: "span kind name",

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import opsplice
 from opsplice.matchers.find import engine
 from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.spec_lang.loading.loader import load_text
 from tests.effort import examples
+from tests.rewrites.conftest import write_spec
 
 PATTERN = """
 pattern zero_padded(x: tensor<n x c x h x w x f32>, top: index, left: index) {
@@ -206,3 +208,87 @@ def test_a_pack_takes_what_windows_leave(session, batch):
     assert match.order == (0, 3, 1, 2)
     assert (match.dims["m"], match.dims["h"], match.dims["w"]) == ((batch, 5), 8, 9)
     assert [runs[0][1].number for runs in match.inputs["x"].places[0][1].dims if runs][-3:] == [1, 45, 5]
+
+
+ANY = """
+kernel any(x: f32[n, gc, d, h, w] strided, f: f32[g, o, c, kd, kh, kw] strided) -> f32[n, g, o, od, oh, ow] strided {
+  cpu "k.c" as bitcode
+}
+pattern p(x: tensor<n x gc x d x h x w x f32>, f: tensor<g x o x c x kd x kh x kw x f32>) through ones {
+  contract[n (c*g + c) (sd*t + dd*a) (sh*y + dh*i) (sw*z + dw*j), g o c a i j -> n g o t y z](x, f)
+}
+replace p with any(x, f)
+"""
+CONVOLUTION = """func.func @f(%x: tensor<{x}xf32>, %f: tensor<{f}xf32>) -> tensor<{y}xf32> {{
+  %y = stablehlo.convolution(%x, %f) dim_numbers = [{x_dims}]x[{f_dims}]->[{x_dims}],
+    window = {{}} {{batch_group_count = 1 : i64, feature_group_count = {groups} : i64}}
+    : (tensor<{x}xf32>, tensor<{f}xf32>) -> tensor<{y}xf32>
+  return %y : tensor<{y}xf32>
+}}"""
+NAMES = ("n", "gc", "d", "h", "w", "g", "o", "c", "kd", "kh", "kw")
+
+
+@pytest.mark.parametrize(
+    ("x", "f", "y", "x_dims", "f_dims", "groups", "dims"),
+    [
+        ("1x4x9x8", "6x4x3x3", "1x6x7x6", "b, f, 0, 1", "o, i, 0, 1", 1, (1, 4, 1, 9, 8, 1, 6, 4, 1, 3, 3)),
+        ("1x9x8x4", "3x1x4x6", "1x7x8x6", "b, 0, 1, f", "0, 1, i, o", 1, (1, 4, 1, 9, 8, 1, 6, 4, 1, 3, 1)),
+        ("2x9x8x6", "3x3x2x9", "2x7x6x9", "b, 0, 1, f", "0, 1, i, o", 3, (2, 6, 1, 9, 8, 3, 3, 2, 1, 3, 3)),
+        ("2x6x9x8", "6x1x3x3", "2x6x7x6", "b, f, 0, 1", "o, i, 0, 1", 6, (2, 6, 1, 9, 8, 6, 1, 1, 1, 3, 3)),
+        ("1x9x4", "3x4x6", "1x7x6", "b, 0, f", "0, i, o", 1, (1, 4, 1, 1, 9, 1, 6, 4, 1, 1, 3)),
+        ("2x9x6", "3x2x9", "2x7x9", "b, 0, f", "0, i, o", 3, (2, 6, 1, 1, 9, 3, 3, 2, 1, 1, 3)),
+        ("1x4x5x9x8", "6x4x3x1x3", "1x6x3x9x6", "b, f, 0, 1, 2", "o, i, 0, 1, 2", 1, (1, 4, 5, 9, 8, 1, 6, 4, 3, 1, 3)),
+        # Windows of one place.
+        ("1x4x9x8", "6x4x1x1", "1x6x9x8", "b, f, 0, 1", "o, i, 0, 1", 1, (1, 4, 1, 9, 8, 1, 6, 4, 1, 1, 1)),
+        ("1x9x8x4", "1x1x4x6", "1x9x8x6", "b, 0, 1, f", "0, 1, i, o", 1, (1, 4, 1, 9, 8, 1, 6, 4, 1, 1, 1)),
+        ("2x4x9", "6x4x1", "2x6x9", "b, f, 0", "o, i, 0", 1, (2, 4, 1, 1, 9, 1, 6, 4, 1, 1, 1)),
+    ],
+)
+def test_one_pattern_for_convolutions_of_any_rank_and_groups(tmp_path, x, f, y, x_dims, f_dims, groups, dims):
+    """Rows are no batch, channels no depth, and a group is no place: what is lacking is told by what there is."""
+    spec = write_spec(tmp_path, ANY, {"k.c": "void any(void) {}"})
+    text = CONVOLUTION.format(x=x, f=f, y=y, x_dims=x_dims, f_dims=f_dims, groups=groups)
+    (found,) = opsplice.match(text, [spec]).replacements
+    assert tuple(found.dims[name] for name in NAMES) == dims
+
+
+@pytest.mark.parametrize(
+    ("x", "f", "y", "batch", "summed"),
+    [
+        ("16x64", "64x32", "16x32", "", "[1] x [0]"),
+        ("1x16x64", "64x32", "1x16x32", "", "[2] x [0]"),
+        ("4x16x64", "4x64x32", "4x16x32", "batching_dims = [0] x [0], ", "[2] x [1]"),
+        ("1x4x16x64", "1x4x32x64", "1x4x16x32", "batching_dims = [0, 1] x [0, 1], ", "[3] x [3]"),
+    ],
+)
+def test_a_product_is_no_convolution_of_windows_of_one_place(tmp_path, x, f, y, batch, summed):
+    spec = write_spec(tmp_path, ANY, {"k.c": "void any(void) {}"})
+    text = f"""func.func @f(%x: tensor<{x}xf32>, %f: tensor<{f}xf32>) -> tensor<{y}xf32> {{
+      %y = stablehlo.dot_general %x, %f, {batch}contracting_dims = {summed}
+        : (tensor<{x}xf32>, tensor<{f}xf32>) -> tensor<{y}xf32>
+      return %y : tensor<{y}xf32> }}"""
+    assert opsplice.match(text, [spec]).replacements == ()
+
+
+def test_a_window_of_one_place_in_an_image_of_any_size(tmp_path):
+    spec = write_spec(tmp_path, ANY, {"k.c": "void any(void) {}"})
+    text = """func.func @f(%x: tensor<1x4x?x?xf32>, %f: tensor<6x4x1x1xf32>, %e: tensor<1x6x?x?xf32>)
+        -> tensor<1x6x?x?xf32> {
+      %zero = arith.constant 0.0 : f32
+      %z = linalg.fill ins(%zero : f32) outs(%e : tensor<1x6x?x?xf32>) -> tensor<1x6x?x?xf32>
+      %y = linalg.conv_2d_nchw_fchw ins(%x, %f : tensor<1x4x?x?xf32>, tensor<6x4x1x1xf32>)
+        outs(%z : tensor<1x6x?x?xf32>) -> tensor<1x6x?x?xf32>
+      return %y : tensor<1x6x?x?xf32> }"""
+    (found,) = opsplice.match(text, [spec]).replacements
+    assert tuple(found.dims.get(name) for name in NAMES) == (1, 4, 1, None, None, 1, 6, 4, 1, 1, 1)
+
+
+def test_a_window_as_large_as_the_image_is_read_in_order(tmp_path):
+    spec = write_spec(tmp_path, ANY, {"k.c": "void any(void) {}"})
+    text = """func.func @f(%x: tensor<2x4x3x5xf32>, %f: tensor<6x4x3x5xf32>) -> tensor<2x6x1x1xf32> {
+      %zero = arith.constant dense<0.0> : tensor<2x6x1x1xf32>
+      %y = linalg.conv_2d_nchw_fchw ins(%x, %f : tensor<2x4x3x5xf32>, tensor<6x4x3x5xf32>)
+        outs(%zero : tensor<2x6x1x1xf32>) -> tensor<2x6x1x1xf32>
+      return %y : tensor<2x6x1x1xf32> }"""
+    (found,) = opsplice.match(text, [spec]).replacements
+    assert tuple(found.dims[name] for name in NAMES) == (2, 4, 1, 3, 5, 1, 6, 4, 1, 3, 5)

@@ -14,9 +14,10 @@ from opsplice.matchers.find.engine import Patterns
 from opsplice.matchers.find.prefilter import Sieve
 from opsplice.matchers.patterns.compiled import compile_patterns
 from opsplice.matchers.search import uses
+from opsplice.matchers.search.failures import QUIET
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.search import Search
-from opsplice.matchers.search.state import QUIET, State
+from opsplice.matchers.search.state import State
 from opsplice.matchers.terms.ops import constant_ops
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.loading.loader import load_text

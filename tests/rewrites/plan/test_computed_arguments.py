@@ -549,7 +549,12 @@ pattern q(x: tensor<n x f32>, shift: tensor<n x i32>) {
   e = exp2(x)
   negf(e) | addf(negf(e), sitofp(shift) : f32)
 }
+pattern r(x: tensor<n x f32>, by: f32) {
+  e = absf(x)
+  negf(e) | mulf(negf(e), by)
+}
 replace p with shifted(x, negf(sitofp(shift) : f32))
+replace r with shifted(x, mulf(x, by))
 replace q with always(x, negf(sitofp(shift) : f32)) otherwise keep
 """
 PARTIAL_CODE = """
@@ -575,12 +580,19 @@ def test_nothing_is_computed_from_what_a_match_lacks(tmp_path):
     """The kernel gets null where its buffer is optional; else the rule does not take the match."""
     path = write_spec(tmp_path, PARTIAL, {"shifted.c": PARTIAL_CODE})
     program = "".join([_shifted("has", "exp", True), _shifted("lacks", "exp", False), _shifted("needs", "exp2", False)])
+    program += _shifted("plain", "absf", False) + _shifted("by", "absf", True).replace(
+        ", %shift: tensor<4xi32>", ""
+    ).replace(
+        "%2 = arith.sitofp %shift : tensor<4xi32> to tensor<4xf32>", "%2 = arith.constant dense<3.0> : tensor<4xf32>"
+    ).replace("addf", "mulf")
     compiled = opsplice.compile(program, [path])
     x, shift = np.arange(4, dtype=np.float32), np.array([3, -1, 0, 7], np.int32)
     np.testing.assert_array_equal(compiled.run("has", x, shift), x + shift)
     np.testing.assert_array_equal(compiled.run("lacks", x), x - 100)
+    np.testing.assert_array_equal(compiled.run("plain", x), x - 100)
+    np.testing.assert_array_equal(compiled.run("by", x), x - 3 * x)
     np.testing.assert_allclose(compiled.run("needs", x), -(2**x), rtol=1e-6)
-    (kept,) = compiled.report.kept
+    (kept,) = (each for each in compiled.report.kept if each.function == "needs")
     assert kept.reason == "it has no shift, and kernel always's buffer is not `optional`"
 
 
