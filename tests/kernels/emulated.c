@@ -20,7 +20,7 @@ static long call(long number, long a, long b, long c, long d, long e, long f) {
   return a0;
 #endif
 }
-enum { READ = 63, WRITE = 64, EXIT = 93, MAP = 222, PROTECT = 226, PAGE = 65536, MOST = 52 };
+enum { READ = 63, WRITE = 64, EXIT = 93, MAP = 222, PROTECT = 226, PAGE = 65536, MOST = 56 };
 
 static void moved(long number, void *at, size_t size) {
   for (char *place = at; size;) {
@@ -41,7 +41,7 @@ static word next(void) {
 typedef void (*kernel)(word, word, word, word, word, word, word, word, word, word, word, word, word, word, word, word,
                        word, word, word, word, word, word, word, word, word, word, word, word, word, word, word, word,
                        word, word, word, word, word, word, word, word, word, word, word, word, word, word, word, word,
-                       word, word, word, word, float, float, float, float);
+                       word, word, word, word, word, word, word, word, float, float, float, float);
 
 void _start(void) {
   word file = next(), whole = next();
@@ -67,7 +67,7 @@ void _start(void) {
     f_(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14], w[15], w[16],
        w[17], w[18], w[19], w[20], w[21], w[22], w[23], w[24], w[25], w[26], w[27], w[28], w[29], w[30], w[31], w[32],
        w[33], w[34], w[35], w[36], w[37], w[38], w[39], w[40], w[41], w[42], w[43], w[44], w[45], w[46], w[47], w[48],
-       w[49], w[50], w[51], f[0], f[1], f[2], f[3]);
+       w[49], w[50], w[51], w[52], w[53], w[54], w[55], f[0], f[1], f[2], f[3]);
     for (size_t i = 0; i < held; ++i) call(PROTECT, (long)ends[i], PAGE, 3, 0, 0, 0);
     moved(WRITE, &at, sizeof at);
   }

@@ -182,11 +182,29 @@ def test_groups_of_channels(kernel, guarded, channels_last, c, o, place, size, s
     every = every.reshape(2, 3, c, *every.shape[2:])
     wanted = np.einsum("ngcyzij,gocij->ngoyz", every, f) + bias.astype(np.float32)[..., None, None]
     out, panels = guarded(np.full(wanted.shape, np.nan, np.float32)), np.stack([packed(group) for group in f])
-    views = [step // 4 for value in (x, None, out) for step in ((0,) * 5 if value is None else value.strides)]
+    views = [step // 4 for value in (x[:, :, None], out[:, :, :, None]) for step in value.strides]
+    views[5:5] = [0] * 6
     for at in np.ndindex(1, -(-wanted.shape[3] // 16), 6):
-        kernel("convolution/convolution.c", "opsplice_convolution_groups")(
-            *(x, panels, guarded(bias.astype(np.float32)), None, 1, *stride, *dilation, top, left, out),
-            *(2, 3 * c, *place, 3, 1, c, *size, o, *wanted.shape[3:], *views, *at),
+        kernel("convolution/convolution.c", "opsplice_convolution_any")(
+            *(
+                x,
+                panels,
+                guarded(bias.astype(np.float32)),
+                None,
+                1,
+                1,
+                *stride,
+                1,
+                *dilation,
+                1,
+                1,
+                1,
+                0,
+                top,
+                left,
+                out,
+            ),
+            *(2, 3 * c, 1, *place, 3, 1, 1, c, *size, o, 1, *wanted.shape[3:], *views, *at),
         )
     np.testing.assert_allclose(out, activation(1, wanted), rtol=1e-4, atol=1e-4)
 
@@ -216,16 +234,19 @@ def test_what_is_infinite_or_nan_stays_where_it_is_in_blocks_of_3x3(kernel, guar
 @pytest.mark.parametrize(
     ("o", "c", "size"), [(70, 7, (3, 3)), (32, 70, (1, 1)), (5, 3, (7, 5)), (40, 2, (1, 9)), (33, 1, (4, 1))]
 )
-def test_filters_are_packed_and_scaled(kernel, guarded, o, c, size, order):
+@pytest.mark.parametrize(("g", "kd"), [(1, 1), (3, 2)])
+def test_filters_are_packed_and_scaled(kernel, guarded, g, o, c, kd, size, order):
     random = np.random.default_rng(0)
-    f, factor = (guarded(random.standard_normal(shape).astype(np.float32)) for shape in ((o, c, *size), (o,)))
-    wanted, scaled = packed(f), packed(f * factor[:, None, None, None])
-    lying = guarded(np.ascontiguousarray(f.transpose(order)))
-    views = strides(lying.transpose(np.argsort(order)))
-    for name, given, panels in (("pack", (lying,), wanted), ("scale", (lying, factor), scaled)):
+    f, factor = (guarded(random.standard_normal(shape).astype(np.float32)) for shape in ((g, kd, o, c, *size), (g, o)))
+    scaled = f * factor[:, None, :, None, None, None]
+    lying = guarded(np.ascontiguousarray(f.transpose(0, 1, *(axis + 2 for axis in order))))
+    views = [step // 4 for step in lying.transpose(0, 1, *(axis + 2 for axis in np.argsort(order))).strides]
+    views = [views[axis] for axis in (0, 2, 3, 1, 4, 5)]
+    for name, given, whole in (("pack", (lying,), f), ("scale", (lying, factor), scaled)):
+        panels = np.stack([np.stack([packed(part) for part in group], 1) for group in whole])
         out = guarded(np.full(panels.shape, np.nan, np.float32))
-        for at in range(len(panels)):
-            kernel("convolution/convolution.c", f"opsplice_{name}_filter")(*given, out, o, c, *size, *views, at)
+        for at in np.ndindex(panels.shape[1], kd, g):
+            kernel("convolution/convolution.c", f"opsplice_{name}_filter")(*given, out, g, o, c, kd, *size, *views, *at)
         np.testing.assert_array_equal(out, panels)
 
 
@@ -292,41 +313,42 @@ VOLUMES = [
 ]
 
 
-@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize(("channels_last", "groups"), [(False, 1), (True, 1), (False, 2)])
 @pytest.mark.parametrize(("place", "size", "stride", "dilation", "apart", "zeros"), VOLUMES)
-def test_volumes(kernel, guarded, forms, channels_last, place, size, stride, dilation, apart, zeros):
+def test_volumes(kernel, guarded, forms, channels_last, groups, place, size, stride, dilation, apart, zeros):
     random = np.random.default_rng(0)
 
     def volume(*shape: int) -> np.ndarray:
         value = random.standard_normal(shape).astype(np.float32)
         return guarded(np.moveaxis(value, 1, -1).copy()).transpose(0, 4, 1, 2, 3) if channels_last else guarded(value)
 
-    x, f = volume(2, 3, *place), random.standard_normal((40, 3, *size)).astype(np.float32)
-    bias = random.standard_normal(40).astype(np.float32)
+    x, f = volume(2, 3 * groups, *place), random.standard_normal((groups, 40, 3, *size)).astype(np.float32)
+    bias = random.standard_normal(40 * groups).astype(np.float32)
     reach = [dilation[i] * (size[i] - 1) + 1 for i in range(3)]
-    spread = np.zeros((2, 3, *(step * (count - 1) + 1 for step, count in zip(apart, place, strict=True))))
+    spread = np.zeros((2, 3 * groups, *(step * (count - 1) + 1 for step, count in zip(apart, place, strict=True))))
     spread[:, :, :: apart[0], :: apart[1], :: apart[2]] = x
     every = np.lib.stride_tricks.sliding_window_view(np.pad(spread, ((0, 0), (0, 0), *zeros)), reach, (2, 3, 4))
     every = every[:, :, :: stride[0], :: stride[1], :: stride[2], :: dilation[0], :: dilation[1], :: dilation[2]]
-    plain = np.einsum("nctyzaij,ocaij->notyz", every, f)
+    every = every.reshape(2, groups, 3, *every.shape[2:])
+    plain = np.einsum("ngctyzaij,gocaij->ngotyz", every, f).reshape(2, 40 * groups, *every.shape[3:6])
     rest, out = volume(*plain.shape), volume(*plain.shape)
-    panels = packed(np.moveaxis(f, 2, 1))
+    panels = np.stack([packed(np.moveaxis(group, 2, 1)) for group in f])
     for given, function, wanted in forms(
         ((None, None), 0, plain),
         ((bias, rest), 1, plain + bias[:, None, None, None] + rest),
         ((bias, None), 4, plain + bias[:, None, None, None]),
     ):
         out[...] = np.nan
-        views = [
-            0 if value is None else step // 4
-            for value in (x, given[1], out)
-            for step in (value if value is not None else x).strides
-        ]
+        views = [step // 4 for step in x.strides]
+        for value in (given[1], out):
+            own = [0] * 5 if value is None else [step // 4 for step in value.strides]
+            views += [own[0], 40 * own[1], *own[1:]]
+        rows = 1 if plain.shape[3] == 1 else -(-plain.shape[3] // 16)
         # The last one first: none writes what another does.
-        for at in reversed([*np.ndindex(2, -(-plain.shape[3] // 16), 2 * plain.shape[2])]):
-            kernel("convolution/convolution.c", "opsplice_convolution_volume")(
+        for at in reversed([*np.ndindex(2, rows, 2 * groups * plain.shape[2])]):
+            kernel("convolution/convolution.c", "opsplice_convolution_any")(
                 *(x, panels, *given, function, *stride, *dilation, *apart, *(low for low, _ in zeros), out),
-                *(2, 3, *place, 2, *size, 40, *plain.shape[2:], *views, *at),
+                *(2, 3 * groups, *place, groups, 2, size[0], 3, *size[1:], 40, *plain.shape[2:], *views, *at),
             )
         np.testing.assert_allclose(out, activation(function, wanted), rtol=1e-4, atol=1e-4)
 
@@ -390,6 +412,12 @@ DEPTHWISE = [
 ]
 
 
+def wide_views(x: np.ndarray, f: np.ndarray, out: np.ndarray) -> list[int]:
+    """The strides of an image, a filter and a result of channels by themselves, with all dims that there may be."""
+    values = x[:, :, None], f[:, None, None, None], out[:, :, None, None]
+    return [step // 4 for value in values for step in value.strides]
+
+
 # With which of image, filter and result have channels last.
 @pytest.mark.parametrize(
     ("place", "size", "stride", "dilation", "zeros", "last"),
@@ -408,13 +436,13 @@ def test_depthwise(kernel, guarded, forms, place, size, stride, dilation, zeros,
     padded = np.pad(x.astype(float), ((0, 0), (0, 0), (top, bottom), (left, right)))
     wanted = np.einsum("ncyzij,cij->ncyz", windows(padded, size, stride, dilation), f)
     out = lying(guarded, np.full(wanted.shape, np.nan, np.float32), "r" in last)
-    views = [step // 4 for value in (x, f, out) for step in value.strides]
+    views = wide_views(x, f, out)
     for given, function in forms((None, 0), (bias, 1), (bias, 5), (None, 4), (None, 6)):
         out[...] = np.nan
         for at in np.ndindex(-(-c // 4), 2):
             kernel("convolution/depthwise.c", "opsplice_depthwise")(
                 *(x, f, given, function, *stride, *dilation, top, left, out),
-                *(2, c, *place, *size, *wanted.shape[2:], *views, *at),
+                *(2, c, 1, *place, c, 1, 1, 1, *size, 1, *wanted.shape[2:], *views, *at),
             )
         plain = wanted if given is None else wanted + given[:, None, None]
         np.testing.assert_allclose(out, activation(function, plain), rtol=1e-4, atol=2e-5)
@@ -443,8 +471,7 @@ def test_zeros_outside_are_multiplied_in_depthwise_convolutions(kernel, dilation
     x, f = np.ones((1, 1, 9, width), np.float32), np.ones((1, 3, 3), np.float32)
     f[0, 0, 1], f[0, 2, 2] = np.inf, np.nan
     out = np.zeros_like(x)
-    views = (0, 0, width, 1, 0, 3, 1, 0, 0, width, 1)
-    sizes = (1, 1, 9, width, 3, 3, 9, width, *views)
+    sizes = (1, 1, 1, 9, width, 1, 1, 1, 1, 3, 3, 1, 9, width, *wide_views(x, f, out))
     kernel("convolution/depthwise.c", "opsplice_depthwise")(
         *(x, f, None, 0, 1, 1, dilation, dilation, dilation, dilation, out, *sizes, 0, 0)
     )

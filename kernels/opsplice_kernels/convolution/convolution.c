@@ -559,13 +559,17 @@ static void scale_rows(const float *f, size_t column, size_t step, const float *
   }
 }
 
-// Packs a panel of a filter [o, c, kh, kw], times factor[o]. Where its channels and taps do not lie one behind the other, as
-// in HWIO, each row of taps is packed by itself. Grid: (ceildiv(o, 32)).
-void opsplice_scale_filter(const float *f, const float *factor, float *out, size_t o, size_t c, size_t kh, size_t kw,
-                          size_t f_o, size_t f_c, size_t f_h, size_t f_w, size_t workgroup_x) {
+// Packs a slice of a panel of a filter [g, o, c, kd, kh, kw], times factor[g, o]. Where its channels and taps do not lie one
+// behind the other, as in HWIO, each row of taps is packed by itself. Grid: (ceildiv(o, 32), kd, g).
+void opsplice_scale_filter(const float *f, const float *factor, float *out, size_t g, size_t o, size_t c, size_t kd,
+                           size_t kh, size_t kw, size_t f_g, size_t f_o, size_t f_c, size_t f_d, size_t f_h, size_t f_w,
+                           size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) {
+  (void)g;
   const size_t first = workgroup_x * PANEL, columns = least(PANEL, o - first), taps = kh * kw;
-  const size_t step = kw > 1 ? f_w : kh > 1 ? f_h : f_c;
-  f += first * f_o, out += first * c * taps, factor = factor ? factor + first : 0;
+  const size_t step = kw > 1 ? f_w : kh > 1 ? f_h : f_c, panels = (o + PANEL - 1) / PANEL;
+  f += workgroup_z * f_g + first * f_o + workgroup_y * f_d;
+  out += ((workgroup_z * panels + workgroup_x) * kd + workgroup_y) * c * taps * PANEL;
+  factor = factor ? factor + workgroup_z * o + first : 0;
   if (f_c == taps * step && (kh == 1 || f_h == kw * step)) {
     scale_rows(f, f_o, step, factor, columns, c * taps, out);
     return;
@@ -574,9 +578,10 @@ void opsplice_scale_filter(const float *f, const float *factor, float *out, size
     scale_rows(f + at / kh * f_c + at % kh * f_h, f_o, step, factor, columns, kw, out);
 }
 
-void opsplice_pack_filter(const float *f, float *out, size_t o, size_t c, size_t kh, size_t kw, size_t f_o, size_t f_c,
-                         size_t f_h, size_t f_w, size_t workgroup_x) {
-  opsplice_scale_filter(f, 0, out, o, c, kh, kw, f_o, f_c, f_h, f_w, workgroup_x);
+void opsplice_pack_filter(const float *f, float *out, size_t g, size_t o, size_t c, size_t kd, size_t kh, size_t kw,
+                          size_t f_g, size_t f_o, size_t f_c, size_t f_d, size_t f_h, size_t f_w, size_t workgroup_x,
+                          size_t workgroup_y, size_t workgroup_z) {
+  opsplice_scale_filter(f, 0, out, g, o, c, kd, kh, kw, f_g, f_o, f_c, f_d, f_h, f_w, workgroup_x, workgroup_y, workgroup_z);
 }
 
 // Of one dim. Grid: (p, ceildiv(ow, 448), n); a workgroup does a panel of 32 channels by 448 places.
@@ -591,57 +596,56 @@ void opsplice_convolution_row(const float *x, const float *w, const float *bias,
                        rest_c, 0, rest_w, out_n, out_c, 0, out_w, workgroup_x, 0, workgroup_z);
 }
 
-// In groups of channels, each with a filter of its own. Grid: (p, ceildiv(oh, 16), n * g).
-void opsplice_convolution_groups(const float *x, const float *w, const float *bias, const float *rest,
-                                 size_t activation, size_t sh, size_t sw, size_t dh, size_t dw, size_t top,
-                                 size_t left, float *out, size_t n, size_t gc, size_t h, size_t width, size_t g,
-                                 size_t p, size_t c, size_t kh, size_t kw, size_t o, size_t oh, size_t ow, size_t x_n,
-                                 size_t x_c, size_t x_h, size_t x_w, size_t rest_n, size_t rest_g,
-                                 size_t rest_c, size_t rest_h, size_t rest_w, size_t out_n, size_t out_g, size_t out_c,
-                                 size_t out_h, size_t out_w, size_t workgroup_x, size_t workgroup_y,
-                                 size_t workgroup_z) {
-  (void)gc;
-  const size_t group = workgroup_z % g, image = workgroup_z / g;
-  x += group * c * x_c, w += group * p * c * kh * kw * PANEL, out += group * out_g;
-  if (bias) bias += group * o;
-  if (rest) rest += group * rest_g;
-  // A column is a row, of which fewer workgroups do more.
-  if (!IS_PACKED || width != 1 || kw != 1 || ow != 1 || left != 0 || oh < ENOUGH)
-    opsplice_convolution(x, w, bias, rest, activation, sh, sw, dh, dw, 1, 1, top, left, out, n, c, h, width, p, kh, kw, o, oh,
-                         ow, x_n, x_c, x_h, x_w, rest_n, rest_c, rest_h, rest_w, out_n, out_c, out_h, out_w, workgroup_x,
-                         workgroup_y, image);
-  else if (workgroup_y * HEIGHT % LENGTH == 0)
-    opsplice_convolution_row(x, w, bias, rest, activation, sh, dh, 1, top, out, n, c, h, p, kh, o, oh, x_n, x_c, x_h, rest_n,
-                             rest_c, rest_h, out_n, out_c, out_h, workgroup_x, workgroup_y * HEIGHT / LENGTH, image);
+// Of one image and group: an only row is done in parts, and so is an only column, of which fewer workgroups do more.
+static void plane(const float *x, const float *w, const float *bias, const float *rest, size_t activation, size_t sh,
+                  size_t sw, size_t dh, size_t dw, size_t uh, size_t uw, size_t top, size_t left, float *out, size_t c,
+                  size_t h, size_t width, size_t p, size_t kh, size_t kw, size_t o, size_t oh, size_t ow, size_t x_c,
+                  size_t x_h, size_t x_w, size_t rest_c, size_t rest_h, size_t rest_w, size_t out_c, size_t out_h,
+                  size_t out_w, size_t panel, size_t part) {
+  if (oh == 1 && kh == 1 && top == 0)
+    opsplice_convolution_row(x, w, bias, rest, activation, sw, dw, uw, left, out, 1, c, width, p, kw, o, ow, 0, x_c, x_w,
+                             0, rest_c, rest_w, 0, out_c, out_w, panel, part, 0);
+  else if (!IS_PACKED || width != 1 || kw != 1 || ow != 1 || left != 0 || uh != 1 || oh < ENOUGH)
+    opsplice_convolution(x, w, bias, rest, activation, sh, sw, dh, dw, uh, uw, top, left, out, 1, c, h, width, p, kh, kw,
+                         o, oh, ow, 0, x_c, x_h, x_w, 0, rest_c, rest_h, rest_w, 0, out_c, out_h, out_w, panel, part, 0);
+  else if (part * HEIGHT % LENGTH == 0)
+    opsplice_convolution_row(x, w, bias, rest, activation, sh, dh, 1, top, out, 1, c, h, p, kh, o, oh, 0, x_c, x_h, 0,
+                             rest_c, rest_h, 0, out_c, out_h, panel, part * HEIGHT / LENGTH, 0);
 }
 
-// Of three dims, a slice of the filter after the other, those that meet the image: w is [o / 32][kd][c][kh][kw][32], and the
-// output holds the sums between slices. Grid: (p, ceildiv(oh, 16), n * od).
-void opsplice_convolution_volume(const float *x, const float *w, const float *bias, const float *rest,
-                                 size_t activation, size_t sd, size_t sh, size_t sw, size_t dd, size_t dh, size_t dw,
-                                 size_t ud, size_t uh, size_t uw, size_t front, size_t top, size_t left, float *out,
-                                 size_t n, size_t c, size_t d, size_t h, size_t width, size_t p, size_t kd, size_t kh,
-                                 size_t kw, size_t o, size_t od, size_t oh, size_t ow, size_t x_n, size_t x_c,
-                                 size_t x_d, size_t x_h, size_t x_w, size_t rest_n, size_t rest_c, size_t rest_d,
-                                 size_t rest_h, size_t rest_w, size_t out_n, size_t out_c, size_t out_d, size_t out_h,
-                                 size_t out_w, size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) {
-  (void)p;
-  const size_t image = workgroup_z / od, slice = workgroup_z % od, taps = c * kh * kw * PANEL;
+// Of any number of dims, and in groups of channels, each with a filter of its own. In three dims a slice of the filter after
+// the other, those that meet the image: w is [g][o / 32][kd][c][kh][kw][32], and the output holds the sums between slices.
+// Grid: (p, oh == 1 ? ceildiv(ow, 448) : ceildiv(oh, 16), n * g * od).
+void opsplice_convolution_any(const float *x, const float *w, const float *bias, const float *rest, size_t activation,
+                              size_t sd, size_t sh, size_t sw, size_t dd, size_t dh, size_t dw, size_t ud, size_t uh,
+                              size_t uw, size_t front, size_t top, size_t left, float *out, size_t n, size_t gc,
+                              size_t d, size_t h, size_t width, size_t g, size_t p, size_t kd, size_t c, size_t kh,
+                              size_t kw, size_t o, size_t od, size_t oh, size_t ow, size_t x_n, size_t x_c, size_t x_d,
+                              size_t x_h, size_t x_w, size_t rest_n, size_t rest_g, size_t rest_c, size_t rest_d,
+                              size_t rest_h, size_t rest_w, size_t out_n, size_t out_g, size_t out_c, size_t out_d,
+                              size_t out_h, size_t out_w, size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) {
+  (void)n, (void)gc;
+  const size_t image = workgroup_z / od / g, group = workgroup_z / od % g, slice = workgroup_z % od;
+  const size_t taps = c * kh * kw * PANEL;
   size_t tap = first_tap(ud, slice * sd, &front), count = 0;
   ptrdiff_t at = -(ptrdiff_t)front;
   for (; tap < kd && at < 0; tap += ud) at += dd;
   if (tap < kd && at < (ptrdiff_t)d) count = least((kd - tap + ud - 1) / ud, (d - (size_t)at + dd - 1) / dd);
-  else c = 0, tap = 0, at = 0, count = 1;  // no slice of the filter meets the image
-  // Weights of other panels do not lie behind those of this one: it is all that a convolution is told of.
-  const size_t first = workgroup_x * PANEL;
-  x += image * x_n, w += workgroup_x * kd * taps, out += image * out_n + slice * out_d + first * out_c;
-  if (rest) rest += image * rest_n + slice * rest_d + first * rest_c;
-  if (bias) bias += first;
+  x += image * x_n + group * c * x_c, w += group * p * kd * taps, out += image * out_n + group * out_g + slice * out_d;
+  if (rest) rest += image * rest_n + group * rest_g + slice * rest_d;
+  if (bias) bias += group * o;
+  if (count == 0) c = 0, tap = 0, at = 0, count = 1;  // no slice of the filter meets the image
+  if (kd > 1) {
+    // Weights of other panels do not lie behind those of this one: it is all that a convolution is told of.
+    const size_t first = workgroup_x * PANEL;
+    w += workgroup_x * kd * taps, out += first * out_c, o = least(PANEL, o - first), p = 1, workgroup_x = 0;
+    if (rest) rest += first * rest_c;
+    if (bias) bias += first;
+  }
   for (; count > 0; count--, tap += ud, at += dd) {
-    opsplice_convolution(x + (size_t)at * x_d, w + tap * taps, bias, rest,
-                         count == 1 ? activation : NOTHING, sh, sw, dh, dw, uh, uw, top, left, out, n, c, h, width, 1,
-                         kh, kw, least(PANEL, o - first), oh, ow, 0, x_c, x_h, x_w, 0, rest_c, rest_h, rest_w, 0, out_c, out_h, out_w,
-                         0, workgroup_y, 0);
+    plane(x + (size_t)at * x_d, w + tap * taps, bias, rest, count == 1 ? activation : NOTHING, sh, sw, dh, dw, uh, uw, top, left,
+          out, c, h, width, p, kh, kw, o, oh, ow, x_c, x_h, x_w, rest_c, rest_h, rest_w, out_c, out_h, out_w, workgroup_x,
+          workgroup_y);
     bias = 0, rest = out, rest_c = out_c, rest_h = out_h, rest_w = out_w;
   }
 }

@@ -314,11 +314,14 @@ static __attribute__((noinline)) void share(const image_last *image, ptrdiff_t c
 }
 
 void opsplice_depthwise(const float *x, const float *w, const float *bias, size_t activation, size_t sh, size_t sw,
-                        size_t dh, size_t dw, size_t top, size_t left, float *out, size_t n, size_t c, size_t h,
-                        size_t width, size_t kh, size_t kw, size_t oh, size_t ow, size_t x_n, size_t x_c, size_t x_h,
-                        size_t x_w, size_t w_c, size_t w_i, size_t w_j, size_t out_n, size_t out_c, size_t out_h,
-                        size_t out_w, size_t workgroup_x, size_t workgroup_y) {
-  (void)n;
+                        size_t dh, size_t dw, size_t top, size_t left, float *out, size_t n, size_t c, size_t d,
+                        size_t h, size_t width, size_t g, size_t o, size_t of_each, size_t kd, size_t kh, size_t kw,
+                        size_t od, size_t oh, size_t ow, size_t x_n, size_t x_c, size_t x_d, size_t x_h, size_t x_w,
+                        size_t w_c, size_t w_o, size_t w_of_each, size_t w_d, size_t w_i, size_t w_j, size_t out_n,
+                        size_t out_c, size_t out_o, size_t out_d, size_t out_h, size_t out_w, size_t workgroup_x,
+                        size_t workgroup_y) {
+  (void)n, (void)d, (void)g, (void)o, (void)of_each, (void)kd, (void)od, (void)x_d, (void)w_o, (void)w_of_each, (void)w_d;
+  (void)out_o, (void)out_d;
   plane of = {x + workgroup_y * x_n, w, out + workgroup_y * out_n, 0.0f, activation,
               (ptrdiff_t)h, (ptrdiff_t)width, (ptrdiff_t)oh, (ptrdiff_t)ow, (ptrdiff_t)kh, (ptrdiff_t)kw,
               (ptrdiff_t)sh, (ptrdiff_t)sw, (ptrdiff_t)dh, (ptrdiff_t)dw, (ptrdiff_t)top, (ptrdiff_t)left,
