@@ -504,3 +504,33 @@ def test_softmax_along_a_dim_in_the_middle(dynamic):
     assert "softmax_columns" in {each.kernel for each in program.report.replacements}, str(program.report)
     x = torch.randn(2 if dynamic is None else 3, 64, 84)
     np.testing.assert_allclose(np.asarray(program.run("main", x.numpy())), layer(x).detach().numpy(), rtol=1e-5)
+
+
+def convolutions_in_groups(nn):
+    images = nn.Sequential(
+        nn.Conv2d(6, 16, 3, groups=2, padding=1),
+        nn.BatchNorm2d(16),
+        nn.ReLU6(),
+        nn.ConvTranspose2d(16, 24, 4, stride=2, padding=1, groups=4),
+    )
+    volumes = nn.Sequential(nn.Conv3d(4, 16, (2, 3, 3), groups=2, padding=1), nn.BatchNorm3d(16), nn.SiLU())
+    rows = nn.Sequential(nn.Conv1d(12, 32, 5, stride=2, groups=4, padding=2), nn.BatchNorm1d(32), nn.GELU())
+    return {"images": (images, (2, 6, 11, 13)), "volumes": (volumes, (1, 4, 5, 9, 8)), "rows": (rows, (2, 12, 601))}
+
+
+@pytest.mark.parametrize("kind", ["images", "volumes", "rows"])
+def test_convolutions_in_groups_with_batch_norms(kind):
+    """One kernel for all of them: a batch norm is folded into each group's filter."""
+    torch.manual_seed(0)
+    layer, shape = convolutions_in_groups(torch.nn)[kind]
+    for norm in (each for each in layer if hasattr(each, "running_var")):
+        torch.nn.init.uniform_(norm.running_var, 0.5, 2)
+        torch.nn.init.normal_(norm.running_mean)
+        torch.nn.init.normal_(norm.weight)
+    x = torch.randn(shape)
+    program = opsplice.torch.export(layer.eval(), (x,), specs=[KERNELS / "convolution.splice"], flags=[CPU])
+    found = [each.kernel for each in program.report.replacements if not each.lost]
+    assert found == ["convolution_packed"] * (2 if kind == "images" else 1), program.report
+    with torch.no_grad():
+        wanted = layer.double()(x.double()).numpy()
+    np.testing.assert_allclose(np.asarray(program.run("main", x.numpy())), wanted, rtol=1e-5, atol=2e-5)
