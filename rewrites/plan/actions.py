@@ -205,7 +205,7 @@ class KernelCall:
 
     @property
     def is_split(self) -> bool:
-        """Whether it is known only at run time if the call is made: by the target, by what plugins have, or by sizes."""
+        """Whether only the run time knows if the call is made: by the target, by what plugins have, or by sizes."""
         return bool(self.kept) or self.is_optional or self.when is not None
 
     @property
