@@ -22,7 +22,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --con
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 SOAK_MINUTES ?= 60
 # Modules of matchers/ that a wrong match could come from.
-MUTATED ?= search state inputs operators verdicts constants canonical chains prefilter lookalikes size_variants uses extents size_bounds
+MUTATED ?= search state inputs operators verdicts constants canonical chains prefilter lookalikes uses extents size_bounds
 SOURCES := opsplice matchers rewrites spec_lang targets samples tests benchmarks scripts
 # The package as it is installed, for the type checker: it does not follow the package-dir mapping of pyproject.toml.
 TYPES := build/types
