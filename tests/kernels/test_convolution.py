@@ -524,3 +524,15 @@ def test_pooling(kernel, guarded, forms, place, size, stride, dilation, zeros, l
                 *(2, c, *place, *wanted.shape[2:], *views, *at),
             )
         np.testing.assert_allclose(out, wanted, rtol=0 if which else 3e-6, atol=0 if which else 1e-6)
+
+
+def test_pooling_of_one_of_several_channels_that_lie_side_by_side(kernel, guarded):
+    """As of a slice of an open number of channels, which is 1."""
+    every = guarded(np.random.default_rng(0).standard_normal((1, 6, 9, 3)).astype(np.float32))
+    x, out = np.moveaxis(every, -1, 1)[:, :1], guarded(np.full((1, 1, 5, 8), 7, np.float32))
+    wanted = np.lib.stride_tricks.sliding_window_view(x, (2, 2), (2, 3)).max((-2, -1))
+    views = [step // 4 for value in (x[:, :, None], out[:, :, None]) for step in value.strides]
+    kernel("convolution/pooling.c", "opsplice_pooling")(
+        *(x, None, ctypes.c_int32(2), 1.0, 1, 2, 2, *(1,) * 6, 0, 0, 0, out, 1, 1, 1, 6, 9, 1, 5, 8, *views, 0, 0)
+    )
+    np.testing.assert_array_equal(out, wanted)

@@ -95,7 +95,7 @@ void opsplice_pooling(const float *x, const float *shares, int32_t which, float 
     {(ptrdiff_t)h, (ptrdiff_t)kh, (ptrdiff_t)sh, (ptrdiff_t)dh, (ptrdiff_t)top, (ptrdiff_t)oh, (ptrdiff_t)x_h, 0, (ptrdiff_t)out_h},
     {(ptrdiff_t)width, (ptrdiff_t)kw, (ptrdiff_t)sw, (ptrdiff_t)dw, (ptrdiff_t)left, (ptrdiff_t)ow, (ptrdiff_t)x_w, 0, (ptrdiff_t)out_w},
   };
-  if (c > 1 && x_c == 1) {
+  if (x_c == 1 && (c > 1 || x_w != 1)) {  // an open number of channels may be 1 of several that lie side by side
     const image_last image = {x, 0, 0, shares, out, divisor, 0, 0, (ptrdiff_t)out_c, {dims[0], dims[1], dims[2]}};
     const ptrdiff_t share = (ptrdiff_t)workgroup_x, all = (ptrdiff_t)(c + CHANNELS - 1) / CHANNELS;
     if (which == SUM) image_with_channels_last(SUM, &image, (ptrdiff_t)c, share, all);
