@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from iree.compiler import ir
 
@@ -13,11 +14,11 @@ from opsplice.matchers.ir.tensor_values import defining_op, is_structured, is_te
 from opsplice.matchers.patterns.nodes import Graph, Label
 from opsplice.matchers.patterns.walk import has_windows, told_apart
 from opsplice.matchers.search.failures import Why
-from opsplice.matchers.search.labels import changes, ones_first, pair
-from opsplice.matchers.search.matches import Match, Size
+from opsplice.matchers.search.labels import Sizes, changes, ones_first, pair
+from opsplice.matchers.search.matches import Match, Size, flat
 from opsplice.matchers.search.merged_dims import leaves, ungrouped
 from opsplice.matchers.search.state import Attempt, Goal, State
-from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Part
+from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Loop, Part
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # How many orders of axes there may be, of which so many are tried: all of up to so many axes.
@@ -71,7 +72,9 @@ class Roots:
         return [v for v in seen if v not in taken and is_tensor(v)]
 
     def match(self, function: str) -> Match:
-        sizes = [(name, size) for name, (size, _) in self.state.dims.items()]
+        roots = self.state.roots.values()
+        own = {i: size for each in roots for i, size in zip(each.indices, self._sizes(each), strict=True)}
+        sizes = [(name, _read(size, own)) for name, (size, _) in self.state.dims.items()]
         numbers = (*sizes, *self.state.integers.items(), *self._integers())
         order = self._order()
         return Match(
@@ -140,6 +143,14 @@ class Roots:
         inputs = (known for known in self.state.extents.values() if isinstance(known, DimSize))
         same = (known for known in inputs if self.views.extent(known) == computed)
         return next(same, size) if size.value == root else size
+
+
+def _read(size: Sizes, own: Mapping[Any, Size]) -> Sizes:
+    """A dim's size, for one that only results have read where theirs are. own: the sizes of the results' indices."""
+    if isinstance(size, tuple):
+        return tuple(each for part in size for each in flat([_read(part, own)]))
+    is_index = isinstance(size, DimSize) and isinstance(size.value, Loop)
+    return own.get(size.value, size) if is_index else size  # type: ignore[union-attr]
 
 
 def _arranged(access: Access, form: Attempt) -> tuple[Index, ...]:

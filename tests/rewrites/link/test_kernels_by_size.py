@@ -272,3 +272,41 @@ replace doubled when n > 20 with doubles(x)
     verdicts = {each.replacement.kernel: each for each in found.verdicts}
     assert (verdicts["small or large"].outcome, verdicts["doubles"].outcome) == ("failed", "ok")
     assert "random, 200: " in str(found)
+
+
+def test_a_size_that_only_the_result_has_is_asked_for(tmp_path):
+    (tmp_path / "k.c").write_text(
+        """#include <stddef.h>
+void sums(const float *x, const float *f, const float *rest, float *out, size_t n, size_t k, size_t t) {
+  for (size_t i = 0; i < t; ++i) {
+    out[i] = 100 + (rest ? rest[i] : 0);
+    for (size_t j = 0; j < k; ++j) out[i] += x[i + j] * f[j];
+  }
+}
+"""
+    )
+    (tmp_path / "sums.splice").write_text(
+        """kernel sums(x: f32[n], f: f32[k], rest: f32[t] optional) -> f32[t] { cpu "k.c" }
+pattern windows(x: tensor<n x f32>, f: tensor<k x f32>, rest: tensor<t x f32>) {
+  y = contract[(t + i), i -> t](x, f)
+  addf(only(y), rest) | y
+}
+replace windows when t >= 4 with sums(x, f, rest)
+"""
+    )
+    program = """func.func @main(%x: tensor<?xf32>, %f: tensor<3xf32>) -> tensor<?xf32> {
+  %0 = arith.constant 0 : index
+  %2 = arith.constant 2 : index
+  %zero = arith.constant 0.0 : f32
+  %n = tensor.dim %x, %0 : tensor<?xf32>
+  %t = arith.subi %n, %2 : index
+  %empty = tensor.empty(%t) : tensor<?xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%empty : tensor<?xf32>) -> tensor<?xf32>
+  %sums = linalg.conv_1d ins(%x, %f : tensor<?xf32>, tensor<3xf32>) outs(%zeros : tensor<?xf32>) -> tensor<?xf32>
+  return %sums : tensor<?xf32>
+}
+"""
+    program = opsplice.compile(ModuleSource(content=program), [tmp_path / "sums.splice"])
+    ones = np.ones(3, np.float32)
+    np.testing.assert_array_equal(program.run("main", np.ones(5, np.float32), ones), [3] * 3)
+    np.testing.assert_array_equal(program.run("main", np.ones(6, np.float32), ones), [103] * 4)
