@@ -11,9 +11,10 @@ from opsplice.matchers.ir import effects
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
 from opsplice.matchers.patterns.nodes import Result, Whole, Window
 from opsplice.matchers.search.failures import Why
+from opsplice.matchers.search.labels import sizes_of, window_sizes
 from opsplice.matchers.search.merged_dims import ungrouped
 from opsplice.matchers.search.reading import Reader
-from opsplice.matchers.search.state import Branch, Goal, Operand, State
+from opsplice.matchers.search.state import Branch, Goal, Operand, Pairs, State
 from opsplice.matchers.terms import bodies
 from opsplice.matchers.terms.attributes import integers, is_named, same_attribute
 from opsplice.matchers.terms.terms import UNIT, Access, Constant, Term
@@ -114,12 +115,13 @@ class WholeOps:
         # A scalar is the same for all elements.
         if place is not None and order is not None:
             indices = self.graph.with_ones(node.labels, place.indices)
-            if self.state.turn(node, node.labels, indices, order, len(place.indices)) is None:
+            found = self.state.turn(node, node.labels, indices, order, len(place.indices))
+            if found is None or not self._has_sizes(node, found, place):
                 return None
-        elif (
-            place is not None and is_tensor(place.value) and self.state.unify(node, node.labels, place.indices) is None
-        ):
-            return None
+        elif place is not None and is_tensor(place.value):
+            found = self.state.unify(node, node.labels, place.indices)
+            if found is None or not self._has_sizes(node, found, place):
+                return None
         self.state.hold(node)
         scalars = [(scalar, Constant(self.state.integers[name], "index")) for name, scalar in node.scalars]
         if vocabulary.is_elementwise(op.name):
@@ -127,6 +129,19 @@ class WholeOps:
             return None if elements is None else [*elements, *scalars]
         pairs = zip(node.operands, op.operands, strict=False)
         return [*((self.goal(r, r, order), self.views.whole(operand)) for r, operand in pairs), *scalars]
+
+    def _has_sizes(self, node: Whole, pairs: Pairs, place: Access) -> bool:
+        """Whether dims that are read at sums of labels have the sizes that are written; single labels come last."""
+        wanted = {tie.labels: tie.size for tie in self.graph.ties if tie.node is node}
+        sizes = sizes_of(place) | window_sizes(place)
+        for label, indices in pairs:
+            size = wanted.get((label,)) if isinstance(label, Window) else None
+            found = sizes.get(indices[0], 1) if size is not None else 1
+            if isinstance(size, str) and not self.state.bind_dim(node, size, found, indices):
+                return False
+            if isinstance(size, int) and size != found:
+                return self.state.fail(node, Why.SIZE, size, found)
+        return True
 
     def _has_body(self, node: Whole, body: tree.Code, op: ir.Operation) -> bool:
         other = bodies.difference(op, body, self.graph.may_lack_dims and op.name in _WITH_LISTS)

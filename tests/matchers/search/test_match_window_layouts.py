@@ -292,3 +292,39 @@ def test_a_window_as_large_as_the_image_is_read_in_order(tmp_path):
       return %y : tensor<2x6x1x1xf32> }"""
     (found,) = opsplice.match(text, [spec]).replacements
     assert tuple(found.dims[name] for name in NAMES) == (2, 4, 1, 3, 5, 1, 6, 4, 1, 3, 5)
+
+
+ENLARGED = """
+pattern zero_padded(x: tensor<n x c x d x h x w x f32>, front, top, left: index) {
+  "tensor.pad"(x) {static_low = [0, 0, ?front, ?top, ?left]} mlir {
+    ^bb0(%n: index, %c: index, %d: index, %h: index, %w: index):
+      %zero = arith.constant 0.0 : f32
+      tensor.yield %zero : f32
+  } : tensor<n x c x ? x ? x ? x f32>
+}
+pattern spread(x: tensor<n x c x d x h x w x f32>, front, top, left, uh, uw: index) {
+  "tensor.insert_slice"(
+    x,
+    0.0,
+  ) {static_offsets = [0, 0, ?front, ?top, ?left], static_strides = [1, 1, 1, ?uh, ?uw]}
+    : tensor<n x c x ? x ? x ? x f32>
+}
+"""
+ENLARGED_ANY = ANY
+for old, new in {
+    "strided) ->": "strided, uh, uw: index) ->",
+    "(x, f)\n}": "(spread(x, front, top, left, uh, uw) | zero_padded(x, front, top, left), f)\n}",
+    "kw x f32>) through": "kw x f32>, front, top, left: index, uh, uw: index = 1) through",
+    "with any(x, f)": "with any(x, f, uh, uw)",
+}.items():
+    ENLARGED_ANY = ENLARGED_ANY.replace(old, new)
+
+
+@pytest.mark.parametrize(("y", "window"), [("3x1x8x6", ""), ("3x1x16x6", ", lhs_dilate = [1, 2]")])
+def test_channels_are_as_many_as_their_type_says(tmp_path, y, window):
+    """A dim that becomes larger is no channel, also where a window is as large as it is then."""
+    spec = write_spec(tmp_path, ENLARGED + ENLARGED_ANY, {"k.c": "void any(void) {}"})
+    dims = {"x_dims": "b, 0, 1, f", "f_dims": "0, 1, i, o", "groups": 1}
+    text = CONVOLUTION.format(x="3x1x9x8", f="2x2x8x6", y=y, **dims)
+    (found,) = opsplice.match(text.replace("{}", f"{{pad = [[0, 1], [0, 0]]{window}}}"), [spec]).replacements
+    assert tuple(found.dims[name] for name in NAMES) == (3, 8, 1, 1, 9, 1, 6, 8, 1, 2, 2)
