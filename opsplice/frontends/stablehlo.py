@@ -50,10 +50,27 @@ def _reshape_broadcast(op: ir.Operation) -> None:
         emit.replace(op, emit.value("stablehlo.reshape", [op.operands[0]], result))
 
 
+def _widen_groups(op: ir.Operation) -> None:
+    """Hand a convolution in groups numbers of the type that it adds up, both of the other sign.
+
+    Of others IREE lowers none of each channel alone: "expected collapsed type to be 'tensor<3x3x4xbf16>', but got
+    'tensor<3x3x4xf32>'". It takes conversions of operands back, but those of numbers whose sign is changed then stay,
+    and products of two such numbers are the same.
+    """
+    element = ir.RankedTensorType(op.results[0].type).element_type
+    kinds = [ir.RankedTensorType(value.type) for value in op.operands]
+    if ir.IntegerAttr(op.attributes["feature_group_count"]).value == 1 or element in [k.element_type for k in kinds]:
+        return
+    for number, (value, kind) in enumerate(zip(op.operands, kinds, strict=True)):
+        wide = ir.RankedTensorType.get(kind.shape, element)
+        op.operands[number] = emit.value("stablehlo.negate", [emit.value("stablehlo.convert", [value], wide)], wide)
+
+
 # What is done to an op, and the names of those that it is done to.
 _EDITS: tuple[tuple[Callable[[ir.Operation], None], tuple[str, ...]], ...] = (
     (_drop_algorithm, ("stablehlo.dot_general",)),
     (sums_of_halves.add_in_f32, (*PRODUCTS, "stablehlo.reduce", "stablehlo.reduce_window")),
+    (_widen_groups, ("stablehlo.convolution",)),
     (_reshape_broadcast, ("stablehlo.broadcast_in_dim",)),
     (scatters.part_windows, ("stablehlo.scatter",)),
     (unsigned_numbers.give_signs, unsigned_numbers.OPS),

@@ -11,12 +11,20 @@ jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
 
+def of_channels(image, filters, **form):
+    dims = ("NCHW", "HWIO", "NCHW")
+    return jax.lax.conv_general_dilated(
+        image, filters, (1, 1), "SAME", dimension_numbers=dims, feature_group_count=image.shape[1], **form
+    )
+
+
 def sums(x, image):
     """Products, a convolution, running sums and products, a sum of terms, and windows whose numbers stay."""
     ones = jnp.ones((8, image.shape[1], 3, 3), image.dtype)
     return {
         "product": x @ x.T,
         "convolution": jax.lax.conv(image, ones, (1, 1), "SAME"),
+        "convolution of each channel": of_channels(image, jnp.ones((3, 3, 1, 64), image.dtype)),
         "running sum": jnp.cumsum(x, 1),
         "running product": jnp.cumprod(1 + x[:, :64] / 64, 1),
         "running logarithm of a sum": jax.lax.cumlogsumexp(x, 1),
@@ -37,3 +45,13 @@ def test_sums_are_rounded_once(kind):
         steps = 8 if name == "running product" else 1
         limit = steps * {"float16": 2.0**-11, "bfloat16": 2.0**-8}[kind] * 1.01
         np.testing.assert_allclose(np.asarray(found[name]).astype(np.float64), exact, limit, limit, err_msg=name)
+
+
+def test_bytes_of_each_channel_are_added_in_a_wider_type():
+    random = np.random.default_rng(0)
+    bytes_of = [random.integers(-128, 128, shape).astype(np.int8) for shape in ((1, 4, 6, 6), (3, 3, 1, 4))]
+    found = opsplice.jax.jit(of_channels)(*bytes_of)
+    wide = lambda image, filters: of_channels(image, filters, preferred_element_type=jnp.int32)  # noqa: E731
+    wanted = of_channels(*(each.astype(np.float32) for each in bytes_of))
+    np.testing.assert_array_equal(opsplice.jax.jit(wide)(*bytes_of), wanted)
+    np.testing.assert_array_equal(found, np.asarray(wanted).astype(np.int32).astype(np.int8))
