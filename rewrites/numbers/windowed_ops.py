@@ -10,7 +10,7 @@ Where a window has one place along a dim, the op gets the part of its input that
     linalg.pooling_nchw_max {strides = 2} ins(%s, %w : tensor<1x8x3x9xf32>, tensor<3x3xf32>) -> tensor<1x8x1x4xf32>
 
 IREE 3.13 leaves the loop over one place out, and takes the loop over the window for one over the whole input: "inferred
-input/output operand #1 has shape's dimension #2 to be 4, but found 3".
+input/output operand #1 has shape's dimension #2 to be 4, but found 3". With an open batch it computes wrong numbers.
 
 What a convolution of groups adds to is added behind it, where sizes are open and there is one image.
 
@@ -64,8 +64,12 @@ def _cover(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
                 sizes[expr.position] = ir.RankedTensorType(kind).shape[dim]
     single = {loop for loop in _loops_of(maps[-1]) if sizes.get(loop) == 1}
     for number, (kind, read) in enumerate(zip(kinds, maps, strict=True) if single else ()):
-        if isinstance(kind, ir.RankedTensorType) and kind.has_static_shape:
-            covered = [_covered(expr, size, sizes, single) for expr, size in zip(read.results, kind.shape, strict=True)]
+        if isinstance(kind, ir.RankedTensorType):
+            is_open = [kind.is_dynamic_dim(dim) for dim in range(kind.rank)]
+            covered = [
+                size if is_free else _covered(expr, size, sizes, single)
+                for expr, size, is_free in zip(read.results, kind.shape, is_open, strict=True)
+            ]
             if covered != kind.shape:
                 op.operands[number] = _front(op.operands[number], covered)
 
@@ -104,9 +108,10 @@ def _last(expr: ir.AffineExpr, sizes: dict[int, int]) -> int | None:
 
 
 def _front(tensor: ir.Value, sizes: Sequence[int]) -> ir.Value:
-    """The first elements of a tensor."""
-    kind = emit.tensor_type(sizes, ir.RankedTensorType(tensor.type).element_type)
-    return emit.part(tensor, kind, [0] * len(sizes), sizes)
+    """The first elements of a tensor. sizes: how many along each dim, of open ones what their type says."""
+    kind = ir.RankedTensorType.get(sizes, ir.RankedTensorType(tensor.type).element_type)
+    known = [emit.dim(tensor, axis) if kind.is_dynamic_dim(axis) else size for axis, size in enumerate(sizes)]
+    return emit.part(tensor, kind, [0] * len(sizes), known)
 
 
 # ---- groups of channels ----------------------------------------------------------------------------------------------

@@ -31,6 +31,24 @@ func.func @pooled(%x: tensor<1x2x6x9xf32>) -> tensor<1x2x1x4xf32> {
   return %r : tensor<1x2x1x4xf32>
 }
 """
+# With zeros around, and an open batch.
+ADDED = """
+func.func @added(%x: tensor<?x2x2x4xf32>) -> tensor<?x2x1x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x2x2x4xf32>
+  %padded = tensor.pad %x low[0, 0, 1, 0] high[0, 0, 1, 0] {
+  ^bb0(%i: index, %j: index, %k: index, %l: index):
+    tensor.yield %zero : f32
+  } : tensor<?x2x2x4xf32> to tensor<?x2x4x4xf32>
+  %e = tensor.empty(%n) : tensor<?x2x1x4xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<?x2x1x4xf32>) -> tensor<?x2x1x4xf32>
+  %w = tensor.empty() : tensor<2x1xf32>
+  %r = linalg.pooling_nchw_sum {strides = dense<[3, 1]> : vector<2xi64>, dilations = dense<1> : vector<2xi64>}
+    ins(%padded, %w : tensor<?x2x4x4xf32>, tensor<2x1xf32>) outs(%z : tensor<?x2x1x4xf32>) -> tensor<?x2x1x4xf32>
+  return %r : tensor<?x2x1x4xf32>
+}
+"""
 RNG = np.random.default_rng(0)
 
 
@@ -44,6 +62,11 @@ def test_such_windows_compile_and_have_the_numbers_of_their_part():
     x = RNG.random((1, 2, 6, 9), dtype=np.float32)
     windows = np.lib.stride_tricks.sliding_window_view(x[:, :, :5:2], (3, 3), (2, 3))[:, :, :, ::2]
     np.testing.assert_array_equal(program.run("pooled", x), windows.max((-1, -2)))
+
+
+def test_windows_of_open_batches_read_the_zeros_around():
+    x = RNG.random((3, 2, 2, 4), dtype=np.float32)
+    np.testing.assert_array_equal(opsplice.compile(ADDED, isolate=True).run("added", x), x[:, :, :1])
 
 
 def test_windows_of_several_places_and_whole_inputs_stay():
