@@ -18,6 +18,7 @@ from onnx import TensorProto, helper
 
 from opsplice.common.errors import OpspliceError
 from opsplice.onnx.node_writer import (
+    FLOATS,
     Input,
     NodeWriter,
     attribute,
@@ -279,9 +280,31 @@ def _of_all_images(on: NodeWriter, node: onnx.NodeProto, places: str) -> str:
 
 
 def conv_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """What IREE does not take: pads that are not the same at both ends, and a convolution of each channel apart."""
+    """What IREE does not take: pads that differ at both ends, a convolution of each channel apart, and zeros around.
+
+    IREE takes these for those that it spreads an image in, and misplaces it. They become -0.
+    """
+    if (parted := _parted_zeros(on, node)) is not None:
+        return parted
     cut = _cut_transpose(on, node)
     return _spread_transpose(on, node) if cut is None else cut
+
+
+def _parted_zeros(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    padded, element = on.producer(node.input[0]), on.element(node.input[0])
+    if (
+        padded is None
+        or padded.op_type != "Pad"
+        or attribute(padded, "mode", b"constant") != b"constant"
+        or element not in FLOATS
+    ):
+        return None
+    value = on.constant(input_name(padded, 2)) if input_name(padded, 2) else np.array(0.0)
+    if value is None or value.any() or np.signbit(value).any():
+        return None
+    zero = on.give(np.array(-0.0, helper.tensor_dtype_to_np_dtype(element)))
+    around = on.put("Pad", *padded.input[:2], zero, *padded.input[3:], **attributes(padded))
+    return on.put("ConvTranspose", around, *node.input[1:], **attributes(node))
 
 
 def _cut_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:

@@ -146,6 +146,16 @@ def test_transposed_convolutions_whose_ends_differ():
     check(model, {"x": floats(2, 3, 6, 5), "open": floats(2, 3, 6, 5)}, 1e-4)
 
 
+def test_transposed_convolutions_of_images_with_zeros_around():
+    """IREE takes these zeros for those between the places, and puts the image elsewhere."""
+    around = np.array([0, 0, 1, 2, 0, 0, 0, 1])
+    nodes = [node("Pad", "x around", "p"), node("Pad", "x around none", "q"), node("Relu", "p", "r")]
+    nodes += [node("ConvTranspose", f"{each} w", f"y{each}", strides=[2, 3]) for each in "pqr"]
+    weights = {"w": floats(3, 4, 3, 2), "around": around, "none": np.float32(0)}
+    model = make_model(nodes, {"x": [2, 3, 6, 5]}, {f"y{each}": [None] * 4 for each in "pqr"}, weights)
+    check(model, {"x": floats(2, 3, 6, 5)}, 1e-4)
+
+
 def test_convolutions_of_each_channel_of_volumes():
     """IREE has such of images alone."""
     forms = [

@@ -19,6 +19,7 @@ from opsplice.torch.importing.graph_edits import (
     fill_equal,
     fix_sizes,
     name_as_iree,
+    part_zeros,
     refuse_draws,
     take_draws,
     write_signs,
@@ -134,6 +135,7 @@ def prepare(module: torch.nn.Module, graph: fx.Graph) -> None:
         write_parts(each)
         fix_sizes(each)
         count_from_front(each)
+        part_zeros(each)
         locate(each)
         fill_equal(each)
         write_signs(each)

@@ -222,6 +222,18 @@ def count_from_front(graph: fx.Graph) -> None:
             node.args = (tensor, counted, *others)
 
 
+def part_zeros(graph: fx.Graph) -> None:
+    """Have -0 around what transposed convolutions spread: IREE takes 0 for what it spreads it in, and misplaces it."""
+    for node in graph.find_nodes(op="call_function", target=aten.convolution.default):
+        tensor, is_transposed = node.args[0], node.args[6]
+        if not is_transposed or tensor.target is not aten.constant_pad_nd.default or any(tensor.args[2:]):
+            continue
+        if tensor.meta["val"].dtype.is_floating_point:
+            with graph.inserting_before(node):
+                around = put_like(tensor, tensor.target, tensor.meta["val"], *tensor.args[:2], -0.0)
+            node.args = (around, *node.args[1:])
+
+
 def put_like(node: fx.Node, target: Any, value: Any, *args: Any) -> fx.Node:
     """Put in a call of which another node's lines are true. Its value is given: to compute one fixes open sizes."""
     made = node.graph.call_function(target, args)

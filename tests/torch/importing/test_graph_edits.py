@@ -48,3 +48,18 @@ def test_gradients_of_what_nothing_depends_on_are_zeros() -> None:
     torch.compile(layer, backend="opsplice")(torch.ones(0, 6)).sum().backward()
     assert layer.weight.grad.tolist() == [[0.0] * 6] * 3
     assert layer.bias.grad.tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_transposed_convolutions_of_images_with_zeros_around(dims) -> None:
+    """IREE takes these zeros for those between the places, and puts the image elsewhere."""
+    kinds = (functional.conv_transpose1d, functional.conv_transpose2d, functional.conv_transpose3d)
+
+    def spread(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        padded = functional.pad(x, (1, 2, *[1, 0] * (dims - 1)))
+        return kinds[dims - 1](padded, w, stride=2, padding=1) + padded.sum()
+
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 3, *(5, 6, 4)[:dims]), torch.randn(3, 4, *[3] * dims)
+    found = torch.compile(spread, backend="opsplice", fullgraph=True)(x, w)
+    torch.testing.assert_close(found, spread(x, w), rtol=1e-4, atol=1e-4)
