@@ -1,4 +1,4 @@
-"""What JAX has a library for on CPUs, and IREE no code: factorizations, and Fourier transforms of any size.
+"""What JAX has code for on CPUs, and IREE none: factorizations, Fourier transforms of any size, gradients of pools.
 
 JAX lowers its primitives by the rules here. Each writes one out as functions of JAX, which take the primitive's
 parameters; loops go over the columns of a matrix, whose other dims are batches.
@@ -7,6 +7,7 @@ parameters; loops go over the columns of a matrix, whose other dims are batches.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ import numpy as np
 from jax import Array, lax
 from jax._src import source_info_util
 from jax._src.interpreters import mlir
-from jax._src.lax import fft, linalg
+from jax._src.lax import fft, linalg, windowed_reductions
+from jax._src.lax import lax as operators
 
 from opsplice.frontends.fourier_parts import transformed
 
@@ -144,6 +146,48 @@ def _of_reflections(a: Array, taus: Array) -> Array:
     return lax.fori_loop(0, steps, column, start)
 
 
+# ---- pools -----------------------------------------------------------------------------------------------------------
+
+
+def _select_and_scatter_add(context: Any, source: Any, operand: Any, **form: Any) -> Any:
+    """Of windows that share no elements it stays JAX's, which IREE compiles."""
+    shares = any(size > step for size, step in zip(form["window_dimensions"], form["window_strides"], strict=True))
+    usual = mlir._platform_specific_lowerings["cpu"][windowed_reductions.select_and_scatter_add_p].rule
+    return (_rule(_scattered) if shares else usual)(context, source, operand, **form)
+
+
+def _scattered(
+    source: Array,
+    operand: Array,
+    *,
+    select_prim: Any,
+    window_dimensions: tuple[int, ...],
+    window_strides: tuple[int, ...],
+    padding: tuple[tuple[int, int], ...],
+) -> Array:
+    """What each window hands to the element of it that is chosen, the first of equal ones, added up."""
+    last_chosen = operators._get_max_identity if select_prim is lax.ge_p else operators._get_min_identity
+    wide = lax.pad(operand, jnp.asarray(last_chosen(operand.dtype)), [(*each, 0) for each in padding])
+    reach = [step * (count - 1) + 1 for step, count in zip(window_strides, source.shape, strict=True)]
+    best, chosen = None, jnp.zeros(source.shape, jnp.int32)
+    places = list(itertools.product(*map(range, window_dimensions)))
+    for number, place in enumerate(places):
+        found = lax.slice(wide, place, [at + far for at, far in zip(place, reach, strict=True)], window_strides)
+        is_kept = None if best is None else select_prim.bind(best, found)
+        best = found if best is None else jnp.where(is_kept, best, found)
+        chosen = chosen if is_kept is None else jnp.where(is_kept, chosen, number)
+    is_float = jnp.issubdtype(source.dtype, jnp.floating)
+    kind = jnp.promote_types(source.dtype, jnp.float32) if is_float else source.dtype
+    total = jnp.zeros(wide.shape, kind)
+    for number, place in enumerate(places):
+        share = jnp.where(chosen == number, source, 0).astype(kind)
+        ends = zip(place, reach, wide.shape, window_strides, strict=True)
+        around = [(at, size - at - far, step - 1) for at, far, size, step in ends]
+        total = total + lax.pad(share, jnp.asarray(0, kind), around)
+    inner = tuple(slice(low, low + size) for (low, _), size in zip(padding, operand.shape, strict=True))
+    return total[inner].astype(source.dtype)
+
+
 # ---- columns ---------------------------------------------------------------------------------------------------------
 
 
@@ -178,5 +222,6 @@ PARAMETERS = mlir.LoweringParameters(
         (linalg.householder_product_p, _rule(_of_reflections)),
         (linalg.lu_p, _rule(linalg._lu_python, True)),
         (linalg.triangular_solve_p, _rule(_triangular_solve)),
+        (windowed_reductions.select_and_scatter_add_p, _select_and_scatter_add),
     )
 )

@@ -81,3 +81,21 @@ def test_within_loops_and_derivatives():
     check(f, numbers(4, 4))
     check(jax.scipy.linalg.expm, numbers(4, 4) / 4)
     check(jax.grad(lambda x: jnp.log(jnp.diagonal(jnp.linalg.cholesky(x @ x.T + jnp.eye(4)))).sum()), numbers(4, 4))
+
+
+@pytest.mark.parametrize(("kind", "tolerance"), [(np.float32, 2e-5), (jnp.bfloat16, 1e-2)])
+def test_gradients_of_pools_whose_windows_overlap(kind, tolerance):
+    """Of the largest and the smallest, in one dim, two and three, with equal elements and zeros around."""
+
+    def pooled(x, least, combine, window, steps, padding):
+        return jax.lax.reduce_window(x, np.asarray(least, x.dtype), combine, window, steps, padding)
+
+    def every(image, row):
+        largest = pooled(image, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
+        smallest = pooled(image, jnp.inf, jax.lax.min, (1, 2, 3, 1), (1, 1, 2, 1), "VALID")
+        deep = pooled(image, -jnp.inf, jax.lax.max, (1, 2, 2, 2), (1, 1, 1, 1), [(0, 0), (1, 0), (0, 1), (1, 1)])
+        long = pooled(row, -jnp.inf, jax.lax.max, (1, 4), (1, 3), [(0, 0), (2, 2)])
+        return sum((part.astype(jnp.float32) ** 2).sum() for part in (largest, smallest, deep, long))
+
+    image = jnp.round(numbers(2, 9, 8, 3) * 2).astype(kind)
+    check(jax.grad(every, (0, 1)), image, numbers(2, 11, seed=1).astype(kind), tolerance=tolerance)
