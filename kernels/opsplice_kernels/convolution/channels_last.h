@@ -124,21 +124,27 @@ static __attribute__((unused)) void copy_weights(image_last *of, ptrdiff_t c, pt
   w->w = end - c, h->w = w->window * w->w, d->w = h->window * h->w;
 }
 
-// `count` <= LONGEST places of a row, WIDE apart, to where channels do not lie side by side.
-static __attribute__((noinline)) void turn(const float *row, ptrdiff_t channels, ptrdiff_t count, float *out, ptrdiff_t out_c,
-                                           ptrdiff_t out_w) {
-  for (ptrdiff_t c = 0; c < channels; c += LANES)
-    for (ptrdiff_t z = 0; z < count; z += LANES) {
-      const ptrdiff_t some = count - z < LANES ? count - z : LANES;
-      floats places[LANES];
-      UNROLL for (ptrdiff_t p = 0; p < LANES; p++) places[p] = p < some ? load(row + (z + p) * WIDE + c) : splat(0.0f);
-      transpose(places);
-      float *to = out + c * out_c + z * out_w;
-      UNROLL for (ptrdiff_t l = 0; l < LANES; l++, to += out_c) if (c + l < channels) {
-        if (out_w == 1) store_up_to(to, places[l], (size_t)some);
-        else for (ptrdiff_t p = 0; p < some; p++) to[p * out_w] = places[l][p];
+// Some rows of `columns` floats, `pitch` apart, to where the columns lie `out_c` apart and what is in one `out_r`. What is read of
+// a row ends at a multiple of LANES.
+INLINE void turn(const float *from, ptrdiff_t pitch, ptrdiff_t columns, ptrdiff_t rows, float *out, ptrdiff_t out_c, ptrdiff_t out_r) {
+  for (ptrdiff_t c = 0; c < columns; c += LANES)
+    for (ptrdiff_t r = 0; r < rows; r += LANES) {
+      const ptrdiff_t some = rows - r < LANES ? rows - r : LANES;
+      floats turned[LANES];
+      UNROLL for (ptrdiff_t i = 0; i < LANES; i++) turned[i] = i < some ? load(from + (r + i) * pitch + c) : splat(0.0f);
+      transpose(turned);
+      float *to = out + c * out_c + r * out_r;
+      UNROLL for (ptrdiff_t l = 0; l < LANES; l++, to += out_c) if (c + l < columns) {
+        if (out_r == 1) store_up_to(to, turned[l], (size_t)some);
+        else for (ptrdiff_t i = 0; i < some; i++) to[i * out_r] = turned[l][i];
       }
     }
+}
+
+// Of `count` <= LONGEST places, WIDE apart. A function of its own: what is around it needs the registers.
+static __attribute__((noinline)) void turn_places(const float *from, ptrdiff_t channels, ptrdiff_t count, float *out, ptrdiff_t out_c,
+                                                  ptrdiff_t out_w) {
+  turn(from, WIDE, channels, count, out, out_c, out_w);
 }
 
 // A share of an image: rows of blocks of channels. Where w_c is not 1 a filter has up to MOST_TAPS.
@@ -166,8 +172,8 @@ INLINE void image_with_channels_last(const int how, const image_last *given, ptr
         next = results - z < longest ? results : z + longest;
         of.out = is_turned ? kept - from - z * WIDE : out;
         row_last(how, &of, in, row * results, z, next, from, stop);
-        if (is_turned)
-          turn(kept, stop - from, next - z, out + from * given->out_c + z * given->dims[2].out, given->out_c, given->dims[2].out);
+        float *to = out + from * given->out_c + z * given->dims[2].out;
+        if (is_turned) turn_places(kept, stop - from, next - z, to, given->out_c, given->dims[2].out);
       }
     }
   }

@@ -3,8 +3,8 @@
 // where x is zero outside of the image, and w is [o / 32][c][kh][kw][32], the last panel filled up with zeros. f is one of
 // the activations of vector.h. bias and rest may be null. Weights are finite: rows of zeros are passed over.
 //
-// A tile is up to ROWS places of a row of the output by VECTORS vectors of channels: inputs are
-// broadcast, so that a stride is only an address. A tile that reaches over the left or right edge reads from a copy of its
+// A tile is up to ROWS places of a row of the output by VECTORS vectors of channels: inputs are broadcast, so that a stride is
+// only an address. A tile that reaches over the left or right edge reads from a copy of its
 // piece of a row, with zeros. Where places lie next to each other in memory the sums are transposed.
 //
 // A 1x1 convolution of few channels and many places is a product with vectors of places instead, which leaves nothing to
@@ -26,7 +26,7 @@
 #include "winograd.h"
 
 enum { HEIGHT = 16, LENGTH = 448, DEPTH = 64, AHEAD = 8 * PANEL, STRIP = 112 };
-// Of copies: the longest piece of a row with all taps, and floats in all. A filter that reaches over an edge has at most 2 * TAPS taps, so that these do.
+// Of copies: the longest piece of a row with all taps, and floats in all, which do for a row of 2 * TAPS taps.
 enum { SPAN = 64, TAPS = 128, PIECES = SPAN * TAPS };
 // Of filters of at least 2 * STEPS taps and channels, STEPS are multiplied at a time, for so many places. With AVX-512 it pays for
 // small images: fewer tiles share what comes from a large cache.

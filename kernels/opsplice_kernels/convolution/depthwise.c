@@ -298,14 +298,7 @@ static __attribute__((noinline)) void turned(const plane *first, const float *bi
     convolve(&of);
   }
   for (ptrdiff_t row = y; row < end; row++)
-    for (ptrdiff_t z = 0; z < of.ow; z += LANES) {
-      float *out = first->out + row * first->out_h + z * first->out_w;
-      floats places[LANES];
-      UNROLL for (size_t c = 0; c < LANES; c++) places[c] = load(kept[c] + (row - y) * of.ow + z);
-      transpose(places);
-      const ptrdiff_t count = of.ow - z;
-      UNROLL for (ptrdiff_t p = 0; p < LANES; p++) if (p < count) store_up_to(out + p * first->out_w, places[p], channels);
-    }
+    turn(kept[0] + (row - y) * of.ow, TURNED + LANES, of.ow, (ptrdiff_t)channels, first->out + row * first->out_h, first->out_w, 1);
 }
 
 // A function of its own: workers of IREE have stacks of 128 KiB, and this one's arrays are not to be under those of others.
