@@ -152,8 +152,8 @@ def _of_reflections(a: Array, taus: Array) -> Array:
 def _select_and_scatter_add(context: Any, source: Any, operand: Any, **form: Any) -> Any:
     """Of windows that share no elements it stays JAX's, which IREE compiles."""
     shares = any(size > step for size, step in zip(form["window_dimensions"], form["window_strides"], strict=True))
-    usual = mlir._platform_specific_lowerings["cpu"][windowed_reductions.select_and_scatter_add_p].rule
-    return (_rule(_scattered) if shares else usual)(context, source, operand, **form)
+    lowered = _rule(_scattered) if shares else _usual(windowed_reductions.select_and_scatter_add_p)
+    return lowered(context, source, operand, **form)
 
 
 def _scattered(
@@ -206,12 +206,17 @@ def _put(matrix: Array, column: Array, at: Array) -> Array:
 def _geqrf(context: Any, a: Any) -> Any:
     """Of complex numbers it stays JAX's, which IREE refuses: its compiler crashes at some of these loops."""
     if jnp.issubdtype(context.avals_in[0].dtype, jnp.complexfloating):
-        return mlir._platform_specific_lowerings["cpu"][linalg.geqrf_p].rule(context, a)
+        return _usual(linalg.geqrf_p)(context, a)
     return _rule(_reflections, True)(context, a)
 
 
 def _rule(function: Any, several: bool = False) -> Any:
     return mlir.lower_fun(function, multiple_results=several)
+
+
+def _usual(primitive: Any) -> Any:
+    """JAX's own rule."""
+    return mlir._platform_specific_lowerings["cpu"][primitive].rule
 
 
 PARAMETERS = mlir.LoweringParameters(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import mmap
 import platform
-import queue
 import subprocess
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from concurrent import futures
 from pathlib import Path
 from typing import Any
 
@@ -65,32 +64,20 @@ def kernel(
             yield _elsewhere(request.param, stack)
         return
     built: dict[str, ctypes.CDLL] = {}
-    calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-    done: queue.SimpleQueue[None] = queue.SimpleQueue()
-
-    def work() -> None:
-        while (call := calls.get()) is not None:
-            call()
-            done.put(None)
+    worker = futures.ThreadPoolExecutor(1)
 
     def load(source: str, name: str) -> Function:
         if source not in built:
             built[source] = ctypes.CDLL(str(build(source, request.param)))
         function = getattr(built[source], name)
 
-        def called(*args: Any) -> None:
-            calls.put(functools.partial(function, *map(_converted, args)))
-            done.get()
-
-        return called
+        return lambda *args: worker.submit(function, *map(_converted, args)).result()
 
     before = threading.stack_size(STACK)
-    worker = threading.Thread(target=work, daemon=True)
-    worker.start()
+    worker.submit(int).result()  # the thread begins with it
     threading.stack_size(before)
-    yield load
-    calls.put(None)
-    worker.join()
+    with worker:
+        yield load
 
 
 @pytest.fixture
