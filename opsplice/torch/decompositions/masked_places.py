@@ -99,3 +99,8 @@ def put_where(tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
 def put(tensor: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     flat = aten.index_put(tensor.flatten(), [index.flatten()], source.flatten(), accumulate)
     return flat.view(tensor.shape)
+
+
+def put_row(tensor: Tensor, row: Tensor, dim: int, index: int) -> Tensor:
+    """One place of a dim written, counted from its front: at -1 IREE's importer writes nothing."""
+    return aten.select_scatter(tensor, row, dim, index + tensor.shape[dim]) if index < 0 else NotImplemented

@@ -276,7 +276,7 @@ OWN: Table = {
     aten.rnn_relu.input: recurrent_layers.layers(recurrent_layers.RELU),
     aten.rnn_tanh.input: recurrent_layers.layers(recurrent_layers.TANH),
     aten.rsub.Scalar: elementwise.difference_from_number,
-    aten.select_scatter.default: complex_numbers.placed(aten.select_scatter.default),
+    aten.select_scatter.default: _either(complex_numbers.placed(aten.select_scatter.default), masked_places.put_row),
     aten.signbit.default: functions.has_sign,
     aten.slice_scatter.default: complex_numbers.placed(aten.slice_scatter.default),
     aten.sort.default: formulas.sort,

@@ -76,11 +76,15 @@ def test_elements_at_places_of_open_number() -> None:
 
 
 def written_from_the_end(x: torch.Tensor, i: torch.Tensor, j: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
-    """At places below 0: along the first dim, along another, at both, and added, also one number to all."""
+    """At places below 0: along the first dim, along another, at both, one place alone, and added, also one to all."""
     assigned = x.clone()
     assigned[i] = y
+    last = x.clone()
+    last[-1] = y[0]
+    last[:, -1] = y[0, 0]
     return [
         assigned,
+        last,
         torch.ops.aten.index_put(x, [None, j], y[:1, :4].expand(x.shape[0], 4)),
         x.index_put((i, j), y[:, 0]),
         x.index_put((i,), y, accumulate=True),
