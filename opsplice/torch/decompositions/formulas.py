@@ -129,6 +129,11 @@ def _members(ends: Tensor, size: int) -> Tensor:
 # ---- shapes ----------------------------------------------------------------------------------------------------------
 
 
+def kept_where_open(tensor: Tensor, dim: int) -> Tensor:
+    """IREE takes an open size for 1. PyTorch has made sure that it is another."""
+    return aten.alias(tensor) if tensor.dim() and not isinstance(tensor.shape[dim], int) else NotImplemented
+
+
 def squeeze(tensor: Tensor, dims: Sequence[int]) -> Tensor:
     for dim in sorted((dim % max(tensor.dim(), 1) for dim in dims), reverse=True):
         tensor = aten.squeeze.dim(tensor, dim)

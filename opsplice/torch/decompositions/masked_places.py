@@ -104,3 +104,18 @@ def put(tensor: Tensor, index: Tensor, source: Tensor, accumulate: bool = False)
 def put_row(tensor: Tensor, row: Tensor, dim: int, index: int) -> Tensor:
     """One place of a dim written, counted from its front: at -1 IREE's importer writes nothing."""
     return aten.select_scatter(tensor, row, dim, index + tensor.shape[dim]) if index < 0 else NotImplemented
+
+
+def put_in_order(tensor: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """Elements of the source written where a mask holds, one after another."""
+    tensor, mask = torch.broadcast_tensors(tensor, mask)
+    place = (mask.flatten().cumsum(0) - 1).clamp(min=0)
+    return torch.where(mask, source.flatten().index_select(0, place).view(tensor.shape), tensor)
+
+
+def put_diagonal(tensor: Tensor, diagonal: Tensor, offset: int = 0, first: int = 0, second: int = 1) -> Tensor:
+    moved = tensor.movedim((first, second), (-2, -1))
+    row, column = (torch.arange(size, device=tensor.device) for size in moved.shape[-2:])
+    place = (row + min(offset, 0)).clamp(0, diagonal.shape[-1] - 1)
+    rows = diagonal.index_select(-1, place).unsqueeze(-1)
+    return torch.where(row.unsqueeze(-1) + offset == column, rows, moved).movedim((-2, -1), (first, second))

@@ -88,9 +88,12 @@ def _of_nothing(graph: fx.Graph, node: fx.Node, source: fx.Node) -> fx.Node | No
     return graph.call_function(aten.full.default, (list(node.meta["val"].shape), number), kind)
 
 
-def _of_same_shape(node: fx.Node) -> torch.Tensor:
+def _of_same_shape(node: fx.Node) -> torch.Tensor | int:
+    """A tensor of the shape of a node's, where open sizes, and numbers that are sizes, are 1."""
     value = node.meta["val"]
-    return torch.empty(value.shape, dtype=value.dtype)
+    if not isinstance(value, torch.Tensor):
+        return 1
+    return torch.empty([size if isinstance(size, int) else 1 for size in value.shape], dtype=value.dtype)
 
 
 # ---- numbers below 0 -------------------------------------------------------------------------------------------------

@@ -65,6 +65,10 @@ def at_open_places(x: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> list[to
         x[i, j, few],
         x.index_put((i, j), x[i, j] * 2, accumulate=True),
         apart,
+        x.masked_scatter(x > 0, 2 * x),
+        torch.diagonal_scatter(x, x[:, 0, :3], -1, 1, 2),
+        torch.diagonal_scatter(x, x[:4, 0].transpose(0, 1), 0, 0, 1),
+        x.transpose(0, 2).squeeze(2) + 1,
     ]
 
 

@@ -43,6 +43,11 @@ def test_results_are_those_of_eager(function) -> None:
         torch.testing.assert_close(result, wanted)
 
 
+def test_sums_of_no_columns_of_an_open_number_of_rows() -> None:
+    fast = torch.compile(lambda x: x[:, 3:2].sum() + x.shape[0], backend="opsplice", dynamic=True, fullgraph=True)
+    assert [fast(torch.ones(rows, 6)).item() for rows in (4, 9)] == [4, 9]
+
+
 def test_gradients_of_what_nothing_depends_on_are_zeros() -> None:
     layer = torch.nn.Linear(6, 3)
     torch.compile(layer, backend="opsplice")(torch.ones(0, 6)).sum().backward()
