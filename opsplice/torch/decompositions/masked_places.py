@@ -119,3 +119,12 @@ def put_diagonal(tensor: Tensor, diagonal: Tensor, offset: int = 0, first: int =
     place = (row + min(offset, 0)).clamp(0, diagonal.shape[-1] - 1)
     rows = diagonal.index_select(-1, place).unsqueeze(-1)
     return torch.where(row.unsqueeze(-1) + offset == column, rows, moved).movedim((-2, -1), (first, second))
+
+
+def reduce_rows(
+    tensor: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    if tensor.dim() == 0:
+        return reduce_rows(tensor[None], 0, index, source.view(1), reduce, include_self=include_self)[0]
+    places = index.view(-1, *(1 for _ in range(dim % tensor.dim() + 1, tensor.dim()))).expand_as(source)
+    return aten.scatter_reduce.two(tensor, dim, places, source, reduce, include_self=include_self)

@@ -226,6 +226,7 @@ OWN: Table = {
         masked_places.put_where,
         masked_places.at_places(aten.index_put.default),
     ),
+    aten.index_reduce.default: masked_places.reduce_rows,
     aten.isfinite.default: elementwise.is_finite,
     aten.kthvalue.default: formulas.kth_value,
     aten.lcm.default: functions.least_multiple,

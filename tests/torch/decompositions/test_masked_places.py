@@ -36,6 +36,7 @@ class Write(torch.nn.Module):
             x.index_put((x[:, 0] > 0, torch.tensor([1, 3])), torch.tensor(7.0)),
             torch.ops.aten.index_put(x, [None, y > 0], torch.tensor(7.0)),
             x.masked_scatter(x > 0, numbers),
+            x.index_reduce(1, torch.tensor([1, 3, 1]), numbers[:12].view(4, 3), "mean", include_self=False),
             (x > 0).index_put((y[:4] > 0,), torch.tensor(True), accumulate=True),
         ]
 
