@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
+from opsplice.matchers.ir import effects
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Input, Node, Number, Result, Whole
 from opsplice.matchers.patterns.walk import children_of
@@ -115,8 +116,9 @@ class Alignment:
     def _whole(self, node: Whole, term: Term, skips: int) -> _Pairing:
         while isinstance(term, Access):
             op = defining_op(term.value)
-            if op is not None and op.name == node.op and len(op.operands) == len(node.operands):
-                operands = [self.views.whole(v) for v in op.operands]
+            given = () if op is None else effects.operands(op, len(node.operands))
+            if op is not None and op.name == node.op and len(given) == len(node.operands):
+                operands = [self.views.whole(v) for v in given]
                 return self._paired(True, [(r.node, v) for r, v in zip(node.operands, operands, strict=True)], skips)
             step = self.views.expand(term)
             if step is None:

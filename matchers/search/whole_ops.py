@@ -97,12 +97,14 @@ class WholeOps:
         if (results, number) != (node.count, node.number):
             self.state.fail(node, Why.RESULT, number, len(op.results))
             return None
-        if len(op.operands) != len(node.operands) and not (node.rest and len(op.operands) > len(node.operands)):
-            self.state.fail(node, Why.OPERANDS, len(op.operands))
+        operands = effects.operands(op, len(node.operands))
+        if len(operands) != len(node.operands) and not (node.rest and len(operands) > len(node.operands)):
+            self.state.fail(node, Why.OPERANDS, len(operands))
             return None
         if not all(self._attribute(node, attribute, op, order) for attribute in node.attributes):
             return None
-        if not node.regions and node.body is None and effects.has_own_region(op):
+        is_read = node.regions or node.body is not None or len(operands) > len(op.operands)
+        if not is_read and effects.has_own_region(op):
             self.state.fail(node, Why.REGION)
             return None
         if node.body is not None and not self._has_body(node, node.body, op):
@@ -127,7 +129,7 @@ class WholeOps:
         if vocabulary.is_elementwise(op.name):
             elements = self._elements(node, made, place)
             return None if elements is None else [*elements, *scalars]
-        pairs = zip(node.operands, op.operands, strict=False)
+        pairs = zip(node.operands, operands, strict=False)
         return [*((self.goal(r, r, order), self.views.whole(operand)) for r, operand in pairs), *scalars]
 
     def _has_sizes(self, node: Whole, pairs: Pairs, place: Access) -> bool:

@@ -188,6 +188,7 @@ TABLE = (
     Row("addf(x, -0.0)", Form.IDLE, "x"),
     Row("subf(x, 0.0)", Form.IDLE, "x"),
     Row("subf(x, -0.0)", Form.IDLE, "x", Licence(zero=True)),
+    Row("subi(x, 0)", Form.IDLE, "x"),
     Row("mulf(x, 1.0)", Form.IDLE, "x"),
     Row("divf(x, 1.0)", Form.IDLE, "x"),
     Row("maximumf(x, -inf)", Form.IDLE, "x"),

@@ -50,16 +50,18 @@ def _reshape_broadcast(op: ir.Operation) -> None:
         emit.replace(op, emit.value("stablehlo.reshape", [op.operands[0]], result))
 
 
-def _widen_groups(op: ir.Operation) -> None:
-    """Hand a convolution in groups numbers of the type that it adds up, both of the other sign.
+def _widen_channels(op: ir.Operation) -> None:
+    """Hand a convolution of each channel alone numbers of the type that it adds up, both of the other sign.
 
-    Of others IREE lowers none of each channel alone: "expected collapsed type to be 'tensor<3x3x4xbf16>', but got
+    Of others IREE lowers none: "expected collapsed type to be 'tensor<3x3x4xbf16>', but got
     'tensor<3x3x4xf32>'". It takes conversions of operands back, but those of numbers whose sign is changed then stay,
     and products of two such numbers are the same.
     """
     element = ir.RankedTensorType(op.results[0].type).element_type
     kinds = [ir.RankedTensorType(value.type) for value in op.operands]
-    if ir.IntegerAttr(op.attributes["feature_group_count"]).value == 1 or element in [k.element_type for k in kinds]:
+    dims = str(op.attributes["dimension_numbers"]).partition("]x[")[2].partition("]")[0].split(", ")
+    groups, channels = ir.IntegerAttr(op.attributes["feature_group_count"]).value, kinds[1].shape[dims.index("i")]
+    if groups == 1 or channels > 1 or element in [k.element_type for k in kinds]:
         return
     for number, (value, kind) in enumerate(zip(op.operands, kinds, strict=True)):
         wide = ir.RankedTensorType.get(kind.shape, element)
@@ -70,7 +72,7 @@ def _widen_groups(op: ir.Operation) -> None:
 _EDITS: tuple[tuple[Callable[[ir.Operation], None], tuple[str, ...]], ...] = (
     (_drop_algorithm, ("stablehlo.dot_general",)),
     (sums_of_halves.add_in_f32, (*PRODUCTS, "stablehlo.reduce", "stablehlo.reduce_window")),
-    (_widen_groups, ("stablehlo.convolution",)),
+    (_widen_channels, ("stablehlo.convolution",)),
     (_reshape_broadcast, ("stablehlo.broadcast_in_dim",)),
     (scatters.part_windows, ("stablehlo.scatter",)),
     (unsigned_numbers.give_signs, unsigned_numbers.OPS),

@@ -62,7 +62,7 @@ def check_call(expr: tree.Call) -> None:
         raise GapError.at(expr.span, what, LACKS[vocabulary.BAND])
     if expr.rest or (expr.quoted and "*" in expr.callee):
         raise GapError.at(expr.span, what, "a template has just these operands, of an op of just this name")
-    if expr.regions:
+    if expr.regions or (expr.quoted and expr.callee == "tensor.pad" and expr.body is None):
         raise GapError.at(expr.span, what, "a template says what an op's regions hold")
     for attribute in expr.attributes:
         if attribute.value is None:

@@ -293,7 +293,7 @@ MODELS = {
     ),
     "convolutions of integers": (
         integer_convolutions,
-        {"quantise_linear": 3, "byte_convolution": 2, "depthwise_rows": 1},
+        {"quantise_linear": 1, "byte_convolution": 2, "depthwise_rows": 1},
     ),
     "int8 bert": (
         lambda: onnx_models.quantised(onnx_models.bert_layer(9, 64, 2)),

@@ -158,100 +158,113 @@ def test_a_process_that_may_not_use_amx():
 
 
 def packed_filter(f: np.ndarray) -> np.ndarray:
-    o, c, kh, kw = f.shape
+    """Of [g, o, c, kd, kh, kw]."""
+    g, o, c, *window = f.shape
     panels, words = -(-o // 32), -(-c // 4)
-    wide = np.zeros((panels * 32, words * 4, kh, kw), np.int8)
-    wide[:o, :c] = f
-    return wide.reshape(panels, 32, words, 4, kh, kw).transpose(0, 4, 5, 2, 1, 3).copy()
+    wide = np.zeros((g, panels * 32, words * 4, *window), np.int8)
+    wide[:, :o, :c] = f
+    return wide.reshape(g, panels, 32, words, 4, *window).transpose(0, 1, 5, 6, 7, 3, 2, 4).copy()
 
 
 def convolved(x: np.ndarray, f: np.ndarray, strides, dilations, before, size) -> np.ndarray:
-    """Exact sums of integers, of an image [n, c, h, w] with zeros around it."""
-    out = np.zeros((len(x), len(f), *size), int)
+    """Exact sums of integers, of an image [n, g, c, d, h, w] with zeros around it."""
+    out = np.zeros((len(x), *f.shape[:2], *size), int)
     reach = [s * (n - 1) + 1 for s, n in zip(strides, size, strict=True)]
-    for i, j in np.ndindex(f.shape[2:]):
-        at = [tap * step for tap, step in zip((i, j), dilations, strict=True)]
+    for place in np.ndindex(f.shape[3:]):
+        at = [tap * step for tap, step in zip(place, dilations, strict=True)]
         ends = [a + r for a, r in zip(at, reach, strict=True)]
-        wide = np.zeros(
-            (*x.shape[:2], *(max(e, b + n) for e, b, n in zip(ends, before, x.shape[2:], strict=True))), int
-        )
-        wide[:, :, before[0] : before[0] + x.shape[2], before[1] : before[1] + x.shape[3]] = x
-        part = wide[:, :, at[0] : ends[0] : strides[0], at[1] : ends[1] : strides[1]]
-        out += np.einsum("nchw,oc->nohw", part, f[:, :, i, j].astype(int))
+        wide = np.zeros((*x.shape[:3], *map(max, ends, map(sum, zip(before, x.shape[3:], strict=True)))), int)
+        wide[:, :, :, *(slice(b, b + n) for b, n in zip(before, x.shape[3:], strict=True))] = x
+        part = wide[:, :, :, *map(slice, at, ends, strides)]
+        out += np.einsum("ngcdhw,goc->ngodhw", part, f[:, :, :, *place].astype(int))
     return out
 
 
-# The shape of x, channels and filter, strides, dilations, zeros before and behind.
+# The shape of x, groups, channels out of each and filter, strides, dilations, zeros before and behind.
 CONVOLUTIONS = [
-    ((1, 3, 11, 9), (5, 7, 3), (2, 2), (1, 1), (3, 1, 2, 1)),
-    ((2, 20, 9, 35), (33, 3, 3), (1, 1), (2, 3), (2, 3, 1, 4)),
-    ((1, 64, 7, 7), (40, 3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
-    ((1, 128, 33, 20), (33, 1, 3), (2, 1), (1, 1), (0, 1, 0, 0)),
-    ((1, 68, 5, 13), (260, 1, 1), (1, 1), (1, 1), (0, 0, 0, 0)),
-    ((1, 256, 12, 40), (33, 3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),  # more than is copied at once
-    ((1, 1024, 3, 9), (8, 3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
-    ((2, 37, 11, 70), (36, 3, 3), (1, 1), (1, 1), (0, 1, 1, 2)),  # blocks of tiles, of odd sizes
+    ((1, 3, 1, 11, 9), 1, (5, 1, 7, 3), (1, 2, 2), (1, 1, 1), (0, 3, 1, 0, 2, 1)),
+    ((2, 20, 1, 9, 35), 1, (33, 1, 3, 3), (1, 1, 1), (1, 2, 3), (0, 2, 3, 0, 1, 4)),
+    ((1, 64, 1, 7, 7), 1, (40, 1, 3, 3), (1, 1, 1), (1, 1, 1), (0, 1, 1, 0, 1, 1)),
+    ((1, 128, 1, 33, 20), 1, (33, 1, 1, 3), (1, 2, 1), (1, 1, 1), (0, 0, 1, 0, 0, 0)),
+    ((1, 68, 1, 5, 13), 1, (260, 1, 1, 1), (1, 1, 1), (1, 1, 1), (0, 0, 0, 0, 0, 0)),
+    ((1, 9, 1, 9, 13), 1, (8, 1, 1, 1), (1, 3, 2), (1, 1, 1), (0, 0, 0, 0, 0, 0)),
+    ((1, 256, 1, 12, 40), 1, (33, 1, 3, 3), (1, 1, 1), (1, 1, 1), (0, 1, 1, 0, 1, 1)),  # more than is copied at once
+    ((1, 1024, 1, 3, 9), 1, (8, 1, 3, 3), (1, 1, 1), (1, 1, 1), (0, 1, 1, 0, 1, 1)),
+    ((2, 37, 1, 11, 70), 1, (36, 1, 3, 3), (1, 1, 1), (1, 1, 1), (0, 0, 1, 0, 1, 2)),  # blocks of tiles, of odd sizes
+    ((2, 10, 1, 9, 6), 2, (33, 1, 3, 3), (1, 2, 1), (1, 1, 1), (0, 1, 1, 0, 1, 1)),
+    ((1, 32, 4, 7, 6), 2, (9, 3, 3, 2), (1, 1, 1), (2, 1, 1), (2, 1, 0, 2, 1, 1)),
+    ((2, 5, 5, 3, 20), 1, (34, 2, 1, 3), (2, 1, 1), (1, 1, 2), (1, 0, 2, 1, 0, 2)),
 ]
+
+
+def call_convolution(kernel, name, given, scalars, form, x, words, out, memory=None):
+    """On [n, gc, d, h, w], for [n, g, o, od, oh, ow], which are views of `memory`."""
+    image, result = memory or (x, out)
+    dims = (*x.shape, words.shape[0], *words.shape[1:6], *out.shape[2:])
+    views = [step // each.itemsize for each in (x, out) for step in each.strides]
+    for place in np.ndindex(-(-words.shape[1] // 8), -(-out.shape[4] // 8), len(x) * len(words) * out.shape[3]):
+        kernel("quantised/convolution.c", f"opsplice_byte_convolution_{name}")(
+            *(image, words, *given, *scalars, *form, result, *dims, *views, *place)
+        )
 
 
 @of_bytes
 @pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize(("shape", "filters", "strides", "dilations", "around"), CONVOLUTIONS)
-def test_byte_convolution(kernel, guarded, shape, filters, strides, dilations, around, signed):
-    """To f32, and to bytes of the other kind; what is outside of the image is the zero point."""
-    random, (n, c), (o, kh, kw) = np.random.default_rng(0), shape[:2], filters
+@pytest.mark.parametrize(("shape", "groups", "filters", "strides", "dilations", "around"), CONVOLUTIONS)
+def test_byte_convolution(kernel, guarded, shape, groups, filters, strides, dilations, around, signed):
+    """To f32, to bytes of the other kind, and the sums, in both layouts; what is outside is the zero point."""
+    random, c, (o, *window) = np.random.default_rng(0), shape[1] // groups, filters
     kind, other = (np.int8, np.uint8) if signed else (np.uint8, np.int8)
-    x, zero, middle = (
-        random.integers(0, 256, shape, np.uint8).view(kind),
-        (-7 if signed else 201),
-        (3 if signed else -9),
-    )
-    f = random.integers(-128, 128, (o, c, kh, kw)).astype(np.int8)
-    f[:16, : c // 2 + 1] //= 2  # a sum of two is from -128 to 128
-    sizes = zip(shape[2:], (kh, kw), strides, dilations, around[:2], around[2:], strict=True)
+    zero, middle = (-7, 3) if signed else (201, -9)
+    x = random.integers(0, 256, shape, np.uint8).view(kind)
+    f = random.integers(-128, 128, (groups, o, c, *window)).astype(np.int8)
+    f[:, :16, : c // 2 + 1] //= 2  # a sum of two is from -128 to 128
+    sizes = zip(shape[2:], window, strides, dilations, around[:3], around[3:], strict=True)
     size = [(full + a + b - d * (taps - 1) - 1) // s + 1 for full, taps, s, d, a, b in sizes]
-    exact = convolved(x.astype(int) - zero, f, strides, dilations, around[:2], size)
-    columns, bias = 2.0 ** random.integers(-1, 2, o).astype(np.float32), random.integers(-99, 99, o)
-    exact = exact * columns[:, None, None] + bias[:, None, None]
-    out, result = guarded(np.full(exact.shape, np.nan, np.float32)), guarded(np.zeros(exact.shape, other))
+    grouped = x.astype(int).reshape(len(x), groups, c, *shape[2:]) - zero
+    sums = convolved(grouped, f, strides, dilations, around[:3], size)
+    columns, bias = 2.0 ** random.integers(-1, 2, (groups, o)).astype(np.float32), random.integers(-99, 99, (groups, o))
+    exact = sums * columns[..., None, None, None] + bias[..., None, None, None]
     step = 2.0 ** np.round(np.log2(np.abs(exact).max() / 200))
-    words = packed_filter(f)
-    given = [
-        *map(guarded, (x, words, f.sum((1, 2, 3), dtype=np.int32), columns, (bias / 8).astype(np.float32))),
-        0.5,
-        0.25,
-    ]
-    given += [ctypes.c_int32(zero), ctypes.c_int32(signed)]
-    form, dims = (*strides, *dilations, *around[:2]), (*shape, len(words), kh, kw, -(-c // 4), o, *size)
-    rounding = (step / 8, float(middle), ctypes.c_int32(not signed))
-    for place in np.ndindex(-(-len(words) // 8), -(-size[0] // 8), n):
-        for name, to, positive in (("f32", out, signed), ("i8", result, not signed)):
-            kernel("quantised/convolution.c", f"opsplice_byte_convolution_{name}")(
-                *(*given, ctypes.c_int32(positive), *rounding, *form, to, *dims, *place)
-            )
-    np.testing.assert_array_equal(out, np.maximum(exact, 0 if signed else -np.inf) * 0.125)
-    exact = np.maximum(exact, -np.inf if signed else 0)
-    limits = np.iinfo(other)
-    np.testing.assert_array_equal(result, np.clip(np.round(exact / step) + middle, limits.min, limits.max))
+    words, totals, columns, floats = map(
+        guarded, (packed_filter(f), f.sum((2, 3, 4, 5), dtype=np.int32), columns, (bias / 8).astype(np.float32))
+    )
+    form = (*strides, *dilations, *around[:3])
+    least, limits = (0, -np.inf) if signed else (-np.inf, 0), np.iinfo(other)
+    wanted = {
+        "f32": np.maximum(exact, least[0]) * 0.125,
+        "i8": np.clip(np.round(np.maximum(exact, least[1]) / step) + middle, limits.min, limits.max),
+        "i32": sums,
+    }
+    for axis in (1, 4):  # where the channels lie
+        memory = guarded(np.moveaxis(x, 1, axis).copy())
+        image = np.moveaxis(memory, axis, 1)
+        for name, result, positive in (("f32", np.float32, signed), ("i8", other, not signed), ("i32", np.int32, 0)):
+            flat = guarded(np.full(np.moveaxis(exact.reshape(len(x), -1, *size), 1, axis).shape, 77, result))
+            out = np.moveaxis(flat, axis, 1)
+            strided = [*out.strides[:1], out.strides[1] * o, out.strides[1], *out.strides[2:]]
+            out = np.lib.stride_tricks.as_strided(out, exact.shape, strided)
+            scales = (columns, floats, 0.5, 0.25) if name != "i32" else (None, None, 1.0, 1.0)
+            scalars = (*(ctypes.c_int32(each) for each in (zero, signed, positive)), step / 8, float(middle))
+            given, scalars = (totals, *scales), (*scalars, ctypes.c_int32(not signed))
+            call_convolution(kernel, name, given, scalars, form, image, words, out, (memory, flat))
+            np.testing.assert_array_equal(out, wanted[name], err_msg=f"{name}, channels {axis}")
 
 
 @of_bytes
 def test_sums_of_the_largest_bytes(kernel, guarded):
     """What Winograd's products add up to is four times as large on the way, and fits 32 bits."""
     random, (c, o, size) = np.random.default_rng(0), (1024, 8, 6)
-    x = guarded(np.full((2, c, size, size), 255, np.uint8))
-    x[1] = random.choice(np.array([0, 255], np.uint8), (1, size, size))
-    f = np.full((o, c, 3, 3), -128, np.int8)
-    f[1], f[2:4] = 127, random.choice(np.array([-128, 127], np.int8), (2, 1, 3, 3))
-    f[4:] = random.choice(np.array([-128, 127], np.int8), (4, c, 3, 3))
-    words, out = packed_filter(f), guarded(np.zeros((2, o, size, size), np.float32))
-    for image in range(2):
-        kernel("quantised/convolution.c", "opsplice_byte_convolution_f32")(
-            *(x, guarded(words), guarded(f.sum((1, 2, 3), dtype=np.int32)), None, None, 1.0, 1.0),
-            *(*map(ctypes.c_int32, (0, 0, 0)), 1.0, 0.0, ctypes.c_int32(0), *(1,) * 6),
-            *(out, *x.shape, len(words), 3, 3, c // 4, o, size, size, 0, 0, image),
-        )
-    exact = convolved(x, f, (1, 1), (1, 1), (1, 1), (size, size))
+    x = guarded(np.full((2, c, 1, size, size), 255, np.uint8))
+    x[1] = random.choice(np.array([0, 255], np.uint8), (1, 1, size, size))
+    f = np.full((1, o, c, 1, 3, 3), -128, np.int8)
+    f[0, 1], f[0, 2:4] = 127, random.choice(np.array([-128, 127], np.int8), (2, 1, 1, 3, 3))
+    f[0, 4:] = random.choice(np.array([-128, 127], np.int8), (4, c, 1, 3, 3))
+    words, out = guarded(packed_filter(f)), guarded(np.zeros((2, 1, o, 1, size, size), np.float32))
+    given = (guarded(f.sum((2, 3, 4, 5), dtype=np.int32)), None, None, 1.0, 1.0)
+    scalars = (*map(ctypes.c_int32, (0, 0, 0)), 1.0, 0.0, ctypes.c_int32(0))
+    call_convolution(kernel, "f32", given, scalars, (1,) * 6 + (0, 1, 1), x, words, out)
+    exact = convolved(x[:, None], f, (1, 1, 1), (1, 1, 1), (0, 1, 1), (1, size, size))
     assert np.abs(exact).max() == 255 * 128 * 9 * c
     np.testing.assert_array_equal(out, exact.astype(np.float32))
 

@@ -278,7 +278,7 @@ def test_relu_behind_bytes():
     layer, x = Static().eval(), torch.randn(2, 6, 9, 24)
     program = opsplice.torch.export(layer, (x,), specs=[KERNELS / "quantised.splice"], flags=[CPU])
     found = {each.kernel: each.pattern for each in program.report.replacements if not each.lost}
-    wanted_rules = {"byte_convolution": "requantised_convolution", "byte_linear_fixed": "fixed_linear"}
+    wanted_rules = {"byte_convolution": "byte_filtered", "byte_linear_fixed": "fixed_linear"}
     assert found == wanted_rules | {"quantise_linear": "requantised"}, program.report
     whole, numbers = (np.asarray(each) for each in program.run("main", x.numpy()))
     with torch.no_grad():

@@ -215,3 +215,64 @@ def test_a_flax_model_with_its_parameters_as_arguments():
     with jax.enable_x64(True):
         exact = np.asarray(run(*(jax.numpy.asarray(value, "float64") for value in (x, *leaves))))
     assert np.abs(np.asarray(program.run("main", x, *leaves)) - exact).max() < 3e-6 * np.abs(exact).max()
+
+
+# The image, the filter, how it is computed, and what else there is.
+BYTES: list[tuple[tuple[int, ...], tuple[int, ...], str, dict[str, Any]]] = [
+    ((2, 9, 14, 20), (3, 3, 20, 40), "sums", {}),
+    ((2, 9, 14, 20), (3, 3, 20, 40), "scaled", {"window_strides": 2}),
+    ((1, 9, 14, 20), (3, 2, 20, 33), "quantised", {"rhs_dilation": 2}),
+    ((1, 9, 14, 20), (3, 3, 20, 40), "numbers", {}),
+    ((1, 9, 14, 24), (3, 3, 12, 40), "scaled", {"feature_group_count": 2}),
+    ((1, 9, 14, 24), (3, 3, 8, 48), "numbers", {"feature_group_count": 3, "padding": "VALID"}),
+    ((2, 30, 24), (5, 24, 40), "quantised", {}),
+    ((1, 5, 6, 9, 16), (3, 3, 2, 16, 8), "numbers", {"window_strides": 2}),
+    ((2, 20, 9, 14), (40, 20, 3, 3), "scaled", {"dimension_numbers": FIRST}),
+    ((2, 9, 14, 20), (3, 3, 20, 40), "scaled", {"dimension_numbers": ("NHWC", "HWIO", "NCHW")}),
+]
+
+
+def of_bytes(f: np.ndarray, how: str, options: dict[str, Any]) -> Callable[..., Any]:
+    """A layer, also in f64. Scales are powers of two, so that only bytes are rounded."""
+    dims, options = f.ndim - 2, dict(options)
+    for name in {"window_strides", "rhs_dilation"} & options.keys():
+        options[name] = (options[name],) * dims
+    given = {"window_strides": (1,) * dims, "padding": "SAME", "dimension_numbers": LAST[dims]} | options
+    filters, result = (given["dimension_numbers"][number] for number in (1, 2))
+    features = f.shape[filters.index("O")]
+    spread = [features if letter == "C" else 1 for letter in result]
+
+    def run(x: Any, kind: Any = np.float32) -> Any:
+        scale, bias = 2.0 ** -(np.arange(features) % 3).astype(kind), np.arange(features).astype(kind) - 9
+        image, weights, sums = x, f, np.int32
+        if how == "numbers":
+            image = (x.astype(np.int32) - 7).astype(kind) * kind(0.5)
+            weights, sums = jax.numpy.asarray(f).astype(kind) * scale, kind
+        elif kind == np.float64:
+            image, weights, sums = x.astype(kind), f.astype(kind), kind
+        y = jax.lax.conv_general_dilated(image, weights, **given, preferred_element_type=sums)
+        if how == "sums":
+            return y
+        if how == "numbers":
+            return jax.nn.relu(y)
+        y = y.astype(kind) * scale.reshape(spread) + bias.reshape(spread)
+        return y if how == "scaled" else jax.numpy.clip(jax.numpy.round(y / kind(1024)) + 5, -128, 127).astype(np.int8)
+
+    return run
+
+
+def test_bytes_in_any_layout_and_groups():
+    """Sums of integers, these with scales and a bias and as bytes again, and sums of numbers that bytes stand for."""
+    random = np.random.default_rng(0)
+    images = [random.integers(-128, 128, x).astype(np.int8) for x, *_ in BYTES]
+    layers = [of_bytes(random.integers(-128, 128, f).astype(np.int8), how, options) for _, f, how, options in BYTES]
+
+    def all_layers(*given: Any) -> list[Any]:
+        return [run(x) for run, x in zip(layers, given, strict=True)]
+
+    program = opsplice.compile(jax.export.export(jax.jit(all_layers))(*images), ["opsplice_kernels:quantised"])
+    kernels = Counter(each.kernel for each in program.report.replacements if not each.lost)
+    assert kernels == {"byte_convolution": len(BYTES)}, str(program.report)
+    with jax.enable_x64(True):
+        for number, found in enumerate(program.run("main", *images)):
+            np.testing.assert_array_equal(found, layers[number](images[number], np.float64), err_msg=str(BYTES[number]))

@@ -160,6 +160,7 @@ def test_a_used_pattern_is_typed_by_its_arguments():
 @pytest.mark.parametrize(
     ("body", "parameters", "expected"),
     [
+        ("negf(exp(x) | fptosi(x) : i8)", X, "the alternatives differ: exp(x) is tensor<m x n x f32>, fptosi"),
         ("negf(muli(x, x))", X, "muli works on integers, but x is tensor<m x n x f32>; for floats write mulf"),
         ("mulf(x, x)", "x: tensor<n x i32>", "mulf works on floats, but x is tensor<n x i32>; for integers write muli"),
         ("exp(x)", "x: tensor<n x i32>", "exp works on floats"),

@@ -1,17 +1,19 @@
-// Convolutions of bytes that stand for numbers, in NCHW, with any filter, stride, dilation and padding:
-//   out[n, o, y, z] = scale * columns[o] * (the sum of (x[n, c, sh y + dh i - top, sw z + dw j - left] - zero)
-//                     * w[o, c, i, j]) + bias[o],
-// where x is `zero` outside of the image, w is [o / 32][kh][kw][c / 4][32][4], the last panel and the last four channels
-// filled up with zeros, and sums[o] the sum of all w of o. columns and bias may be null. With `positive` what is
-// below 0 is 0. Or the same as bytes again.
+// Convolutions of bytes that stand for numbers, of up to three dims, in groups of channels, with any filter, stride, dilation,
+// padding and layout:
+//   out[n, g, o, y, z] = scale * columns[g, o] * (the sum of (x[n, g c + c, sh y + dh i - top, sw z + dw j - left] - zero)
+//                        * w[g, o, c, i, j]) + bias[g, o],
+// where x is `zero` outside of the image, w is [g][o / 32][kd][kh][kw][c / 4][32][4], the last panel and the last four channels
+// filled up with zeros, and sums[g, o] the sum of all w of o. columns and bias may be null. With `positive` what is
+// below 0 is 0. Or the same as bytes again; or the sums themselves, which wrap around.
 //
 // A workgroup does 8 rows by 8 panels of 32 channels, strip by strip: it copies the piece of the image that a strip needs,
-// with its zeros around, channels last, so that four of them are a word and a stride is only an address. Bytes
-// become such as dot() takes, greater or less by 128. Sums are transposed at the end, as the image has its channels first. Without dot()
+// with its zeros around, channels last, so that four of them are a word and a stride is only an address. Of a volume it copies
+// what a row needs of all planes, whose taps are then so many more rows of one filter. Bytes
+// become such as dot() takes, greater or less by 128. Sums are transposed at the end where the result has its channels first. Without dot()
 // filters of 3x3 with stride 1 take fewer products (winograd.h). AMX multiplies
 // 16 places and more, where 64 divides the bytes of a row of the filter and the system gives its registers.
 //
-// Grid: (ceildiv(p, 8), ceildiv(oh, 8), n).
+// Grid: (ceildiv(p, 8), ceildiv(oh, 8), n * g * od).
 #include "../byte_tile.h"
 #include "../matrix_tiles.h"
 
@@ -27,18 +29,23 @@ typedef uint8_t block __attribute__((vector_size(BLOCK)));
 typedef uint8_t block_anywhere __attribute__((vector_size(BLOCK), aligned(1), may_alias));
 
 typedef struct {
-  const uint8_t *x, *end;  // an image, and where all images end
+  const uint8_t *x, *end;  // channels of an image, and where all images end
   const int8_t *w;
   const int32_t *sums;
   const float *columns, *bias;
   float *out;
   uint8_t *bytes;  // instead of `out`
+  int32_t is_sum;  // what `out` points to are the sums
   rounding by;
   float scale;
   int32_t zero, moved, flip, positive;  // flip: what bytes are moved by, as bits
   int has_matrices;
   size_t c, h, width, kh, kw, c4, o, oh, ow, sh, sw, dh, dw, top, left;
-  size_t plane, row, step;  // of the image: from channel to channel, from row to row, and from place to place, which is 1 or 2
+  size_t x_c, x_d, x_h, x_w, out_c, out_h, out_w;
+  // Of a volume: the plane of the filter's first tap, how far the next ones lie apart, and how many rows of a piece each has, 0 where
+  // the filter has one.
+  ptrdiff_t first;
+  size_t d, dd, lines;
 } layer;
 
 // A piece of the image, channels last: `rows` by `wide` places of `of->c4` words.
@@ -75,6 +82,17 @@ INLINE block load_block(const int step, const uint8_t *from, size_t count, const
 }
 
 // `count` places of a row of the image from x on, channels last.
+static __attribute__((noinline)) void copy_places(const layer *of, const uint8_t *x, size_t count, uint8_t *to) {
+  const size_t pixel = 4 * of->c4, channels = of->x_c == 1 ? of->c : 0;
+  const block flip = (uint8_t)of->flip - (block){0};
+  for (size_t z = 0; z < count; z++, x += of->x_w, to += pixel) {
+    size_t c = 0;
+    for (; c + BLOCK <= channels; c += BLOCK) *(block_anywhere *)(to + c) = *(const block_anywhere *)(x + c) ^ flip;
+    ROLLED for (; c < of->c; c++) to[c] = x[c * of->x_c] ^ (uint8_t)of->flip;
+    ROLLED for (; c < pixel; c++) to[c] = 0;
+  }
+}
+
 INLINE void turn_by(const int step, const layer *of, const uint8_t *x, size_t count, uint8_t *to) {
   const size_t pixel = 4 * of->c4;
   const block flip = (uint8_t)of->flip - (block){0};
@@ -83,7 +101,7 @@ INLINE void turn_by(const int step, const layer *of, const uint8_t *x, size_t co
       const size_t places = least(BLOCK, count - z), channels = least(BLOCK, of->c - c), room = pixel - c;
       block rows[BLOCK];
       UNROLL for (size_t i = 0; i < BLOCK; i++)
-        rows[i] = i < channels ? load_block(step, x + (c + i) * of->plane + step * z, places, of->end) ^ flip : (block){0};
+        rows[i] = i < channels ? load_block(step, x + (c + i) * of->x_c + step * z, places, of->end) ^ flip : (block){0};
       transpose_block(rows);
       uint8_t *at = to + z * pixel + c;
       if (room >= BLOCK && places == BLOCK) {
@@ -101,8 +119,10 @@ INLINE void turn_by(const int step, const layer *of, const uint8_t *x, size_t co
 }
 
 static __attribute__((noinline)) void turn(const layer *of, const uint8_t *x, size_t count, uint8_t *to) {
-  if (of->step == 1) turn_by(1, of, x, count, to);
-  else turn_by(2, of, x, count, to);
+  if (of->x_c == 1 && of->c > 1) copy_places(of, x, count, to);
+  else if (of->x_w == 1) turn_by(1, of, x, count, to);
+  else if (of->x_w == 2) turn_by(2, of, x, count, to);
+  else copy_places(of, x, count, to);
 }
 
 static void fill(uint8_t *to, size_t count, uint8_t value) {
@@ -117,14 +137,15 @@ static void copy(const layer *of, const piece *at) {
   const size_t until = there < (ptrdiff_t)before ? before : least(at->wide, (size_t)there);
   uint8_t *to = at->bytes;
   for (size_t i = 0; i < at->rows; i++, to += pitch) {
-    const ptrdiff_t y = at->top + (ptrdiff_t)i;
-    if (y < 0 || y >= (ptrdiff_t)of->h) {
+    const size_t tap = of->lines ? i / of->lines : 0;
+    const ptrdiff_t y = at->top + (ptrdiff_t)(i - tap * of->lines), plane = of->first + (ptrdiff_t)(tap * of->dd);
+    if (y < 0 || y >= (ptrdiff_t)of->h || plane < 0 || plane >= (ptrdiff_t)of->d) {
       fill(to, pitch, zero);
       continue;
     }
     fill(to, before * pixel, zero);
     fill(to + until * pixel, pitch - until * pixel, zero);
-    const uint8_t *from = of->x + (size_t)y * of->row + (size_t)(at->left + (ptrdiff_t)before) * of->step;
+    const uint8_t *from = of->x + (size_t)plane * of->x_d + (size_t)y * of->x_h + (size_t)(at->left + (ptrdiff_t)before) * of->x_w;
     if (until > before) turn(of, from, until - before, to + before * pixel);
   }
 }
@@ -173,10 +194,24 @@ INLINE void put_bytes(const layer *of, const floats *values, size_t channels, si
   if (WORDS > 1) EXCHANGE(WORDS, words, 1)
   if (WORDS > 2) EXCHANGE(WORDS, words, 2)
   UNROLL for (int q = 0; q < WORDS; q++) kept[q] = words[q];
-  for (size_t l = 0; l < channels; l++, to += of->oh * of->ow) {
+  for (size_t l = 0; l < channels; l++, to += of->out_c) {
     const uint8_t *from = (const uint8_t *)&kept[l % WORDS] + l / WORDS * LANES;
     if (places >= LANES) __builtin_memcpy(to, from, LANES);
     else copy_some(to, from, places);
+  }
+}
+
+// `count` channels of a place.
+INLINE void put_place(const layer *of, floats value, size_t count, size_t at) {
+  if (of->out_c == 1) {
+    if (of->bytes) store_as_bytes(of->bytes + at, value, of->by, count);
+    else store_up_to(of->out + at, value, count);
+    return;
+  }
+  const ints whole = of->bytes ? as_bytes(value, of->by) : (ints)value;
+  ROLLED for (size_t l = 0; l < count; l++, at += of->out_c) {
+    if (of->bytes) of->bytes[at] = (uint8_t)whole[l];
+    else of->out[at] = ((floats)whole)[l];
   }
 }
 
@@ -189,11 +224,17 @@ static __attribute__((noinline)) void put(const layer *of, ints (*sums)[PANEL / 
     if (of->columns) scale *= load_up_to(of->columns + channel + v, lanes, 0.0f);
     if (of->bias) bias = load_up_to(of->bias + channel + v, lanes, 0.0f);
     for (size_t p = 0; p < places; p += LANES) {
-      const size_t at = ((channel + v) * of->oh + y) * of->ow + z + p, count = least(LANES, places - p);
+      const size_t at = (channel + v) * of->out_c + y * of->out_h + (z + p) * of->out_w, count = least(LANES, places - p);
       floats values[LANES], kept[LANES];
       UNROLL for (int i = 0; i < LANES; i++) {
-        values[i] = __builtin_convertvector(sums[p + i][v / LANES], floats) * scale + bias;
+        const ints sum = sums[p + i][v / LANES];
+        values[i] = of->is_sum ? (floats)sum : __builtin_convertvector(sum, floats) * scale + bias;
         if (of->positive) values[i] = larger(values[i], splat(0.0f));
+      }
+      if (of->out_w != 1 || (of->out_c == 1 && of->o > 1)) {
+        UNROLL for (int i = 0; i < LANES; i++) kept[i] = values[i];
+        for (size_t i = 0; i < count; i++) put_place(of, kept[i], lanes, at + i * of->out_w);
+        continue;
       }
       if (of->bytes) {
         put_bytes(of, values, lanes, count, of->bytes + at);
@@ -201,7 +242,7 @@ static __attribute__((noinline)) void put(const layer *of, ints (*sums)[PANEL / 
       }
       transpose(values);
       UNROLL for (int i = 0; i < LANES; i++) kept[i] = values[i];
-      for (size_t l = 0; l < lanes; l++) store_up_to(of->out + at + l * of->oh * of->ow, kept[l], count);
+      for (size_t l = 0; l < lanes; l++) store_up_to(of->out + at + l * of->out_c, kept[l], count);
     }
   }
 }
@@ -292,7 +333,7 @@ static __attribute__((noinline)) void panel_of(const layer *of, const piece *at,
   ints sums[PLACES + LANES][PANEL / LANES];
   const size_t lines = is_one_line(of, at, wide) ? 1 : rows, each = rows / lines;
   const size_t count = (each - 1) * at->wide + wide;
-  const int is_dense = at->wide == wide && wide == of->ow;  // all of these places are side by side in the output, too
+  const int is_dense = at->wide == wide && wide == of->ow && of->out_h == wide * of->out_w;  // all of these places are side by side in the output, too
   const size_t tiles = lines * ((count + ROWS - 1) / ROWS) * (PANEL / TILE);
   fetching also = {w + of->kh * of->kw * pixel * PANEL, (4 * PANEL + tiles - 1) / tiles};
   for (size_t line = 0; line < lines; line++)
@@ -339,16 +380,15 @@ static void convolve(layer of, size_t panel, size_t panels, size_t y, size_t end
   uint8_t copied[ROOM + 4 * LANES] __attribute__((aligned(64)));  // the last vector may be read beyond
   size_t z = 0, edge = of.ow;
   // Of what a filter of one tap passes over nothing is copied.
-  if (of.kh == 1 && of.kw == 1 && of.top == 0 && of.left == 0 && of.sw <= 2 && (of.oh - 1) * of.sh < of.h &&
-      (of.ow - 1) * of.sw < of.width) {
-    of.row *= of.sh, of.step = of.sw, of.h = of.oh, of.width = of.ow, of.sh = of.sw = 1;
+  if (of.kh == 1 && of.kw == 1 && of.top == 0 && of.left == 0 && (of.x_c == 1 || of.x_w * of.sw <= 2) && (of.oh - 1) * of.sh < of.h && (of.ow - 1) * of.sw < of.width) {
+    of.x_h *= of.sh, of.x_w *= of.sw, of.h = of.oh, of.width = of.ow, of.sh = of.sw = 1;
     // Rows end where the next ones begin: they are one.
-    if (of.row == of.width) {
+    if (of.x_h == of.width * of.x_w && of.out_h == of.ow * of.out_w) {
       z = y * of.ow, edge = end * of.ow, y = 0, end = 1;
       of.width *= of.h, of.ow *= of.oh, of.h = of.oh = 1;
     }
   }
-  size_t high = end - y, wide = edge - z;
+  size_t high = of.lines ? 1 : end - y, wide = edge - z;
   while (high > 1 && room_for(&of, high, wide) > ROOM) high = (high + 1) / 2;
   while (wide > 1 && room_for(&of, high, wide) > ROOM) wide = (wide + 1) / 2;
   for (; y < end; y += high)
@@ -367,14 +407,11 @@ static void convolve(layer of, size_t panel, size_t panels, size_t y, size_t end
     }
 }
 
-static void byte_convolution(layer of, float x_scale, float w_scale, int32_t is_signed, size_t n, size_t p, size_t y,
-                             size_t workgroup_x, size_t workgroup_z) {
-  of.plane = of.h * of.width, of.row = of.width, of.step = 1;
-  const size_t image = of.c * of.plane, result = of.o * of.oh * of.ow, panel = workgroup_x * PANELS;
-  of.end = of.x + n * image, of.x += workgroup_z * image;
-  if (of.out) of.out += workgroup_z * result;
-  else of.bytes += workgroup_z * result;
+static void byte_convolution(layer of, float x_scale, float w_scale, int32_t is_signed, size_t kd, size_t p, size_t y,
+                             size_t workgroup_x) {
   of.scale = x_scale * w_scale, of.moved = moved(is_signed), of.flip = of.moved ? 0x80 : 0;
+  if (kd > 1) of.lines = of.kh * of.dh, of.kh *= kd;
+  const size_t panel = workgroup_x * PANELS;
 #ifdef HAS_MATRICES_OF_BYTES
   of.has_matrices = of.dw == 1 && of.kw * of.c4 * 4 % MATRIX_BYTES == 0 && begin_matrices();
 #endif
@@ -385,17 +422,25 @@ static void byte_convolution(layer of, float x_scale, float w_scale, int32_t is_
 }
 
 // An entry for each type of results: `to` is where a layer has these.
-#define BYTE_CONVOLUTION(name, type, to) \
+#define BYTE_CONVOLUTION(name, type, to, ...) \
   void name(const uint8_t *x, const int8_t *w, const int32_t *sums, const float *columns, const float *bias, \
             float x_scale, float w_scale, int32_t zero, int32_t is_signed, int32_t positive, float step, float middle, \
-            int32_t is_out_signed, size_t sh, size_t sw, size_t dh, size_t dw, size_t top, size_t left, type *result, \
-            size_t n, size_t c, size_t h, size_t width, size_t p, size_t kh, size_t kw, size_t c4, size_t o, size_t oh, \
-            size_t ow, size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) { \
-    layer of = {.x = x, .w = w, .sums = sums, .columns = columns, .bias = bias, .to = result, \
+            int32_t is_out_signed, size_t sd, size_t sh, size_t sw, size_t dd, size_t dh, size_t dw, size_t front, size_t top, \
+            size_t left, type *result, size_t n, size_t gc, size_t d, size_t h, size_t width, size_t g, size_t p, size_t kd, \
+            size_t kh, size_t kw, size_t c4, size_t o, size_t od, size_t oh, size_t ow, size_t x_n, size_t x_c, size_t x_d, \
+            size_t x_h, size_t x_w, size_t out_n, size_t out_g, size_t out_c, size_t out_d, size_t out_h, size_t out_w, \
+            size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) { \
+    const size_t image = workgroup_z / od / g, group = workgroup_z / od % g, slice = workgroup_z % od, c = gc / g; \
+    layer of = {.x = x + image * x_n + group * c * x_c, .w = w + group * p * PANEL * kd * kh * kw * 4 * c4, .sums = sums + group * o, \
+                .columns = columns ? columns + group * o : 0, .bias = bias ? bias + group * o : 0, \
+                .to = (__typeof__(((layer *)0)->to))(result + image * out_n + group * out_g + slice * out_d), __VA_ARGS__ \
                 .by = {step, middle, is_out_signed ? -128.0f : 0.0f}, .zero = zero, .positive = positive, .c = c, \
                 .h = h, .width = width, .kh = kh, .kw = kw, .c4 = c4, .o = o, .oh = oh, .ow = ow, .sh = sh, .sw = sw, \
-                .dh = dh, .dw = dw, .top = top, .left = left}; \
-    byte_convolution(of, x_scale, w_scale, is_signed, n, p, workgroup_y * HEIGHT, workgroup_x, workgroup_z); \
+                .dh = dh, .dw = dw, .top = top, .left = left, .d = d, .dd = dd, .x_c = x_c, .x_d = x_d, .x_h = x_h, .x_w = x_w, \
+                .out_c = out_c, .out_h = out_h, .out_w = out_w, .first = (ptrdiff_t)(slice * sd) - (ptrdiff_t)front}; \
+    of.end = x + (n - 1) * x_n + (gc - 1) * x_c + (d - 1) * x_d + (h - 1) * x_h + (width - 1) * x_w + 1; \
+    byte_convolution(of, x_scale, w_scale, is_signed, kd, p, workgroup_y * HEIGHT, workgroup_x); \
   }
-BYTE_CONVOLUTION(opsplice_byte_convolution_f32, float, out)
-BYTE_CONVOLUTION(opsplice_byte_convolution_i8, uint8_t, bytes)
+BYTE_CONVOLUTION(opsplice_byte_convolution_f32, float, out, )
+BYTE_CONVOLUTION(opsplice_byte_convolution_i8, uint8_t, bytes, )
+BYTE_CONVOLUTION(opsplice_byte_convolution_i32, int32_t, out, .is_sum = 1, )

@@ -10,6 +10,9 @@ from collections.abc import Iterable, Sequence
 from opsplice.common.errors import counted
 from opsplice.spec_lang.syntax.tree import Dim, ScalarType, TensorType, Type, TypeVariable
 
+# What stands between the element types of a result that may have several.
+_OR = " | "
+
 
 def merge(left: Dim, right: Dim) -> Dim | None:
     """The dim that both are, `?` giving way to anything, or None when they may differ."""
@@ -35,10 +38,22 @@ def either_dims(left: Sequence[Dim], right: Sequence[Dim]) -> tuple[Dim, ...] | 
 
 def possible_elements(element: str, variables: Iterable[TypeVariable]) -> frozenset[str] | None:
     """The element types that a name may stand for, or None when it may be any."""
-    for variable in variables:
-        if variable.name == element:
-            return frozenset(choice.name for choice in variable.choices) or None
-    return frozenset({element})
+    found: frozenset[str] = frozenset()
+    for each in element.split(_OR):
+        variable = next((variable for variable in variables if variable.name == each), None)
+        if variable is not None and not variable.choices:
+            return None
+        found |= {each} if variable is None else {choice.name for choice in variable.choices}
+    return found
+
+
+def either(left: Type, right: Type) -> Type | None:
+    """What is of one type or the other, as only results are: nothing is computed from those."""
+    dims = either_dims(left.dims, right.dims)
+    if dims is None or not isinstance(left, TensorType) or not isinstance(right, TensorType):
+        return None
+    elements = dict.fromkeys([*left.element.name.split(_OR), *right.element.name.split(_OR)])
+    return TensorType(left.span, dims, ScalarType(left.span, _OR.join(elements)))
 
 
 class Binding:

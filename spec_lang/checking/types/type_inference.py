@@ -23,7 +23,7 @@ from opsplice.spec_lang.checking.types.operand_types import (
     numbers_of_band,
 )
 from opsplice.spec_lang.checking.types.other_names import hint_for
-from opsplice.spec_lang.checking.types.signature_binding import Binding, either_dims, possible_elements
+from opsplice.spec_lang.checking.types.signature_binding import Binding, either, either_dims, possible_elements
 from opsplice.spec_lang.checking.types.subscript_labels import (
     bind_labels,
     bind_new_labels,
@@ -76,8 +76,8 @@ class _Inference:
         self.later = {name for let in pattern.body for name in let.names}
         self.dims = {d.name: d for p in pattern.parameters for d in p.type.dims if d.name is not None}
         self.types: dict[Expr, Type | None] = {}
-        # What each expression was found to be, by its identity: to compare expressions takes as long as they are.
-        self.found: dict[int, Value] = {}
+        self.found: dict[int, Value] = {}  # by identity: to compare expressions takes as long as they are
+        self.ends = frozenset(map(id, pattern.results))
 
     def fail(self, span: Span, message: str, help: str | None = None) -> None:  # noqa: A002
         self.report(error(span, message, help))
@@ -173,7 +173,7 @@ class _Inference:
             return next((v for v in values if v is not None), None)
         first, made = known[0]
         for option, other in known[1:]:
-            merged = self._merged(made, other)
+            merged = self._merged(made, other) or (either(made, other) if id(expr) in self.ends else None)
             if merged is None:
                 message = f"the alternatives differ: {show(first)} is {made}, {show(option)} is {other}"
                 raise Misfit(option.span, message, "each of them stands for the same value")

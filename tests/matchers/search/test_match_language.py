@@ -537,6 +537,50 @@ def test_a_parameter_is_bound_to_an_integer_of_a_list_through_a_pattern_in_betwe
     assert [(n, low and low.constant) for n, low in found] == [(8, 2), (8, None)]
 
 
+AROUND = """
+func.func @f(%x: tensor<8xf32>, %b: tensor<8xi8>, %v: f32)
+    -> (tensor<9xf32>, tensor<10xf32>, tensor<11xf32>, tensor<12xi8>, tensor<13xi8>) {
+  %zero = arith.constant 0.0 : f32
+  %0 = tensor.pad %x low[1] high[0] { ^bb0(%a: index): tensor.yield %zero : f32 } : tensor<8xf32> to tensor<9xf32>
+  %1 = tensor.pad %x low[2] high[0] { ^bb0(%a: index):
+    %low = arith.constant 0xFF800000 : f32
+    tensor.yield %low : f32 } : tensor<8xf32> to tensor<10xf32>
+  %2 = tensor.pad %x low[3] high[0] { ^bb0(%a: index): tensor.yield %v : f32 } : tensor<8xf32> to tensor<11xf32>
+  %no = arith.constant 0 : i8
+  %3 = tensor.pad %b low[4] high[0] { ^bb0(%a: index): tensor.yield %no : i8 } : tensor<8xi8> to tensor<12xi8>
+  %4 = tensor.pad %b low[5] high[0] { ^bb0(%a: index):
+    %i = arith.index_cast %a : index to i8
+    tensor.yield %i : i8 } : tensor<8xi8> to tensor<13xi8>
+  return %0, %1, %2, %3, %4 : tensor<9xf32>, tensor<10xf32>, tensor<11xf32>, tensor<12xi8>, tensor<13xi8>
+}"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "wanted"),
+    [("f32", "0.0", [1]), ("T", "0", [1, 4]), ("f32", "-inf", [2]), ("f32", "v", [1, 2, 3]), ("i8", "1", [])],
+)
+def test_what_a_pad_puts_around_is_its_last_operand(find, kind, value, wanted):
+    spec = f"""pattern p<T>(x: tensor<n x {kind}>, v: f32 = 0.0) {{
+      "tensor.pad"(x, {value}) {{static_low = [?a], ...}} : tensor<? x {kind}>
+    }}"""
+    spec = spec.replace("{static_low = [?a], ...}", "{static_low = [?a]}")
+    assert [match.dims["a"] for match in find(AROUND, spec).found.matches] == wanted
+
+
+def test_alternatives_of_a_result_are_of_several_types(find):
+    program = """
+    func.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xi8>) {
+      %0 = math.exp %x : tensor<8xf32>
+      %1 = math.exp %y : tensor<8xf32>
+      %2 = arith.fptosi %1 : tensor<8xf32> to tensor<8xi8>
+      return %0, %2 : tensor<8xf32>, tensor<8xi8>
+    }"""
+    spec = "pattern p(x: tensor<n x f32>) { y = exp(x) fptosi(y) : i8 | y }"
+    result = find(program, spec)
+    found = {str(match.roots[0].type) for match in result.found.matches}
+    assert found == {"tensor<8xf32>", "tensor<8xi8>"}
+
+
 # ---- the frontend's own ops ------------------------------------------------------------------------------------------
 
 
