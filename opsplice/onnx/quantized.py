@@ -35,11 +35,14 @@ WIDENED = {
 
 
 def dequantize(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """What has a scale for each block, and integers of 16 bits without a sign, which IREE has no casts for."""
+    """What has a scale for each block, and constants without a sign, as kernels take some with one.
+
+    And integers of 16 bits without a sign, which IREE has no casts for.
+    """
     x, scale, zero = node.input[0], node.input[1], input_name(node, 2)
     block = attribute(node, "block_size", 0)
     if not block:
-        return _dequantized_16(on, node)
+        return _dequantized_16(on, node) or _dequantized_with_sign(on, node)
     spread = [_along(on, node, each, block) for each in (scale, zero) if each]
     if None in spread:
         return None
@@ -65,6 +68,15 @@ def _dequantized_16(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     else:
         return None
     return on.put("Mul", on.put("Sub", whole, _float(on, zero)), scale)
+
+
+def _dequantized_with_sign(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    weight, zero = _with_sign(on, node.input[0], input_name(node, 2))
+    if weight == node.input[0]:
+        return None
+    points = on.constant(zero) if zero else None
+    beside = [zero] if points is not None and points.any() else []
+    return on.put("DequantizeLinear", weight, node.input[1], *beside, **attributes(node))
 
 
 def _float(on: NodeWriter, zero: str) -> str:

@@ -234,6 +234,25 @@ def integer_convolutions() -> onnx_models.Model:
     return graph.model(x)
 
 
+def weights_of_bytes() -> onnx_models.Model:
+    """Weights alone are bytes, with signs and without, and scales for all and for each channel or column."""
+    graph = onnx_models.Graph()
+
+    def weight(kind: type, *shape: int, axis: int | None = None) -> str:
+        limits, count = np.iinfo(kind), 1 if axis is None else shape[axis]
+        scales = (graph.random.random(count) * 0.01).astype(np.float32)
+        points = np.full(count, limits.max // 2 + 1 if limits.min == 0 else 0, kind)
+        beside = [graph.constant(each.reshape(()) if axis is None else each) for each in (scales, points)]
+        numbers = graph.constant(graph.random.integers(limits.min, limits.max + 1, shape).astype(kind))
+        return graph.op("DequantizeLinear", numbers, *beside, **({} if axis is None else {"axis": axis}))
+
+    x = graph.input(2, 16, 5, 6)
+    x = graph.op("Relu", graph.op("Conv", x, weight(np.uint8, 24, 16, 3, 3, axis=0), graph.weight(24, size=0.1)))
+    x = graph.op("Gemm", graph.op("Flatten", x), weight(np.uint8, 40, 288), graph.weight(40, size=0.1), transB=1)
+    x = graph.op("Relu", graph.op("MatMul", graph.op("Relu", x), weight(np.int8, 40, 33)))
+    return graph.model(graph.op("MatMul", x, weight(np.uint8, 33, 24, axis=1)))
+
+
 def quantised_activations() -> onnx_models.Model:
     """Of bytes that become bytes."""
     graph = onnx_models.Graph()
@@ -301,6 +320,7 @@ MODELS = {
     ),
     "four bits": (lambda: onnx_models.nibble_linear(3, 96, 40), {"nibble_linear": 1}),
     "eight bits": (lambda: onnx_models.nibble_linear(3, 96, 40, bits=8), {"byte_blocks": 1}),
+    "weights of bytes": (weights_of_bytes, {"convolution_packed": 1, "byte_columns": 2, "linear_packed": 1}),
     "signed bytes": (signed_bytes, {"byte_linear": 2, "byte_sums": 1}),
     "bytes without signs": (bytes_without_signs, {"byte_linear": 2}),
     "normed": (onnx_models.normed_convs, {"convolution_packed": 1, "depthwise_rows": 1}),

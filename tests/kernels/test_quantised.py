@@ -403,14 +403,14 @@ def test_weights_of_bytes(kernel, guarded, m, blocks, block, n):
     words = guarded(wide.reshape(panels, 32, -1).transpose(0, 2, 1).copy())
     scales, zeros = guarded(panelled(scale)), guarded(panelled(zero.astype(np.int8)))
     sizes = {"blocks": (m, blocks, block, panels, n), "columns": (m, block, panels, n)}
-    cases = [("blocks", (zeros, bias), bias, zero[..., None]), ("blocks", (None, None), 0, 0)]
-    for name, given, start, middle in [*cases, ("columns", (bias,), bias, 0)][: 3 if blocks == 1 else 2]:
+    cases = [("blocks", (scales, zeros, bias), bias, zero[..., None], scale)]
+    cases += [("blocks", (scales, None, None), 0, 0, scale)]
+    columns = [("columns", (scales, bias, 1.0), bias, 0, scale), ("columns", (None, None, 0.5), 0, 0, 0.5 * scale**0)]
+    for name, given, start, middle, by in cases + columns * (blocks == 1):
         out = guarded(np.full((m, n), np.nan, np.float32))
         for place in np.ndindex(panels, -(-m // 252)):
-            kernel("quantised/weight_only.c", f"opsplice_byte_{name}")(
-                *(x, words, scales, *given, out, *sizes[name], *place)
-            )
-        weight = (w.astype(np.float64) - middle) * scale[..., None]
+            kernel("quantised/weight_only.c", f"opsplice_byte_{name}")(*(x, words, *given, out, *sizes[name], *place))
+        weight = (w.astype(np.float64) - middle) * by[..., None]
         wanted = x.astype(np.float64) @ weight.reshape(n, -1).T + start
         np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max())
 

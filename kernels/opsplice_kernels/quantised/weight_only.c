@@ -84,12 +84,15 @@ INLINE void decode(const int bits, const weights *of, size_t start, size_t depth
   }
 }
 
-INLINE void few_bits_linear(const int bits, const float *x, const void *w, const float *scale, const int8_t *zero,
+// scale: that of each block, or null for `all`.
+INLINE void few_bits_linear(const int bits, const float *x, const void *w, const float *scale, float all, const int8_t *zero,
                             const float *bias, float *out, size_t m, size_t blocks, size_t block, size_t n,
                             size_t workgroup_x, size_t workgroup_y) {
   size_t column = workgroup_x * PANEL, columns = least(PANEL, n - column), k = blocks * block;
   size_t row = workgroup_y * SHARE, end = least(m, row + SHARE), each = workgroup_x * blocks * PANEL;
-  weights of = {(const char *)w + each * block * bits / 8, scale + each, zero ? zero + each : 0, block, k};
+  float same[PANEL];
+  UNROLL for (size_t c = 0; c < PANEL; c += LANES) store(same + c, splat(all));
+  weights of = {(const char *)w + each * block * bits / 8, scale ? scale + each : same, zero ? zero + each : 0, block, k};
   if (bias) bias += column;
   if (end - row == 1) {
     if (zero) weight_row(bits, 1, x + row * k, &of, bias, out + row * n + column, columns);
@@ -109,18 +112,19 @@ void opsplice_nibble_linear(const float *x, const uint32_t *w, const float *scal
                             const float *bias, float *out, size_t m, size_t blocks, size_t block, size_t p,
                             size_t groups, size_t n, size_t workgroup_x, size_t workgroup_y) {
   (void)p, (void)groups;
-  few_bits_linear(4, x, w, scale, zero, bias, out, m, blocks, block, n, workgroup_x, workgroup_y);
+  few_bits_linear(4, x, w, scale, 1.0f, zero, bias, out, m, blocks, block, n, workgroup_x, workgroup_y);
 }
 
 void opsplice_byte_blocks(const float *x, const int8_t *w, const float *scale, const int8_t *zero, const float *bias,
                           float *out, size_t m, size_t blocks, size_t block, size_t p, size_t n, size_t workgroup_x,
                           size_t workgroup_y) {
   (void)p;
-  few_bits_linear(8, x, w, scale, zero, bias, out, m, blocks, block, n, workgroup_x, workgroup_y);
+  few_bits_linear(8, x, w, scale, 1.0f, zero, bias, out, m, blocks, block, n, workgroup_x, workgroup_y);
 }
 
 // One block is all of k.
-void opsplice_byte_columns(const float *x, const int8_t *w, const float *scale, const float *bias, float *out, size_t m,
-                           size_t k, size_t p, size_t n, size_t workgroup_x, size_t workgroup_y) {
-  opsplice_byte_blocks(x, w, scale, 0, bias, out, m, 1, k, p, n, workgroup_x, workgroup_y);
+void opsplice_byte_columns(const float *x, const int8_t *w, const float *scale, const float *bias, float all, float *out,
+                           size_t m, size_t k, size_t p, size_t n, size_t workgroup_x, size_t workgroup_y) {
+  (void)p;
+  few_bits_linear(8, x, w, scale, all, 0, bias, out, m, 1, k, n, workgroup_x, workgroup_y);
 }
