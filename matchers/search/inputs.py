@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -57,7 +58,7 @@ class Inputs:
         is_strided = node.name in self.graph.strided
         self.may_stride |= is_strided and not self._in_windows and not in_windows
         if by_address and is_strided and not in_windows:
-            yield lambda: self._placed(node, parameter, levels)
+            yield from self._placings(node, parameter, levels)
             return
         if not levels:
             yield lambda: self.state.fail(node, Why.INSIDE_FUSED) or None
@@ -66,7 +67,7 @@ class Inputs:
         for position in own or range(len(levels)):  # what it is already is not compared with others
             yield partial(self._level, node, parameter, levels, position)
         if by_address:
-            yield lambda: self._placed(node, parameter, levels)
+            yield from self._placings(node, parameter, levels)
 
     def _level(self, node: Input, parameter: tree.Parameter, levels: list[Access], position: int) -> list[Goal] | None:
         """Bind an input to the value at one of some levels; where that fails, note whether its address may say more."""
@@ -211,11 +212,21 @@ class Inputs:
             return None
         return [] if self.state.bind_dims(node, parameter.type, pairs, access) else None
 
-    def _placed(self, node: Input, parameter: tree.Parameter, levels: list[Access]) -> list[Goal] | None:
-        """Bind an input to what holds its element: values in whose memory each of its dims has a stride."""
+    def _placings(self, node: Input, parameter: tree.Parameter, levels: list[Access]) -> Iterator[Branch]:
+        """The ways in which an input may be where its elements lie, one for each type that casts make of them."""
+        for _, own in itertools.groupby(range(len(levels)), lambda at: self.views.element_type(levels[at].value)):
+            yield partial(self._placed, node, parameter, levels, tuple(own))
+
+    def _placed(
+        self, node: Input, parameter: tree.Parameter, levels: list[Access], own: Sequence[int]
+    ) -> list[Goal] | None:
+        """Bind an input to what holds its element: values in whose memory each of its dims has a stride.
+
+        own: at which of the levels these begin.
+        """
         assert isinstance(parameter.type, tree.TensorType)
         why = Why.NO_STRIDES
-        for position, access in enumerate(levels):
+        for position, access in ((at, levels[at]) for at in own):
             bound = self._bound_labels(node, access)
             if bound is None or not is_tensor(access.value):
                 continue

@@ -37,7 +37,7 @@ def test_each_layer_is_found_with_inputs_and_results_of_its_type(path):
     parts = {"any_linear", "any_norm", "any_groupnorm", "any_convolution", "attended"} | HELPERS
     patterns = [pattern for name, pattern in library.patterns.items() if name not in parts]
     graphs = [g for p in patterns for g in graphs_of(library, p.name)]
-    any_layout = {"strided": frozenset("qkv"), "reordered": True}
+    any_layout = {"strided": frozenset(["q", "k", "v", "mask"]), "reordered": True}
     graphs = [dataclasses.replace(g, **any_layout) if g.pattern.name == "any_attention" else g for g in graphs]
     half = path.stem.rpartition("_")[2]
     functions = re.findall(r"^func\.func (?:public )?@(\w+)", path.read_text(encoding="utf-8"), re.M)
