@@ -1,4 +1,4 @@
-"""What JAX has code for on CPUs, and IREE none: factorizations, Fourier transforms of any size, gradients of pools.
+"""What JAX has code for on CPUs, and IREE none or wrong: factorizations, Fourier transforms, gradients of pools.
 
 JAX lowers its primitives by the rules here. Each writes one out as functions of JAX, which take the primitive's
 parameters; loops go over the columns of a matrix, whose other dims are batches.
@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array, lax
 from jax._src import source_info_util
 from jax._src.interpreters import mlir
-from jax._src.lax import fft, linalg, windowed_reductions
+from jax._src.lax import ann, fft, linalg, windowed_reductions
 from jax._src.lax import lax as operators
 
 from opsplice.frontends.fourier_parts import transformed
@@ -188,6 +188,20 @@ def _scattered(
     return total[inner].astype(source.dtype)
 
 
+# ---- first elements --------------------------------------------------------------------------------------------------
+
+
+def _approx_top_k(context: Any, x: Any, *, reduction_dimension: int, is_max_k: bool, **_: Any) -> Any:
+    """The first elements themselves. IREE takes those of the last dim only, and negates the least ones."""
+    count = context.avals_out[0].shape[reduction_dimension]
+    return _rule(functools.partial(_first, count, reduction_dimension, is_max_k), True)(context, x)
+
+
+def _first(count: int, dim: int, is_max: bool, x: Array) -> tuple[Array, Array]:
+    values, places = lax.top_k(x if is_max else -x, count, axis=dim)
+    return values if is_max else -values, places
+
+
 # ---- columns ---------------------------------------------------------------------------------------------------------
 
 
@@ -221,6 +235,7 @@ def _usual(primitive: Any) -> Any:
 
 PARAMETERS = mlir.LoweringParameters(
     override_lowering_rules=(
+        (ann.approx_top_k_p, _approx_top_k),
         (fft.fft_p, _rule(_fft)),
         (linalg.cholesky_p, _rule(_cholesky)),
         (linalg.geqrf_p, _geqrf),

@@ -99,3 +99,13 @@ def test_gradients_of_pools_whose_windows_overlap(kind, tolerance):
 
     image = jnp.round(numbers(2, 9, 8, 3) * 2).astype(kind)
     check(jax.grad(every, (0, 1)), image, numbers(2, 11, seed=1).astype(kind), tolerance=tolerance)
+
+
+def test_approximate_first_elements():
+    """Of the largest and the smallest, along any dim, and of more than are wanted."""
+
+    def every(x):
+        ways = [jax.lax.approx_max_k, jax.lax.approx_min_k]
+        return [first(x, 3, reduction_dimension=dim, aggregate_to_topk=dim == 0) for first in ways for dim in (0, 1)]
+
+    check(every, numbers(9, 5), tolerance=0)
