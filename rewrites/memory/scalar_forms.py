@@ -13,8 +13,20 @@ by 6e-5, nothing of that of -1e-8 is right, and next to nothing of large tangent
     math.asinh %x       =>      log1p(|x| + x * x / (1 + sqrt(x * x + 1))), with the sign of x; so too atanh and sinh
 
 IREE has the first two by the logarithm of a sum, and the third by a difference of exponentials, of which nothing is
-left near 0: all three are 0 at 1e-8. Those of f64 stay. Its `math.atan2` makes NaN of two zeros and of two infinities,
-and does not look at the sign of a zero; some of f16 have no code. Its `math.cbrt` makes NaN of infinities.
+left near 0: all three are 0 at 1e-8. So too acosh near 1. Those of f64 stay.
+
+    math.atan2 %y, %x   =>      a polynomial of the smaller of |y| and |x| by the larger, turned to where the point lies
+
+IREE's is off by 4e-6 of the angle, as are its `math.atan` and inverse sines of JAX, makes NaN of two zeros and of two
+infinities, and does not look at the sign of a zero; some of f16 have no code.
+
+    math.log10 %x : f32    =>    math.log %x * 0.434294
+
+IREE makes it a call of a function that programs lack.
+
+    math.cbrt %x        =>      one step of Newton's method from there
+
+IREE's is off by 1e-6, and makes NaN of infinities.
 
     math.tanh (0.797724 * u)    =>    math.tanh (0.797885 * u)
 
@@ -46,6 +58,11 @@ _LOOP = "linalg.generic"
 _RIGHT_EXPONENTS = (-2, -1, -0.5, 0, 0.5, 1, 2, 3)
 # Small multiples of the first two are without rounding errors, and the three together are pi.
 _PI = (3.140625, 9.67502593994140625e-4, 1.509957989753724e-7)
+# The angle of a tangent t up to 1 is t + t ** 3 * (the first + t ** 2 * (the second + ...)), off by 3e-9.
+_OF_TANGENT = (
+    *(-0.333332836, 0.199982661, -0.142619332, 0.10942031, -0.0837731614),
+    *(0.0575521102, -0.0308046024, 0.0107269456, -0.00175393025),
+)
 # A root of 2 / pi, as halves have it is right.
 _WRONG_ROOT = 0.7977240352174656
 _ROUNDING = 1e-7
@@ -123,17 +140,17 @@ def _negated(x: ir.Value, where: ir.Value) -> ir.Value:
     return _of("arith.select", where, _of("arith.negf", x), x)
 
 
-def _odd(make: Callable[[ir.Value, ir.Value], ir.Value]) -> Callable[[ir.Operation], ir.Value | None]:
-    """The form of a function of which f(-x) is -f(x). make: its value for |x|, from that and 1, in f32."""
+def _in_f32(make: Callable[..., ir.Value], *, is_odd: bool = False) -> Callable[[ir.Operation], ir.Value | None]:
+    """The form of a function. make: its value, from its operands and 1, in f32; where f(-x) is -f(x), from |x|."""
 
     def form(op: ir.Operation) -> ir.Value | None:
-        (x,) = op.operands
         kind, wide = op.results[0].type, ir.F32Type.get()
         if isinstance(kind, ir.F64Type):
             return None
-        size = _of("math.absf", x if kind == wide else emit.value("arith.extf", [x], wide))
-        made = make(size, emit.constant(1, wide))
-        return _of("math.copysign", made if kind == wide else emit.value("arith.truncf", [made], kind), x)
+        given = [x if kind == wide else emit.value("arith.extf", [x], wide) for x in op.operands]
+        made = make(*(_of("math.absf", x) if is_odd else x for x in given), emit.constant(1, wide))
+        made = _of("math.copysign", made, given[0]) if is_odd else made
+        return made if kind == wide else emit.value("arith.truncf", [made], kind)
 
     return form
 
@@ -152,6 +169,18 @@ def _inverse_hyperbolic_tangent(size: ir.Value, one: ir.Value) -> ir.Value:
     return _of("arith.mulf", _of("math.log1p", quotient), emit.constant(0.5, one.type))
 
 
+def _inverse_hyperbolic_cosine(x: ir.Value, one: ir.Value) -> ir.Value:
+    above, two = _of("arith.subf", x, one), emit.constant(2, one.type)
+    roots = [_of("math.sqrt", each) for each in (above, _of("arith.addf", above, two))]  # below 1 there is none
+    near = _of("math.log1p", _of("arith.addf", above, _of("arith.mulf", *roots)))
+    far = _of("arith.addf", _of("math.log", x), emit.constant(math.log(2), one.type))
+    return _of("arith.select", emit.compared(">", x, emit.constant(2**12, one.type)), far, near)
+
+
+def _decimal_logarithm(x: ir.Value, one: ir.Value) -> ir.Value:
+    return _of("arith.mulf", _of("math.log", x), emit.constant(math.log10(math.e), one.type))
+
+
 def _hyperbolic_sine(size: ir.Value, one: ir.Value) -> ir.Value:
     half = emit.constant(0.5, one.type)
     less = _of("math.expm1", size)
@@ -164,27 +193,48 @@ def _hyperbolic_sine(size: ir.Value, one: ir.Value) -> ir.Value:
 
 
 def _angle(op: ir.Operation) -> ir.Value:
-    kind, wide = op.results[0].type, ir.F32Type.get()
-    if kind.width < wide.width:
-        y, x = (emit.value("arith.extf", [each], wide) for each in op.operands)
-        return emit.value("arith.truncf", [_angle_of(y, x)], kind)
-    return _angle_of(*op.operands)
+    y, x = op.operands
+    return _angle_in_f32(op) or _angle_of(y, x, _constant(1, op))
 
 
-def _angle_of(y: ir.Value, x: ir.Value) -> ir.Value:
-    one, width, height = emit.constant(1, x.type), _of("math.absf", x), _of("math.absf", y)
+def _angle_of(y: ir.Value, x: ir.Value, one: ir.Value) -> ir.Value:
+    width, height = _of("math.absf", x), _of("math.absf", y)
     # Two zeros, or two infinities, have the angle of 0 or 1 and 1 or -1.
     is_end = emit.compared("==", _of("arith.addf", width, width), width)
     is_end = _of("arith.andi", is_end, emit.compared("==", height, width))
     height = _of("arith.select", is_end, _of("arith.minnumf", height, one), height)
-    angle = _of("math.atan2", height, _of("arith.select", is_end, _of("math.copysign", one, x), x))
-    return _of("math.copysign", angle, y)
+    x = _of("arith.select", is_end, _of("math.copysign", one, x), x)
+    above = _of_point_above(height, x) if isinstance(x.type, ir.F32Type) else _of("math.atan2", height, x)
+    return _of("math.copysign", above, y)
+
+
+def _of_point_above(height: ir.Value, x: ir.Value) -> ir.Value:
+    """The angle of a point above the line, from 0 to pi."""
+    width = _of("math.absf", x)
+    is_steep = emit.compared(">", height, width)
+    above = _of("arith.select", is_steep, width, height)
+    tangent = _of("arith.divf", above, _of("arith.select", is_steep, height, width))
+    square = _of("arith.mulf", tangent, tangent)
+    *factors, sum_ = (emit.constant(factor, x.type) for factor in _OF_TANGENT)
+    for factor in reversed(factors):
+        sum_ = _of("arith.addf", _of("arith.mulf", sum_, square), factor)
+    angle = _of("arith.addf", tangent, _of("arith.mulf", _of("arith.mulf", sum_, square), tangent))
+    for is_beyond, turn in ((is_steep, 0.5), (emit.compared("<", x, emit.constant(0, x.type)), 1)):
+        # What f32 has of pi, and what it lacks.
+        whole, more = (emit.constant(turn * part, x.type) for part in (3.1415927410125732, -8.742278e-8))
+        other = _of("arith.addf", _of("arith.subf", whole, angle), more)
+        angle = _of("arith.select", is_beyond, other, angle)
+    return angle
 
 
 def _cube_root(op: ir.Operation) -> ir.Value:
     (x,) = op.operands
-    is_end = emit.compared("==", _of("math.absf", x), _constant(math.inf, op))
-    return _of("arith.select", is_end, x, _of("math.cbrt", x))
+    size, root = _of("math.absf", x), _of("math.cbrt", x)
+    is_end = emit.compared("==", _of("arith.addf", size, size), size)
+    if isinstance(x.type, ir.F32Type):
+        off = _of("arith.subf", _of("arith.divf", x, _of("arith.mulf", root, root)), root)
+        root = _of("arith.addf", root, _of("arith.mulf", off, _constant(1 / 3, op)))
+    return _of("arith.select", is_end, x, root)
 
 
 def _converted(op: ir.Operation) -> ir.Value | None:
@@ -205,18 +255,23 @@ def _rounded(op: ir.Operation) -> ir.Value | None:
     return None if known is None else _constant(known, op)
 
 
+_angle_in_f32 = _in_f32(_angle_of)
+
 _FORMS: dict[str, Callable[[ir.Operation], ir.Value | None]] = {
     "arith.sitofp": _converted,
     "arith.truncf": _rounded,
     "arith.uitofp": _converted,
-    "math.asinh": _odd(_inverse_hyperbolic_sine),
+    "math.acosh": _in_f32(_inverse_hyperbolic_cosine),
+    "math.asinh": _in_f32(_inverse_hyperbolic_sine, is_odd=True),
+    "math.atan": _in_f32(_of_point_above, is_odd=True),
     "math.atan2": _angle,
-    "math.atanh": _odd(_inverse_hyperbolic_tangent),
+    "math.atanh": _in_f32(_inverse_hyperbolic_tangent, is_odd=True),
     "math.cbrt": _cube_root,
     "math.cos": _cosine,
+    "math.log10": _in_f32(_decimal_logarithm),
     "math.powf": _power,
     "math.sin": _sine,
-    "math.sinh": _odd(_hyperbolic_sine),
+    "math.sinh": _in_f32(_hyperbolic_sine, is_odd=True),
     "math.tan": _tangent,
     "math.tanh": _of_gelu,
 }
