@@ -35,6 +35,16 @@ What is written into a part of a value, and is made of the same value, is comput
 
 In one dispatch IREE would have one buffer for both, and read rows of `%x` that it has overwritten already.
 With two, `kept_values` sees to it that they are not the same memory.
+
+What an elementwise op makes of several values is cut from memory where the part is open, and a kernel takes some of
+its dims as one.
+
+    %w = linalg.generic ins(%x, %y)                %m = util.optimization_barrier %w
+    %s = tensor.extract_slice %w             =>    %s = tensor.extract_slice %m
+    %r = tensor.collapse_shape %s                  %r = tensor.collapse_shape %s
+
+IREE would cut `%x` and `%y`, and compute what is merged in one dispatch, which copies one of the two first. It does not
+compile that either: so it is with the places of tokens that ONNX's OPT has for each mask.
 """
 
 from __future__ import annotations
@@ -52,10 +62,14 @@ from opsplice.rewrites.memory.kept_values import memory_of
 # When transposes are parts of the ops that read them, and no dispatch is formed yet.
 PHASE = "global-optimization"
 
-_RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
+_MERGING = "tensor.collapse_shape"
+_RESHAPES = (_MERGING, "tensor.expand_shape")
 _ELEMENTWISE = ("linalg.broadcast", "linalg.transpose")
 _NO_REDUCTIONS = ("linalg.fill", "linalg.yield", "linalg.index")
 _INSERTION = "tensor.insert_slice"
+# Where what is computed ends, and reshapes for kernels follow.
+_END = "iree_tensor_ext.compute_barrier.end"
+_ONE_INPUT = 2  # with the result
 # What they give is read by nobody else.
 _NEW = ("tensor.empty", "linalg.fill", "arith.constant")
 
@@ -74,6 +88,8 @@ def separate(module: ir.Module) -> None:
     spaced = set[ir.Value]()
     for op in _tensor_ops(module.operation):
         if op.name in _RESHAPES:
+            if op.name == _MERGING and maker_name(op.operands[0]) == _END:
+                _cut_from_memory(op)
             found[op.results[0]] = _moved(found.get(op.operands[0], {}), _regrouped(op))
             spaced.update(op.results if op.operands[0] in spaced else ())
         elif op.name == _INSERTION:
@@ -178,6 +194,24 @@ def _is_sliced(value: ir.Value) -> bool:
     while maker is not None and maker.name in _RESHAPES:
         maker = defining_op(maker.operands[0])
     return maker is not None and maker.name == "tensor.extract_slice"
+
+
+def _cut_from_memory(merged: ir.Operation) -> None:
+    """Put what open parts are cut from into memory, where elementwise ops lie on both sides of a part."""
+    seen, pending = set[ir.Value](), [*merged.operands[0].owner.operands][:1]
+    while pending:
+        value = pending.pop()
+        op = defining_op(value)
+        if op is None or value in seen:
+            continue
+        seen.add(value)
+        if op.name == "tensor.extract_slice":
+            maker = defining_op(op.operands[0])
+            is_open = not ir.ShapedType(value.type).has_static_shape
+            if is_open and maker is not None and _is_elementwise(maker) and len(indexing_maps(maker)) > _ONE_INPUT:
+                _put_into_memory(op, [0])
+        elif _is_elementwise(op):
+            pending += [each for each in op.operands if isinstance(each.type, ir.ShapedType)]
 
 
 def _is_computed_from(value: ir.Value, whole: ir.Value) -> bool:

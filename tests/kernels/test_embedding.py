@@ -69,6 +69,32 @@ def test_rows_of_jax(given):
     check(program, "main", (w, ids), [w[ids], w[ids.T], w[ids[0]]])
 
 
+def test_numbers_that_are_part_of_a_product_of_open_sizes(tmp_path):
+    """As places of tokens are, which a mask tells. The kernel takes them as one row."""
+    onnx = pytest.importorskip("onnx", reason="ONNX is not installed (make frontends)")
+    of, types = onnx.helper, onnx.TensorProto
+    table = np.random.default_rng(3).standard_normal((30, 8)).astype(np.float32)
+    constants = {"table": table, "one": np.array([1]), "most": np.array([99])}
+    nodes = [
+        of.make_node("Mul", ["x", "y"], ["product"]),
+        of.make_node("Shape", ["past"], ["start"]),
+        of.make_node("Slice", ["product", "start", "most", "one", "one"], ["part"]),
+        of.make_node("Gather", ["table", "part"], ["rows"]),
+    ]
+    sizes = {"x": ["b", "n"], "y": ["b", "n"], "past": ["p"]}
+    inputs = [of.make_tensor_value_info(name, types.INT64, each) for name, each in sizes.items()]
+    outputs = [of.make_tensor_value_info("rows", types.FLOAT, ["b", "m", 8])]
+    weights = [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()]
+    graph = of.make_graph(nodes, "g", inputs, outputs, weights)
+    onnx.save(of.make_model(graph, opset_imports=[of.make_opsetid("", 17)], ir_version=9), tmp_path / "model.onnx")
+    program = opsplice.compile(tmp_path / "model.onnx", specs=["opsplice_kernels:embedding"])
+    assert len(program.report.replacements) == 1
+    x, y = np.arange(12).reshape(2, 6) - 6, np.array([[1, 2, 3, 4, 5, 0]] * 2)
+    for start in (0, 1, 5):
+        found = program.run("main", x, y, np.zeros(start, np.int64))
+        np.testing.assert_array_equal(found, table[(x * y)[:, start:]])
+
+
 def test_rows_of_onnx(given, tmp_path):
     onnx = pytest.importorskip("onnx", reason="ONNX is not installed (make frontends)")
     of, types = onnx.helper, onnx.TensorProto
