@@ -13,7 +13,8 @@ from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 _TORCH_TENSOR = re.compile(r"!torch\.vtensor<\[(?P<dims>[\d?,]*)\],(?P<element>\w+)>")
 # In attributes, a number that is known at run time only.
 DYNAMIC = ir.ShapedType.get_dynamic_size()
-_VIEWS = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.cast", "tensor.extract_slice")
+VIEWS = tuple(f"tensor.{each}" for each in ("collapse_shape", "expand_shape", "reshape", "cast", "extract_slice"))
+_ELEMENTWISE = ("linalg.broadcast", "linalg.transpose")
 
 
 def shape_of(value: ir.Value) -> tuple[int | None, ...] | None:
@@ -114,9 +115,16 @@ def indexing_maps(op: ir.Operation) -> list[ir.AffineMap]:
 
 def seen_through(value: ir.Value) -> ir.Value:
     """What a value is a view of."""
-    while (op := defining_op(value)) is not None and op.name in _VIEWS:
+    while (op := defining_op(value)) is not None and op.name in VIEWS:
         value = op.operands[0]
     return value
+
+
+def is_elementwise(op: ir.Operation) -> bool:
+    """Whether an op on tensors gives elements that are each made of one of each operand."""
+    if op.name != "linalg.generic":
+        return op.name in _ELEMENTWISE
+    return all("parallel" in str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"]))
 
 
 def is_structured(op: ir.Operation) -> bool:

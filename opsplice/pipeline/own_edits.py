@@ -28,7 +28,7 @@ from opsplice.rewrites.memory import (
     stored_types,
     workgroup_sizes,
 )
-from opsplice.rewrites.numbers import nan_places, orders, small_halves, windowed_ops
+from opsplice.rewrites.numbers import nan_places, orders, small_halves, turned_results, windowed_ops
 
 # A phase, what is done in words, and the edit. Those of one phase are applied in this order.
 _Edit = tuple[str, str, Callable[[ir.Module], Any]]
@@ -40,6 +40,7 @@ _BEFORE_LINKING: tuple[_Edit, ...] = (
     (PHASE, "keep equal elements in order", orders.mend),
     (PHASE, "find NaN's place", nan_places.mend),
     (PHASE, "write windows otherwise", windowed_ops.mend),
+    (PHASE, "transpose results in memory", turned_results.mend),
     (PHASE, "keep indices in bounds", in_bounds.keep_in_bounds),
     (PHASE, "read slices where they lie", sliced_gathers.read_through),
     (crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate),

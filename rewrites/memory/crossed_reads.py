@@ -55,7 +55,7 @@ from collections.abc import Iterator, Sequence
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import ops_in
-from opsplice.matchers.ir.tensor_values import defining_op, indexing_maps, maker_name, seen_through
+from opsplice.matchers.ir.tensor_values import defining_op, indexing_maps, is_elementwise, maker_name, seen_through
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.memory.kept_values import memory_of
 
@@ -64,7 +64,6 @@ PHASE = "global-optimization"
 
 _MERGING = "tensor.collapse_shape"
 _RESHAPES = (_MERGING, "tensor.expand_shape")
-_ELEMENTWISE = ("linalg.broadcast", "linalg.transpose")
 _NO_REDUCTIONS = ("linalg.fill", "linalg.yield", "linalg.index")
 _INSERTION = "tensor.insert_slice"
 # Where what is computed ends, and reshapes for kernels follow.
@@ -95,7 +94,7 @@ def separate(module: ir.Module) -> None:
         elif op.name == _INSERTION:
             if _is_computed_from(op.operands[0], seen_through(op.operands[1])):
                 _put_into_memory(op, [0])
-        elif _is_elementwise(op):
+        elif is_elementwise(op):
             found |= _read(op, found, spaced)
         else:
             _part_from_inputs(op)
@@ -133,12 +132,6 @@ def _tensor_ops(op: ir.Operation) -> Iterator[ir.Operation]:
 
 def _computes(op: ir.Operation) -> bool:
     return op.name.startswith(("linalg.", "iree_linalg_ext.")) and op.name not in _NO_REDUCTIONS
-
-
-def _is_elementwise(op: ir.Operation) -> bool:
-    if op.name != "linalg.generic":
-        return op.name in _ELEMENTWISE
-    return all("parallel" in str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"]))
 
 
 def _read(op: ir.Operation, found: dict[ir.Value, _Places], spaced: set[ir.Value]) -> dict[ir.Value, _Places]:
@@ -222,7 +215,7 @@ def _is_computed_from(value: ir.Value, whole: ir.Value) -> bool:
         op = defining_op(each)
         if each == whole:
             return True
-        if op is not None and each not in seen and _computes(op) and _is_elementwise(op):
+        if op is not None and each not in seen and _computes(op) and is_elementwise(op):
             seen.add(each)
             pending += [operand for inner in ops_in(op) for operand in inner.operands]
     return False

@@ -113,11 +113,31 @@ func.func @{name}(%y: tensor<64x64xf32>) -> tensor<64x64xf32> {{
   return %r : tensor<64x64xf32>
 }}
 """
+# Rows of an open number are added to what they are a reshape of.
+REGROUPED = """
+func.func @regrouped(%x: tensor<?x?xf32>, %i: tensor<?x1xi32>) -> tensor<?x?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %m = tensor.dim %x, %c0 : tensor<?x?xf32>
+  %n = tensor.dim %x, %c1 : tensor<?x?xf32>
+  %sizes = tensor.from_elements %m, %c1, %n : tensor<3xindex>
+  %u = tensor.reshape %x(%sizes) : (tensor<?x?xf32>, tensor<3xindex>) -> tensor<?x1x?xf32>
+  %c = tensor.collapse_shape %u [[0], [1, 2]] : tensor<?x1x?xf32> into tensor<?x?xf32>
+  %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false)
+      ins(%c, %i : tensor<?x?xf32>, tensor<?x1xi32>) outs(%x : tensor<?x?xf32>) {
+  ^bb0(%new: f32, %old: f32):
+    %s = arith.addf %new, %old : f32
+    iree_linalg_ext.yield %s : f32
+  } -> tensor<?x?xf32>
+  return %r : tensor<?x?xf32>
+}
+"""
 OVERWRITTEN = (
     SCATTER.format(name="moved", rows=256, source="x", value="new")
     + SCATTER.format(name="summed", rows=512, source="x", value="s")
     + ADDED.format(name="product", factor="x")
     + ADDED.format(name="turned", factor="t")
+    + REGROUPED
 )
 INSERTED = """
 func.func @inserted(%x: tensor<8x16xf32>, %row: index) -> tensor<8x16xf32> {
@@ -189,6 +209,9 @@ def test_ops_read_what_they_write_into() -> None:
     summed = 2 * y
     summed[order] += 2 * y
     np.testing.assert_allclose(program.run("summed", y, order[:, None]), summed, rtol=1e-6)
+    rows = y[:5]
+    last_first = np.arange(5, dtype=np.int32)[::-1, None]
+    np.testing.assert_array_equal(program.run("regrouped", rows, last_first), rows + rows[::-1])
     exact = square.astype(np.float64)
     for name, factor in (("product", exact), ("turned", exact.T)):
         np.testing.assert_allclose(program.run(name, square), 2 * exact + 2 * factor @ exact, rtol=1e-4, atol=1e-4)
@@ -216,7 +239,7 @@ def test_rows_are_added_to_columns() -> None:
         np.testing.assert_allclose(program.run(name, y, order[:, None], rows), expected, rtol=1e-6)
 
 
-MODELS = [(CROSSED, 5), (STRAIGHT, 0), (OVERWRITTEN, 4), (COLUMNS, 2), (INSERTED, 1), (OPEN, 1), (ELSEWHERE, 0)]
+MODELS = [(CROSSED, 5), (STRAIGHT, 0), (OVERWRITTEN, 5), (COLUMNS, 2), (INSERTED, 1), (OPEN, 1), (ELSEWHERE, 0)]
 
 
 @pytest.mark.parametrize(("model", "count"), MODELS)
