@@ -28,7 +28,7 @@ from opsplice.rewrites.memory import (
     stored_types,
     workgroup_sizes,
 )
-from opsplice.rewrites.numbers import nan_places, orders, small_halves, turned_results, windowed_ops
+from opsplice.rewrites.numbers import nan_places, orders, place_loops, small_halves, turned_results, windowed_ops
 
 # A phase, what is done in words, and the edit. Those of one phase are applied in this order.
 _Edit = tuple[str, str, Callable[[ir.Module], Any]]
@@ -39,6 +39,7 @@ _BEFORE_LINKING: tuple[_Edit, ...] = (
     (PHASE, "write scalar ops otherwise", scalar_forms.mend),
     (PHASE, "keep equal elements in order", orders.mend),
     (PHASE, "find NaN's place", nan_places.mend),
+    (PHASE, "find places in loops", place_loops.mend),
     (PHASE, "write windows otherwise", windowed_ops.mend),
     (PHASE, "transpose results in memory", turned_results.mend),
     (PHASE, "keep indices in bounds", in_bounds.keep_in_bounds),
