@@ -107,6 +107,12 @@ def test_places_below_0_count_from_the_end_where_they_are_written(dtype: torch.d
     torch.testing.assert_close(found, written_from_the_end(x, i, j, y))
 
 
+def test_rows_are_added_at_places_that_are_computed() -> None:
+    x, places = torch.randn(5, 7), torch.tensor([2, 0, 1, 2, 4], dtype=torch.int32)
+    added = torch.compile(lambda x, i: x.index_add(0, i.long(), x.sin()), backend="opsplice", dynamic=True)
+    torch.testing.assert_close(added(x, places), x.index_add(0, places.long(), x.sin()))
+
+
 class Turned(torch.nn.Module):
     """Complex numbers, of which PyTorch's exporter asserts the type."""
 
