@@ -85,6 +85,7 @@ def _is_view(node: fx.Node) -> bool:
 
 
 def _is_number(node: fx.Node) -> bool:
-    return not isinstance(node.meta.get("val"), torch.Tensor) and all(
-        source.op == "placeholder" or _is_number(source) for source in node.all_input_nodes
+    return not isinstance(node.meta.get("val"), torch.Tensor) and (
+        node.target is torch.ops.aten.sym_size.int
+        or all(source.op == "placeholder" or _is_number(source) for source in node.all_input_nodes)
     )

@@ -21,7 +21,11 @@ def of_views_alone(x):
     return x[:, : x.shape[1] // 2].select(2, 0)
 
 
-@pytest.mark.parametrize("function", [of_an_input, of_a_result, of_views_alone])
+def of_a_size_of_a_view(x):
+    return x[:, 1:].chunk(2, 1)[1]
+
+
+@pytest.mark.parametrize("function", [of_an_input, of_a_result, of_views_alone, of_a_size_of_a_view])
 def test_views_are_those_of_eager(function) -> None:
     fast = torch.compile(function, backend="opsplice", dynamic=True)
     for sizes in ((2, 6, 9), (3, 10, 12)):
