@@ -201,9 +201,9 @@ def _cut_from_memory(merged: ir.Operation) -> None:
         if op.name == "tensor.extract_slice":
             maker = defining_op(op.operands[0])
             is_open = not ir.ShapedType(value.type).has_static_shape
-            if is_open and maker is not None and _is_elementwise(maker) and len(indexing_maps(maker)) > _ONE_INPUT:
+            if is_open and maker is not None and is_elementwise(maker) and len(indexing_maps(maker)) > _ONE_INPUT:
                 _put_into_memory(op, [0])
-        elif _is_elementwise(op):
+        elif is_elementwise(op):
             pending += [each for each in op.operands if isinstance(each.type, ir.ShapedType)]
 
 
