@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -21,7 +22,7 @@ from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.state import Branch, Goal, State
 from opsplice.matchers.terms import address
 from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Loop, Part, Term
-from opsplice.spec_lang.syntax import tree
+from opsplice.spec_lang.syntax import tree, vocabulary
 
 
 class Inputs:
@@ -213,8 +214,16 @@ class Inputs:
         return [] if self.state.bind_dims(node, parameter.type, pairs, access) else None
 
     def _placings(self, node: Input, parameter: tree.Parameter, levels: list[Access]) -> Iterator[Branch]:
-        """The ways in which an input may be where its elements lie, one for each type that casts make of them."""
-        for _, own in itertools.groupby(range(len(levels)), lambda at: self.views.element_type(levels[at].value)):
+        """How an input may be where its elements lie: at its own type, and at those that it is widened from.
+
+        What a program rounds is not taken before it is: the product that rounds it has a kernel of its own.
+        """
+        least = math.inf
+        for kind, own in itertools.groupby(range(len(levels)), lambda at: self.views.element_type(levels[at].value)):
+            width = vocabulary.width(kind)
+            if width > least:
+                return
+            least = width
             yield partial(self._placed, node, parameter, levels, tuple(own))
 
     def _placed(
