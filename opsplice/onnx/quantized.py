@@ -74,9 +74,7 @@ def _dequantized_with_sign(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     weight, zero = _with_sign(on, node.input[0], input_name(node, 2))
     if weight == node.input[0]:
         return None
-    points = on.constant(zero) if zero else None
-    beside = [zero] if points is not None and points.any() else []
-    return on.put("DequantizeLinear", weight, node.input[1], *beside, **attributes(node))
+    return on.put("DequantizeLinear", weight, node.input[1], *([zero] if zero else []), **attributes(node))
 
 
 def _float(on: NodeWriter, zero: str) -> str:
