@@ -287,17 +287,19 @@ def loop(inputs: Sequence[ir.Value], maps: Sequence[ir.AffineMap], empty: ir.Val
     return made.results[0], block(made, elements)
 
 
-def nest(inputs: Sequence[ir.Value], maps: Sequence[ir.AffineMap], start: ir.Value, summed: Sequence[int] = ()) -> Any:
+def nest(
+    inputs: Sequence[ir.Value], maps: Sequence[ir.AffineMap], *starts: ir.Value, summed: Sequence[int] = ()
+) -> Any:
     """A `linalg.generic` without a body, which reduces over some of its loops.
 
-    maps: how each input is read, and the result, which begins as `start`, is written.
+    maps: how each input is read, and each result, which begins as one of `starts`, is written.
     """
     kinds = ["reduction" if loop in summed else "parallel" for loop in range(maps[-1].n_dims)]
     attributes: dict[str, ir.Attribute] = {
         "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
         "iterator_types": ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]),
     }
-    return grouped("linalg.generic", [inputs, [start]], [start.type], attributes, regions=1)
+    return grouped("linalg.generic", [inputs, starts], [each.type for each in starts], attributes, regions=1)
 
 
 def text(string: str) -> ir.StringAttr:

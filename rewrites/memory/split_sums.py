@@ -125,12 +125,12 @@ def _split(op: ir.Operation) -> None:
     with ir.InsertionPoint(op), op.location:
         rows = linalg.fill(emit.constant(0, kind.element_type), outs=[_rows(op, kept, kind.element_type)])
         by_rows = ir.AffineMap.get(rank, 0, [ir.AffineDimExpr.get(loop) for loop in kept])
-        partial = emit.nest(list(op.operands)[:-1], [*maps[:-1], by_rows], rows, [inner])
+        partial = emit.nest(list(op.operands)[:-1], [*maps[:-1], by_rows], rows, summed=[inner])
         read = [ir.AffineDimExpr.get(kept.index(ir.AffineDimExpr(expr).position)) for expr in maps[-1].results]
         each = ir.AffineMap.get_identity(len(kept))
         sums = [kept.index(loop) for loop in outer]
         total = op.operands[len(op.operands) - 1]
-        whole = emit.nest([partial.results[0]], [each, ir.AffineMap.get(len(kept), 0, read)], total, sums)
+        whole = emit.nest([partial.results[0]], [each, ir.AffineMap.get(len(kept), 0, read)], total, summed=sums)
         body = whole.regions[0].blocks.append(kind.element_type, kind.element_type, arg_locs=[op.location] * 2)
         with ir.InsertionPoint(body):
             emit.op("linalg.yield", [emit.value(made.name, list(body.arguments), kind.element_type)])

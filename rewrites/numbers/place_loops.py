@@ -24,12 +24,8 @@ def mend(op: ir.Operation) -> None:
     rank, along = ir.RankedTensorType(op.operands[0].type).rank, ir.IntegerAttr(op.attributes["dimension"]).value
     dims = [ir.AffineDimExpr.get(dim) for dim in range(rank)]
     found = ir.AffineMap.get(rank, 0, [dim for number, dim in enumerate(dims) if number != along])
-    maps = [ir.AffineMapAttr.get(each) for each in (ir.AffineMap.get_identity(rank), found, found)]
-    words = ["reduction" if dim == along else "parallel" for dim in range(rank)]
-    kinds = [ir.Attribute.parse(f"#linalg.iterator_type<{word}>") for word in words]
-    attributes = {"indexing_maps": ir.ArrayAttr.get(maps), "iterator_types": ir.ArrayAttr.get(kinds)}
     first, *best = op.operands
-    loops = emit.grouped("linalg.generic", [[first], best], [each.type for each in op.results], attributes, regions=1)
+    loops = emit.nest([first], [ir.AffineMap.get_identity(rank), found, found], *best, summed=[along])
     elements = [ir.RankedTensorType(each.type).element_type for each in op.operands]
     _fill(emit.block(loops, elements), op, along)
     for old, new in zip(op.results, loops.results, strict=True):
