@@ -21,7 +21,8 @@ from opsplice.matchers.search.merged_dims import ungrouped
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.state import Branch, Goal, State
 from opsplice.matchers.terms import address
-from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Flat, Index, Loop, Part, Term
+from opsplice.matchers.terms.canonical import WIDENINGS
+from opsplice.matchers.terms.terms import UNIT, Access, Apply, DimSize, Flat, Index, Loop, Part, Term
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 
@@ -97,7 +98,7 @@ class Inputs:
         return [] if self.state.bind(node, parameter.type.name, binding) else None
 
     def _scalars(self, node: Input, term: Term) -> Iterator[Binding]:
-        """The constants that a term is, and the values that hold it alone, from the nearest on."""
+        """The constants that a term is, the values that hold it alone, and those that it is widened from."""
         at: Term | None = term
         while at is not None:
             found = self.reader.resolve(at)
@@ -105,9 +106,16 @@ class Inputs:
             if known is not None:
                 yield Binding(constant=known.value, element=known.type)
             at = self.reader.passed(node, found)
-        for access in self.reader.chain(term):
-            if all(index == UNIT for index in access.indices):
-                yield Binding(value=access.value, element=self.views.element_type(access.value))
+        for access in self._alone(term):
+            yield Binding(value=access.value, element=self.views.element_type(access.value))
+        found = self.reader.resolve(term)
+        if isinstance(found, Apply) and found.op in WIDENINGS:
+            for access in self._alone(found.args[0]):
+                yield Binding(value=access.value, element=found.type, widened=found.op)
+
+    def _alone(self, term: Term) -> Iterator[Access]:
+        """The values of one element that hold a term, from the nearest on."""
+        return (each for each in self.reader.chain(term) if all(index == UNIT for index in each.indices))
 
     def _wanted_elements(self, kind: tree.ScalarType) -> tuple[str, ...] | None:
         """The element types that a scalar may have, None for any."""

@@ -45,12 +45,14 @@ class Binding:
     element: the element type, as MLIR writes it.
     places: for a tensor that no value is as a whole, the values in whose memory it lies and its layouts there, nearest
     first; `value` is the first of them.
+    widened: the op, such as `arith.extui`, by which the program makes a scalar of the type `element` of `value`.
     """
 
     value: ir.Value | None = None
     constant: int | float | None = None
     element: str = ""
     places: tuple[Place, ...] = ()
+    widened: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,14 +13,13 @@ from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import has_ones_of_filters, is_in_windows
 from opsplice.matchers.search.state import State
 from opsplice.matchers.terms import chains
-from opsplice.matchers.terms.canonical import WIDTHS
+from opsplice.matchers.terms.canonical import WIDENINGS, WIDTHS
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Reduce, Started, Term
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
 
 # Casts to shorter floats quantise: they are part of what a program computes, and not looked through.
 _LEAST_BITS = 16
-_WIDENINGS = frozenset({"arith.extf", "arith.extsi"})
 
 
 class Reader:
@@ -109,7 +108,7 @@ class Reader:
     def is_one_element(self, left: Term, right: Term) -> bool:
         """Whether two terms are the same element, each read by itself and maybe widened."""
         left, right = self.inside(left)[0], self.inside(right)[0]
-        if isinstance(left, Apply) and isinstance(right, Apply) and left.op == right.op in _WIDENINGS:
+        if isinstance(left, Apply) and isinstance(right, Apply) and left.op == right.op in WIDENINGS:
             return self.is_one_element(*left.args, *right.args)
         return left == right
 

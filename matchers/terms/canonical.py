@@ -33,6 +33,7 @@ _MAX_FOLD = 6
 _SEVERAL = 2
 # What `through cast` looks through: other precisions of the same floats. Integers of other widths wrap round elsewhere.
 WIDTHS = frozenset({"arith.extf", "arith.truncf"})
+WIDENINGS = frozenset({"arith.extf", "arith.extsi", "arith.extui"})
 _PREDICATES = {"arith.cmpf": vocabulary.CMPF_PREDICATES, "arith.cmpi": vocabulary.CMPI_PREDICATES}
 COMPARISONS = frozenset(_PREDICATES)
 

@@ -31,7 +31,7 @@ from opsplice.matchers.search.matches import Binding, Match, Size, flat
 from opsplice.matchers.search.uses import taken_by, weights_of
 from opsplice.rewrites.approaches.annotation import SETTERS
 from opsplice.rewrites.ir import emit, raw_symbols, symbols
-from opsplice.rewrites.ir.placing import Placer, builtin_type, has_other_axes, has_other_dims, result_type
+from opsplice.rewrites.ir.placing import Placer, bound_type, builtin_type, has_other_axes, has_other_dims, result_type
 from opsplice.rewrites.ir.raw_symbols import Block, Helpers
 from opsplice.rewrites.memory.dense_copies import dense_copy
 from opsplice.rewrites.plan.actions import (
@@ -237,7 +237,7 @@ def _fitted(placer: Placer, argument: Argument) -> ir.Value:
     kind = ir.Type.parse(argument.kind)
     binding = argument.binding
     if binding.value is not None:
-        value = placer.current(binding.value)
+        value = placer.bound(binding)
         if isinstance(kind, ir.RankedTensorType) and not isinstance(value.type, ir.RankedTensorType):
             return emit.value("tensor.from_elements", [value], kind)
         if binding.places:
@@ -271,8 +271,8 @@ def _names(match: Match, *, ranked: bool) -> _Names:
     fitted: dict[str, _Fitted] = {}
     for name, binding in match.inputs.items():
         values[name] = binding
-        types[name] = binding.element if binding.value is None else str(builtin_type(binding.value))
-        kind = None if binding.value is None else builtin_type(binding.value)
+        kind = None if binding.value is None else bound_type(binding)
+        types[name] = binding.element if kind is None else str(kind)
         if isinstance(kind, ir.RankedTensorType) and name in match.shapes:
             sizes = flat(match.shapes[name])
             if has_other_dims(kind, sizes) or (ranked and has_other_axes(kind, sizes)):
@@ -299,7 +299,7 @@ def _value(placer: Placer, named: Binding | Size | tuple[Size, ...], fitted: _Fi
         return emit.size(placer.size(named))
     if named.value is None:
         return emit.constant(named.constant, ir.Type.parse(named.element))
-    current = placer.current(named.value)
+    current = placer.bound(named)
     return current if fitted is None else placer.fitted(current, *fitted)
 
 

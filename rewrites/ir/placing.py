@@ -12,7 +12,7 @@ from opsplice.matchers.dims.extents import Extent, Total
 from opsplice.matchers.dims.layouts import Amount
 from opsplice.matchers.ir.effects import has_effects
 from opsplice.matchers.ir.tensor_values import defining_op, element_type, is_builtin, shape_of
-from opsplice.matchers.search.matches import Match, Size, flat
+from opsplice.matchers.search.matches import Binding, Match, Size, flat
 from opsplice.matchers.search.uses import read_by
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.ir import emit
@@ -67,6 +67,11 @@ class Placer:
         while value in self._replaced:
             value = self._replaced[value]
         return to_builtin(value)
+
+    def bound(self, binding: Binding) -> ir.Value:
+        """The value of an input as it is now, and a scalar as wide as the program has it."""
+        value = self.current(binding.value)
+        return emit.value(binding.widened, [value], bound_type(binding)) if binding.widened else value
 
     def given(self, argument: Buffer | Scalar) -> ir.Value:
         """What is passed for an argument: its value as it is now, or a dense copy of what lies in it."""
@@ -244,6 +249,15 @@ def builtin_type(value: ir.Value) -> ir.Type:
     shape = shape_of(value)
     assert shape is not None, "only tensors are matched"
     return emit.tensor_type(shape, ir.Type.parse(element_type(value)))
+
+
+def bound_type(binding: Binding) -> ir.Type:
+    """The builtin type of the value of an input, as wide as the program has it."""
+    kind = builtin_type(binding.value)
+    if not binding.widened:
+        return kind
+    element = ir.Type.parse(binding.element)
+    return ir.RankedTensorType.get(kind.shape, element) if isinstance(kind, ir.RankedTensorType) else element
 
 
 def result_type(output: Output) -> ir.Type:

@@ -7,14 +7,16 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from iree.compiler import ir
 
 from opsplice.common.errors import OpspliceError
 from opsplice.matchers.dims.layouts import NONE, Layout
-from opsplice.matchers.ir.tensor_values import defining_op, element_type
+from opsplice.matchers.ir.tensor_values import defining_op, element_type, is_tensor
 from opsplice.matchers.search import uses
 from opsplice.matchers.search.matches import Binding, Match, Size, flat, paired
+from opsplice.matchers.terms.canonical import WIDENINGS
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
 from opsplice.rewrites.memory import strides
@@ -198,7 +200,7 @@ class Signature:
             assert default is not None, "the match has it"
             binding = Binding(constant=default.value, element=self.types.get(element.name, element.name))
         elif binding.value is not None:
-            binding = dataclasses.replace(binding, value=_holder(binding.value, arg.name))
+            binding = _held(binding, arg.name)
         kind = f"tensor<{binding.element}>"
         return Written(arg.span, (Argument(arg.name, kind, binding),), (), f"%{arg.name}", kind)
 
@@ -267,7 +269,10 @@ class Signature:
         binding = self.match.inputs[arg.name]
         if binding.constant is not None:
             return Scalar(parameter.name, element, number=binding.constant)
-        return Scalar(parameter.name, element, value=_holder(binding.value, arg.name))
+        held = _held(binding, arg.name)
+        return Scalar(
+            parameter.name, element, value=self._in_tensor(arg, parameter.type) if held.widened else held.value
+        )
 
     def _buffer(self, name: str, kind: tree.TensorType, arg: tree.Argument) -> Buffer:
         if self._lacking(arg):
@@ -431,16 +436,20 @@ def _is_wider_float(wanted: str, element: str) -> bool:
     return vocabulary.is_float(wanted) and vocabulary.is_float(element) and bits[0] > bits[1]
 
 
-def _holder(value: ir.Value, name: str) -> ir.Value:
-    """What to pass for a scalar: itself, or the tensor of rank 0 that it is read from.
+def _held(binding: Binding, name: str) -> Binding:
+    """A scalar, or the tensor of rank 0 that it is read from.
 
     That spares the program a read of device memory, and IREE's virtual machine has no 16-bit floats to read.
     """
-    op = defining_op(value)
+    value: Any = binding.value
+    widened, op = binding.widened, defining_op(value)
+    if op is not None and op.name in WIDENINGS and not is_tensor(value):
+        value, widened = op.operands[0], op.name
+        op = defining_op(value)
     if op is not None and op.name == "tensor.extract" and len(op.operands) == 1:
-        return op.operands[0]
+        return dataclasses.replace(binding, value=op.operands[0], widened=widened)
     if op is not None and isinstance(value.type, (ir.F16Type, ir.BF16Type)):
         raise LeaveError(
             f"{name} is a single {value.type} made by {op.name}, and IREE computes none outside of tensors"
         )
-    return value
+    return binding

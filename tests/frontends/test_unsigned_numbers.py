@@ -140,6 +140,6 @@ func.func @main(%x: tensor<3x8xui8>) -> tensor<3x32xi32> {{
   return %r : tensor<3x32xi32>
 }}"""
     program = opsplice.compile(text, ["opsplice_kernels"])
-    assert [each.pattern for each in program.report.replacements] == ["summed_bytes"]
+    assert [each.pattern for each in program.report.replacements] == ["byte_linear"]
     x = np.array([[0, 127, 128, 255, 1, 200, 3, 129]] * 3, np.uint8)
     np.testing.assert_array_equal(program.run("main", x), x.astype(int) @ w)

@@ -287,9 +287,9 @@ MODELS = {
     "activated": (activated, {"linear_packed": 4}),
     "int8": (lambda: onnx_models.int8_linear(5, 64, 40), {"quantise_bytes": 1, "byte_linear": 1}),
     "int8 of an odd width": (lambda: onnx_models.int8_linear(5, 63, 40), {"quantise_bytes": 1, "byte_linear": 1}),
-    "bytes with fixed scales": (fixed_bytes, {"byte_linear_fixed": 6}),
-    "bytes with scales for columns": (quantised_gemms, {"byte_linear_fixed": 2}),
-    "activations of bytes": (quantised_activations, {"byte_linear_fixed": 2, "byte_activation": 1}),
+    "bytes with fixed scales": (fixed_bytes, {"byte_linear": 6}),
+    "bytes with scales for columns": (quantised_gemms, {"byte_linear": 2}),
+    "activations of bytes": (quantised_activations, {"byte_linear": 2, "byte_activation": 1}),
     "convolutions of bytes": (
         lambda: quantised_convs(False),
         {"quantise_linear": 1, "byte_convolution": 3},
@@ -321,7 +321,7 @@ MODELS = {
     "four bits": (lambda: onnx_models.nibble_linear(3, 96, 40), {"nibble_linear": 1}),
     "eight bits": (lambda: onnx_models.nibble_linear(3, 96, 40, bits=8), {"byte_blocks": 1}),
     "weights of bytes": (weights_of_bytes, {"convolution_packed": 1, "byte_columns": 2, "linear_packed": 1}),
-    "signed bytes": (signed_bytes, {"byte_linear": 2, "byte_sums": 1}),
+    "signed bytes": (signed_bytes, {"byte_linear": 3}),
     "bytes without signs": (bytes_without_signs, {"byte_linear": 2}),
     "normed": (onnx_models.normed_convs, {"convolution_packed": 1, "depthwise_rows": 1}),
     "normed by inputs": (

@@ -24,6 +24,10 @@ def packed(w: np.ndarray) -> np.ndarray:
     return wide.reshape(-1, 4, panels, 32).transpose(2, 0, 3, 1).copy()
 
 
+def numbers(*given: int) -> list[ctypes.c_int32]:
+    return list(map(ctypes.c_int32, given))
+
+
 @of_bytes
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize(
@@ -46,17 +50,9 @@ def test_byte_linear(kernel, guarded, m, k, n, signed):
     ):
         out[...] = np.nan
         for place in np.ndindex(len(panels), -(-m // 252)):
-            kernel("quantised/linear.c", "opsplice_byte_linear")(
-                *(
-                    x,
-                    panels,
-                    sums,
-                    *given,
-                    ctypes.c_int32(middle),
-                    ctypes.c_int8(np.uint8(zero & 255).view(np.int8)),
-                    0.5,
-                ),
-                *(ctypes.c_int32(signed), out, m, k, *panels.shape[:2], n, *place),
+            kernel("quantised/linear.c", "opsplice_byte_linear_f32")(
+                *(x, panels, sums, *given, 0.5, 1.0, *numbers(middle, zero, signed, 0), 1.0, 0.0, *numbers(0)),
+                *(out, m, k, *panels.shape[:2], n, *place),
             )
         np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-4 * np.abs(wanted).max() * 1e-2)
 
@@ -73,9 +69,9 @@ def test_byte_sums(kernel, guarded, m, k, n, signed):
     for given, middle, weights in ((None, 0, w.astype(int)), (middles, 3, w - middles.astype(int) - 3)):
         out[...] = 0x55555555
         for place in np.ndindex(len(panels), -(-m // 252)):
-            kernel("quantised/linear.c", "opsplice_byte_sums")(
-                *(x, panels, sums, given, ctypes.c_int32(middle), ctypes.c_int8(np.uint8(zero & 255).view(np.int8))),
-                *(ctypes.c_int32(signed), out, m, k, *panels.shape[:2], n, *place),
+            kernel("quantised/linear.c", "opsplice_byte_linear_i32")(
+                *(x, panels, sums, given, None, None, None, 1.0, 1.0, *numbers(middle, zero, signed, 0)),
+                *(1.0, 0.0, *numbers(0), out, m, k, *panels.shape[:2], n, *place),
             )
         np.testing.assert_array_equal(out, (x.astype(int) - zero) @ weights)
 
@@ -97,11 +93,11 @@ def test_byte_linear_with_fixed_scales(kernel, guarded, m, k, n, signed):
     # A step of a power of two, so that sums lie half way between bytes.
     step = 2.0 ** np.round(np.log2(np.abs(exact).max() / 200))
     for place in np.ndindex(len(panels), -(-m // 252)):
-        sizes, form = (m, k, *panels.shape[:2], n, *place), (ctypes.c_int32(zero), ctypes.c_int32(signed))
-        given = (x, panels, sums, columns, bias, 0.5, 0.25, *form)
-        to = (step / 8, float(middle), ctypes.c_int32(not signed))
-        kernel("quantised/linear.c", "opsplice_byte_linear_f32")(*given, ctypes.c_int32(signed), *to, out, *sizes)
-        kernel("quantised/linear.c", "opsplice_byte_linear_i8")(*given, ctypes.c_int32(not signed), *to, result, *sizes)
+        sizes, given = (m, k, *panels.shape[:2], n, *place), (x, panels, sums, None, None, columns, bias, 0.5, 0.25)
+        to = (step / 8, float(middle), *numbers(not signed))
+        for name, positive, made in (("f32", signed, out), ("i8", not signed, result)):
+            call = kernel("quantised/linear.c", f"opsplice_byte_linear_{name}")
+            call(*given, *numbers(0, zero, signed, positive), *to, made, *sizes)
     np.testing.assert_array_equal(out, np.maximum(exact, 0 if signed else -np.inf) * 0.125)
     exact = np.maximum(exact, -np.inf if signed else 0)
     np.testing.assert_array_equal(result, np.clip(np.round(exact / step) + middle, low, high))
@@ -123,9 +119,9 @@ def test_sums_of_two_products_that_do_not_fit_16_bits(kernel, guarded, m, k, n, 
     x[::3] -= random.integers(0, 2, x[::3].shape).astype(x.dtype)
     panels, sums, out = packed(w), guarded(w.sum(0, dtype=np.int32)), guarded(np.full((m, n), np.nan, np.float32))
     for place in np.ndindex(len(panels), -(-m // 252)):
-        kernel("quantised/linear.c", "opsplice_byte_linear")(
-            *(x, panels, sums, None, None, None, None, ctypes.c_int32(0), ctypes.c_int8(0), 1.0),
-            *(ctypes.c_int32(signed), out, m, k, *panels.shape[:2], n, *place),
+        kernel("quantised/linear.c", "opsplice_byte_linear_f32")(
+            *(x, panels, sums, None, None, None, None, 1.0, 1.0, *numbers(0, 0, signed, 0)),
+            *(1.0, 0.0, *numbers(0), out, m, k, *panels.shape[:2], n, *place),
         )
     np.testing.assert_array_equal(out, (x.astype(int) @ w.astype(int)).astype(np.float32))
 
@@ -143,9 +139,9 @@ x, w, sums = np.full((16, 64), 3, np.uint8), np.ones((1, 16, 32, 4), np.int8), n
 out = np.zeros((16, 32), np.float32)
 at = lambda array: ctypes.c_void_p(array.ctypes.data)
 sizes = map(ctypes.c_size_t, (16, 64, 1, 16, 32, 0, 0))
-library.opsplice_byte_linear(
-    *(at(x), at(w), at(sums), None, None, None, None, ctypes.c_int32(0), ctypes.c_int8(1)),
-    *(ctypes.c_float(0.5), ctypes.c_int32(0), at(out), *sizes),
+library.opsplice_byte_linear_f32(
+    *(at(x), at(w), at(sums), None, None, None, None, ctypes.c_float(0.5), ctypes.c_float(1)),
+    *(*map(ctypes.c_int32, (0, 1, 0, 0)), ctypes.c_float(1), ctypes.c_float(0), ctypes.c_int32(0), at(out), *sizes),
 )
 assert (out == 64).all(), out
 """

@@ -216,7 +216,7 @@ def test_scales_that_are_found_when_the_program_runs():
     torch.manual_seed(0)
     layer, x = Dynamic().eval(), torch.randn(5, 48)
     program = opsplice.torch.export(layer, (x,), specs=[KERNELS / "quantised.splice"], flags=[CPU])
-    assert [each.kernel for each in program.report.replacements if not each.lost] == ["byte_linear_fixed"] * 2
+    assert [each.kernel for each in program.report.replacements if not each.lost] == ["byte_linear"] * 2
     with torch.no_grad():
         wanted = layer(x).numpy()
     np.testing.assert_allclose(np.asarray(program.run("main", x.numpy())), wanted, rtol=1e-5, atol=1e-5)
@@ -278,7 +278,7 @@ def test_relu_behind_bytes():
     layer, x = Static().eval(), torch.randn(2, 6, 9, 24)
     program = opsplice.torch.export(layer, (x,), specs=[KERNELS / "quantised.splice"], flags=[CPU])
     found = {each.kernel: each.pattern for each in program.report.replacements if not each.lost}
-    wanted_rules = {"byte_convolution": "byte_filtered", "byte_linear_fixed": "fixed_linear"}
+    wanted_rules = {"byte_convolution": "byte_filtered", "byte_linear": "byte_linear"}
     assert found == wanted_rules | {"quantise_linear": "requantised"}, program.report
     whole, numbers = (np.asarray(each) for each in program.run("main", x.numpy()))
     with torch.no_grad():

@@ -160,41 +160,17 @@ static void byte_linear(product *of, const uint8_t *x, const int8_t *w, const in
   }
 }
 
-void opsplice_byte_linear(const uint8_t *x, const int8_t *w, const int32_t *sums, const int8_t *middles,
-                          const float *rows, const float *columns, const float *bias, int32_t middle, int8_t zero,
-                          float scale, int32_t is_signed, float *out, size_t m, size_t k, size_t p, size_t k4, size_t n,
-                          size_t workgroup_x, size_t workgroup_y) {
-  (void)p;
-  product of = {.middles = middles, .middle = middle, .rows = rows, .columns = columns, .bias = bias, .scale = scale,
-                .m = m, .k = k, .k4 = k4, .n = n, .out = out};
-  byte_linear(&of, x, w, sums, is_signed ? zero : (uint8_t)zero, is_signed, workgroup_x, workgroup_y);
-}
-
-void opsplice_byte_linear_f32(const uint8_t *x, const int8_t *w, const int32_t *sums, const float *columns,
-                              const float *bias, float x_scale, float w_scale, int32_t zero, int32_t is_signed,
-                              int32_t positive, float step, float middle, int32_t is_out_signed, float *out, size_t m,
-                              size_t k, size_t p, size_t k4, size_t n, size_t workgroup_x, size_t workgroup_y) {
-  (void)p, (void)step, (void)middle, (void)is_out_signed;
-  product of = {.columns = columns, .bias = bias, .scale = x_scale * w_scale, .positive = positive, .m = m, .k = k,
-                .k4 = k4, .n = n, .out = out};
-  byte_linear(&of, x, w, sums, zero, is_signed, workgroup_x, workgroup_y);
-}
-
-void opsplice_byte_linear_i8(const uint8_t *x, const int8_t *w, const int32_t *sums, const float *columns,
-                             const float *bias, float x_scale, float w_scale, int32_t zero, int32_t is_signed,
-                             int32_t positive, float step, float middle, int32_t is_out_signed, uint8_t *bytes,
-                             size_t m, size_t k, size_t p, size_t k4, size_t n, size_t workgroup_x,
-                             size_t workgroup_y) {
-  (void)p;
-  product of = {.columns = columns, .bias = bias, .scale = x_scale * w_scale, .positive = positive, .m = m, .k = k,
-                .k4 = k4, .n = n, .bytes = bytes, .by = {step, middle, is_out_signed ? -128.0f : 0.0f}};
-  byte_linear(&of, x, w, sums, zero, is_signed, workgroup_x, workgroup_y);
-}
-
-void opsplice_byte_sums(const uint8_t *x, const int8_t *w, const int32_t *sums, const int8_t *middles, int32_t middle,
-                        int8_t zero, int32_t is_signed, int32_t *out, size_t m, size_t k, size_t p, size_t k4, size_t n,
-                        size_t workgroup_x, size_t workgroup_y) {
-  (void)p;
-  product of = {.middles = middles, .middle = middle, .m = m, .k = k, .k4 = k4, .n = n, .sums = out};
-  byte_linear(&of, x, w, sums, is_signed ? zero : (uint8_t)zero, is_signed, workgroup_x, workgroup_y);
-}
+#define BYTE_LINEAR(name, type, where) \
+  void name(const uint8_t *x, const int8_t *w, const int32_t *sums, const int8_t *w_zeros, const float *rows, \
+            const float *columns, const float *bias, float x_scale, float w_scale, int32_t w_zero, int32_t zero, \
+            int32_t is_signed, int32_t positive, float step, float middle, int32_t is_out_signed, type *out, size_t m, \
+            size_t k, size_t p, size_t k4, size_t n, size_t workgroup_x, size_t workgroup_y) { \
+    (void)p; \
+    product of = {.middles = w_zeros, .middle = w_zero, .rows = rows, .columns = columns, .bias = bias, \
+                  .scale = x_scale * w_scale, .positive = positive, .m = m, .k = k, .k4 = k4, .n = n, .where = out, \
+                  .by = {step, middle, is_out_signed ? -128.0f : 0.0f}}; \
+    byte_linear(&of, x, w, sums, zero, is_signed, workgroup_x, workgroup_y); \
+  }
+BYTE_LINEAR(opsplice_byte_linear_f32, float, out)
+BYTE_LINEAR(opsplice_byte_linear_i8, uint8_t, bytes)
+BYTE_LINEAR(opsplice_byte_linear_i32, int32_t, sums)

@@ -192,6 +192,57 @@ def test_scalars_by_value(pairs, elements, form, request):
         made.run(f"rank_0_{element}", array, scalar)
 
 
+WIDENED = {"extui": ("i8", "i32"), "extsi": ("i16", "i64"), "extf": ("f16", "f32")}
+WIDENED_KERNELS = {
+    "by_value": 'kernel by_value_{wide}(a: {wide}[n], s: {wide}) -> {wide}[n] {{ cpu "k.c" as object }}',
+    "in_memory": 'kernel in_memory_{wide}(a: {wide}[n], s: {wide}[]) -> {wide}[n] {{ cpu "k.c" as bitcode }}',
+}
+
+
+@pytest.mark.parametrize("form", WIDENED_KERNELS)
+def test_scalars_that_the_program_widens(pairs, form):
+    """In the body of an op that reads the narrow one, and before it: a kernel is passed what the pattern has."""
+    mlir, spec, code = "", "", "#include <stddef.h>\n#include <stdint.h>\n"
+    for widening, (narrow, wide) in WIDENED.items():
+        add, tensor = f"arith.add{wide[0]}", f"tensor<4x{wide}>"
+        loop = f"""
+  %empty = tensor.empty() : {tensor}
+  %0 = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ()>, affine_map<(i) -> (i)>],
+      iterator_types = ["parallel"]}} ins(%a, %t : {tensor}, tensor<{narrow}>) outs(%empty : {tensor}) {{
+  ^bb0(%x: {wide}, %y: {narrow}, %out: {wide}):
+    %1 = arith.{widening} %y : {narrow} to {wide}
+    %2 = {add} %x, %1 : {wide}
+    linalg.yield %2 : {wide}
+  }} -> {tensor}
+  return %0 : {tensor}
+}}"""
+        mlir += f"""
+func.func @inside_{wide}(%a: {tensor}, %t: tensor<{narrow}>) -> {tensor} {{{loop}
+func.func @before_{wide}(%a: {tensor}, %t: tensor<{narrow}>) -> {tensor} {{
+  %y = tensor.extract %t[] : tensor<{narrow}>
+  %s = arith.{widening} %y : {narrow} to {wide}
+  %b = tensor.splat %s : {tensor}
+  %0 = {add} %a, %b : {tensor}
+  return %0 : {tensor}
+}}"""
+        spec += f"""
+{WIDENED_KERNELS[form].format(wide=wide)}
+pattern widened_{wide}(a: tensor<n x {wide}>, s: {wide}) {{ add{wide[0]}(a, s) }}
+replace widened_{wide} with {form}_{wide}(a, s)
+"""
+        kind, number = C_TYPES[wide], ("s" if form == "by_value" else "*s")
+        code += (
+            f"void {form}_{wide}(const {kind} *a, {kind} {number}, {kind} *out, size_t n) {{\n"
+            f"  for (size_t i = 0; i < n; ++i) out[i] = a[i] + {number};\n}}\n"
+        )
+    made = pairs(mlir, spec, {"k.c": code})
+    assert made.replaced == 2 * len(WIDENED)
+    for narrow, wide in WIDENED.values():
+        array, scalar = np.array([100, 1, 0, -7], DTYPES[wide]), np.array(SCALARS[narrow], DTYPES[narrow])
+        made.run(f"inside_{wide}", array, scalar)
+        made.run(f"before_{wide}", array, scalar)
+
+
 @pytest.mark.parametrize("form", ["object", "provided"])
 def test_numbers_of_a_rule(spliced, form):
     spec = f"""
