@@ -172,7 +172,7 @@ class Signature:
             self._bind_buffer(parameter.type, arg)
         elif isinstance(arg, tree.Name) and arg.name in self.match.inputs:
             binding, wanted = self.match.inputs[arg.name], self.types.get(parameter.type.name, parameter.type.name)
-            if binding.constant is None or not _is_wider_float(wanted, binding.element):
+            if binding.constant is None or not vocabulary.is_wider_float(wanted, binding.element):
                 self._bind_type(parameter.type, binding.element, arg.name)
 
     def _bind_buffer(self, kind: tree.TensorType, arg: tree.Argument) -> None:
@@ -428,12 +428,6 @@ class Signature:
     def _count(self, dims: Sequence[tree.Dim]) -> int | None:
         """How many elements a buffer has, None if only known at run time."""
         return known_sizes.product(tuple(known_sizes.product(self._size_of(dim)) for dim in dims))
-
-
-def _is_wider_float(wanted: str, element: str) -> bool:
-    """Whether each number of one float type is one of another, wider type."""
-    bits = (vocabulary.bits(wanted) or 0, vocabulary.bits(element) or 0)
-    return vocabulary.is_float(wanted) and vocabulary.is_float(element) and bits[0] > bits[1]
 
 
 def _held(binding: Binding, name: str) -> Binding:

@@ -62,6 +62,11 @@ def bits(element: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def is_wider_float(wanted: str, element: str) -> bool:
+    """Whether each number of the float type `element` is one of another, wider type."""
+    return is_float(wanted) and is_float(element) and (bits(wanted) or 0) > (bits(element) or 0)
+
+
 def width(element: str) -> int:
     """The width of an integer type; index is 64 bits wide on every target that IREE has."""
     return bits(element) or 64

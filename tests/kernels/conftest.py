@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import mmap
 import platform
 import subprocess
@@ -156,3 +157,8 @@ def guarded() -> Callable[[np.ndarray], np.ndarray]:
         return place
 
     return copy
+
+
+def depthwise_groups(c: int, *places: int) -> int:
+    """How many workgroups do the channels of a depthwise convolution, of results of this size."""
+    return -(-c // max(4, 16 * (256 // max(math.prod(places), 1))))

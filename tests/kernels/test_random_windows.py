@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.kernels import emulated
+from tests.kernels.conftest import depthwise_groups
 
 CHANNELS = (1, 1, 1, 1, 2, 3, 5, 8, 15, 16, 17, 32, 33, 40, 64, 66)
 PLACES = (1, 2, 3, 5, 7, 8, 9, 13, 16, 17, 20, 33)
@@ -133,7 +134,7 @@ def test_windows_of_each_channel(kernel, guarded, seeds):
         if seed % 3 == 0:
             wanted = np.einsum("ncdhwijk,cjk->ncdhw", case.windows(x, 0.0), f.astype(float))
             weights, results = [each // 4 for each in f.strides], strides(out)
-            for at in np.ndindex(-(-c // 4), n):
+            for at in np.ndindex(depthwise_groups(c, *case.results[1:]), n):
                 kernel("convolution/depthwise.c", "opsplice_depthwise")(
                     *(x, f, None, 0, *case.step[1:], *case.dilation[1:], *case.before[1:], out, n, c, *case.place, c),
                     *(1, 1, *case.size, *case.results, *image, weights[0], 0, 0, 0, *weights[1:], *results[:2]),

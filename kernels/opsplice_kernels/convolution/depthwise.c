@@ -7,17 +7,20 @@
 // image are copied with the zeros around them, and several rows that are as far apart as the filter's are done at once,
 // which share what they read. Where rows or places do not come out even the last ones are done again. With stride 1
 // images of at most a vector of places a row are read where they are, with AVX2 those for 3x3: reads of small copies wait for
-// what was just stored.
+// what was just stored. Of small images, of short rows or of other filters, a vector of channels is transposed, and the results back.
 //
 // Where channels lie side by side in the result alone, rows of some of them are computed one channel after the other, and transposed.
 //
-// Grid: (ceildiv(c, 4), n); a workgroup does 4 channels, or so large a part of the rows of all.
+// Grid: (ceildiv(c, max(4, 16 * floordiv(256, oh * ow))), n); a workgroup does so many channels, or so large a part of the rows
+// of all.
 #include "../tile.h"
 #include "channels_last.h"
 
 enum { CHANNELS = 4, HIGH = 4, WIDEST = 256, BLOCK = 4096, MOST_SIZE = 7 };
 // Places of a channel that are computed before they are transposed.
 enum { TURNED = 392 };
+// Places of an image whose channels are side by side; the largest results for which they are; places of a row at once.
+enum { ASIDE = 324, SMALL = 256, MOST_PLACES = 8 };
 // Rows that are done at once: seven, of which images have multiples, or four, whichever does fewer again.
 enum { MOST_ROWS = LANES >= 8 ? 7 : HIGH };
 
@@ -44,6 +47,17 @@ INLINE void put(const plane *of, floats sums, ptrdiff_t y, ptrdiff_t z) {
     for (ptrdiff_t l = 0; l < LANES && z + l < of->ow; l++) out[l * of->out_w] = sums[l];
 }
 
+// The results of some vectors of sums.
+INLINE void finish(const plane *of, const int count, floats *sums, floats bias) {
+  UNROLL for (int r = 0; r < count; r++) sums[r] += bias;
+  if (is_long(of->activation)) {
+    floats kept[MOST_PLACES];
+    UNROLL for (int r = 0; r < count; r++) kept[r] = sums[r];
+    activate_many(of->activation, kept, (size_t)count);
+    UNROLL for (int r = 0; r < count; r++) sums[r] = kept[r];
+  } else if (of->activation != NOTHING) UNROLL for (int r = 0; r < count; r++) sums[r] = activated(of->activation, sums[r]);
+}
+
 // A vector of places of each of some rows, which are dh apart. x: what the first tap of the first one reads. A column of
 // the filter is in registers for all rows: the barrier keeps the compiler from having all of a large one in others, and in
 // memory. is_cut: of stride 1, from the image itself. With stride 2 every other place of a line stands in its second half.
@@ -67,13 +81,7 @@ INLINE void places(const plane *of, const int rows, const int size, const int st
       }
     }
   }
-  UNROLL for (int r = 0; r < rows; r++) sums[r] += of->bias;
-  if (is_long(of->activation)) {
-    floats kept[MOST_ROWS];
-    UNROLL for (int r = 0; r < rows; r++) kept[r] = sums[r];
-    activate_many(of->activation, kept, (size_t)rows);
-    UNROLL for (int r = 0; r < rows; r++) sums[r] = kept[r];
-  } else if (of->activation != NOTHING) UNROLL for (int r = 0; r < rows; r++) sums[r] = activated(of->activation, sums[r]);
+  finish(of, rows, sums, splat(of->bias));
   float *out = of->out + y * of->out_h + z;
   if (of->ow - z >= LANES) UNROLL for (int r = 0; r < rows; r++) store(out + r * of->dh * of->out_h, sums[r]);
   else UNROLL for (int r = 0; r < rows; r++) store_some(out + r * of->dh * of->out_h, sums[r], (size_t)(of->ow - z));
@@ -115,6 +123,116 @@ static void narrow(const plane *of) {
   }
 }
 #endif
+
+// Whether a filter has code of its own.
+static int is_known(const plane *of) {
+  return of->kh == of->kw && (of->kh == 3 || of->kh == 5 || of->kh == 7) && of->sh == of->sw &&
+         (of->sh == 1 || (of->sh == 2 && of->dh == 1 && of->dw == 1));
+}
+
+// How many rows of the result are computed from a part of the image with zeros around it, of lines of `wide` places; or 0.
+static ptrdiff_t rows_aside(const plane *of, ptrdiff_t wide) {
+  const ptrdiff_t window = (of->kh - 1) * of->dh + 1, lines = ASIDE / wide;
+  const ptrdiff_t most = lines < window ? 0 : (lines - window) / of->sh + 1;
+  return most < of->oh ? most : of->oh;
+}
+
+static ptrdiff_t line_aside(const plane *of) {
+  const ptrdiff_t read = (of->ow - 1) * of->sw + (of->kw - 1) * of->dw + 1, all = of->left + of->width;
+  return read > all ? read : all;
+}
+
+// LANES floats of each of some planes, side by side; up to `left` of them where `is_whole` is 0. where: places that they have.
+INLINE void turn_aside(const int is_whole, const float *x, size_t x_c, size_t channels, size_t left, const int32_t *where, float *to) {
+  floats turned[LANES];
+  UNROLL for (size_t c = 0; c < LANES; c++)
+    turned[c] = is_whole ? load(x + c * x_c) : c < channels ? load_up_to(x + c * x_c, left, 0.0f) : splat(0.0f);
+  transpose(turned);
+  UNROLL for (size_t i = 0; i < LANES; i++) if (is_whole || i < left) store(to + where[i], turned[i]);
+}
+
+INLINE void copy_aside(const float *x, size_t x_c, size_t channels, ptrdiff_t count, const int32_t *where, float *to) {
+  ptrdiff_t p = 0;
+  if (channels == LANES) for (; p + LANES <= count; p += LANES) turn_aside(1, x + p, x_c, LANES, LANES, where + p, to);
+  for (; p < count; p += LANES) turn_aside(0, x + p, x_c, channels, (size_t)(count - p), where + p, to);
+}
+
+INLINE void zeros(float *to, ptrdiff_t places) {
+  for (ptrdiff_t p = 0; p < places; p++) store(to + p * LANES, splat(0.0f));
+}
+
+// `count` places of a row, from the first that the window at x is for.
+INLINE void places_aside(const plane *of, const int count, const float *x, ptrdiff_t wide, const float *w, floats bias, float *to) {
+  floats sums[MOST_PLACES];
+  UNROLL for (int p = 0; p < count; p++) sums[p] = splat(0.0f);
+  for (ptrdiff_t i = 0; i < of->kh; i++) {
+    const float *from = x + i * of->dh * wide * LANES;
+    for (ptrdiff_t j = 0; j < of->kw; j++, from += of->dw * LANES, w += LANES) {
+      const floats weight = load(w);
+      UNROLL for (int p = 0; p < count; p++) sums[p] += load(from + p * of->sw * LANES) * weight;
+    }
+  }
+  finish(of, count, sums, bias);
+  UNROLL for (int p = 0; p < count; p++) store(to + p * LANES, sums[p]);
+}
+
+// Channels side by side, LANES at a time, of which a part of the image after the other is transposed. A function of its own:
+// workers of IREE have stacks of 128 KiB, and this one's arrays are not to be under those of others.
+static __attribute__((noinline)) void aside(const plane *first, const float *bias, size_t x_c, size_t w_c, size_t out_c,
+                                            size_t channels) {
+  float image[ASIDE * LANES] __attribute__((aligned(64))), kept[ASIDE * LANES] __attribute__((aligned(64)));
+  float filter[MOST_SIZE * MOST_SIZE * LANES] __attribute__((aligned(64)));
+  int32_t where[ASIDE + LANES], each[MOST_SIZE * MOST_SIZE + LANES];
+  plane of = *first;
+  const ptrdiff_t wide = line_aside(&of), most = rows_aside(&of, wide), taps = of.kh * of.kw;
+  for (ptrdiff_t t = 0; t < taps; t++) each[t] = (int32_t)t * LANES;
+  for (ptrdiff_t y = 0; y < of.oh; y += most) {
+    const ptrdiff_t rows = (ptrdiff_t)least((size_t)most, (size_t)(of.oh - y)), line = y * of.sh - of.top;
+    const ptrdiff_t lines = (rows - 1) * of.sh + (of.kh - 1) * of.dh + 1;
+    const ptrdiff_t before = line < 0 ? (-line < lines ? -line : lines) : 0;
+    const ptrdiff_t room = of.h - line, after = room < before ? before : room < lines ? room : lines;
+    zeros(image, before * wide);
+    zeros(image + after * wide * LANES, (lines - after) * wide);
+    for (ptrdiff_t l = before, p = 0; l < after; l++) {
+      zeros(image + l * wide * LANES, of.left);
+      zeros(image + (l * wide + of.left + of.width) * LANES, wide - of.left - of.width);
+      for (ptrdiff_t z = 0; z < of.width; z++) where[p++] = (int32_t)(l * wide + of.left + z) * LANES;
+    }
+    for (size_t c = 0; c < channels; c += LANES) {
+      const size_t some = least(LANES, channels - c);
+      const floats added = bias ? load_up_to(bias + c, some, 0.0f) : splat(0.0f);
+      copy_aside(first->w + c * w_c, w_c, some, taps, each, filter);
+      copy_aside(first->x + c * x_c + (line + before) * of.width, x_c, some, (after - before) * of.width, where, image);
+      for (ptrdiff_t r = 0; r < rows; r++)
+        for (ptrdiff_t z = 0, count; z < of.ow; z += count) {
+          const ptrdiff_t left = of.ow - z;
+          count = left / ((left + MOST_PLACES - 1) / MOST_PLACES);
+          const float *x = image + (r * of.sh * wide + z * of.sw) * LANES;
+          float *to = kept + (r * of.ow + z) * LANES;
+#define ASIDE_OF(count) case count: places_aside(&of, count, x, wide, filter, added, to); break
+          switch (count) {
+            ASIDE_OF(1);
+            ASIDE_OF(2);
+            ASIDE_OF(3);
+            ASIDE_OF(4);
+            ASIDE_OF(5);
+            ASIDE_OF(6);
+            ASIDE_OF(7);
+            ASIDE_OF(8);
+          }
+        }
+      turn(kept, LANES, (ptrdiff_t)some, rows * of.ow, of.out + c * out_c + y * of.ow, (ptrdiff_t)out_c, 1);
+    }
+  }
+}
+
+// Whether this pays: of small images, but not where a filter has code of its own, whose vectors rows fill well.
+static int is_aside(const plane *of, size_t channels) {
+  const int is_dense = of->x_w == 1 && of->x_h == of->width && of->out_w == 1 && of->out_h == of->ow && of->w_j == 1 && of->w_i == of->kw;
+  const int is_small = of->kh <= MOST_SIZE && of->kw <= MOST_SIZE && channels >= LANES / 2 && of->oh * of->ow <= SMALL;
+  const int is_filled = is_known(of) && of->ow > (of->sh == 1 ? LANES / 2 : MOST_PLACES);
+  return is_dense && is_small && !is_filled && rows_aside(of, line_aside(of)) > 0;
+}
 
 // `lines` of the image from (line, column) on, zero outside of it. With stride 2 each has its even places in front of the odd ones.
 // Meanwhile what lies `ahead` is fetched: the next block, or that of the next channel.
@@ -267,22 +385,20 @@ static void any(const plane *given) {
 
 // The plane of one channel.
 static void convolve(const plane *of) {
-  const int is_known = of->kh == of->kw && (of->kh == 3 || of->kh == 5 || of->kh == 7) && of->sh == of->sw &&
-                       (of->sh == 1 || (of->sh == 2 && of->dh == 1 && of->dw == 1));
   const int is_dense = (of->x_w == 1 || of->width == 1) && (of->out_w == 1 || of->ow == 1);
   plane own;
   float taps_in_order[MOST_SIZE * MOST_SIZE];
-  if (is_known && (of->w_j != 1 || of->w_i != of->kw)) {
+  if (is_known(of) && (of->w_j != 1 || of->w_i != of->kw)) {
     for (ptrdiff_t i = 0; i < of->kh * of->kw; i++) taps_in_order[i] = of->w[i / of->kw * of->w_i + i % of->kw * of->w_j];
     own = *of, own.w = taps_in_order, own.w_i = of->kw, own.w_j = 1, of = &own;
   }
 #if LANES >= 8
-  if (is_known && is_dense && of->sh == 1 && of->dh == 1 && of->dw == 1 && of->ow <= LANES && (LANES == 16 || of->kh == 3)) {
+  if (is_known(of) && is_dense && of->sh == 1 && of->dh == 1 && of->dw == 1 && of->ow <= LANES && (LANES == 16 || of->kh == 3)) {
     narrow(of);
     return;
   }
 #endif
-  const shape by = is_known && is_dense ? block_shape(of) : (shape){0, 0, 0};
+  const shape by = is_known(of) && is_dense ? block_shape(of) : (shape){0, 0, 0};
   if (by.high) all(of, by);
   else any(of);
 }
@@ -319,12 +435,13 @@ void opsplice_depthwise(const float *x, const float *w, const float *bias, size_
               (ptrdiff_t)h, (ptrdiff_t)width, (ptrdiff_t)oh, (ptrdiff_t)ow, (ptrdiff_t)kh, (ptrdiff_t)kw,
               (ptrdiff_t)sh, (ptrdiff_t)sw, (ptrdiff_t)dh, (ptrdiff_t)dw, (ptrdiff_t)top, (ptrdiff_t)left,
               (ptrdiff_t)x_h, (ptrdiff_t)x_w, (ptrdiff_t)w_i, (ptrdiff_t)w_j, (ptrdiff_t)out_h, (ptrdiff_t)out_w};
+  const size_t small = SMALL / (oh * ow ? oh * ow : 1), each = small ? small * 16 : CHANNELS;
   if (c > 1 && x_c == 1 && (w_c == 1 || kh * kw <= MOST_TAPS)) {
     const image_last image = {of.x, w, bias, 0, of.out, 1.0f, activation, (ptrdiff_t)w_c, (ptrdiff_t)out_c,
                               {{1, 1, 1, 1, 0, 1, 0, 0, 0},
                                {of.h, of.kh, of.sh, of.dh, of.top, of.oh, of.x_h, of.w_i, of.out_h},
                                {of.width, of.kw, of.sw, of.dw, of.left, of.ow, of.x_w, of.w_j, of.out_w}}};
-    share(&image, (ptrdiff_t)c, (ptrdiff_t)workgroup_x, (ptrdiff_t)(c + CHANNELS - 1) / CHANNELS);
+    share(&image, (ptrdiff_t)c, (ptrdiff_t)workgroup_x, (ptrdiff_t)((c + each - 1) / each));
     return;
   }
   if (width == 1 && ow == 1 && kw == 1 && left == 0) {  // a column, which is a row
@@ -335,7 +452,7 @@ void opsplice_depthwise(const float *x, const float *w, const float *bias, size_
   if (c > 1 && out_c == 1 && of.x_w == 1 && of.out_w != 1 && of.ow <= TURNED) {
     const ptrdiff_t most = TURNED / of.ow, high = most >= MOST_ROWS ? most / MOST_ROWS * MOST_ROWS : most;
     const size_t strips = (size_t)((of.oh + high - 1) / high), groups = (c + LANES - 1) / LANES;
-    for (size_t i = workgroup_x; i < strips * groups; i += (c + CHANNELS - 1) / CHANNELS) {
+    for (size_t i = workgroup_x; i < strips * groups; i += (c + each - 1) / each) {
       const size_t at = i / strips * LANES;
       const ptrdiff_t y = (ptrdiff_t)(i % strips) * high;
       plane part = of;
@@ -344,8 +461,14 @@ void opsplice_depthwise(const float *x, const float *w, const float *bias, size_
     }
     return;
   }
-  const size_t end = least(c, (workgroup_x + 1) * CHANNELS);
-  for (size_t at = workgroup_x * CHANNELS; at < end; at++) {
+  const size_t end = least(c, (workgroup_x + 1) * each);
+  if (is_aside(&of, c)) {
+    const size_t at = workgroup_x * each;
+    of.x += at * x_c, of.w += at * w_c, of.out += at * out_c;
+    aside(&of, bias ? bias + at : 0, x_c, w_c, out_c, end - at);
+    return;
+  }
+  for (size_t at = workgroup_x * each; at < end; at++) {
     of.x = x + workgroup_y * x_n + at * x_c, of.w = w + at * w_c, of.out = out + workgroup_y * out_n + at * out_c;
     of.bias = bias ? bias[at] : 0.0f;
     convolve(&of);

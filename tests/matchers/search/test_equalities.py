@@ -173,6 +173,7 @@ def test_the_code_knows_no_op_but_by_the_table():
         "_split": "reduce addf(mulf(x, c))",
         "_is_not_negative": "maximumf(x, 0.0)",
         "WIDTHS": "",  # what casts are is not an equality
+        "WIDENINGS": "",
         "_PREDICATES": "",
     }
     named = set()
