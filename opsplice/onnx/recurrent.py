@@ -89,9 +89,16 @@ def dynamically_quantized(on: NodeWriter, node: onnx.NodeProto) -> list[str] | N
         if numbers is None or scale is None or zero is None:
             return None
         scale, zero = (each.astype(np.float32).reshape(len(each), 1, -1) for each in (scale, zero))
-        wide = (numbers.astype(np.float32) - zero) * scale
-        weights.append(on.give(np.ascontiguousarray(wide.transpose(0, 2, 1)), large=True))
+        if numbers.dtype == np.int8 and not zero.any():  # a step reads them all, so they stay bytes
+            narrow = on.put("Cast", on.give(_turned(numbers), large=True), to=onnx.TensorProto.FLOAT)
+            weights.append(on.put("Mul", narrow, on.give(_turned(scale))))
+        else:
+            weights.append(on.give(_turned((numbers.astype(np.float32) - zero) * scale), large=True))
     return on.put_all("LSTM", len(node.output), node.input[0], *weights, *node.input[3:8], **attributes(node))
+
+
+def _turned(weights: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(weights.transpose(0, 2, 1))
 
 
 class _Direction:

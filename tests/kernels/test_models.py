@@ -415,3 +415,17 @@ def test_bytes_are_no_numbers_of_four_bits(tmp_path):
     (tmp_path / "model.onnx").write_bytes(onnx_models.nibble_linear(3, 64, 40, bits=8).proto.SerializeToString())
     report = opsplice.match(tmp_path / "model.onnx", ["opsplice_kernels:weight_only"])
     assert [each.kernel for each in report.replacements if not each.lost] == ["byte_blocks"]
+
+
+def test_an_lstm_of_bytes_reads_bytes_in_each_step(tmp_path):
+    graph = onnx_models.Graph()
+    numbers = np.random.default_rng(0).integers(-128, 128, (1, 8, 32), np.int8)
+    parts = [graph.constant(each) for each in (numbers, np.full(1, 0.01, np.float32), np.zeros(1, np.int8))]
+    given = [graph.input(3, 2, 8), parts[0], parts[0], "", "", "", "", "", *parts[1:], *parts[1:]]
+    model = graph.model(graph.op("DynamicQuantizeLSTM", *given, domain="com.microsoft", hidden_size=8)).proto
+    model.graph.output[0].type.CopyFrom(onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, (3, 1, 2, 8)))
+    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    report = opsplice.match(tmp_path / "model.onnx", ["opsplice_kernels:weight_only"])
+    # One product with all inputs, and one with the state in each step but the first, whose state is zeros.
+    assert [each.kernel for each in report.replacements if not each.lost] == ["byte_columns"] * 3

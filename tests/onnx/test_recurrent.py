@@ -145,16 +145,16 @@ def test_other_layers_stay(inputs, form):
     assert expanded(model) is None
 
 
-@pytest.mark.parametrize("scales", ["one", "each"])
+@pytest.mark.parametrize("scales", ["one", "each", "with zero points"])
 def test_weights_of_bytes_as_onnxruntime_quantises_them(scales):
     """Its numbers are off by what rounding inputs and states to bytes does, an LSTM's of the same weights are not."""
     both, wide = 2, 4 * SIZE
-    columns = [both] if scales == "one" else [both, wide]
+    columns = [both, wide] if scales == "each" else [both]
     shapes = {"w": [both, INPUT, wide], "r": [both, SIZE, wide]}
     constants = {name: RANDOM.integers(-127, 128, shape).astype(np.int8) for name, shape in shapes.items()}
     for name in shapes:
         constants[f"{name}s"] = RANDOM.uniform(0.002, 0.005, columns).astype(np.float32)
-        constants[f"{name}z"] = np.zeros(columns, np.int8)
+        constants[f"{name}z"] = np.full(columns, 5 if scales == "with zero points" else 0, np.int8)
     constants["b"] = RANDOM.normal(size=[both, 2 * wide]).astype(np.float32)
     form, given = {"hidden_size": SIZE, "direction": "bidirectional"}, {"x": [STEPS, 2, INPUT]}
     results = {"y": [STEPS, both, 2, SIZE], "h": [both, 2, SIZE], "c": [both, 2, SIZE]}
@@ -165,9 +165,8 @@ def test_weights_of_bytes_as_onnxruntime_quantises_them(scales):
     found = opsplice.onnx.session(model, providers=["local-sync"]).run(None, {"x": x})
     rounded = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     for name in shapes:
-        scale = constants.pop(f"{name}s").reshape(both, 1, -1)
-        constants[name] = (constants[name] * scale).astype(np.float32).transpose(0, 2, 1)
-        del constants[f"{name}z"]
+        scale, zero = (constants.pop(f"{name}{each}").reshape(both, 1, -1) for each in "sz")
+        constants[name] = ((constants[name].astype(np.float32) - zero) * scale).transpose(0, 2, 1)
     exact = make_model([node("LSTM", "x w r b", "y h c", **form)], given, results, constants)
     wanted = ort.InferenceSession(exact.SerializeToString()).run(None, {"x": x})
     for one, other, near in zip(found, wanted, rounded, strict=True):
