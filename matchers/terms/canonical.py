@@ -345,7 +345,7 @@ BECOMES, READ_AS = _targets(_ONE), _targets(_READ)
 READ_ANEW = frozenset(name for name, others in READ_AS.items() if name in others)
 # What a sum may be read as: the product of another sum with a constant factor, and what one-hot rows choose.
 SUMS_AS = ("arith.mulf", SELECT)
-# Ops that are one of their operands, by the operand that decides which one, as a slice: `select(true, x, y)`.
+# Ops that are one of several operands, by the operand that decides which one, as a slice: `select(true, x, y)`.
 DECIDING = {
     name: slice(number, number + 1)
     for name, rules in _ONE.items()
@@ -353,7 +353,7 @@ DECIDING = {
     for number, arg in enumerate(rule.source.args)
     if isinstance(arg, bool)
     and not isinstance(rule.target, Node)
-    and not any(isinstance(a, Node) for a in rule.source.args)
+    and sum(isinstance(a, str) for a in rule.source.args) >= _SEVERAL
 }
 # Ops that may leave an operand as it is.
 NEUTRAL = frozenset((*_IDLE, TAKE))

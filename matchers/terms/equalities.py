@@ -8,6 +8,7 @@ A row has two spellings in the language's own terms, how the code uses that they
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import re
 from collections.abc import Iterator
@@ -91,25 +92,33 @@ class Row:
     each: tuple[str, ...] = ()
 
     def expanded(self) -> Iterator[Row]:
-        """Rows of one op and, on either side, one predicate each: `in {...}` on both sides goes pair by pair."""
+        """Rows of one op and of one predicate for each comparison: what is `in {...}` goes side by side."""
         for name in self.each or ("op",):
             sides = [side.replace("op(", f"{name}(") for side in (self.left, self.right)]
-            choices = [_predicates(side) for side in sides]
-            for number in range(max(map(len, choices))):
-                left, right = (
-                    _PREDICATE.sub(f") {{predicate = {names[number % len(names)]}}}", side)
-                    for side, names in zip(sides, choices, strict=True)
-                )
+            for number in range(max(len(_predicates(found)) for side in (*sides, "") for found in _compared(side))):
+                left, right = (_PREDICATE.sub(functools.partial(_chosen, number=number), side) for side in sides)
                 yield replace(self, left=left, right=right, each=())
 
 
-def _predicates(text: str) -> list[str]:
-    """The predicates that the comparison in a spelling may have; one that is empty if there is none."""
-    found = _PREDICATE.search(text)
-    return (found[1] or found[2]).split(", ") if found else [""]
+def _compared(side: str) -> list[re.Match[str] | None]:
+    """The comparisons of a spelling, None if there are none."""
+    return list(_PREDICATE.finditer(side)) or [None]
+
+
+def _predicates(compared: re.Match[str] | None) -> list[str]:
+    """The predicates that a comparison may have, one that is empty where there is none."""
+    return (compared[1] or compared[2]).split(", ") if compared else [""]
+
+
+def _chosen(compared: re.Match[str], number: int) -> str:
+    """A comparison with one of its predicates."""
+    names = _predicates(compared)
+    return f") {{predicate = {names[number % len(names)]}}}"
 
 
 _MAXIMUM = Licence(zero=True, nan=True)
+_ZERO = Licence(zero=True)
+_NAN = "cmpf(x, x) {predicate in {une, uno}}"
 _COMMUTATIVE = tuple(op.name for op in vocabulary.OPS.values() if op.commutative and "num" not in op.name)
 _BITS = ("addi", "muli", "andi", "ori", "xori", "maxsi", "minsi", "maxui", "minui")
 
@@ -127,6 +136,8 @@ TABLE = (
     Row("divf(1.0, sqrt(x))", Form.ONE, "rsqrt(x)", Licence(ulps=1)),
     Row("select(cmpf(x, y) {predicate in {ogt, oge, ugt, uge}}, x, y)", Form.ONE, "maximumf(x, y)", _MAXIMUM),
     Row("select(cmpf(x, y) {predicate in {olt, ole, ult, ule}}, x, y)", Form.ONE, "minimumf(x, y)", _MAXIMUM),
+    Row(f"select(ori(cmpf(x, y) {{predicate in {{ogt, oge}}}}, {_NAN}), x, y)", Form.ONE, "maximumf(x, y)", _ZERO),
+    Row(f"select(ori(cmpf(x, y) {{predicate in {{olt, ole}}}}, {_NAN}), x, y)", Form.ONE, "minimumf(x, y)", _ZERO),
     Row("select(cmpi(x, y) {predicate in {sgt, sge}}, x, y)", Form.ONE, "maxsi(x, y)"),
     Row("select(cmpi(x, y) {predicate in {slt, sle}}, x, y)", Form.ONE, "minsi(x, y)"),
     Row("select(cmpi(x, y) {predicate in {ugt, uge}}, x, y)", Form.ONE, "maxui(x, y)"),
@@ -140,6 +151,9 @@ TABLE = (
     Row("cmpi(x, false) {predicate = eq}", Form.ONE, "xori(x, true)"),
     Row("cmpi(x, true) {predicate = ne}", Form.ONE, "xori(x, true)"),
     Row("xori(xori(x, true), true)", Form.ONE, "x"),
+    Row("ori(x, false)", Form.ONE, "x"),
+    Row("andi(x, true)", Form.ONE, "x"),
+    Row("mulf(absf(x), absf(x))", Form.ONE, "mulf(x, x)"),
     Row("select(cmpi(x, 0) {predicate = sge}, x, subi(0, x))", Form.ONE, "absi(x)"),
     Row("absi(extui(x))", Form.ONE, "extui(x)"),
     Row("sitofp(extsi(x))", Form.ONE, "sitofp(x)"),
@@ -170,11 +184,11 @@ TABLE = (
     Row("subf(x, y)", Form.EITHER, "addf(x, negf(y))", when="y is not a number"),
     Row("addf(x, mulf(y, -1.0))", Form.READ, "subf(x, y)"),
     Row("subf(x, negf(y))", Form.READ, "addf(x, y)"),
-    Row("negf(subf(x, y))", Form.READ, "addf(y, negf(x))", Licence(zero=True)),
-    Row("negf(addf(x, y))", Form.READ, "addf(negf(x), negf(y))", Licence(zero=True)),
+    Row("negf(subf(x, y))", Form.READ, "addf(y, negf(x))", _ZERO),
+    Row("negf(addf(x, y))", Form.READ, "addf(negf(x), negf(y))", _ZERO),
     Row("negf(x)", Form.EITHER, "mulf(x, -1.0)"),
     Row("negf(x)", Form.EITHER, "subf(-0.0, x)"),
-    Row("negf(x)", Form.EITHER, "subf(0.0, x)", Licence(zero=True)),
+    Row("negf(x)", Form.EITHER, "subf(0.0, x)", _ZERO),
     Row("divf(x, -1.0)", Form.READ, "negf(x)"),
     Row("fma(x, y, z)", Form.EITHER, "addf(mulf(x, y), z)", Licence(steps=True, where="x * y does not overflow")),
     Row(
@@ -184,10 +198,10 @@ TABLE = (
         Licence(steps=True, where="no partial sum overflows"),
         when="c is a normal number",
     ),
-    Row("addf(x, 0.0)", Form.IDLE, "x", Licence(zero=True)),
+    Row("addf(x, 0.0)", Form.IDLE, "x", _ZERO),
     Row("addf(x, -0.0)", Form.IDLE, "x"),
     Row("subf(x, 0.0)", Form.IDLE, "x"),
-    Row("subf(x, -0.0)", Form.IDLE, "x", Licence(zero=True)),
+    Row("subf(x, -0.0)", Form.IDLE, "x", _ZERO),
     Row("subi(x, 0)", Form.IDLE, "x"),
     Row("mulf(x, 1.0)", Form.IDLE, "x"),
     Row("divf(x, 1.0)", Form.IDLE, "x"),

@@ -108,7 +108,8 @@ def ops_in(wanted: Any) -> set[str]:
 
 def kinds(row: Row) -> tuple[str, ...]:
     both = row.left + row.right
-    if "cmpf" not in both and ("cmpi" in both or "xori" in both) and ("true" in both or "false" in both):
+    truths = any(op in both for op in ("cmpi", "xori", "ori(", "andi")) and ("true" in both or "false" in both)
+    if "cmpf" not in both and truths:
         return ("i1",)
     whole = {"I"} <= {vocabulary.OPS[name].operands[0] for name in ops_in(shape(row.left)) if "reduce" not in name}
     return ("i8",) if whole and "cmpf" not in row.left else ("f16", "f32")

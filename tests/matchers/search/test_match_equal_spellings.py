@@ -98,6 +98,20 @@ SPELLINGS = {
         ("minnumf(x, y)", "%r = arith.minnumf %y, %x : !t"),
         0.0,
     ),
+    "a maximum that keeps NaN, as PyTorch's": (
+        ("maximumf(x, y)", "%r = arith.maximumf %x, %y : !t"),
+        (
+            "select(ori(cmpf(x, y) {predicate = ogt}, cmpf(x, x) {predicate = une}), x, y)",
+            """%g = arith.cmpf ogt, %x, %y : !t  %n = arith.cmpf une, %x, %x : !t  %c = arith.ori %g, %n : tensor<8xi1>
+            %r = arith.select %c, %x, %y : tensor<8xi1>, !t""",
+        ),
+        0.0,
+    ),
+    "the square of a magnitude": (
+        ("mulf(x, x)", "%r = arith.mulf %x, %x : !t"),
+        ("mulf(absf(x), absf(x))", "%a = math.absf %x : !t  %r = arith.mulf %a, %a : !t"),
+        0.0,
+    ),
     "a power of one half": (
         ("sqrt(x)", "%r = math.sqrt %x : !t"),
         ("powf(x, 0.5)", "%c = arith.constant dense<0.5> : !t  %r = math.powf %x, %c : !t"),
