@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import re
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ import pytest
 import opsplice
 from opsplice import cli
 from opsplice.frontends import ModuleSource
+from opsplice.measuring import verifying
 from opsplice.measuring.cutting.records import Verification
 from opsplice.measuring.verifying import verification
 from opsplice.reports.render_verify import verification_text, whole_text
@@ -168,6 +172,22 @@ def test_a_command_that_raises_fails_its_match_and_no_other(tmp_path: Path) -> N
     assert "random: " in raising.reason
     assert "not today" in raising.reason
     assert "not today" in found.whole[0].reason
+
+
+def test_a_kernel_that_does_not_end_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "void endless(const float *x, float *y, unsigned long m, unsigned long n) { for (volatile int i = 1; i;); }"
+    spec = """kernel endless(x: f32[m, n]) -> f32[m, n] { cpu "endless.c" }
+    pattern p(x: tensor<m x n x f32>) { negf(x) }
+    replace p with endless(x)"""
+    path = write_spec(tmp_path, spec, {"endless.c": code})
+    impatient = functools.partial(verification.Options, seconds=1)
+    monkeypatch.setattr(verifying, "verification", SimpleNamespace(**(vars(verification) | {"Options": impatient})))
+    found = opsplice.verify(model(["right"]), [path], trials=("random",))
+    assert [(verdict.outcome, verdict.reason) for verdict in found.verdicts] == [
+        ("failed", "random: it does not end within 1 s")
+    ]
+    (whole,) = found.whole
+    assert re.fullmatch(r"the program does not end within \d s in @right", whole.reason)
 
 
 def test_a_match_whose_result_iree_copies_is_run_alone(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from opsplice.measuring.verifying import static_data, tolerance
 from opsplice.measuring.verifying.guarded_memory import Guarded, Watched
 from opsplice.measuring.verifying.trials import KINDS, Inputs, inputs_of
 
-# How long a kernel may take for one call, and the oracle for one match.
-KERNEL_SECONDS, _ORACLE_SECONDS = 60, 20.0
+# How long the oracle may take for one match.
+_ORACLE_SECONDS = 20.0
 # How often a match is run with several threads at the most, for how many seconds, and with how many.
 _RACES, _RACE_SECONDS, _THREADS = 200, 0.5, 4
 # The bytes that are in memory before a call: first NaN, or -1; then what is large; zeros, as in fresh memory. Last what
@@ -39,7 +39,8 @@ class Suite:
     """Matches alone, ready to run: the function of each in three programs, and in MLIR for the oracle.
 
     disturbed: as `kernels`, under other circumstances (`cutting/disturbing.py`). recorded: the inputs of each in the
-    program's own run, None where these are not known. limit: what the user says of tolerances.
+    program's own run, None where these are not known. limit: what the user says of tolerances. seconds: how long a call
+    may take.
     """
 
     text: str
@@ -50,6 +51,7 @@ class Suite:
     recorded: tuple[Sequence[Any] | None, ...]
     kinds: tuple[str, ...] = KINDS
     limit: float | None = None
+    seconds: int = 60
 
 
 @dataclass(frozen=True)
@@ -254,7 +256,7 @@ class _Programs:
             guard = watched(part.shape(inputs.sizes), kind.dtype, poison)
             results.append(guard)
             given.push_ref(guard.on(call.device, kind.dtype))
-        signal.alarm(KERNEL_SECONDS)
+        signal.alarm(self.suite.seconds)
         try:
             call.invoke(given)
         except OpspliceError as failure:

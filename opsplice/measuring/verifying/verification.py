@@ -9,6 +9,9 @@ Kernels run in a child process: one that crashes has failed. It imports the comp
 from __future__ import annotations
 
 import dataclasses
+import math
+import signal
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +32,8 @@ from opsplice.runtime.weights import Parameters, contents
 
 Progress = Callable[[Any], None]
 
+# How many times longer than without its kernels the whole program may take.
+_TIMES_SLOWER = 20
 # How long the whole program may take in f64.
 _WHOLE_SECONDS = 20.0
 # By how much the results of a whole program may differ, and by how many times what rounding does to those of a match.
@@ -38,7 +43,8 @@ _WHOLE_LIMIT, _WHOLE_ROUNDINGS = 1e-3, 2
 @dataclass(frozen=True)
 class Options:
     """How to verify. inputs: those of `function`, None for generated ones. kinds: of trials. limit: what is taken,
-    instead of what follows from types and sums. whole: whether whole functions are run, too.
+    instead of what follows from types and sums. whole: whether whole functions are run, too. seconds: how long a kernel
+    may take.
     """
 
     function: str | None = None
@@ -47,6 +53,7 @@ class Options:
     limit: float | None = None
     whole: bool = True
     cache: bool = True
+    seconds: int = 60
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,8 @@ def verify(job: Job, prepared: Prepared, options: Options, on_progress: Progress
         notes.append(before.error)
     whole: tuple[Whole, ...] = ()
     if options.whole and not before.error:
-        after = _run(prepared.kernels, options, "the program", on_progress, with_kernels=True)
+        seconds = options.seconds + math.ceil(_TIMES_SLOWER * before.seconds)
+        after = _run(prepared.kernels, options, "the program", on_progress, seconds)
         whole = _compared(job, prepared, options, before, after)
     verdicts = _verdicts(prepared, options, recorded, on_progress)
     return Verification(prepared.report, verdicts, whole, notes=tuple(notes))
@@ -163,7 +171,9 @@ def _trials(
     plain, kernels, disturbed = prepared.alone
     cuts = tuple(place.cut for place in places if place.cut is not None)
     inputs = tuple(_recorded(place, recorded) for place in places)
-    suite = trial_runs.Suite(prepared.text, plain, kernels, disturbed, cuts, inputs, options.kinds, options.limit)
+    suite = trial_runs.Suite(
+        prepared.text, plain, kernels, disturbed, cuts, inputs, options.kinds, options.limit, options.seconds
+    )
     found: list[list[Trial]] = [[] for _ in places]
     refused: dict[int, str] = {}
     number = 0
@@ -185,14 +195,14 @@ def _trials(
             if not isinstance(about, (trial_runs.About, trial_runs.Done, trial_runs.Refused)):
                 raise OpspliceError(f"the matches cannot be run alone: {crash.message}", details=crash.output) from None
             kind = about.kind if isinstance(about, trial_runs.About) else "afterwards"
-            found[about.number].append(Trial(kind, None, None, 0.0, _crash(crash)))
+            found[about.number].append(Trial(kind, None, None, 0.0, _crash(crash, options.seconds)))
             number = about.number + 1
     return [refused.get(number, tuple(each)) for number, each in enumerate(found)]
 
 
-def _crash(crash: ChildCrashError) -> str:
+def _crash(crash: ChildCrashError, seconds: int) -> str:
     if crash.end == "SIGALRM":
-        return f"it does not end within {trial_runs.KERNEL_SECONDS} s"
+        return f"it does not end within {seconds} s"
     if not crash.end.startswith("SIG"):
         return f"it ends the process ({crash.end})"
     return f"it crashes ({crash.end}): it reads or writes outside of its buffers, or writes to an input"
@@ -210,11 +220,12 @@ def _recorded(place: Place, recorded: dict[int, np.ndarray]) -> tuple[Any, ...] 
 
 @dataclass(frozen=True)
 class _Ran:
-    """Results by function, and what probes noted."""
+    """Results by function, what probes noted, and how long the calls took."""
 
     results: dict[str, list[np.ndarray]] = field(default_factory=dict)
     inputs: dict[str, list[Any]] = field(default_factory=dict)
     probes: dict[int, np.ndarray] = field(default_factory=dict)
+    seconds: float = 0.0
     error: str = ""
 
 
@@ -222,33 +233,41 @@ class _CallError(OpspliceError):
     """A function of the program with kernels that ended in an error, where the one without them did not."""
 
 
-def _run(program: Runnable, options: Options, what: str, on_progress: Progress, *, with_kernels: bool = False) -> _Ran:
-    """Run the functions of a program in a child process. An error in a call is found of kernels, and raised without."""
+def _run(program: Runnable, options: Options, what: str, on_progress: Progress, seconds: int | None = None) -> _Ran:
+    """Run the functions of a program in a child process. An error in a call is found of kernels, and raised without.
+
+    seconds: how long each call may take, which is for programs with kernels.
+    """
     on_progress(f"running {what}")
     try:
-        return call_isolated(_run_functions, (program, options, with_kernels), on_progress=on_progress, method=method())
+        return call_isolated(_run_functions, (program, options, seconds), on_progress=on_progress, method=method())
     except ChildCrashError as crash:
-        return _Ran(error=f"{what} crashes ({crash.end}) in {crash.last_event}")
+        how = f"does not end within {seconds} s" if crash.end == "SIGALRM" else f"crashes ({crash.end})"
+        return _Ran(error=f"{what} {how} in {crash.last_event}")
     except _CallError as failure:
         return _Ran(error=f"{what} fails in {failure.message}")
 
 
-def _run_functions(report: Progress, program: Runnable, options: Options, with_kernels: bool) -> _Ran:
+def _run_functions(report: Progress, program: Runnable, options: Options, seconds: int | None) -> _Ran:
     loaded = program.load("local-task")
     ran = _Ran()
+    begun = time.monotonic()
     for name in chosen(loaded.functions, options.function, alone=options.inputs is not None):
         report(f"@{name}")
         given = options.inputs if options.inputs is not None else generated(loaded.functions[name])
         ran.inputs[name] = list(given)
+        signal.alarm(seconds or 0)
         try:
             ran.results[name] = [np.asarray(value) for value in loaded.call(name, *given)]
         except OpspliceError as failure:
-            raise _CallError(f"@{name}: {failure.message}") if with_kernels else failure from None
+            raise failure if seconds is None else _CallError(f"@{name}: {failure.message}") from None
+        finally:
+            signal.alarm(0)
         if READER in loaded.functions:
             for number, value in enumerate(loaded.call(READER)):
                 if value is not None:
                     ran.probes.setdefault(number, np.asarray(value))
-    return ran
+    return dataclasses.replace(ran, seconds=time.monotonic() - begun)
 
 
 def chosen(functions: Iterable[str], wanted: str | None, *, alone: bool) -> list[str]:
