@@ -190,6 +190,43 @@ def test_a_kernel_that_does_not_end_fails(tmp_path: Path, monkeypatch: pytest.Mo
     assert re.fullmatch(r"the program does not end within \d s in @right", whole.reason)
 
 
+def test_a_match_whose_dims_only_what_is_reshaped_to_its_input_tells_is_run_alone(tmp_path: Path) -> None:
+    """Groups of channels: their sums are of 2x2x6 numbers, and the gain says that 6 are 2 channels of 3."""
+    spec = """kernel centred(x: f32[b, g, c, w], gain: f32[g, c]) -> f32[b, g, c, w] { cpu "centred.c" }
+    pattern p(x: tensor<b x g x c x w x f32>, gain: tensor<g x c x f32>) {
+      less = subf(x, broadcast[b g -> b g c w](reduce addf[b g c w -> b g](x)))
+      mulf(less, broadcast[g c -> b g c w](gain))
+    }
+    replace p with centred(x, gain)"""
+    code = """#include <stddef.h>
+    void centred(const float *x, const float *gain, float *out, size_t b, size_t g, size_t c, size_t w) {
+      for (size_t i = 0; i < b * g; i++) {
+        float sum = 0;
+        for (size_t j = 0; j < c * w; j++) sum += x[i * c * w + j];
+        for (size_t j = 0; j < c * w; j++) out[i * c * w + j] = (x[i * c * w + j] - sum) * gain[i % g * c + j / w];
+      }
+    }"""
+    module = """func.func @f(%x: tensor<2x4x3xf32>, %gain: tensor<4xf32>) -> tensor<2x4x3xf32> {
+      %row = tensor.collapse_shape %x [[0], [1, 2]] : tensor<2x4x3xf32> into tensor<2x12xf32>
+      %groups = tensor.expand_shape %row [[0], [1, 2]] output_shape [2, 2, 6] : tensor<2x12xf32> into tensor<2x2x6xf32>
+      %zero = arith.constant dense<0.0> : tensor<2x2xf32>
+      %sum = linalg.reduce ins(%groups : tensor<2x2x6xf32>) outs(%zero : tensor<2x2xf32>) dimensions = [2]
+        (%in: f32, %acc: f32) { %s = arith.addf %in, %acc : f32 linalg.yield %s : f32 }
+      %e = tensor.empty() : tensor<2x2x6xf32>
+      %wide = linalg.broadcast ins(%sum : tensor<2x2xf32>) outs(%e : tensor<2x2x6xf32>) dimensions = [2]
+      %less = arith.subf %groups, %wide : tensor<2x2x6xf32>
+      %back = tensor.collapse_shape %less [[0], [1, 2]] : tensor<2x2x6xf32> into tensor<2x12xf32>
+      %first = tensor.expand_shape %back [[0], [1, 2]] output_shape [2, 4, 3] : tensor<2x12xf32> into tensor<2x4x3xf32>
+      %f = tensor.empty() : tensor<2x4x3xf32>
+      %gains = linalg.broadcast ins(%gain : tensor<4xf32>) outs(%f : tensor<2x4x3xf32>) dimensions = [0, 2]
+      %r = arith.mulf %first, %gains : tensor<2x4x3xf32>
+      return %r : tensor<2x4x3xf32>
+    }"""
+    path = write_spec(tmp_path, spec, {"centred.c": code})
+    (verdict,) = opsplice.verify(module, [path], trials=("random",)).verdicts
+    assert (verdict.outcome, verdict.reason) == ("ok", "")
+
+
 def test_a_match_whose_result_iree_copies_is_run_alone(tmp_path: Path) -> None:
     path = write_spec(tmp_path, SUM_SPEC, {"sum.c": SUM})
     found = opsplice.verify(SUM_MODEL, [path], trials=("random",))

@@ -27,6 +27,7 @@ from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.search import uses
 from opsplice.matchers.search.matches import Match, flat
+from opsplice.matchers.terms.ops.reshape_ops import before_reshapes
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
 from opsplice.measuring.cutting.records import Cut, Part, SymbolicSize
@@ -39,8 +40,6 @@ from opsplice.spec_lang.syntax import tree, vocabulary
 
 # What no match accounts for and every function may have for itself.
 _FREE = ("arith.constant", "tensor.empty", "linalg.fill", "tensor.dim", "tensor.from_elements", "util.assume.int")
-
-
 # What makes sizes that are not sizes of the program's values.
 _NUMBERS = ("arith.constant", "arith.index_cast")
 # How many numbers a function may hold.
@@ -77,8 +76,8 @@ class Piece:
     def of(cls, what: Action | Match | ir.Operation) -> Piece:
         """Of a match that is replaced, with the views around it; of a match alone; of an op."""
         if isinstance(what, Match):
-            inputs = [bound.value for bound in what.inputs.values()]
-            return cls(_values(inputs), what.roots, frozenset(what.ops), what.pattern.name, what)
+            values = [bound.value for bound in what.inputs.values()]
+            return cls(_inputs(values), what.roots, frozenset(what.ops) | _reshapes(values), what.pattern.name, what)
         if isinstance(what, (KernelCall, Insertion)):
             label = f"{what.rule.span} {what.rule.title}"
             weights = _inputs_asked(what.match, what.rule, _is_weight)
@@ -90,8 +89,8 @@ class Piece:
             values = [a.value for a in what.arguments if isinstance(a, (Buffer, Scalar))]
             views = {view for buffer in what.strided for view in buffer.views}
             roots = tuple(output.root for output in what.made)
-            members = alone.members | views
-            return dataclasses.replace(alone, inputs=_values(values), roots=roots, members=members)
+            members = alone.members | views | _reshapes(values)
+            return dataclasses.replace(alone, inputs=_inputs(values), roots=roots, members=members)
         return cls.of_ops([what], tuple(what.results))
 
     @classmethod
@@ -112,8 +111,7 @@ def _is_direct(call: KernelCall) -> bool:
 def _inputs_asked(match: Match, rule: tree.Rule, is_asked: Callable[[Any], bool]) -> frozenset[ir.Value]:
     """The inputs of a match of which its rule or its pattern asks something."""
     asked = [part.value for part in tree.parts((rule.where, match.pattern.where)) if is_asked(part)]
-    bound = [match.inputs[name].value for name in asked if name in match.inputs]
-    return frozenset(value for value in bound if value is not None)
+    return frozenset(_inputs(match.inputs[name].value for name in asked if name in match.inputs))
 
 
 def finite_inputs(what: Action) -> frozenset[ir.Value]:
@@ -125,7 +123,7 @@ def finite_inputs(what: Action) -> frozenset[ir.Value]:
     named = {part.name for part in tree.parts(tuple(asked.values())) if isinstance(part, tree.Name)}
     values = [each.value for each in what.arguments if isinstance(each, Buffer) and each.name in asked]
     values += [bound.value for name, bound in what.match.inputs.items() if name in named]
-    return frozenset(value for value in values if isinstance(value, ir.Value))
+    return frozenset(_inputs(value for value in values if isinstance(value, ir.Value)))
 
 
 def _is_weight(part: Any) -> bool:
@@ -149,6 +147,29 @@ def _weight(kind: ir.Type, is_positive: bool = False) -> ir.Value:
 
 def _values(values: Iterable[ir.Value | None]) -> tuple[ir.Value, ...]:
     return tuple(dict.fromkeys(value for value in values if value is not None))
+
+
+def _inputs(values: Iterable[ir.Value | None]) -> tuple[ir.Value, ...]:
+    """What a function is given for some values: what they are reshaped from, where a match may have its dims alone."""
+    return _values(value if value is None else _unshaped(value) for value in values)
+
+
+def _reshapes(values: Iterable[ir.Value | None]) -> frozenset[ir.Operation]:
+    """The ops between what a function is given for some values and these."""
+    found: set[ir.Operation] = set()
+    for value in filter(None, values):
+        first = _unshaped(value)
+        while value != first and (op := defining_op(value)) is not None:
+            found.add(op)
+            value = op.operands[0]
+    return frozenset(found)
+
+
+def _unshaped(value: ir.Value) -> ir.Value:
+    """What a value of known sizes is reshaped from, itself where it is not."""
+    first = before_reshapes(value)
+    known = all(isinstance(v.type, ir.RankedTensorType) and v.type.has_static_shape for v in (value, first))
+    return first if known else value
 
 
 def _is_given(value: ir.Value, own: Container[ir.Operation]) -> bool:
