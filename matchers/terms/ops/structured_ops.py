@@ -14,7 +14,7 @@ from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 
 from opsplice.matchers.ir.tensor_values import defining_op, element_type, indexing_maps, is_structured, shape_of
 from opsplice.matchers.terms.attributes import IGNORED, payload_text, rounds_to_nearest
-from opsplice.matchers.terms.terms import UNIT, Access, Affine, DimSize, Index, summed
+from opsplice.matchers.terms.terms import UNIT, Access, Affine, DimSize, Index, Sum, summed
 
 # What an operand is read at along each of its dims: the number of a loop, or an expression over loops.
 Map = tuple[int | ir.AffineExpr, ...]
@@ -174,7 +174,10 @@ def _add_up(expr: ir.AffineExpr, factor: int, loops: Mapping[int, Index], terms:
     """Add an expression, `factor` times, to `terms`; return the constant in it, None if it is no such sum."""
     if isinstance(expr, ir.AffineDimExpr):
         index = loops[expr.position]
-        terms[index] = terms.get(index, 0) + factor
+        # The first elements of a dim are a sum, too: a window there is one of the loops themselves.
+        own = index.terms if isinstance(index, Sum) and index.constant == 0 else ((1, index),)
+        for times, part in own:
+            terms[part] = terms.get(part, 0) + factor * times
         return 0
     if isinstance(expr, ir.AffineConstantExpr):
         return factor * int(expr.value)

@@ -144,6 +144,30 @@ def test_a_part_of_the_input_is_not_all_of_it(find):
     assert find(whole, text).count == 0
 
 
+@pytest.mark.parametrize(
+    ("start", "step", "count", "stride"),
+    [(0, 1, 9, 2), (0, 3, 5, 6), (1, 1, 9, None)],
+    ids=["the first places", "every third place", "other places"],
+)
+def test_a_slice_of_a_convolution_is_one(find, start, step, count, stride):
+    """As of one that is causal, which is padded at both ends. What begins later reads from elsewhere."""
+    payload = f"""func.func @f(%x: tensor<2x3x31xf32>, %k: tensor<4x3x3xf32>) -> tensor<2x4x{count}xf32> {{
+      %zero = arith.constant dense<0.0> : tensor<2x4x15xf32>
+      %y = linalg.conv_1d_ncw_fcw {{strides = dense<2> : vector<1xi64>, dilations = dense<1> : vector<1xi64>}}
+        ins(%x, %k : tensor<2x3x31xf32>, tensor<4x3x3xf32>) outs(%zero : tensor<2x4x15xf32>) -> tensor<2x4x15xf32>
+      %s = tensor.extract_slice %y[0, 0, {start}] [2, 4, {count}] [1, 1, {step}]
+        : tensor<2x4x15xf32> to tensor<2x4x{count}xf32>
+      %r = math.exp %s : tensor<2x4x{count}xf32>
+      return %r : tensor<2x4x{count}xf32>
+    }}"""
+    spec = """pattern p(x: tensor<n x c x l x f32>, k: tensor<f x c x w x f32>) {
+      exp(contract[n c (s*t + d*w), f c w -> n f t](x, k))
+    }"""
+    found = find(payload, spec)
+    assert found.count == (0 if stride is None else 1)
+    assert stride is None or (found.dims["s"], found.dims["d"]) == (stride, 1)
+
+
 @pytest.mark.parametrize(("filter_dims", "zero", "count"), [("16x1", "0.0", 1), ("16", "0.0", 0), ("16x1", "0.5", 0)])
 def test_a_window_of_one_place_is_summed_with_zero_and_has_its_own_dim(find, filter_dims, zero, count):
     spec = """pattern p(x: tensor<n x w x c x f32>, f: tensor<c x k x f32>) {
