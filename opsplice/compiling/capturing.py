@@ -26,7 +26,7 @@ from opsplice.matchers.capture.slices import RESHAPES, Slice, above, select
 from opsplice.matchers.explain.pointing import Ops
 from opsplice.matchers.find import engine
 from opsplice.matchers.ir.op_names import FUNCTIONS, around, location_text, symbol_of
-from opsplice.matchers.ir.tensor_values import defining_op
+from opsplice.matchers.ir.tensor_values import VIEWS, defining_op, is_tensor
 from opsplice.matchers.patterns.compiled import compile_patterns
 from opsplice.matchers.search.matches import Found, Match
 from opsplice.matchers.terms.views import Views
@@ -125,9 +125,18 @@ def _is_edge(part: Slice, value: ir.Value) -> bool:
     return op is not None and op.name in RESHAPES and part.starts_at(op.operands[0])
 
 
+def _is_given(value: ir.Value) -> bool:
+    """Whether a value is a view of what the program is given, as an argument or a weight: nothing is computed above it."""
+    op = defining_op(value)
+    while op is not None and op.name in VIEWS:
+        op = defining_op(op.operands[0])
+    return op is None or not any(map(is_tensor, op.operands))
+
+
 def _tried(module: ir.Module, job: CaptureJob, part: Slice, captured: Captured, ops: Ops) -> Capture:
     """What is captured, with packs if they are asked for. Raises _UnprovenError where it does not match."""
-    notes = [f"cut at {_shown(ops, s.value)}, now an input: above it, {s.reason}" for s in captured.stops]
+    stops = [stop for stop in captured.stops if not _is_given(stop.value)]
+    notes = [f"cut at {_shown(ops, s.value)}, now an input: above it, {s.reason}" for s in stops]
     notes += [
         f"cut at {_shown(ops, each.value)}, now an input: {unreadable(op)}"
         for each in captured.inputs
