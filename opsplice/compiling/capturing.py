@@ -126,7 +126,7 @@ def _is_edge(part: Slice, value: ir.Value) -> bool:
 
 
 def _is_given(value: ir.Value) -> bool:
-    """Whether a value is a view of what the program is given, as an argument or a weight: nothing is computed above it."""
+    """Whether a value is a view of what the program is given, as an argument or a weight."""
     op = defining_op(value)
     while op is not None and op.name in VIEWS:
         op = defining_op(op.operands[0])

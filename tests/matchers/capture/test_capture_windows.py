@@ -204,3 +204,16 @@ def test_a_window_of_pooling_is_no_input_and_holds_for_its_size_only(tmp_path: P
     assert len(opsplice.match(FUNCTIONS["max"], [spec]).replacements) == 1
     other = POOLING.format(name="max", **POOLINGS["max"] | {"window": "2x2", "x": "1x3x8x5"})
     assert not opsplice.match(other, [spec]).replacements
+
+
+def test_no_note_says_that_a_part_of_an_argument_is_an_input() -> None:
+    model = """func.func @f(%x: tensor<6x8xf32>) -> tensor<4x4xf32> {
+  %s = tensor.extract_slice %x[2, 0] [4, 8] [1, 1] : tensor<6x8xf32> to tensor<4x8xf32>
+  %u = tensor.extract_slice %s[0, 1] [4, 4] [1, 1] : tensor<4x8xf32> to tensor<4x4xf32>
+  %t = tensor.extract_slice %x[0, 0] [4, 4] [1, 1] : tensor<6x8xf32> to tensor<4x4xf32>
+  %r = arith.addf %u, %t : tensor<4x4xf32>
+  return %r : tensor<4x4xf32>
+}"""
+    capture = opsplice.capture(model, "-:2-5")
+    assert "addf(x, " in capture.spec
+    assert not capture.notes
