@@ -164,6 +164,11 @@ def _kept_rules(spec: LoadedSpec, without: Collection[str]) -> LoadedSpec:
     return dataclasses.replace(spec, rules=tuple(rule for rule in spec.rules if str(rule.span) not in without))
 
 
+def _is_idle(spec: LoadedSpec | TransformSpec) -> bool:
+    """Whether a spec does nothing by itself, as one that is there for others to import."""
+    return isinstance(spec, LoadedSpec) and not spec.rules and not spec.runs
+
+
 class _Steps:
     """The edits of a job, and the report that grows as they are applied."""
 
@@ -179,7 +184,9 @@ class _Steps:
         self.phase = phase
         self.preview = preview
         self.watch = watch
-        self.report = Report(spec_warnings=linting.brief(self.specs))
+        idle = [name for name, spec in zip(self.names, specs, strict=True) if _is_idle(spec)]
+        warnings = tuple(f"{name} has no rule, so it replaces nothing: write `replace ... with ...`" for name in idle)
+        self.report = Report(spec_warnings=linting.brief(self.specs), warnings=warnings)
         self.devices = [target_step(job.targets, job.flags)] if job.targets else []
         # Before `preprocessing` a module does not say what it is compiled for.
         early = any(phase_index(phase) < phase_index(PHASE) for phase in self.phases())

@@ -156,6 +156,14 @@ def test_match_shows_the_warnings_of_its_specs(clash: Path, tmp_path: Path, caps
     assert (found["code"], found["at"]) == ("unreachable-rule", f"{clash}:5:9")
 
 
+def test_match_says_that_a_spec_has_no_rule(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("model.mlir").write_text("func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> { return %x : tensor<8xf32> }")
+    Path("idle.splice").write_text("pattern p(x: tensor<n x f32>) { exp(x) }")
+    assert main(["match", "model.mlir", "--spec=idle.splice", "--no-isolate"]) == 0
+    assert "warning: idle.splice has no rule, so it replaces nothing" in capsys.readouterr().out
+
+
 STRIDES = """\
 import "opsplice:nn"
 kernel conv(x: f32[n, c, h, w], filter: f32[f, c, kh, kw], bias: f32[f]) -> f32[n, f, 8, 8] {{ cpu "relu.c" }}
