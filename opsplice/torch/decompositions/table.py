@@ -16,6 +16,7 @@ import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch.export import ExportedProgram
 
+from opsplice.common.errors import OpspliceError
 from opsplice.torch.decompositions import (
     complex_numbers,
     elementwise,
@@ -354,7 +355,19 @@ def without_onednn() -> Iterator[None]:
 
 
 def decomposed(program: ExportedProgram) -> ExportedProgram:
-    """A program with such ops only. PyTorch copies its trees here in a way that it warns of itself."""
+    """A program with such ops only. PyTorch copies its trees here in a way that it warns of itself.
+
+    Raises OpspliceError where PyTorch cannot do it, as for a buffer with a name that its own graphs have.
+    """
     with warnings.catch_warnings(), without_onednn():
         warnings.filterwarnings("ignore", r".*treespec, LeafSpec", FutureWarning)
-        return program.run_decompositions(table())
+        try:
+            return program.run_decompositions(table())
+        except (OpspliceError, MemoryError):
+            raise
+        except Exception as error:  # it builds a module of the program and traces it, which raises whatever it meets
+            raise OpspliceError(
+                "PyTorch cannot take the program apart",
+                details=f"{type(error).__name__}: {error}",
+                hint="`run_decompositions()` of the exported program fails alike: change the model there",
+            ) from error

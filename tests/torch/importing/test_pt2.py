@@ -206,3 +206,21 @@ def test_what_torch_export_save_did_not_write_is_told(tmp_path: Path) -> None:
         with pytest.raises(OpspliceError, match=rf"{name} was not written by torch\.export\.save") as error:
             opsplice.compile(tmp_path / name)
         assert "torch.export.export(model, args)" in str(error.value.hint)
+
+
+def test_what_pytorch_cannot_take_apart_is_told(tmp_path: Path) -> None:
+    """PyTorch's graphs have a `code` themselves."""
+
+    class Coded(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("code", torch.ones(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.code
+
+    path = tmp_path / "coded.pt2"
+    torch.export.save(torch.export.export(Coded(), (torch.ones(3),)), path)
+    with pytest.raises(OpspliceError, match="PyTorch cannot take the program apart") as caught:
+        import_model(Request(path, path.name, tmp_path, {}))
+    assert "attribute 'code' already exists" in caught.value.details
