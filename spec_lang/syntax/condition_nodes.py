@@ -39,6 +39,7 @@ class ConditionNodes:
         self.source = source
         self.codes = codes or {}
         self.dims: set[str] = set()
+        self.numbers: set[str] = set()  # the dims that only sums of labels name
         self.names: set[str] = set()
         self.whole = False  # whether a word among labels is never split into letters
         self.depths: dict[int, int] = {}

@@ -183,7 +183,7 @@ class Nodes(ExpressionNodes):
         word, name, variables, _, parameters, *_ = parts
         parameters = self._written_for("pattern", parameters or ())
         self.whole = False
-        self.names = {p.name for p in parameters}
+        self.names, self.numbers = {p.name for p in parameters}, set()
         self.dims = {d.name for p in parameters for d in p.type.dims if d.name is not None}
         self._declared(name)
         return word, name, variables or (), parameters
@@ -305,7 +305,7 @@ class Nodes(ExpressionNodes):
 
     def replacement(self, parts: list[Any]) -> Token:
         """The arguments that follow have labels of a pattern that may stand in another file: words are whole."""
-        self.dims, self.names, self.whole = set(), set(), True
+        self.dims, self.numbers, self.names, self.whole = set(), set(), set(), True
         return cast("Token", parts[0])
 
     def rule_args(self, parts: list[Any]) -> tuple[tuple[tree.Argument, ...], Span | None]:

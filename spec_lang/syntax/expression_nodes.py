@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Iterator
 from typing import Any, cast
 
 from lark import Token
@@ -13,6 +14,11 @@ from opsplice.spec_lang.syntax.condition_nodes import ConditionNodes
 from opsplice.spec_lang.syntax.tree import Span
 
 _USES = ("only", "shared", "accumulated")
+
+
+def _factors(subscripts: tree.Subscripts) -> Iterator[str]:
+    """The names of strides and dilations."""
+    return (factor for window in subscripts.windows for factor, _ in window.terms if isinstance(factor, str))
 
 
 class ExpressionNodes(ConditionNodes):
@@ -25,7 +31,7 @@ class ExpressionNodes(ConditionNodes):
         span = Span(self.source, token.start_pos, token.end_pos)
         if token == "_" and token not in self.names:
             return tree.Wildcard(span)
-        if token in self.dims and token not in self.names:
+        if token in self.dims | self.numbers and token not in self.names:
             return tree.Constant(span, tree.DimRef(span, str(token)))
         return tree.Name(span, str(token))
 
@@ -105,11 +111,14 @@ class ExpressionNodes(ConditionNodes):
         word, subscripts, _, args, close, type_ = parts
         args = args or ()
         self._no_rest(args)
+        self.numbers |= set(_factors(subscripts))
         return self._nest(tree.Contract(self._span(word, type_ or close), subscripts, args, type_, str(word)), *args)
 
     def reduce(self, parts: list[Any]) -> tree.Reduce:
         word, combiner, subscripts, _, arg, _, close, type_ = parts
         span, name = self._span(word, type_ or close), self._span(combiner, combiner)
+        windows = {label for window in subscripts.windows for _, label in window.terms}
+        self.numbers |= {*_factors(subscripts), *windows.difference(subscripts.result)}
         return self._nest(tree.Reduce(span, str(combiner), name, subscripts, arg, type_), arg)
 
     def rearrange(self, parts: list[Any]) -> tree.Rearrange:

@@ -42,6 +42,17 @@ def test_a_factor_is_a_dim_for_conditions():
     assert load_text(conv("n (s*y + i) c, i c f -> n y f", "where s == 2 and s < kh")).patterns
 
 
+def test_the_size_of_a_window_and_its_stride_are_numbers():
+    """As sizes of parameters are; a dim of the result alone is none."""
+    text = "pattern p(x: tensor<m x l x f32>) { divf(reduce addf[m (s*t + k) -> m t](x), NUMBER) }"
+    for number in ("k", "s"):
+        (result,) = load_text(text.replace("NUMBER", number)).patterns["p"].results
+        assert isinstance(result, tree.Call)
+        assert isinstance(result.args[1], tree.Constant)
+    with pytest.raises(SpecError, match="unknown name t"):
+        load_text(text.replace("NUMBER", "t"))
+
+
 @pytest.mark.parametrize("written", ["n (2*y+d*i)c,i c f->n y f", "n ( 2 * y  +  d * i ) c, i c f -> n y f"])
 def test_formatting(written):
     text = formatter.format(conv(written), None)
