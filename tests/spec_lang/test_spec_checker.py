@@ -329,7 +329,8 @@ def test_recursion_is_found_once_for_each_circle():
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
-        ("q(x)", "q takes 2 values, found 1"),
+        ("q(x)", "q takes 2 values (a, e), found 1"),
+        ("s(y)", "s takes 3 values (a, e, i), found 1; let this pattern have e: f32 = 1.0, i: i32 = 0, too, and pass"),
         ("q(y, x)", "x is tensor<m x n x f32>, which does not fit e: f32: 0 dims wanted, found 2 dims"),
         ("q(1.0, 1.0)", "q takes a tensor<k x f32> as a, not a constant"),
         ("negf(r(y))", "r has 2 results; bind them all: r0, r1 = r(...)"),
@@ -340,6 +341,7 @@ def test_errors_in_using_a_pattern(call, expected):
     text = f"""
     pattern q(a: tensor<k x f32>, e: f32) {{ mulf(a, e) }}
     pattern r(a: tensor<k x f32>) {{ exp(a), negf(a) }}
+    pattern s(a: tensor<k x f32>, e: f32 = 1.0, i: i32 = 0) {{ mulf?(absf(a), e) | negf(a) with i = 1 }}
     pattern p(x: tensor<m x n x f32>, y: tensor<m x f32>) {{ {call} }}
     """
     (found,) = messages(text)

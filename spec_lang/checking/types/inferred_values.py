@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from opsplice.common.errors import counted
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax.spec_errors import error
 from opsplice.spec_lang.syntax.tree import Expr, ScalarType, Span, TensorType
@@ -33,3 +35,13 @@ def show(expr: Expr) -> str:
     """An operand in a message: its text when that is short."""
     text = expr.span.written
     return text if len(text) <= _SMALL else f"{text[: _SMALL - 3]}..."
+
+
+def miscounted(call: tree.Call, parameters: Sequence[tree.Parameter]) -> Misfit:
+    """A use of a pattern with another number of values; those with a default are for the user to pass on."""
+    wanted, missing = ", ".join(p.name for p in parameters), parameters[len(call.args) :]
+    own = ", ".join(f"{p.name}: {p.type} = {p.default.span.written}" for p in missing if p.default is not None)
+    advice = f"let this pattern have {own}, too, and pass {'it' if len(missing) == 1 else 'them'} on"
+    is_told = bool(missing) and all(p.default is not None for p in missing)
+    count = f"{counted(len(parameters), 'value')} ({wanted})"
+    return Misfit(call.span, f"{call.callee} takes {count}, found {len(call.args)}", advice if is_told else None)

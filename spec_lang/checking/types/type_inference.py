@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from opsplice.common.errors import counted, did_you_mean, one_of
 from opsplice.spec_lang.checking.types.contraction_types import contracted_element
 from opsplice.spec_lang.checking.types.element_types import Report, check_element
-from opsplice.spec_lang.checking.types.inferred_values import Misfit, Number, Value, show
+from opsplice.spec_lang.checking.types.inferred_values import Misfit, Number, Value, miscounted, show
 from opsplice.spec_lang.checking.types.operand_types import (
     ascribed,
     cast_element,
@@ -405,8 +405,7 @@ class _Inference:
         if call.attributes:
             self.fail(call.attributes[0].span, "a pattern takes no attributes", "they belong to ops")
         if len(values) != len(used.parameters):
-            count = counted(len(used.parameters), "value")
-            raise Misfit(call.span, f"{call.callee} takes {count}, found {len(values)}")
+            raise miscounted(call, used.parameters)
         binding = Binding(used.variables, self.variables)
         pairs = list(zip(call.args, used.parameters, values, strict=True))
         for arg, parameter, value in pairs:
