@@ -35,9 +35,18 @@ def verification_text(
             lines += [f"  {word}  {where:<{places}}  {match.pattern} => {match.kernel}", f"  {'':{words}}  {told}"]
         if verbose:
             lines += [f"      {t.kind}: {t.reason or f'ok{trial_numbers(t)}'}" for t in verdict.trials]
+    if any(map(_is_of_finite_numbers, found.verdicts)):
+        help_ = style("help:", "cyan", color)
+        lines.append(f"{help_} a kernel that is right for finite numbers alone says so: `x: f32[m, n] finite`")
     for whole in found.whole:
         lines += _whole(whole, color, verbose)
     return "\n".join([*lines, *(f"{style('note:', 'cyan', color)} {note}" for note in found.notes)])
+
+
+def _is_of_finite_numbers(verdict: Verdict) -> bool:
+    """Whether a kernel is wrong where an input is not finite, and nowhere else."""
+    failed = [trial.kind for trial in verdict.trials if trial.reason]
+    return bool(failed) and all(kind.startswith(("nan in", "infinity in", "-infinity in")) for kind in failed)
 
 
 def heading(found: Verification) -> str:

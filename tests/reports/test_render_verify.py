@@ -34,6 +34,14 @@ def test_in_a_narrow_terminal_a_verdict_takes_two_lines_without_sizes() -> None:
         assert verification_text(found, width=wide).splitlines()[1:] == [f"{place}{sizes} => attend  {told}"]
 
 
+def test_a_kernel_that_is_wrong_where_inputs_are_not_finite_alone_is_told_the_word_for_it() -> None:
+    right = Trial("random", 1e-7, 2e-7, 1e-5)
+    infinite = Trial("-infinity in input 0", None, None, 1e-5, "nan at [0], wanted 0")
+    for trials, said in (((right, infinite), True), ((Trial("random", 1.0, 0.0, 1e-5, "wrong"), infinite), False)):
+        found = Verification(Report((MATCH,)), (Verdict(MATCH, "failed", trials, "wrong"),))
+        assert ("`x: f32[m, n] finite`" in verification_text(found)) is said
+
+
 def test_in_a_narrow_terminal_times_stand_without_sizes_and_spreads() -> None:
     times = {"IREE": (2e-3,) * 9, "kernels": (1e-3,) * 9}
     timed = (Timed(MATCH.location, times, MATCH, (), 10**6, 10**5), Timed("@main", times))
