@@ -1,6 +1,7 @@
 """Ops that read windows, and what IREE does not compile of them, in another form.
 
-Where a window has one place along a dim, the op gets the part of its input that the window covers.
+Where a window has one place along a dim, the op gets the part of its input that the window covers. So it does where the
+window itself has one place, and its loop is over the places: the gradient of a filter is a convolution like that.
 
     linalg.pooling_nchw_max {strides = 2} ins(%x, %w : tensor<1x8x4x9xf32>, tensor<3x3xf32>) -> tensor<1x8x1x4xf32>
 
@@ -62,12 +63,13 @@ def _cover(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
         for dim, expr in enumerate(read.results):
             if isinstance(expr, ir.AffineDimExpr) and not ir.RankedTensorType(kind).is_dynamic_dim(dim):
                 sizes[expr.position] = ir.RankedTensorType(kind).shape[dim]
-    single = {loop for loop in _loops_of(maps[-1]) if sizes.get(loop) == 1}
+    single = {loop for loop, size in sizes.items() if size == 1}
+    places = single & _loops_of(maps[-1])
     for number, (kind, read) in enumerate(zip(kinds, maps, strict=True) if single else ()):
         if isinstance(kind, ir.RankedTensorType):
             is_open = [kind.is_dynamic_dim(dim) for dim in range(kind.rank)]
             covered = [
-                size if is_free else _covered(expr, size, sizes, single)
+                size if is_free else _covered(expr, size, sizes, single if _is_next_to(expr, single) else places)
                 for expr, size, is_free in zip(read.results, kind.shape, is_open, strict=True)
             ]
             if covered != kind.shape:
@@ -75,12 +77,18 @@ def _cover(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
 
 
 def _covered(expr: ir.AffineExpr, size: int, sizes: dict[int, int], single: set[int]) -> int:
-    """How much of a dim is read, where that is less because the windows have one place. single: loops over one."""
+    """How much of a dim is read, where that is less because of loops over one. single: these loops."""
     loops = _loops(expr)
     if not isinstance(expr, ir.AffineAddExpr) or not all(loop in sizes for loop in loops) or single.isdisjoint(loops):
         return size
     last = _last(expr, sizes)
     return size if last is None else min(size, last + 1)
+
+
+def _is_next_to(expr: ir.AffineExpr, single: set[int]) -> bool:
+    """Whether an index is a multiple of a loop over one, and another loop."""
+    parts = (expr.lhs, expr.rhs) if isinstance(expr, ir.AffineAddExpr) else ()
+    return any(isinstance(part, ir.AffineDimExpr) and part.position not in single for part in parts)
 
 
 def _loops_of(read: ir.AffineMap) -> set[int]:

@@ -31,6 +31,17 @@ func.func @pooled(%x: tensor<1x2x6x9xf32>) -> tensor<1x2x1x4xf32> {
   return %r : tensor<1x2x1x4xf32>
 }
 """
+# The gradient of a filter: the loop over the window is that of the 1x2 places, two apart.
+OF_FILTER = """
+func.func @of_filter(%x: tensor<1x2x5x7xf32>, %g: tensor<3x2x1x2xf32>) -> tensor<1x3x4x5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x3x4x5xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<1x3x4x5xf32>) -> tensor<1x3x4x5xf32>
+  %r = linalg.conv_2d_nchw_fchw {strides = dense<1> : vector<2xi64>, dilations = dense<2> : vector<2xi64>}
+    ins(%x, %g : tensor<1x2x5x7xf32>, tensor<3x2x1x2xf32>) outs(%z : tensor<1x3x4x5xf32>) -> tensor<1x3x4x5xf32>
+  return %r : tensor<1x3x4x5xf32>
+}
+"""
 # With zeros around, and an open batch.
 ADDED = """
 func.func @added(%x: tensor<?x2x2x4xf32>) -> tensor<?x2x1x4xf32> {
@@ -53,7 +64,7 @@ RNG = np.random.default_rng(0)
 
 
 def test_such_windows_compile_and_have_the_numbers_of_their_part():
-    program = opsplice.compile(CONVOLVED + POOLED, isolate=True)
+    program = opsplice.compile(CONVOLVED + POOLED + OF_FILTER, isolate=True)
     x, w = RNG.random((1, 2, 4, 9), dtype=np.float32), RNG.random((3, 2, 3, 3), dtype=np.float32)
     windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))[:, :, :1:2, ::2]
     np.testing.assert_allclose(
@@ -62,6 +73,10 @@ def test_such_windows_compile_and_have_the_numbers_of_their_part():
     x = RNG.random((1, 2, 6, 9), dtype=np.float32)
     windows = np.lib.stride_tricks.sliding_window_view(x[:, :, :5:2], (3, 3), (2, 3))[:, :, :, ::2]
     np.testing.assert_array_equal(program.run("pooled", x), windows.max((-1, -2)))
+    x, g = RNG.random((1, 2, 5, 7), dtype=np.float32), RNG.random((3, 2, 1, 2), dtype=np.float32)
+    taps = np.stack([x[:, :, :4, :5], x[:, :, :4, 2:]], -1)
+    wanted = np.einsum("nchwj,fcj->nfhw", taps, g[:, :, 0])
+    np.testing.assert_allclose(program.run("of_filter", x, g), wanted, rtol=1e-5)
 
 
 def test_windows_of_open_batches_read_the_zeros_around():
