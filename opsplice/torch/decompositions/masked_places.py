@@ -7,6 +7,7 @@ end with a mask of several dims.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -111,6 +112,14 @@ def put_in_order(tensor: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     tensor, mask = torch.broadcast_tensors(tensor, mask)
     place = (mask.flatten().cumsum(0) - 1).clamp(min=0)
     return torch.where(mask, source.flatten().index_select(0, place).view(tensor.shape), tensor)
+
+
+def taken_in_order(gradient: Tensor, mask: Tensor, sizes: Sequence[int]) -> Tensor:
+    """The gradient of the same by its source, one after another from the front, and zeros behind them."""
+    gradient, mask = torch.broadcast_tensors(gradient, mask)
+    held, count = mask.flatten(), math.prod(sizes)
+    place = torch.where(held, held.cumsum(0) - 1, count)
+    return gradient.new_zeros(count + 1).scatter(0, place, gradient.flatten())[:count].view(sizes)
 
 
 def put_diagonal(tensor: Tensor, diagonal: Tensor, offset: int = 0, first: int = 0, second: int = 1) -> Tensor:

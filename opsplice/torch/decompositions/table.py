@@ -241,6 +241,7 @@ OWN: Table = {
     aten.max_pool3d_with_indices_backward.default: windows.max_backward(3),
     aten.lstm.input: recurrent_layers.layers(recurrent_layers.LSTM),
     aten.masked_scatter.default: masked_places.put_in_order,
+    aten.masked_scatter_backward.default: masked_places.taken_in_order,
     aten.masked_select.default: masked_places.selected,
     aten.maximum.default: elementwise.extreme(torch.gt),
     aten.mean.default: _either(complex_numbers.linear(torch.mean), halves.in_f32(torch.mean)),

@@ -80,6 +80,15 @@ def test_elements_at_places_of_open_number() -> None:
         torch.testing.assert_close(fast(x, i, j), at_open_places(x, i, j))
 
 
+def test_gradients_of_elements_that_a_mask_places_in_order() -> None:
+    fast = torch.compile(torch.masked_scatter, backend="opsplice", dynamic=True)
+    for batch in (3, 5):
+        mask, slope = torch.rand(4, 1) > 0.4, torch.randn(batch, 4, 6)
+        x, source = (torch.randn(*sizes, requires_grad=True) for sizes in ((batch, 4, 6), (batch * 4, 7)))
+        found, wanted = (op(x, mask, source) for op in (fast, torch.masked_scatter))
+        torch.testing.assert_close(*(torch.autograd.grad(made, (x, source), slope) for made in (found, wanted)))
+
+
 def written_from_the_end(x: torch.Tensor, i: torch.Tensor, j: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
     """At places below 0: along the first dim, along another, at both, one place alone, and added, also one to all."""
     assigned = x.clone()
