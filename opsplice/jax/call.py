@@ -11,7 +11,7 @@ import numpy as np
 from iree.runtime import VmVariantList
 from jax.extend.core import primitives
 
-from opsplice.jax.lowering import is_key
+from opsplice.jax.lowering import is_key, is_odd, plain
 from opsplice.runtime import runtime_devices
 from opsplice.runtime.call_values import checked_input
 from opsplice.runtime.direct_call import DirectCall, Result
@@ -31,7 +31,7 @@ class Call:
         """inputs, outputs: what the program takes and returns, as JAX describes arrays."""
         self._direct = direct
         self._inputs = inputs
-        self._keys = [is_key(aval) for aval in inputs]
+        self._odd = [is_odd(aval) for aval in inputs]
         self._finish = _finisher(outputs)
 
     def __call__(self, leaves: Sequence[Any]) -> list[jax.Array]:
@@ -45,7 +45,7 @@ class Call:
         push, view_of = arguments.push_ref, direct.device.from_dlpack_capsule
         places = set()
         for index, leaf in enumerate(leaves):
-            if isinstance(leaf, jax.Array) and not self._keys[index]:
+            if isinstance(leaf, jax.Array) and not self._odd[index]:
                 try:
                     if place := leaf.unsafe_buffer_pointer():  # not for what has no elements
                         push(view_of(leaf.__dlpack__()))
@@ -59,8 +59,8 @@ class Call:
 
     def _converted(self, index: int, leaf: Any) -> np.ndarray:
         """An argument as numpy has it."""
-        if self._keys[index]:
-            return np.asarray(jax.random.key_data(leaf))
+        if self._odd[index]:
+            return np.asarray(plain(leaf, self._inputs[index]))
         return np.asarray(leaf, self._inputs[index].dtype)
 
 
@@ -81,9 +81,11 @@ def _taken(value: Result | np.ndarray) -> Any:
 
 
 def _finished(value: jax.Array, aval: Any) -> jax.Array:
-    """A result with what IREE forgets: that integers have no sign, that they are a key, and that a type is weak."""
+    """A result with what IREE forgets: that integers have no sign or 4 bits, that they are a key, a type is weak."""
     if is_key(aval):
         return jax.random.wrap_key_data(jax.lax.bitcast_convert_type(value, np.uint32), dtype=aval.dtype)
+    if is_odd(aval):
+        return value.astype(aval.dtype)
     if value.dtype != aval.dtype:
         value = jax.lax.bitcast_convert_type(value, aval.dtype)
     if aval.weak_type:

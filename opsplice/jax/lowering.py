@@ -1,7 +1,8 @@
 """A JAX function for arguments of certain shapes, as StableHLO whose inputs and results are plain arrays.
 
 JAX traces the function as `jax.jit` would. What it traced is traced once more with keys of random numbers as the
-integers that they hold, and with large constants as inputs: in the program these become parameters.
+integers that they hold, integers of 4 bits in bytes, and large constants as inputs: in the program these become
+parameters.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ from opsplice.runtime.weights import Arrays
 
 # In bytes. Integers up to here are written into the program, where IREE computes with them.
 LARGEST_LITERAL = 64
+# Parts of a byte, of which IREE has no arrays outside of programs.
+_IN_BYTES = {np.dtype(each): np.int8 for each in ("int2", "int4")} | {
+    np.dtype(each): np.uint8 for each in ("uint2", "uint4")
+}
 
 
 @dataclass(frozen=True)
@@ -89,28 +94,38 @@ def is_key(aval: Any) -> bool:
     return jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key)
 
 
+def is_odd(aval: Any) -> bool:
+    """Whether a program takes and returns other arrays in the place of one: keys, and integers of 4 bits and 2."""
+    return is_key(aval) or aval.dtype in _IN_BYTES
+
+
+def plain(value: Any, aval: Any) -> Any:
+    """The array that stands for one outside of a program."""
+    if is_key(aval):
+        return jax.random.key_data(value)
+    return value.astype(_IN_BYTES[aval.dtype]) if is_odd(aval) else value
+
+
 def lower(traced: Any, name: str, **options: Any) -> Lowered:
     """What `jax.jit(f).trace(...)` gives, as StableHLO."""
     closed = traced.jaxpr
     inputs, outputs = tuple(closed.in_avals), tuple(closed.out_avals)
     constants = {f"constant{number}": value for number, value in enumerate(closed.consts) if _is_weight(value)}
+    weights = [jax.typeof(value) for value in constants.values()]
     small = [None if _is_weight(value) else value for value in closed.consts]
 
     def flat(large: Sequence[Any], *arguments: Any) -> list[Any]:
-        waiting = iter(large)
+        waiting = map(_meant, large, weights)
         values = [next(waiting) if value is None else value for value in small]
-        pairs = zip(arguments, inputs, strict=True)
-        keyed = [jax.random.wrap_key_data(each, dtype=of.dtype) if is_key(of) else each for each, of in pairs]
-        results = jax.core.eval_jaxpr(closed.jaxpr, values, *keyed)
-        pairs = zip(results, outputs, strict=True)
-        return [jax.random.key_data(each) if is_key(of) else each for each, of in pairs]
+        results = jax.core.eval_jaxpr(closed.jaxpr, values, *map(_meant, arguments, inputs))
+        return list(map(plain, results, outputs))
 
     flat.__name__ = name
-    shapes = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in constants.values()]
-    again = jax.jit(flat, keep_unused=True).trace(shapes, *map(_plain, inputs))
+    again = jax.jit(flat, keep_unused=True).trace([*map(_carried, weights)], *map(_carried, inputs))
     module = again.lower(lowering_platforms=("cpu",), _private_parameters=PARAMETERS).compiler_ir("stablehlo")
     donated = tuple(info.donated for info in jax.tree.leaves(traced.args_info))
-    held = {each: np.asarray(value, order="C") for each, value in constants.items()}
+    pairs = zip(constants.items(), weights, strict=True)
+    held = {each: np.asarray(plain(value, of), order="C") for (each, value), of in pairs}
     source = ModuleSource(content=with_parameters(module, list(held)), parameters=(Arrays(held),) if held else ())
     return Lowered(
         name, _signature(name, *traced.in_avals), source, inputs, outputs, traced.out_tree, donated, **options
@@ -133,8 +148,15 @@ def _is_weight(value: Any) -> bool:
     return value.nbytes > LARGEST_LITERAL or (value.ndim > 0 and jax.numpy.issubdtype(value.dtype, jax.numpy.inexact))
 
 
-def _plain(aval: Any) -> Any:
+def _carried(aval: Any) -> Any:
     """An array as the program takes it."""
-    if is_key(aval):
-        return jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(aval.shape, aval.dtype))
+    if is_odd(aval):
+        return jax.eval_shape(lambda value: plain(value, aval), jax.ShapeDtypeStruct(aval.shape, aval.dtype))
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+def _meant(value: Any, aval: Any) -> Any:
+    """What a plain array stands for."""
+    if is_key(aval):
+        return jax.random.wrap_key_data(value, dtype=aval.dtype)
+    return value.astype(aval.dtype) if is_odd(aval) else value

@@ -42,7 +42,7 @@ def same(found, wanted, tolerance=1e-6):
 
 def test_values_types_and_trees_are_those_of_jax():
     weights = np.random.default_rng(0).standard_normal((32, 32), np.float32)
-    mask = np.arange(2048) % 3 == 0
+    mask, nibbles = np.arange(2048) % 3 == 0, jnp.arange(2048).reshape(32, 64).astype(jnp.int4)
 
     def everything(arrays, key, scalar, flag, *, none=None):
         first, second = jax.random.split(key)
@@ -51,6 +51,7 @@ def test_values_types_and_trees_are_those_of_jax():
             "random": jax.random.normal(first, (3, 2)) + jax.random.uniform(first),
             "turned constants": arrays["f32"] @ weights.T,
             "large constants": (arrays["f32"] @ weights, jnp.where(mask, 1, 0).sum(), none),
+            "nibbles": (arrays["f32"] @ nibbles.astype(jnp.float32), nibbles[:2], arrays["uint4"].astype(jnp.int32)),
             "types": {name: value + value for name, value in arrays.items() if name != "bool"},
             "weak": (scalar * 2, jnp.full((2,), 3.0), jnp.float16(1) * scalar),
             "bool": (~arrays["bool"], flag, jnp.logical_and(flag, arrays["bool"])),
@@ -59,7 +60,7 @@ def test_values_types_and_trees_are_those_of_jax():
             "unsigned": (arrays["u32"] // 3, arrays["uint8"] > 200),
         }
 
-    kinds = [jnp.bfloat16, jnp.float16, jnp.int8, jnp.int32, jnp.uint8, jnp.complex64]
+    kinds = [jnp.bfloat16, jnp.float16, jnp.int8, jnp.int32, jnp.uint8, jnp.complex64, jnp.int4, jnp.uint4]
     arrays = {kind.dtype.name: jnp.arange(6).reshape(2, 3).astype(kind) for kind in kinds}
     arrays |= {"f32": np.linspace(-2, 2, 64, dtype=np.float32).reshape(2, 32), "bool": np.array([True, False])}
     arrays |= {"empty": jnp.zeros((0, 4)), "0-d": jnp.float32(3), "u32": np.uint32(2**32 - 1), "f64": np.ones(3)}
