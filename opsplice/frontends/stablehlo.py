@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from iree.compiler import ir
 
-from opsplice.frontends import scatters, sums_of_halves, unsigned_numbers
+from opsplice.frontends import scatters, small_integers, sums_of_halves, unsigned_numbers
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.rewrites.ir import emit
 
@@ -17,7 +17,8 @@ _ALGORITHM = "algorithm"
 def mend(module: ir.Module) -> None:
     """Change a module, edit by edit: one may see what those before it have made."""
     names = {op.name for op in ops_in(module.operation)}
-    with module.context:
+    with module.context, ir.Location.unknown():
+        small_integers.hold_in_bytes(module)
         for edit, edited in _EDITS:
             for op in ops_in(module.operation, *edited) if names.intersection(edited) else ():
                 module.context.get_dialect_descriptor("stablehlo")  # before ops of it are built
