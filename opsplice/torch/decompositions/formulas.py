@@ -433,10 +433,13 @@ def distances(left: Tensor, right: Tensor, power: float, _mode: int | None) -> T
 
 
 def distances_backward(gradient: Tensor, left: Tensor, right: Tensor, power: float, found: Tensor) -> Tensor:
-    if power != 2:
-        return NotImplemented
-    share = torch.where(found == 0, 0, gradient / found)
-    return left * share.sum(-1, keepdim=True) - share @ right
+    if power == 2:
+        share = torch.where(found == 0, 0, gradient / found)
+        return left * share.sum(-1, keepdim=True) - share @ right
+    apart, found = left.unsqueeze(-2) - right.unsqueeze(-3), found.unsqueeze(-1)
+    size = apart.abs()
+    slope = (size == found).to(size.dtype) if math.isinf(power) else (size / found) ** (power - 1)
+    return (torch.where(size == 0, 0, slope * apart.sign() * (power > 0)) * gradient.unsqueeze(-1)).sum(-2)
 
 
 def weight_norm_backward(

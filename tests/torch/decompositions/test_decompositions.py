@@ -110,7 +110,7 @@ class Rows(nn.Module):
             x.roll((1, -2), (0, 1)),
             torch.diag(x[:, 2]),
             x.diagonal(1),
-            torch.cdist(x, 2 * x + 1),
+            *(torch.cdist(x, torch.cat([2 * x + 1, x[:1].detach()]), power) for power in (0, 0.5, 1, 2, 3, torch.inf)),
             torch.histc(x, 3, -1, 1),
             x.abs().log10(),
             x.std(-1) + x.var(-1, unbiased=False),
