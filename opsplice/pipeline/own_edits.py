@@ -28,7 +28,15 @@ from opsplice.rewrites.memory import (
     stored_types,
     workgroup_sizes,
 )
-from opsplice.rewrites.numbers import nan_places, orders, place_loops, small_halves, turned_results, windowed_ops
+from opsplice.rewrites.numbers import (
+    complex_logarithms,
+    nan_places,
+    orders,
+    place_loops,
+    small_halves,
+    turned_results,
+    windowed_ops,
+)
 
 # A phase, what is done in words, and the edit. Those of one phase are applied in this order.
 _Edit = tuple[str, str, Callable[[ir.Module], Any]]
@@ -36,6 +44,7 @@ _Edit = tuple[str, str, Callable[[ir.Module], Any]]
 _BEFORE_LINKING: tuple[_Edit, ...] = (
     (START, "put in what stands for operators", stand_ins.put_in),
     (carried_values.GLOBALS_PHASE, "keep globals apart", carried_values.part_globals),
+    (PHASE, "write complex logarithms otherwise", complex_logarithms.mend),
     (PHASE, "write scalar ops otherwise", scalar_forms.mend),
     (PHASE, "keep equal elements in order", orders.mend),
     (PHASE, "find NaN's place", nan_places.mend),

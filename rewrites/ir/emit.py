@@ -15,7 +15,7 @@ from opsplice.matchers.ir.op_names import ops_in
 
 # Every dialect that a rewrite builds ops of.
 _DIALECTS = """
-    arith cf flow func hal iree_codegen iree_linalg_ext linalg llvm memref scf spirv stream tensor torch_c util
+    arith cf complex flow func hal iree_codegen iree_linalg_ext linalg llvm memref scf spirv stream tensor torch_c util
 """
 
 # The numbers of arith's predicates. Of floats NaN is unequal to all, and no other comparison with it holds.
