@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import sys
 import threading
 import weakref
 from collections.abc import Collection, Mapping, Sequence
@@ -46,6 +47,9 @@ _lock = threading.Lock()
 _Key = tuple[tuple[int, ...], ...]
 # The devices of this machine's CPU, by name and plugins.
 _devices: dict[tuple[str, _Key], Device] = {}
+# Results that are in the memory of a device may outlive this module when Python ends, and have to go before the device.
+# The names of `sys` are let go of behind those of all other modules.
+vars(sys)["opsplice devices"] = _devices
 # Devices of GPUs close with their last program: an open one may cost as much as one that runs. Mesa's for the CPU waits
 # for work in a loop of its own, which keeps a core busy.
 _others: weakref.WeakValueDictionary[str, Device] = weakref.WeakValueDictionary()

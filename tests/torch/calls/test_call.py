@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import weakref
 
 import numpy as np
@@ -205,3 +207,12 @@ def test_indices_outside_of_a_tensor_neither_read_nor_write_others_memory():
     assert torch.equal(put, torch.stack([x[2] + 1, x[0] + 1, x[2]]))
     assert torch.equal(added[:, 0], torch.tensor([8.0, 4.0, 8.0]))
     assert torch.equal(summed, torch.stack([x[0], x[1] * 2, x[2] + x[0]]))
+
+
+def test_a_result_may_outlive_all_modules_when_python_ends():
+    script = """
+import os, torch, opsplice
+os.kept = torch.compile(torch.atan2, backend="opsplice")(torch.ones(3), torch.ones(3))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600)
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
