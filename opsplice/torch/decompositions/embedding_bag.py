@@ -20,23 +20,28 @@ def forward(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """The bags [bags, columns], and what the backward pass takes: the bag of each index, and how many a bag has.
 
-    The last result, the rows that maxima are of, is not computed: their backward pass is not known to IREE.
+    The last result is the row that each maximum is of, the first one of equal ones.
     """
     bags = starts.shape[0] - ends_too
     bag = torch.bucketize(torch.arange(indices.shape[0], device=indices.device), starts[:bags], right=True) - 1
     kept = indices != left_out if left_out >= 0 else torch.ones_like(indices, dtype=torch.bool)
     count = indices.new_zeros(bags).index_add(0, bag, kept.to(indices.dtype))
-    rows = table[indices]
+    rows, chosen = table[indices], indices.new_zeros(0)
     if mode == _MAX:
         rows = torch.where(kept.unsqueeze(1), rows, -torch.inf)
         least = rows.new_full((bags, rows.shape[1]), -torch.inf)
-        largest = least.scatter_reduce(0, bag.unsqueeze(1).expand_as(rows), rows, "amax")
+        bags_of = bag.unsqueeze(1).expand_as(rows)
+        largest = least.scatter_reduce(0, bags_of, rows, "amax")
+        places, last = torch.arange(indices.shape[0], device=indices.device).unsqueeze(1), indices.shape[0] - 1
+        places = torch.where((rows == largest[bag]) & kept.unsqueeze(1), places, last)
+        first = places.new_full(least.shape, last).scatter_reduce(0, bags_of, places, "amin")
+        chosen = indices[first]
         found = torch.where(count.unsqueeze(1) > 0, largest, 0)
     else:
         rows = _weighted(rows, kept, weights)
         found = rows.new_zeros(bags, rows.shape[1]).index_add(0, bag, rows)
         found = found / _divisor(count, found) if mode == _MEAN else found
-    return found, bag, count, indices.new_zeros(0)
+    return found, bag, count, chosen
 
 
 def backward(
@@ -54,12 +59,29 @@ def backward(
     left_out: int = -1,
 ) -> torch.Tensor:
     """The gradient of the table [rows, columns]."""
-    if mode == _MAX or scale_grad_by_freq or sparse:
+    if scale_grad_by_freq or sparse:
         return NotImplemented
+    table = gradient.new_zeros(rows, gradient.shape[1])
+    if mode == _MAX:
+        return table.scatter_add(0, largest, torch.where(count.unsqueeze(1) > 0, gradient, 0))
     share = gradient / _divisor(count, gradient) if mode == _MEAN else gradient
     kept = indices != left_out if left_out >= 0 else torch.ones_like(indices, dtype=torch.bool)
     each = _weighted(share[bag], kept, weights)
-    return gradient.new_zeros(rows, gradient.shape[1]).index_add(0, indices, each)
+    return table.index_add(0, indices, each)
+
+
+def weights_backward(
+    gradient: torch.Tensor,
+    table: torch.Tensor,
+    indices: torch.Tensor,
+    starts: torch.Tensor,
+    bag: torch.Tensor,
+    mode: int,
+    left_out: int = -1,
+) -> torch.Tensor:
+    """The gradient of the weights of samples, which only sums have."""
+    each = (table[indices] * gradient[bag]).sum(1)
+    return torch.where(indices != left_out, each, 0) if left_out >= 0 else each
 
 
 def _weighted(rows: torch.Tensor, kept: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:

@@ -167,6 +167,7 @@ OWN: Table = {
     aten._embedding_bag.default: embedding_bag.forward,
     aten._embedding_bag_backward.default: embedding_bag.backward,
     aten._embedding_bag_forward_only.default: embedding_bag.forward,
+    aten._embedding_bag_per_sample_weights_backward.default: embedding_bag.weights_backward,
     aten._fft_c2c.default: fourier.of_complex,
     aten._fft_c2r.default: fourier.to_real,
     aten._fft_r2c.default: fourier.of_real,

@@ -85,7 +85,7 @@ class Rows(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed = nn.Embedding(7, 5, padding_idx=0)
-        self.bags = nn.ModuleList(nn.EmbeddingBag(7, 5, mode=mode, padding_idx=2) for mode in ("sum", "mean"))
+        self.bags = nn.ModuleList(nn.EmbeddingBag(7, 5, mode=mode, padding_idx=2) for mode in ("sum", "mean", "max"))
 
     def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
         labels = torch.tensor([1, -100, 4])
@@ -93,7 +93,7 @@ class Rows(nn.Module):
         return [
             self.embed(places),
             *(bags(places) for bags in self.bags),
-            self.bags[0](places, per_sample_weights=x.detach()[:, :2]),
+            self.bags[0](places, per_sample_weights=x[:, :2]),
             self.bags[1](places.flatten(), torch.tensor([0, 2, 2, 5])),
             torch.eye(3, 5) + x,
             torch.arange(3, dtype=torch.int8) * x[:, :3],
