@@ -293,6 +293,8 @@ class Recall:
         if traits & MAPS:
             words.append(op.attributes["indexing_maps"])
         elif not traits & BARE:
+            if _holds_complex(value.type):
+                return None
             words.extend(op.attributes.items())
         if has_body and not self._read_body(op, words, used):
             return None
@@ -367,3 +369,8 @@ def _name_traits(traits: Traits, wanted: frozenset[str] | None, name: str) -> in
     if name not in _READ and not name.startswith(("linalg.", "tensor.", "arith.", "math.")):
         return found | OPAQUE  # views do not look into it
     return found
+
+
+def _holds_complex(kind: ir.Type) -> bool:
+    """Whether a type is of complex numbers, for which IREE's bindings raise TypeError if they are in an attribute."""
+    return isinstance(kind, ir.RankedTensorType) and isinstance(kind.element_type, ir.ComplexType)

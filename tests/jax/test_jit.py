@@ -189,6 +189,11 @@ def test_a_function_of_a_tracer_is_run_by_jax(spec):
 def test_patterns_pass_complex_constants_over(spec):
     f = opsplice.jax.jit(lambda x: x * jnp.array([1 + 2j, 3 - 1j]), specs=[spec])
     np.testing.assert_allclose(f(jnp.ones(2)), [1 + 2j, 3 - 1j])
+    # The library's patterns read as far as equal ones.
+    of_transforms = opsplice.jax.jit(
+        jax.grad(lambda x: (jnp.fft.irfft(jnp.fft.rfft(x) * 2) ** 3).sum()), specs=["opsplice_kernels"]
+    )
+    assert not of_transforms.lower(jnp.ones((3, 12))).match().replacements
 
 
 def schur(x):
