@@ -9,6 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+# PyTorch's number of a reduction.
+_MEAN = 1
+
 
 def power(base: Tensor | float, exponent: Tensor | float) -> Tensor:
     """Of integers, as C does it: a product of squares of the base, by the exponent's bits. IREE takes floats alone.
@@ -221,3 +224,9 @@ def hypotenuse(left: Tensor, right: Tensor) -> Tensor:
     share = torch.minimum(left, right) / torch.where(larger == 0, 1, larger)
     endless = torch.isinf(left) | torch.isinf(right)
     return torch.where(endless, torch.inf, larger * torch.sqrt(1 + share * share))
+
+
+def soft_margin_loss_backward(gradient: Tensor, tensor: Tensor, target: Tensor, reduction: int) -> Tensor:
+    """Without the difference to 1 of a sigmoid, of which nothing is left where the loss is small."""
+    found = -target * gradient * torch.sigmoid(-target * tensor)
+    return found / tensor.numel() if reduction == _MEAN else found

@@ -284,6 +284,7 @@ OWN: Table = {
     aten.select_scatter.default: _either(complex_numbers.placed(aten.select_scatter.default), masked_places.put_row),
     aten.signbit.default: functions.has_sign,
     aten.slice_scatter.default: complex_numbers.placed(aten.slice_scatter.default),
+    aten.soft_margin_loss_backward.default: elementwise.soft_margin_loss_backward,
     aten.sort.default: formulas.sort,
     aten.sort.stable: formulas.stable_sort,
     aten.split_with_sizes.default: formulas.parts,

@@ -284,6 +284,14 @@ def test_grouped_products_are_those_of_eager():
     torch.testing.assert_close(formulas.grouped_product(by_group, matrices), by_group @ matrices)
 
 
+def test_the_gradient_of_a_small_loss_of_margins_is_that_of_eager():
+    x, target = torch.tensor([15.0, -3, 40], requires_grad=True), torch.tensor([1.0, 1, 1])
+    fast = torch.compile(torch.nn.functional.soft_margin_loss, backend="opsplice")
+    losses = [loss(x, target) for loss in (fast, torch.nn.functional.soft_margin_loss)]
+    found, wanted = (torch.autograd.grad(loss, x)[0] for loss in losses)
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=0)
+
+
 @pytest.mark.parametrize("absent", [False, -torch.inf])
 def test_rows_without_any_key_are_zeros(absent):
     """As in a sliding window that holds padding alone; so are they in the backward pass."""
