@@ -36,6 +36,10 @@ What is written into a part of a value, and is made of the same value, is comput
 In one dispatch IREE would have one buffer for both, and read rows of `%x` that it has overwritten already.
 With two, `kept_values` sees to it that they are not the same memory.
 
+So is what is padded, or written into a part itself, where it is then written into a tensor of more dims: IREE would
+write it there at once, with a place for too few dims: "expected 4 offset values, got 3". Gradients of convolutions of
+one dim have it.
+
 What an elementwise op makes of several values is cut from memory where the part is open, and a kernel takes some of
 its dims as one.
 
@@ -92,7 +96,7 @@ def separate(module: ir.Module) -> None:
             found[op.results[0]] = _moved(found.get(op.operands[0], {}), _regrouped(op))
             spaced.update(op.results if op.operands[0] in spaced else ())
         elif op.name == _INSERTION:
-            if _is_computed_from(op.operands[0], seen_through(op.operands[1])):
+            if _is_computed_from(op.operands[0], seen_through(op.operands[1])) or _gains_dims(op):
                 _put_into_memory(op, [0])
         elif is_elementwise(op):
             found |= _read(op, found, spaced)
@@ -205,6 +209,12 @@ def _cut_from_memory(merged: ir.Operation) -> None:
                 _put_into_memory(op, [0])
         elif is_elementwise(op):
             pending += [each for each in op.operands if isinstance(each.type, ir.ShapedType)]
+
+
+def _gains_dims(insertion: ir.Operation) -> bool:
+    """Whether what is written into a tensor of more dims is a tensor with something written into a part of it."""
+    part, whole = (ir.RankedTensorType(operand.type).rank for operand in list(insertion.operands)[:2])
+    return part < whole and maker_name(seen_through(insertion.operands[0])) in (_INSERTION, "tensor.pad")
 
 
 def _is_computed_from(value: ir.Value, whole: ir.Value) -> bool:

@@ -155,6 +155,21 @@ func.func @open(%x: tensor<?x8x16xf32>, %row: index) -> tensor<?x8x16xf32> {
   return %r : tensor<?x8x16xf32>
 }
 """
+# What is padded is written into more dims.
+PADDED = """
+func.func @padded(%x: tensor<3x5xf32>) -> tensor<3x9x1xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<3x9x1xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%e : tensor<3x9x1xf32>) -> tensor<3x9x1xf32>
+  %a = math.absf %x : tensor<3x5xf32>
+  %p = tensor.pad %a low[0, 0] high[0, 1] {
+  ^bb0(%i: index, %j: index):
+    tensor.yield %zero : f32
+  } : tensor<3x5xf32> to tensor<3x6xf32>
+  %r = tensor.insert_slice %p into %zeros[0, 2, 0] [3, 6, 1] [1, 1, 1] : tensor<3x6xf32> into tensor<3x9x1xf32>
+  return %r : tensor<3x9x1xf32>
+}
+"""
 # Rows are added to some of the columns.
 SLICED = """
 func.func @{name}(%y: tensor<{rows}x96xf32>, %i: tensor<512x1xi32>, %u: tensor<512x64xf32>) -> tensor<{rows}x64xf32> {{
@@ -228,6 +243,12 @@ def test_a_part_of_a_value_is_written_over_another_part(row: int) -> None:
     np.testing.assert_array_equal(opsplice.compile(OPEN).run("open", batch, row), scaled)
 
 
+def test_what_is_padded_is_written_into_more_dims() -> None:
+    x = np.arange(-7, 8, dtype=np.float32).reshape(3, 5)
+    padded = np.pad(np.abs(x), ((0, 0), (2, 2)))[..., None]
+    np.testing.assert_array_equal(opsplice.compile(PADDED).run("padded", x), padded)
+
+
 def test_rows_are_added_to_columns() -> None:
     program = opsplice.compile(COLUMNS)
     random = np.random.default_rng(2)
@@ -239,10 +260,10 @@ def test_rows_are_added_to_columns() -> None:
         np.testing.assert_allclose(program.run(name, y, order[:, None], rows), expected, rtol=1e-6)
 
 
-MODELS = [(CROSSED, 5), (STRAIGHT, 0), (OVERWRITTEN, 5), (COLUMNS, 2), (INSERTED, 1), (OPEN, 1), (ELSEWHERE, 0)]
+COUNTS = {CROSSED: 5, STRAIGHT: 0, OVERWRITTEN: 5, COLUMNS: 2, INSERTED: 1, OPEN: 1, PADDED: 1, ELSEWHERE: 0}
 
 
-@pytest.mark.parametrize(("model", "count"), MODELS)
+@pytest.mark.parametrize(("model", "count"), COUNTS.items())
 def test_only_crossed_reads_go_through_memory(model: str, count: int) -> None:
     with Compilation(("--iree-hal-target-backends=llvm-cpu",)) as compilation:
         compilation.load(ModuleSource(content=model))
