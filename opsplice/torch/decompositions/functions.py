@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -57,7 +58,7 @@ def remaining_error(tensor: Tensor) -> Tensor:
     size = torch.abs(wide)
     share = 1 / (1 + size / 2)
     part = share * torch.exp(_polynomial(_REMAINING_ERROR, share) - size * size)
-    return torch.where(wide < 0, 2 - part, part).to(tensor.dtype if tensor.is_floating_point() else torch.float32)
+    return _as_given(torch.where(wide < 0, 2 - part, part), tensor)
 
 
 def inverse_error(tensor: Tensor) -> Tensor:
@@ -71,7 +72,41 @@ def inverse_error(tensor: Tensor) -> Tensor:
     far = _polynomial(_NEAR_ONE, torch.sqrt(logarithm) - 3)
     found = torch.where(logarithm < _BETWEEN, near, far) * wide
     found = torch.where(size == 1, wide * torch.inf, found)
-    return found.to(tensor.dtype if tensor.is_floating_point() else torch.float32)
+    return _as_given(found, tensor)
+
+
+def log_gamma(tensor: Tensor) -> Tensor:
+    """log |gamma(x)|, by Stirling's series in f64: near 1 and 2, where it is 0, the terms cancel."""
+    x = tensor.double()
+    upper = torch.where(x < _HALF, 1 - x, x)
+    shift = torch.where(upper < _SHIFTS, upper, 1)
+    z = torch.where(upper < _SHIFTS, upper + _SHIFTS, upper)
+    product = math.prod((shift + step for step in range(1, _SHIFTS)), start=shift)
+    series = _polynomial(_STIRLING, 1 / (z * z)) / z
+    above = (z - _HALF) * torch.log(z) - z + math.log(2 * math.pi) / 2 + series
+    above = torch.where(upper < _SHIFTS, above - torch.log(product), above)
+    sine = torch.abs(torch.sin(math.pi * (x - torch.round(x))))
+    found = torch.where(x < _HALF, torch.log(math.pi / sine) - above, above)
+    return _as_given(torch.where(torch.abs(x) == torch.inf, torch.inf, found), tensor)
+
+
+def digamma(tensor: Tensor) -> Tensor:
+    """The derivative of log |gamma(x)|."""
+    x = tensor.double()
+    upper = torch.where(x < _HALF, 1 - x, x)
+    z = torch.where(upper < _SHIFTS, upper + _SHIFTS, upper)
+    above = torch.log(z) - 1 / (2 * z) - _polynomial(_OF_DIGAMMA, 1 / (z * z)) / (z * z)
+    steps = sum(1 / (upper + step) for step in range(_SHIFTS))
+    above = torch.where(upper < _SHIFTS, above - steps, above)
+    angle = math.pi * (x - torch.round(x))
+    below = above - math.pi * torch.cos(angle) / torch.sin(angle)
+    # PyTorch has no number at negative integers, and at 0 an infinity whose sign is not that of 0.
+    below = torch.where(angle == 0, torch.where(x == 0, -torch.reciprocal(x), torch.nan), below)
+    return _as_given(torch.where(x < _HALF, below, above), tensor)
+
+
+def _as_given(result: Tensor, tensor: Tensor) -> Tensor:
+    return result.to(tensor.dtype if tensor.is_floating_point() else torch.float32)
 
 
 def _polynomial(factors: Sequence[float], x: Tensor) -> Tensor:
@@ -86,6 +121,11 @@ _REMAINING_ERROR = (
     *(0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807),
     *(-0.18628806, 0.09678418, 0.37409196, 1.00002368, -1.26551223),
 )
+_STIRLING = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
+_OF_DIGAMMA = (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
+# By how much smaller numbers are shifted for these series, and where numbers are mirrored instead.
+_SHIFTS = 8
+_HALF = 0.5
 _BETWEEN = 5.0
 _NEAR_ZERO = (
     *(2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087),

@@ -17,6 +17,7 @@ def results(x: torch.Tensor, y: torch.Tensor, number: torch.Tensor) -> list[torc
     ordered = torch.arange(5.0)
     whole = torch.tensor([[0, 4, -18, 120, 2**40], [6, 0, 12, 7, 10**11], [-5, 9, 30, 2, 3**9]])
     asked = torch.tensor([0.0, 2, 9, -1, torch.nan])
+    edges = torch.tensor([-0.0, -1, -7.5, 1e-20, 40, 1e10, 3e38, torch.inf, -torch.inf, torch.nan])
     halves = [torch.ones(shape, dtype=torch.float16) for shape in [(2, 2), (3, 2, 4), (3, 4, 2)]]
     return [
         torch.fmax(x, y),
@@ -32,6 +33,7 @@ def results(x: torch.Tensor, y: torch.Tensor, number: torch.Tensor) -> list[torc
         torch.lcm(whole, torch.tensor([[4], [0], [-6]])),
         torch.erfc(x * 4),
         torch.erfinv(torch.cat([x[0] / 8, torch.tensor([-1.0, 1, 2, 0, 0.999])])),
+        *(gamma(each) for gamma in (torch.lgamma, torch.digamma) for each in (x * 4, ordered, edges)),
         torch.searchsorted(x[0].sort()[0], x),
         torch.searchsorted(ordered, asked),
         torch.searchsorted(ordered, asked, right=True),
