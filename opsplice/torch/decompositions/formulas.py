@@ -167,12 +167,14 @@ def pad(tensor: Tensor, amounts: Sequence[int], value: float = 0) -> Tensor:
 
 
 def in_order(start: float, end: float, step: float = 1, *, dtype: torch.dtype | None = None, **form: Any) -> Any:
-    """IREE's compiler crashes on ranges of bytes, which `torch.eye` makes, and takes no range of one float."""
+    """IREE crashes on ranges of bytes, as in `torch.eye`, and takes none of one float; of an open size f32 alone."""
     if isinstance(start, float) and 0 < (end - start) / step <= 1:
         return torch.full((1,), start, dtype=dtype or torch.get_default_dtype(), device=form.get("device"))
-    if dtype not in (torch.int8, torch.uint8):
-        return NotImplemented
-    return torch.arange(start, end, step, dtype=torch.int32, device=form.get("device")).to(dtype)
+    is_byte, is_other = dtype in (torch.int8, torch.uint8), dtype in (torch.float64, torch.float16, torch.bfloat16)
+    if is_byte or (is_other and isinstance(end, torch.SymInt) and not isinstance(start + step, float)):
+        kind = torch.int32 if is_byte else torch.int64
+        return torch.arange(start, end, step, dtype=kind, device=form.get("device")).to(dtype)
+    return NotImplemented
 
 
 def equal_bytes(size: Sequence[int], number: float, *, dtype: torch.dtype | None = None, **form: Any) -> Tensor:

@@ -272,6 +272,18 @@ def test_views_of_several_dynamic_dims():
             assert torch.equal(found, wanted)
 
 
+def test_ranges_of_open_sizes() -> None:
+    """Of floats IREE alone takes those of f32."""
+
+    def ranges(x: torch.Tensor) -> list[torch.Tensor]:
+        types = (torch.float64, torch.float16, torch.bfloat16)
+        return [torch.arange(1, 2 * x.shape[0] + 1, 2, dtype=dtype) * 2 for dtype in types]
+
+    fast = torch.compile(ranges, backend="opsplice", dynamic=True)
+    for size in (5, 100):
+        torch.testing.assert_close(fast(torch.ones(size, 2)), ranges(torch.ones(size, 2)), rtol=0, atol=0)
+
+
 def test_grouped_products_are_those_of_eager():
     torch.manual_seed(0)
     ends = torch.tensor([3, 3, 8], dtype=torch.int32)
