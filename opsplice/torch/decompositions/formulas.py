@@ -90,42 +90,6 @@ def _rows_outside(tensor: Tensor) -> Tensor:
     return tensor.transpose(1, 2).contiguous().transpose(1, 2)
 
 
-# ---- experts ---------------------------------------------------------------------------------------------------------
-
-
-def grouped_product(
-    left: Tensor,
-    right: Tensor,
-    ends: Tensor | None = None,
-    bias: Tensor | None = None,
-    dtype: torch.dtype | None = None,
-) -> Tensor:
-    """A product for each group of the rows of `left`, of the columns of `right`, or of the dim that is summed over.
-
-    IREE takes no slice of a computed size, so every group is multiplied as a whole, with zeros where others are.
-    """
-    if ends is None:
-        result = left @ right
-    elif left.dim() == 2:
-        summed = right.dim() == 2
-        member = _members(ends, left.shape[-1 if summed else 0]).unsqueeze(1 if summed else 2)
-        product = torch.where(member, left, 0) @ right
-        result = product if summed else product.sum(0)
-    else:
-        result = (left @ torch.where(_members(ends, right.shape[1]).unsqueeze(1), right, 0)).sum(0)
-    return (result if bias is None else result + bias).to(dtype or left.dtype)
-
-
-def grouped_product_backward(left: Tensor, right: Tensor, ends: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
-    return grouped_product(gradient, right.transpose(1, 2), ends), grouped_product(left.t(), gradient, ends)
-
-
-def _members(ends: Tensor, size: int) -> Tensor:
-    """For each group, whether it has each place; groups follow one another and end at `ends`."""
-    place, end = torch.arange(size, device=ends.device), ends.unsqueeze(1)
-    return (place < end) & (place >= torch.cat([end.new_zeros(1, 1), end[:-1]]))
-
-
 # ---- shapes ----------------------------------------------------------------------------------------------------------
 
 
@@ -364,11 +328,6 @@ def _running(
 # ---- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def added_product(added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """One product over the batch and the inner dim, which adds halves up in f32."""
-    return beta * added + alpha * (left.transpose(0, 1).flatten(1) @ right.flatten(0, 1))
-
-
 def nothing(*_given: Any, **_options: Any) -> None:
     """What says of a tensor what PyTorch has seen, which complex numbers in parts are no more."""
 
@@ -428,20 +387,6 @@ def total(tensor: Tensor, *dims: Any, dtype: torch.dtype | None = None) -> Tenso
     if tensor.dtype != torch.uint8:
         return NotImplemented
     return torch.sum(tensor.to(torch.int64), *dims, dtype=dtype)
-
-
-def distances(left: Tensor, right: Tensor, power: float, _mode: int | None) -> Tensor:
-    return torch.linalg.vector_norm(left.unsqueeze(-2) - right.unsqueeze(-3), power, -1)
-
-
-def distances_backward(gradient: Tensor, left: Tensor, right: Tensor, power: float, found: Tensor) -> Tensor:
-    if power == 2:
-        share = torch.where(found == 0, 0, gradient / found)
-        return left * share.sum(-1, keepdim=True) - share @ right
-    apart, found = left.unsqueeze(-2) - right.unsqueeze(-3), found.unsqueeze(-1)
-    size = apart.abs()
-    slope = (size == found).to(size.dtype) if math.isinf(power) else (size / found) ** (power - 1)
-    return (torch.where(size == 0, 0, slope * apart.sign() * (power > 0)) * gradient.unsqueeze(-1)).sum(-2)
 
 
 def weight_norm_backward(

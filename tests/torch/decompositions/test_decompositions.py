@@ -284,18 +284,6 @@ def test_ranges_of_open_sizes() -> None:
         torch.testing.assert_close(fast(torch.ones(size, 2)), ranges(torch.ones(size, 2)), rtol=0, atol=0)
 
 
-def test_grouped_products_are_those_of_eager():
-    torch.manual_seed(0)
-    ends = torch.tensor([3, 3, 8], dtype=torch.int32)
-    rows, columns = torch.randn(8, 16), torch.randn(16, 8)
-    matrices = torch.randn(3, 16, 8)
-    by_group = torch.randn(3, 4, 16)
-    for left, right in [(rows, matrices), (columns, torch.randn(8, 16)), (by_group, torch.randn(16, 8))]:
-        expected = torch._grouped_mm(left, right, ends)
-        torch.testing.assert_close(formulas.grouped_product(left, right, ends), expected)
-    torch.testing.assert_close(formulas.grouped_product(by_group, matrices), by_group @ matrices)
-
-
 def test_the_gradient_of_a_small_loss_of_margins_is_that_of_eager():
     x, target = torch.tensor([15.0, -3, 40], requires_grad=True), torch.tensor([1.0, 1, 1])
     fast = torch.compile(torch.nn.functional.soft_margin_loss, backend="opsplice")
