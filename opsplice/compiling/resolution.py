@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opsplice.common.errors import OpspliceError
-from opsplice.common.files import read_file
+from opsplice.common.files import is_file, read_file
 from opsplice.common.store import Store
 from opsplice.rewrites.approaches.command import COMPILED
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
@@ -155,6 +155,16 @@ def named_only(clause: tree.ArtifactClause, symbol: str, target: ProgramTarget |
             check_kind(path, backend.title, dict.fromkeys((*backend.kinds, *backend.functions)), backend.instead)
     except OpspliceError as error:
         raise _needed_by(clause, error) from None
+    return unread(clause, symbol, target)
+
+
+def named_if_there(
+    missing: dict[str, None], clause: tree.ArtifactClause, symbol: str, target: ProgramTarget | None
+) -> Artifact:
+    """As `named_only`, but a file that is not there yet is added to `missing`, in words."""
+    if is_file(clause.file):
+        return named_only(clause, symbol, target)
+    missing[f"there is no file {clause.file} yet, which the kernel at {clause.span} needs"] = None
     return unread(clause, symbol, target)
 
 

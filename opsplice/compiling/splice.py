@@ -109,10 +109,12 @@ class Splicer:
         own = symbols(module)
         patterns = engine.ready(graphs_of(spec))
         reports = []
+        missing: dict[str, None] = {}
+        resolve = functools.partial(resolution.named_if_there, missing)
         for number in itertools.count():
             views = Views()
             found = engine.find(module, patterns, outcomes.NEAREST, views)
-            chosen = self._plan(module, spec, found.matches, resolution.named_only, views)
+            chosen = self._plan(module, spec, found.matches, resolve, views)
             told = chosen if number == 0 else _only_new(chosen)
             reports.append(outcomes.report(spec, found.near_misses, told, number))
             written = [action for action in chosen.actions if isinstance(action, Insertion)]
@@ -122,7 +124,7 @@ class Splicer:
         self.brought.add(symbols(module) - own)
         if len(reports) > 1:
             insertion.forget_rules(module)
-        return outcomes.joined(reports)
+        return dataclasses.replace(outcomes.joined(reports), warnings=tuple(missing))
 
     def planned(self, module: ir.Module, spec: LoadedSpec) -> Plan:
         """What rules that see the module as it is would do, with nothing built; the module is not changed."""

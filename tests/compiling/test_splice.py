@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import opsplice
 from opsplice.common.store import Store
 from opsplice.compiling import outcomes
 from opsplice.compiling.splice import Splicer
@@ -66,3 +68,16 @@ def test_near_misses_of_rules_of_libraries_are_looked_for_only_where_none_matche
 
 def test_a_preview_looks_for_near_misses_of_all_rules(context: Any) -> None:
     assert looked(context, MATCHING + RULES, preview=True) == [(True, 1)] * COUNT
+
+
+def test_a_match_does_without_files_that_are_not_there(tmp_path: Path) -> None:
+    spec = """
+kernel k(x: f32[n]) -> f32[n] { cpu "to_be_written.c" }
+pattern p(x: tensor<n x f32>) { exp(absf(x)) }
+replace p with k(x)
+"""
+    (tmp_path / "k.splice").write_text(spec)
+    report = opsplice.match(MODEL, [tmp_path / "k.splice"])
+    assert [each.kernel for each in report.replacements] == ["k"]
+    (warning,) = report.warnings
+    assert warning.startswith(f"there is no file {tmp_path / 'to_be_written.c'} yet, which the kernel at ")
