@@ -52,6 +52,8 @@ _GROUPS = (
     ({"NAME", "TENSOR"}, "a type"),
     ({"INT", "FLOAT", "INF"}, "a number"),
 )  # fmt: skip
+# Ops that say in brackets what labels their operands and results have.
+_LABELLED = ("broadcast", "contract", "pack", "reduce", "stack", "take", "transpose")
 _MAX_EXPECTED = 6
 _NEAR = 200  # a search back from the end of a text takes the square of its length
 _OPS_FOR = {"+": "addf(x, y)", "-": "subf(x, y)", "*": "mulf(x, y)", "/": "divf(x, y)", "%": "remf(x, y)"}
@@ -165,6 +167,9 @@ def _advice(found: str, accepted: set[str], before: str) -> str | None:
         return "the dims of a buffer are separated by commas: f32[m, n]"
     if found == "(" and accepted == {"LSQB"}:
         return "say which labels go in and which remain: [m n -> m]"
+    if found == "[" and previous and "LPAR" in accepted:
+        close = nearest(previous[1], _LABELLED)
+        return f"did you mean {close}?" if close else f"labels are for {', '.join(_LABELLED[:-1])} and {_LABELLED[-1]}"
     if found == "(" and "STRING" in accepted and previous:
         close = nearest(previous[1], ("grid", "symbol"))
         return f"did you mean {close}?" if close else None

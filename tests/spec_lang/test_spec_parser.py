@@ -283,6 +283,8 @@ def test_spans_underline_what_they_name():
         ("pattern p(x: f32) { f(x) = negf(x) x }", "only a name can stand left of =", None, "f(x)"),
         ("pattern p(x: f32) { y = x, x y }", "one value is bound at a time", None, "x, x"),
         ("pattern p(x: f32) { reduce addf(x) }", "expected '['", "[m n -> m]", "("),
+        ("pattern p(x: f32) { brodcast[-> m](x) }", "'[' does not fit here", "did you mean broadcast?", "["),
+        ("pattern p(x: f32) { exp[m -> m](x) }", "'[' does not fit here", "labels are for broadcast, contract", "["),
         ("pattern p(x: f32) { addf(x, .5) }", "found '.5'", "digit on each side", ".5"),
         ("pattern p(x: f32) { negf(%x) }", "found '%'", "without %", "%"),
         ("pattern p(const: f32) { negf(const) }", "const is a word of the language", "another name", "const"),
