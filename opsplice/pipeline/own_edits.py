@@ -29,6 +29,7 @@ from opsplice.rewrites.memory import (
     workgroup_sizes,
 )
 from opsplice.rewrites.numbers import (
+    complex_constants,
     complex_logarithms,
     nan_places,
     orders,
@@ -44,6 +45,7 @@ _Edit = tuple[str, str, Callable[[ir.Module], Any]]
 _BEFORE_LINKING: tuple[_Edit, ...] = (
     (START, "put in what stands for operators", stand_ins.put_in),
     (carried_values.GLOBALS_PHASE, "keep globals apart", carried_values.part_globals),
+    (PHASE, "hide complex constants", complex_constants.hide),
     (PHASE, "write complex logarithms otherwise", complex_logarithms.mend),
     (PHASE, "write scalar ops otherwise", scalar_forms.mend),
     (PHASE, "keep equal elements in order", orders.mend),
