@@ -97,6 +97,19 @@ def put_where(tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
     return torch.where(where, tensor + values if accumulate else values, tensor)
 
 
+def put_at_index(tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    """An index without dims, or of several of open sizes, as one of one dim: IREE takes such sizes for 1."""
+    named = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    (dim, index), *others = named
+    if others or index.dtype == torch.bool:
+        return NotImplemented
+    if index.dim() == 1 or (index.dim() and all(isinstance(size, int) for size in index.shape)):
+        return NotImplemented
+    before, behind = tensor.shape[:dim], tensor.shape[dim + 1 :]
+    values = values.expand(*before, *index.shape, *behind).reshape(*before, index.numel(), *behind)
+    return aten.index_put(tensor, [*indices[:dim], index.reshape(-1)], values, accumulate)
+
+
 def put(tensor: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     flat = aten.index_put(tensor.flatten(), [index.flatten()], source.flatten(), accumulate)
     return flat.view(tensor.shape)

@@ -227,6 +227,7 @@ OWN: Table = {
         complex_numbers.placed(aten.index_put.default),
         halves.added_at_places,
         masked_places.put_where,
+        masked_places.put_at_index,
         masked_places.at_places(aten.index_put.default),
     ),
     aten.index_reduce.default: masked_places.reduce_rows,

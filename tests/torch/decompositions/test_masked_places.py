@@ -136,3 +136,16 @@ def test_what_is_said_of_complex_numbers_is_left_out() -> None:
     assert torch.ops.aten._assert_tensor_metadata.default in {node.target for node in exported.graph.nodes}
     found = opsplice.torch.export(Turned().eval(), (x, angles)).run(None, x.numpy(), angles.numpy())
     np.testing.assert_allclose(found, Turned()(x, angles), rtol=1e-5, atol=1e-6)
+
+
+def test_places_of_several_open_dims_and_of_none_are_written():
+    """As the gradients of embeddings are, in batches of any size of sequences of any length, and of one word."""
+
+    def write(table: torch.Tensor, ids: torch.Tensor, rows: torch.Tensor) -> list[torch.Tensor]:
+        first = table.index_put((ids,), rows, accumulate=True)
+        return [first, torch.ops.aten.index_put(table.T, [None, ids], rows.movedim(-1, 0), True)]
+
+    compiled, table = torch.compile(write, backend="opsplice", dynamic=True), torch.randn(10, 4)
+    for sizes in ((2, 3), (5, 2), ()):
+        ids, rows = torch.randint(-10, 10, sizes), torch.randn(*sizes, 4)
+        torch.testing.assert_close(compiled(table, ids, rows), write(table, ids, rows))
