@@ -67,7 +67,7 @@ def _mask(op: ir.Operation) -> None:
         return
     dims = list(ir.DenseI64ArrayAttr(op.attributes["dimension_map"]))
     if not ir.ShapedType(indices.type).has_static_shape:
-        indices = emit.held(indices)  # IREE would compute all of them on the stack of the op
+        updates, indices = map(emit.held, (updates, indices))  # IREE would compute all on the stack of the op
     sizes = [_size(original, dim, op) for dim in dims]
     batch = ir.RankedTensorType(updates.type).rank - ir.RankedTensorType(original.type).rank + len(dims)
     groups = [[updates, indices, _inside(indices, sizes, batch)], [original]]

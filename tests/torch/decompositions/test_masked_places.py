@@ -122,6 +122,20 @@ def test_rows_are_added_at_places_that_are_computed() -> None:
     torch.testing.assert_close(added(x, places), x.index_add(0, places.long(), x.sin()))
 
 
+def test_gradients_of_largest_rows_of_an_open_number() -> None:
+    """As of the messages of a graph: what is added at places that are computed is computed, too."""
+
+    def largest(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        at = torch.arange(x.shape[0])
+        rows, places = (x @ w)[at], ((at * 3 + 1) % x.shape[0]).unsqueeze(1)
+        return torch.zeros_like(x).scatter_reduce(0, places.expand(-1, 6), rows, "amax").square().mean()
+
+    x, w = torch.randn(7, 6), torch.randn(6, 6, requires_grad=True)
+    compiled = torch.compile(largest, backend="opsplice", dynamic=True)
+    found, wanted = (torch.autograd.grad(each(x, w), w) for each in (compiled, largest))
+    torch.testing.assert_close(found, wanted)
+
+
 class Turned(torch.nn.Module):
     """Complex numbers, of which PyTorch's exporter asserts the type."""
 
