@@ -153,7 +153,7 @@ TABLE = (
     Row("xori(xori(x, true), true)", Form.ONE, "x"),
     Row("ori(x, false)", Form.ONE, "x"),
     Row("andi(x, true)", Form.ONE, "x"),
-    Row("mulf(absf(x), absf(x))", Form.ONE, "mulf(x, x)"),
+    Row("mulf(absf(x), absf(x))", Form.READ, "mulf(x, x)"),
     Row("select(cmpi(x, 0) {predicate = sge}, x, subi(0, x))", Form.ONE, "absi(x)"),
     Row("absi(extui(x))", Form.ONE, "extui(x)"),
     Row("sitofp(extsi(x))", Form.ONE, "sitofp(x)"),

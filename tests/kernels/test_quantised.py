@@ -104,6 +104,17 @@ def test_byte_linear_with_fixed_scales(kernel, guarded, m, k, n, signed):
 
 
 @of_bytes
+def test_the_positive_part_of_nan_is_nan(kernel):
+    x, w, sums = np.ones((3, 8), np.uint8), np.ones((8, 5), np.int8), np.full(5, 8, np.int32)
+    out, scales = np.zeros((3, 5), np.float32), np.array([1, np.nan, -1], np.float32)
+    kernel("quantised/linear.c", "opsplice_byte_linear_f32")(
+        *(x, packed(w), sums, None, scales, None, None, 1.0, 1.0, *numbers(0, 0, 0, 1), 1.0, 0.0, *numbers(0)),
+        *(out, 3, 8, 1, 2, 5, 0, 0),
+    )
+    np.testing.assert_array_equal(out, np.repeat([[8.0], [np.nan], [0.0]], 5, axis=1))
+
+
+@of_bytes
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("share", [0.0, 0.002, 0.05, 1.0])
 @pytest.mark.parametrize(("m", "k", "n"), [(8, 9, 20), (23, 700, 33), (254, 260, 48)])

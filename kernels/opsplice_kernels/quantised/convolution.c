@@ -229,7 +229,7 @@ static __attribute__((noinline)) void put(const layer *of, ints (*sums)[PANEL / 
       UNROLL for (int i = 0; i < LANES; i++) {
         const ints sum = sums[p + i][v / LANES];
         values[i] = of->is_sum ? (floats)sum : __builtin_convertvector(sum, floats) * scale + bias;
-        if (of->positive) values[i] = larger(values[i], splat(0.0f));
+        if (of->positive) values[i] = larger(splat(0.0f), values[i]);
       }
       if (of->out_w != 1 || (of->out_c == 1 && of->o > 1)) {
         UNROLL for (int i = 0; i < LANES; i++) kept[i] = values[i];

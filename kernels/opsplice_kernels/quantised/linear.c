@@ -52,7 +52,7 @@ static __attribute__((noinline)) void scale_back(size_t rows, size_t columns, co
       floats value = __builtin_convertvector(sums[p * step + c / LANES], floats);
       if (of->rows) value *= of->rows[row + p];
       value = value * load(scale + c) + load(bias + c);
-      finish(of, of->positive ? larger(value, splat(0.0f)) : value, (row + p) * of->n + column + c, columns - c);
+      finish(of, of->positive ? larger(splat(0.0f), value) : value, (row + p) * of->n + column + c, columns - c);
     }
 }
 

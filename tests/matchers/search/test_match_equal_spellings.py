@@ -107,11 +107,6 @@ SPELLINGS = {
         ),
         0.0,
     ),
-    "the square of a magnitude": (
-        ("mulf(x, x)", "%r = arith.mulf %x, %x : !t"),
-        ("mulf(absf(x), absf(x))", "%a = math.absf %x : !t  %r = arith.mulf %a, %a : !t"),
-        0.0,
-    ),
     "a power of one half": (
         ("sqrt(x)", "%r = math.sqrt %x : !t"),
         ("powf(x, 0.5)", "%c = arith.constant dense<0.5> : !t  %r = math.powf %x, %c : !t"),
@@ -142,6 +137,11 @@ SPELLINGS = {
 
 # Programs that one pattern finds though their ops are not in it: the pattern, its own program, and the other.
 ONE_WAY = {
+    "the square of a magnitude": (
+        "mulf(x, x)",
+        "%r = arith.mulf %x, %x : !t",
+        "%a = math.absf %x : !t  %r = arith.mulf %a, %a : !t",
+    ),
     "a condition that is known": (
         "exp(x)",
         "%r = math.exp %x : !t",
