@@ -422,9 +422,13 @@ DEPTHWISE = [
 
 
 def wide_views(x: np.ndarray, f: np.ndarray, out: np.ndarray) -> list[int]:
-    """The strides of an image, a filter and a result of channels by themselves, with all dims that there may be."""
+    """The strides of an image, a filter and a result of channels by themselves, with all dims that there may be.
+
+    Those of dims of one are 0, as programs give them.
+    """
     values = x[:, :, None], f[:, None, None, None], out[:, :, None, None]
-    return [step // 4 for value in values for step in value.strides]
+    pairs = [pair for value in values for pair in zip(value.shape, value.strides, strict=True)]
+    return [0 if size == 1 else step // 4 for size, step in pairs]
 
 
 # With which of image, filter and result have channels last.

@@ -226,9 +226,15 @@ static __attribute__((noinline)) void aside(const plane *first, const float *bia
   }
 }
 
+// Whether rows lie behind each other. How far places of a dim of one lie apart says nothing.
+static int lies_dense(ptrdiff_t rows, ptrdiff_t places, ptrdiff_t row, ptrdiff_t place) {
+  return (places == 1 || place == 1) && (rows == 1 || row == places);
+}
+
 // Whether this pays: of small images, but not where a filter has code of its own, whose vectors rows fill well.
 static int is_aside(const plane *of, size_t channels) {
-  const int is_dense = of->x_w == 1 && of->x_h == of->width && of->out_w == 1 && of->out_h == of->ow && of->w_j == 1 && of->w_i == of->kw;
+  const int is_dense = lies_dense(of->h, of->width, of->x_h, of->x_w) && lies_dense(of->oh, of->ow, of->out_h, of->out_w) &&
+                       lies_dense(of->kh, of->kw, of->w_i, of->w_j);
   const int is_small = of->kh <= MOST_SIZE && of->kw <= MOST_SIZE && channels >= LANES / 2 && of->oh * of->ow <= SMALL;
   const int is_filled = is_known(of) && of->ow > (of->sh == 1 ? LANES / 2 : MOST_PLACES);
   return is_dense && is_small && !is_filled && rows_aside(of, line_aside(of)) > 0;
