@@ -437,7 +437,7 @@ def _held(binding: Binding, name: str) -> Binding:
     """
     value: Any = binding.value
     widened, op = binding.widened, defining_op(value)
-    if op is not None and op.name in WIDENINGS and not is_tensor(value):
+    if op is not None and op.name in WIDENINGS and not is_tensor(value) and not widened:  # two may differ in the sign
         value, widened = op.operands[0], op.name
         op = defining_op(value)
     if op is not None and op.name == "tensor.extract" and len(op.operands) == 1:

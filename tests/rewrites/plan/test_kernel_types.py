@@ -243,6 +243,36 @@ replace widened_{wide} with {form}_{wide}(a, s)
         made.run(f"before_{wide}", array, scalar)
 
 
+def test_a_scalar_that_the_program_widens_twice(pairs):
+    """With its sign and then without: neither is left out."""
+    mlir = """
+func.func @f(%a: tensor<4xi32>, %t: tensor<i8>) -> tensor<4xi32> {
+  %y = tensor.extract %t[] : tensor<i8>
+  %s = arith.extsi %y : i8 to i16
+  %empty = tensor.empty() : tensor<4xi32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ()>, affine_map<(i) -> (i)>],
+      iterator_types = ["parallel"]} ins(%a, %s : tensor<4xi32>, i16) outs(%empty : tensor<4xi32>) {
+  ^bb0(%x: i32, %z: i16, %out: i32):
+    %1 = arith.extui %z : i16 to i32
+    %2 = arith.addi %x, %1 : i32
+    linalg.yield %2 : i32
+  } -> tensor<4xi32>
+  return %0 : tensor<4xi32>
+}"""
+    spec = """
+kernel k(a: i32[n], s: i32) -> i32[n] { cpu "k.c" }
+pattern p(a: tensor<n x i32>, s: i32) { addi(a, s) }
+replace p with k(a, s)
+"""
+    code = """
+#include <stddef.h>
+void k(const int *a, int s, int *out, size_t n) { for (size_t i = 0; i < n; ++i) out[i] = a[i] + s; }
+"""
+    made = pairs(mlir, spec, {"k.c": code})
+    assert made.replaced == 1
+    made.run("f", np.arange(4, dtype=np.int32), np.array(-3, np.int8))
+
+
 @pytest.mark.parametrize("form", ["object", "provided"])
 def test_numbers_of_a_rule(spliced, form):
     spec = f"""
