@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from opsplice.torch.decompositions.masked_places import at_one_index, from_front
+from opsplice.torch.decompositions.masked_places import at_one_index, from_front, in_one_row
 
 aten = torch.ops.aten
 
@@ -38,7 +38,6 @@ def added_at_places(
     if len(named) > 1:
         return at_one_index(aten.index_put.default, tensor, indices, values, accumulate)
     ((dim, index),) = named
-    before, behind = tensor.shape[:dim], tensor.shape[dim + 1 :]
-    shape = [*before, index.numel(), *behind]
-    places = from_front(index, tensor.shape[dim]).long().reshape(-1, *[1] * len(behind)).expand(shape)
-    return tensor.scatter_add(dim, places, values.expand(*before, *index.shape, *behind).reshape(shape))
+    places, values = in_one_row(tensor, dim, from_front(index, tensor.shape[dim]).long(), values)
+    places = places.reshape(-1, *[1] * (tensor.dim() - dim - 1)).expand(values.shape)
+    return tensor.scatter_add(dim, places, values)

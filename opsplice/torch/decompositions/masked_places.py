@@ -105,9 +105,15 @@ def put_at_index(tensor: Tensor, indices: Sequence[Tensor | None], values: Tenso
         return NotImplemented
     if index.dim() == 1 or (index.dim() and all(isinstance(size, int) for size in index.shape)):
         return NotImplemented
+    places, values = in_one_row(tensor, dim, index, values)
+    return aten.index_put(tensor, [*indices[:dim], places], values, accumulate)
+
+
+def in_one_row(tensor: Tensor, dim: int, index: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """An index along a dim of a tensor with its dims joined, and what is put there, one for each place."""
     before, behind = tensor.shape[:dim], tensor.shape[dim + 1 :]
-    values = values.expand(*before, *index.shape, *behind).reshape(*before, index.numel(), *behind)
-    return aten.index_put(tensor, [*indices[:dim], index.reshape(-1)], values, accumulate)
+    values = values.expand(*before, *index.shape, *behind)
+    return index.reshape(-1), values.reshape(*before, index.numel(), *behind)
 
 
 def put(tensor: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
