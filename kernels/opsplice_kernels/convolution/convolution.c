@@ -9,7 +9,8 @@
 //
 // A 1x1 convolution of few channels and many places is a product with vectors of places instead, which leaves nothing to
 // transpose. So is one of any filter with a stride of 1 or 2 and few channels of the output, such as a group's, which would
-// leave half of a tile's channels empty. Where a row is one vector, its vectors are of several rows.
+// leave half of a tile's channels empty. Where a row is one vector, its vectors are of several rows. With AVX-512 a tile of one
+// vector of channels takes less time where the channels fill it and its places divide a row.
 //
 // Filters of 3x3 with stride 1 take fewer products where the image is large enough (winograd.h). With AVX2 others of large images
 // are products of places that are copied side by side (packed.h).
@@ -41,6 +42,8 @@ enum { HELD = SOME };
 #endif
 // Of convolutions that are computed so, too: channels of the output at most, taps of a row at most, places of a row at least.
 enum { NARROW = TILE / 2, SHORT = 16, LONG = LANES == 4 ? 40 : LANES / 2 + 1 };
+// Of filters of at least HALVES taps and channels, tiles of one vector of channels take few places, too.
+enum { HALVES = 64 };
 
 // Where the inputs of a tile lie: of channels, taps of the filter in y and x, and places of a row.
 typedef struct {
@@ -50,7 +53,7 @@ typedef struct {
 
 // sums += what `channels` channels add, of the rows `from` to `to` of the filter. is_cut: the first and the last place of a
 // row may lie outside of the image, the first one's first tap at `first`; the others do not.
-INLINE void add_taps(layer *of, const inputs in, const int is_spread, const int is_cut, const int wide,
+INLINE void add_taps(layer *of, const inputs in, const int is_spread, const int is_cut, const int vectors, const int wide,
                      floats sums[ROWS][VECTORS], const float *w, size_t channels, size_t from, size_t to,
                      ptrdiff_t first) {
   static const float zero = 0.0f;
@@ -70,14 +73,13 @@ INLINE void add_taps(layer *of, const inputs in, const int is_spread, const int 
       for (size_t j = 0; j < of->kw; j++, x += in.j, at += of->dw, w += w_j) {
         const int is_first = at >= 0, is_last = at + across < (ptrdiff_t)of->width;
         floats weights[VECTORS];
-        UNROLL for (int v = 0; v < VECTORS; v++) __builtin_prefetch(w + AHEAD + v * LANES);
-        UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = load(w + v * LANES);
+        UNROLL for (int v = 0; v < VECTORS; v++) if (v < vectors) __builtin_prefetch(w + AHEAD + v * LANES), weights[v] = load(w + v * LANES);
         UNROLL for (int p = 0; p < wide; p++) {
           const float *place = x + (size_t)p * in.z;
           if (is_cut && p == 0) place = is_first ? place : &zero;
           if (is_cut && p == wide - 1) place = is_last ? place : &zero;
           float value = *place;
-          UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] += weights[v] * value;
+          UNROLL for (int v = 0; v < VECTORS; v++) if (v < vectors) sums[p][v] += weights[v] * value;
         }
       }
     }
@@ -123,9 +125,10 @@ static __attribute__((noinline)) void fetch_ends(const layer *of, size_t wide, s
 }
 
 // step: how far inputs of neighbouring places lie apart where that is known, else 0. is_point: of one tap, all inside. is_spread: the
-// taps do not lie behind each other. pieces: room for PIECES.
-INLINE void tile(layer *of, const int is_point, const int is_spread, const int step, const int wide, size_t y, size_t z, size_t channel,
-                 float *pieces) {
+// taps do not lie behind each other. vectors: of channels; clang has sums in registers only if loops over these are of VECTORS. pieces:
+// room for PIECES.
+INLINE void tile(layer *of, const int is_point, const int is_spread, const int step, const int vectors, const int wide, size_t y, size_t z,
+                 size_t channel, float *pieces) {
   if (!of->has_more) fetch_ends(of, wide, y, z, channel);
   floats sums[ROWS][VECTORS];
   UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int p = 0; p < wide; p++) sums[p][v] = splat(0.0f);
@@ -148,7 +151,7 @@ INLINE void tile(layer *of, const int is_point, const int is_spread, const int s
     inputs in = {of->x + above * (ptrdiff_t)of->x_h + first * (ptrdiff_t)of->x_w, of->x_c, of->dh * of->x_h,
                  of->dw * of->x_w, step ? (size_t)step : of->sw * of->x_w};
     if (wide > 1 && !is_whole && first + one >= 0 && room + one >= 0)
-      add_taps(of, in, is_spread, 1, wide, sums, w, channels, from, to, first);
+      add_taps(of, in, is_spread, 1, vectors, wide, sums, w, channels, from, to, first);
     else {
       const size_t taps = span <= SPAN ? 1 : of->kw, count = taps == 1 ? span : reach;
       const size_t pitch = (count + LANES - 1) / LANES * LANES;
@@ -164,20 +167,22 @@ INLINE void tile(layer *of, const int is_point, const int is_spread, const int s
           if (is_copy)
             gather(of, of->x + c * of->x_c, channels, rows_read, above + (ptrdiff_t)(i * of->dh), first, taps, count, pitch, pieces);
           const size_t skipped = is_copy ? 0 : i;
-          add_taps(of, in, is_spread, 0, wide, sums, w + (i - skipped) * of->w_i, channels, skipped, skipped + rows_read, 0);
+          add_taps(of, in, is_spread, 0, vectors, wide, sums, w + (i - skipped) * of->w_i, channels, skipped, skipped + rows_read, 0);
         }
       }
     }
   }
   float *held = of->held + ((y - of->held_y) * of->held_wide + z - of->held_z) * PANEL + channel;
   if (of->has_some)
-    UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int p = 0; p < wide; p++) sums[p][v] += load(held + p * PANEL + v * LANES);
+    UNROLL for (int v = 0; v < VECTORS; v++) if (v < vectors)
+      UNROLL for (int p = 0; p < wide; p++) sums[p][v] += load(held + p * PANEL + v * LANES);
   if (of->has_more) {
-    UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int p = 0; p < wide; p++) store(held + p * PANEL + v * LANES, sums[p][v]);
+    UNROLL for (int v = 0; v < VECTORS; v++) if (v < vectors)
+      UNROLL for (int p = 0; p < wide; p++) store(held + p * PANEL + v * LANES, sums[p][v]);
     return;
   }
   float kept[(ROWS + LANES - 1) / LANES * LANES][TILE] __attribute__((aligned(64)));
-  UNROLL for (int v = 0; v < VECTORS; v++) {
+  UNROLL for (int v = 0; v < VECTORS; v++) if (v < vectors) {
     // Added last: products that are small next to it would each be rounded as it is.
     const size_t c = channel + v * LANES;
     const floats bias = of->bias && c < of->columns ? load_up_to(of->bias + c, of->columns - c, 0.0f) : splat(0.0f);
@@ -194,7 +199,7 @@ INLINE void row_of(layer *of, const int is_point, const int is_spread, const int
   float pieces[PIECES] __attribute__((aligned(64)));  // of all tiles: those of each would not fit the stack
   for (size_t left = end - z; left > 0;) {
     size_t places = left / ((left + most - 1) / most);
-#define ROW_TILE(p) tile(of, is_point, is_spread, step, p, y, z, channel, pieces)
+#define ROW_TILE(p) tile(of, is_point, is_spread, step, VECTORS, p, y, z, channel, pieces)
     FOR_ROWS(places, ROW_TILE)
     z += places, left -= places;
   }
@@ -213,11 +218,38 @@ ROW_BY(spread_by_1, 0, 1, 1)
 ROW_BY(points_by_1, 1, 0, 1)
 ROW_BY(points_by_any, 1, 1, 0)
 
+// Rows of panels of which one vector has all channels: tiles of as many places as divide a row, as one of these does usual ones.
+#if LANES == 16
+#define EACH_HALF(CALL) CALL(14) CALL(12) CALL(10) CALL(8) CALL(7)
+#define IS_HALF(p) if (places % p == 0) return p;
+static size_t half_of(size_t places) { EACH_HALF(IS_HALF) return 0; }
+
+INLINE void half_row_of(layer *of, const int step, size_t y, size_t z, size_t end, size_t channel) {
+  float pieces[PIECES] __attribute__((aligned(64)));
+  for (const size_t places = half_of(end - z); z < end; z += places) {
+#define HALF_TILE(p) case p: tile(of, 0, 0, step, 1, p, y, z, channel, pieces); break;
+    switch (places) { EACH_HALF(HALF_TILE) }
+  }
+}
+static __attribute__((noinline)) void half_row_by_1(layer *of, size_t y, size_t z, size_t end, size_t channel) {
+  half_row_of(of, 1, y, z, end, channel);
+}
+static __attribute__((noinline)) void half_row_by_2(layer *of, size_t y, size_t z, size_t end, size_t channel) {
+  half_row_of(of, 2, y, z, end, channel);
+}
+#else
+static size_t half_of(size_t places) { return 0 * places; }
+#define half_row_by_1 row_by_1
+#define half_row_by_2 row_by_2
+#endif
+
 static void row(layer *of, int is_point, size_t y, size_t z, size_t end, size_t channel) {
   const size_t step = of->x_w == 1 ? of->sw : 0;
   const int is_spread = is_point ? of->w_c != PANEL : of->w_j != PANEL || of->w_i != of->kw * PANEL;
+  const int is_half = of->columns - channel <= LANES && (step == 1 || step == 2) && half_of(end - z);
   if (is_point) (step == 1 && !is_spread ? points_by_1 : points_by_any)(of, y, z, end, channel);
   else if (is_spread) (step == 1 ? spread_by_1 : row_by_any)(of, y, z, end, channel);
+  else if (is_half) (step == 1 ? half_row_by_1 : half_row_by_2)(of, y, z, end, channel);
   else (step == 1 ? row_by_1 : step == 2 ? row_by_2 : row_by_place)(of, y, z, end, channel);
 }
 
@@ -363,9 +395,12 @@ static __attribute__((noinline)) void row_products(const layer *of, size_t y, si
   }
 }
 
-// Whether rows of `ow` places are computed by row_products.
+// Whether rows of `ow` places are computed by row_products: not those of which tiles of half a panel do as many at a time, if the
+// sums are long enough to be worth a tile.
 static int is_narrow(const layer *of, size_t ow) {
-  return of->columns <= NARROW && of->kw <= SHORT && of->sw <= (LANES == 4 ? 1 : 2) && of->x_w == 1 && ow >= LONG;
+  const size_t places = half_of(ow), taps = of->c * of->kh * of->kw;
+  const int is_half = of->columns > LOW && places && (places >= 12 || taps >= HALVES);
+  return !is_half && of->columns <= NARROW && of->kw <= SHORT && of->sw <= (LANES == 4 ? 1 : 2) && of->x_w == 1 && ow >= LONG;
 }
 
 // Pieces of rows `y` to `end` by the products of winograd.h; what is not finite there, or does not fit, as always.
