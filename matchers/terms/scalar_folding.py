@@ -93,6 +93,9 @@ _OPS: dict[str, Callable[..., int | float]] = {
     "arith.negf": operator.neg,
     "arith.maximumf": _extremum(max),
     "arith.minimumf": _extremum(min),
+    "arith.andi": operator.and_,
+    "arith.ori": operator.or_,
+    "arith.xori": operator.xor,
     "math.sqrt": math.sqrt,
     **dict.fromkeys((f"arith.{n}" for n in ("extf", "truncf", "sitofp", "index_cast", "extsi", "trunci")), _same),
 }

@@ -46,6 +46,22 @@ def test_one_scalar_is_not_both_zeros(find):
         assert find(payload.format(second="-0.0"), spec).count == 0
 
 
+@pytest.mark.parametrize(("op", "sides"), [("xori", "%y, %n"), ("andi", "%n, %y"), ("ori", "%n, %y")])
+def test_truths_that_are_computed_from_constants_are_constants(find, op, sides):
+    """So a mask that keeps all chooses nothing, nor does its opposite."""
+    payload = f"""
+    func.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {{
+      %keep = arith.constant dense<true> : tensor<8xi1>
+      %by = arith.{op} %keep, %keep : tensor<8xi1>
+      %n = math.sin %x : tensor<8xf32>
+      %chosen = arith.select %by, {sides} : tensor<8xi1>, tensor<8xf32>
+      %r = math.exp %chosen : tensor<8xf32>
+      return %r : tensor<8xf32>
+    }}"""
+    assert find(payload, "pattern p(x: tensor<n x f32>) { exp(sin(x)) }").count == 1
+    assert find(payload, "pattern p(x: tensor<n x f32>) { exp(select(_, x, _)) }").count == 0
+
+
 def test_one_scalar_is_not_a_constant_and_an_input(find):
     payload = """
     func.func @f(%x: tensor<8xf32>, %s: f32) -> tensor<8xf32> {{
