@@ -66,14 +66,15 @@ class Norms(torch.nn.Module):
     def forward(self, x):
         apart = x - x.mean((1, 2), keepdim=True)  # along dims whose numbers do not lie side by side
         other = apart * torch.rsqrt(apart.pow(2).mean((1, 2), keepdim=True) + 1e-5)
-        return *(norm(x) for norm in self.norms), other
+        return *(norm(x) for norm in self.norms), other, torch.nn.functional.rms_norm(x.exp(), (40,))
 
 
 def test_norms_of_several_dims():
     torch.manual_seed(0)
     layer, x = Norms().eval(), torch.randn(2, 6, 5, 40) + 1
     program = opsplice.torch.export(layer, (x,), specs=[KERNELS / "rows.splice"], flags=[CPU])
-    assert [each.kernel for each in program.report.replacements].count("norm_row") == 4, program.report
+    kernels = [each.kernel for each in program.report.replacements]
+    assert (kernels.count("norm_row"), kernels.count("rmsnorm_rows")) == (4, 1), program.report
     for made, wanted in zip(program.run("main", x.numpy()), layer(x), strict=True):
         np.testing.assert_allclose(np.asarray(made), wanted.detach().numpy(), rtol=1e-5, atol=1e-5)
 
