@@ -44,11 +44,12 @@ def attention(
     mask_as=0,
     factors=None,
     lowest=-np.inf,
+    bias_as=0,
 ) -> None:
     sizes = [1, *q.shape, len(k), v.shape[1]]
     views = [stride for value in (q, k, v, *masks, factors) for stride in strides(value)]
     views += [sink_stride(sink), *strides(out)]
-    numbers = (scale, cap, fill, zeros, mask_as, lowest)
+    numbers = (scale, cap, fill, zeros, mask_as, bias_as, lowest)
     for group in range(-(-len(q) // 84)):
         function(q, k, v, *masks, factors, sink, *numbers, out, *sizes, *views, 0, group)
 
@@ -107,6 +108,51 @@ def test_masks_in_other_places(kernel, guarded, n):
         out[...] = np.nan
         attention(function, q, k, v, out, masks, fill=fill, mask_as=mask_as)
         np.testing.assert_allclose(out, wanted(q, k, v, change), rtol=1e-5, atol=1e-5, err_msg=f"{mask_as} {fill}")
+
+
+@pytest.mark.parametrize("n", [7, 150])
+def test_biases_that_are_subtracted(kernel, guarded, n):
+    """From scores alone and from those with a mask, which is added before the scale or behind it."""
+    function = kernel("attention/attention.c", "opsplice_attention_f32")
+    q, k, v = (guarded(values(size, 20, seed=seed)) for seed, size in enumerate((90, n, n)))
+    out, mask = guarded(np.zeros((90, 20), np.float32)), guarded(values(90, n, seed=4))
+    far = guarded(np.where(np.arange(n) <= np.arange(90)[:, None], np.float32(0), np.float32(1e30)))
+    for mask_as, given, change in (
+        (0, (None, far), lambda s: s - far),
+        (0, (mask, far), lambda s: s + mask - far),
+        (2, (mask, far), lambda s: s + mask * 0.3 - far),
+    ):
+        out[...] = np.nan
+        attention(function, q, k, v, out, (*given, None, None), mask_as=mask_as, bias_as=1)
+        np.testing.assert_allclose(out, wanted(q, k, v, change), rtol=1e-5, atol=1e-5, err_msg=f"{mask_as}")
+
+
+@pytest.mark.parametrize(("m", "n", "e"), [(1, 1, 1), (3, 20, 18), (45, 21, 40), (90, 150, 96)])
+@pytest.mark.parametrize("kind", ["f32", "f16"])
+def test_scores_alone(kernel, guarded, m, n, e, kind):
+    """In any layout, with keys that do not count, a sink, and rows without any key."""
+    function = kernel("attention/attention.c", f"opsplice_attention_of_scores_{kind}")
+    type_of = {"f32": np.float32, "f16": np.float16}[kind]
+    scores, v = values(m, n, seed=1).astype(type_of), guarded(values(n, e, seed=2).astype(type_of))
+    scores[:, n // 3 : n // 2] = -np.inf
+    sink, out = guarded(values(m, seed=3).astype(type_of)), guarded(np.zeros((m, e), type_of))
+    nothing = np.zeros((m, 1), np.float32), np.zeros((n, 1), np.float32)
+
+    def run(scores, sink, zeros):
+        out[...] = np.nan
+        views = [*strides(scores), *strides(v), sink_stride(sink), *strides(out)]
+        for group in range(-(-m // 84)):
+            function(scores, v, sink, zeros, out, 1, m, n, e, *views, 0, group)
+
+    for given in (guarded(scores), np.ascontiguousarray(scores.T).T):
+        for beside in (None, sink):
+            run(given, beside, 0)
+            exact = wanted(*nothing, v, lambda s: scores.astype(float), sink=beside)
+            np.testing.assert_allclose(out.astype(float), exact, rtol=1e-5 if kind == "f32" else 2e-3, atol=1e-5)
+    scores[-1] = -np.inf
+    for zeros, last in ((0, np.nan), (1, 0.0)):
+        run(scores, None, zeros)
+        np.testing.assert_array_equal(out[-1], np.full(e, last, type_of))
 
 
 @pytest.mark.parametrize("n", [7, 150])

@@ -484,6 +484,65 @@ def test_attention_with_a_factor_for_each_head():
         np.testing.assert_allclose(found, each.numpy(), rtol=1e-5, atol=1e-5)
 
 
+class Sums(torch.nn.Module):
+    """Scores that are sums: XLNet's, scaled before a mask is subtracted, Funnel's, and Swin v2's with a mask twice."""
+
+    def forward(self, q, k, v, first, second, mask):
+        product = q @ k.transpose(-2, -1)
+        scores = (
+            (product + first) * 0.3 - 1e30 * mask,
+            (product + first + second) * 0.3 - 1e30 * mask,
+            product + first + second - 1e6 * (1 - mask),
+            (product + second) - mask,
+            product * 0.3 + first + mask + mask,
+        )
+        return tuple(each.softmax(-1) @ v for each in scores)
+
+
+def test_attention_whose_scores_are_sums():
+    torch.manual_seed(0)
+    x = [torch.randn(2, 3, size, 8) for size in (5, 9, 9)]
+    x += [torch.randn(2, 3, 5, 9), torch.randn(3, 5, 9), (torch.rand(2, 1, 1, 9) > 0.5).float()]
+    layer = Sums().eval()
+    program = opsplice.torch.export(layer, tuple(x), specs=[KERNELS / "attention.splice"], flags=[CPU])
+    found = [
+        (each.pattern, each.dims.get("mask_as", 0), each.dims.get("bias_as", 0)) for each in program.report.replacements
+    ]
+    forms = ((2, 1), (2, 1), (0, 1), (0, 1), (0, 0))
+    assert found == [("any_attention", *form) for form in forms], program.report
+    for found, each in zip(program.run("main", *(each.numpy() for each in x)), layer(*x), strict=True):
+        np.testing.assert_allclose(found, each.numpy(), rtol=1e-5, atol=1e-5)
+
+
+class Words(torch.nn.Module):
+    """Scores of words and entities, with queries for either, as in Luke; and means of a weight by a softmax."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("places", torch.randn(9, 4))
+
+    def forward(self, q, k, v, mask):
+        scores = [
+            [q[i] @ k[:, :, part].transpose(-2, -1) for i in pair]
+            for pair, part in (((0, 1), slice(0, 6)), ((2, 3), slice(6, 9)))
+        ]
+        rows = [torch.cat(each, -1) for each in zip(*scores, strict=True)]
+        scores = torch.cat(rows, -2) / 3 + mask
+        return scores.softmax(-1) @ v, scores.softmax(-1) @ self.places
+
+
+def test_attention_of_scores_that_are_put_together():
+    """Values are no weight: else it is no attention."""
+    torch.manual_seed(0)
+    q, k, v = torch.randn(4, 2, 3, 5, 8), torch.randn(2, 3, 9, 8), torch.randn(2, 3, 9, 8)
+    x = (q, k, v, torch.where(torch.rand(2, 1, 1, 9) > 0.3, 0.0, -torch.inf))
+    layer = Words().eval()
+    program = opsplice.torch.export(layer, x, specs=[KERNELS / "attention.splice"], flags=[CPU])
+    assert [each.kernel for each in program.report.replacements if each.kernel] == ["attention_of_scores"], (
+        program.report
+    )
+
+
 class Boxes(torch.nn.Module):
     """Where the edges of boxes are, as YOLO has it: the mean of 16 places, weighted by a softmax in the middle."""
 

@@ -14,8 +14,8 @@
 // `zeros` 2 any row that were NaN is zero. Scores below `lowest` are that.
 //
 // The mask is added to the scores, with `mask_as` 1 subtracted from them, with 2 added before the scale, and with 3 added
-// after `keep` and `drop`. With a band, it is the bias that `mask_as` 1 subtracts and 2 adds before the scale; with 3 `fill` is
-// added there, too, and with 4 to scores without their bias.
+// after `keep` and `drop`. The bias is added behind the mask, with `bias_as` 1 subtracted. With a band, it is the bias that
+// `mask_as` 1 subtracts and 2 adds before the scale; with 3 `fill` is added there, too, and with 4 to scores without their bias.
 //
 // A sink is one more score of each row, whose value is zero.
 //
@@ -446,7 +446,7 @@ INLINE void rows_of(const operands *of, scoring *with, size_t m, size_t workgrou
   size_t width = width_of(of);
   size_t share = SHARE;
   if (!sums_fit_result(of, with->kind)) share = least(share, SUMS / width);
-  if (is_copied(of, with->kind)) share = least(share, SUMS / of->d);
+  if (is_copied(of, with->kind) && of->d) share = least(share, SUMS / of->d);
   for (size_t rows; at < end; at += rows) {
     rows = least(share, end - at);
     attend(of, with, at, rows);
@@ -460,8 +460,8 @@ INLINE void rows_of(const operands *of, scoring *with, size_t m, size_t workgrou
 #define PARAMETERS \
   const void *q, const void *k, const void *v, const void *mask, const void *bias, const uint8_t *keep, \
       const uint8_t *drop, const void *factors, const void *sink, float scale, float cap, float fill, int32_t zeros, \
-      int32_t mask_as, float lowest, BETWEEN, size_t mask_m, size_t mask_n, size_t bias_m, size_t bias_n, size_t keep_m, \
-      size_t keep_n, size_t drop_m, size_t drop_n, size_t factors_m, size_t factors_n, size_t sink_m, BEHIND
+      int32_t mask_as, int32_t bias_as, float lowest, BETWEEN, size_t mask_m, size_t mask_n, size_t bias_m, size_t bias_n, \
+      size_t keep_m, size_t keep_n, size_t drop_m, size_t drop_n, size_t factors_m, size_t factors_n, size_t sink_m, BEHIND
 #define BAND(number) \
   const void *q, const void *k, const void *v, const void *bias, const uint8_t *keep, const void *sink, float scale, \
       float cap, float fill, int32_t zeros, int32_t low, int32_t high, number start, int32_t added, int32_t mask_as, \
@@ -473,18 +473,32 @@ INLINE void rows_of(const operands *of, scoring *with, size_t m, size_t workgrou
                   .bias_m = bias_m, .bias_n = bias_n, .keep_m = keep_m, .keep_n = keep_n, .sink_m = sink_m, __VA_ARGS__}; \
   rows_of(&of, &with, m, workgroup_y);
 #define ROWS_OF(number) \
-  ROWS_WITH(.kind = number, .fill = fill, .bias_by = 1.0f, .mask = mask, .mask_m = mask_m, .mask_n = mask_n, \
-            .drop = drop, .drop_m = drop_m, .drop_n = drop_n, .factors = factors, .factors_m = factors_m, \
+  ROWS_WITH(.kind = number, .fill = fill, .bias_by = bias_as == 1 ? -1.0f : 1.0f, .mask = mask, .mask_m = mask_m, \
+            .mask_n = mask_n, .drop = drop, .drop_m = drop_m, .drop_n = drop_n, .factors = factors, .factors_m = factors_m, \
             .factors_n = factors_n, \
             .mask_by = mask_as == 1 ? -1.0f : mask_as == 2 ? scale : 1.0f, .mask_is_last = mask_as == 3)
 #define ROWS_IN_BAND(number) \
   ROWS_WITH(.kind = number, .fill = mask_as == 3 ? fill * scale : fill, \
             .bias_by = mask_as == 1 ? -1.0f : mask_as == 2 || mask_as == 3 ? scale : 1.0f, .is_banded = 1, \
             .low = low + (int64_t)start, .high = high + (int64_t)start, .added = added, .fill_is_alone = mask_as == 4)
+#define SCORES \
+  const void *scores, const void *v, const void *sink, int32_t zeros, void *out, size_t b, size_t m, size_t n, size_t e, \
+      size_t scores_m, size_t scores_n, size_t v_n, size_t v_e, size_t sink_m, BEHIND
+// Queries and keys of no elements, whose products are zeros that the scores are added to.
+#define ROWS_OF_SCORES(number) \
+  (void)b, (void)workgroup_x; \
+  operands of = {.q_d = 1, .k_d = 1, .v = v, .out = out, .n = n, .e = e, .v_n = v_n, .v_e = v_e, .out_m = out_m, \
+                 .out_e = out_e}; \
+  scoring with = {.kind = number, .mask = scores, .mask_m = scores_m, .mask_n = scores_n, .mask_by = 1.0f, .scale = 1.0f, \
+                  .lowest = NEVER, .zeros = zeros, .sink = sink, .sink_m = sink_m}; \
+  rows_of(&of, &with, m, workgroup_y);
 
 void opsplice_attention_f32(PARAMETERS) { ROWS_OF(F32) }
 void opsplice_attention_f16(PARAMETERS) { ROWS_OF(F16) }
 void opsplice_attention_bf16(PARAMETERS) { ROWS_OF(BF16) }
+void opsplice_attention_of_scores_f32(SCORES) { ROWS_OF_SCORES(F32) }
+void opsplice_attention_of_scores_f16(SCORES) { ROWS_OF_SCORES(F16) }
+void opsplice_attention_of_scores_bf16(SCORES) { ROWS_OF_SCORES(BF16) }
 void opsplice_banded_attention_f32_i32(BAND(int32_t)) { ROWS_IN_BAND(F32) }
 void opsplice_banded_attention_f32_i64(BAND(int64_t)) { ROWS_IN_BAND(F32) }
 void opsplice_banded_attention_f16_i32(BAND(int32_t)) { ROWS_IN_BAND(F16) }
