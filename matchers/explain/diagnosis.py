@@ -21,7 +21,7 @@ from opsplice.matchers.explain.failure_words import op_text
 from opsplice.matchers.explain.near_miss import Attempt
 from opsplice.matchers.explain.places import function_of, outermost, place_of
 from opsplice.matchers.explain.reasons import reason_of
-from opsplice.matchers.find.index import Index, ends_of
+from opsplice.matchers.find.index import Index
 from opsplice.matchers.find.lookalikes import Recall, Traits
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Graph, Whole
@@ -30,7 +30,6 @@ from opsplice.matchers.search.failures import Kind
 from opsplice.matchers.search.matches import Match, NearMiss
 from opsplice.matchers.search.search import MAX_STEPS, Search
 from opsplice.matchers.search.tracing import Tracer
-from opsplice.matchers.terms.ops.reshape_ops import SPLITS
 from opsplice.matchers.terms.terms import Apply, Reduce, Started
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import tree
@@ -84,11 +83,10 @@ class Others:
         op = defining_op(value)
         if op is None:
             return {}
-        is_split = op.name in SPLITS
-        graphs = self._index.starting_at_split(op) if is_split else self._index.starting_at(ends_of(value))
         found = {}
-        for graph in graphs:
-            match = Search(self._views, graph, "", _FEW_STEPS).run(value, at_view=is_split)
+        for graph in self._index.starting_at_value(value):
+            at_view = self._index.is_at_view(graph, value)
+            match = Search(self._views, graph, "", _FEW_STEPS).run(value, at_view=at_view)
             if match is not None:
                 found[self._names[graph]] = match.held
         return found
@@ -184,12 +182,12 @@ class Explainer:
         return tuple(found)
 
     def _is_for_split(self, graph: Graph, value: ir.Value) -> bool:
-        """Whether a value only splits dims of another, and a graph wants the rank that it has."""
+        """Whether a value only splits or turns dims of another, and a graph wants the rank that it has."""
         key = (graph, value)
         if key not in self._splits:
-            op = value.owner
-            is_split = isinstance(op, ir.OpView | ir.Operation) and op.name in SPLITS
-            self._splits[key] = is_split and graph in Index([graph]).starting_at_split(op)
+            index = Index([graph])
+            is_made = isinstance(value.owner, ir.OpView | ir.Operation)
+            self._splits[key] = is_made and index.is_at_view(graph, value) and graph in index.starting_at_value(value)
         return self._splits[key]
 
     def _may_end(self, graph: Graph, value: ir.Value) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.find.index import Index, ends_of
+from opsplice.matchers.find.index import Index
 from opsplice.matchers.find.lookalikes import Recall, Traits
 from opsplice.matchers.find.prefilter import Groups, Sieve
 from opsplice.matchers.find.relocation import Template
@@ -23,7 +23,6 @@ from opsplice.matchers.ir.op_names import function_around, location_text
 from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.search.matches import Found, Match, NearMiss
 from opsplice.matchers.search.search import MAX_STEPS, Search
-from opsplice.matchers.terms.ops.reshape_ops import SPLITS
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang import garbage
 
@@ -101,11 +100,6 @@ class _Place:
     def location(self) -> str:
         """As text, which takes long to ask for."""
         return location_text(self.value.owner.operation)
-
-    @property
-    def is_split(self) -> bool:
-        """Whether the value only splits dims of another: a pattern may still be for the rank that it has."""
-        return bool(self.value.owner.operation.name in SPLITS)
 
 
 @dataclass
@@ -191,11 +185,7 @@ class Finder:
 
     def _met(self, place: _Place, known: _Known | None) -> list[Match]:
         """The matches at a place that looks new, or that not all graphs can be remembered for."""
-        index = self.patterns.index
-        if place.is_split:
-            graphs = index.starting_at_split(place.value.owner.operation)
-        else:
-            graphs = index.starting_at(ends_of(place.value))
+        graphs = self.patterns.index.starting_at_value(place.value)
         local, others = self.patterns.sides(graphs)
         matches = self._learned(place, local, not others) if known is None else self._recalled(place, known)
         if others:
@@ -254,7 +244,7 @@ class Finder:
             result.told = {*tried}
         for graph in tried:
             search = self._search(graph, place)
-            match = search.run(place.value, at_view=place.is_split)
+            match = search.run(place.value, at_view=self.patterns.index.is_at_view(graph, place.value))
             if match is not None:
                 result.matches.append((self.patterns.position[graph], match))
                 continue
@@ -271,8 +261,8 @@ class Finder:
     # ---- near misses ----------------------------------------------------------------------------------------------
 
     def _missed(self, place: _Place, graph: Graph) -> NearMiss | None:
-        search = self._search(graph, place)
-        if search.run(place.value, at_view=place.is_split, forms=_FORMS) is None and search.progress > 0:
+        search, at_view = self._search(graph, place), self.patterns.index.is_at_view(graph, place.value)
+        if search.run(place.value, at_view=at_view, forms=_FORMS) is None and search.progress > 0:
             return search.near_miss(place.value)
         return None
 

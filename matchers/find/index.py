@@ -11,14 +11,14 @@ from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import BITCAST
 from opsplice.matchers.ir.tensor_values import defining_op, is_structured, shape_of
-from opsplice.matchers.patterns.nodes import Graph, Node, Whole
-from opsplice.matchers.patterns.walk import endings, has_windows
+from opsplice.matchers.patterns.nodes import Graph, Node, Product, Whole
+from opsplice.matchers.patterns.walk import endings, has_windows, nodes_of
 from opsplice.matchers.terms.canonical import BECOMES, READ_AS, WIDTHS, names_of
 from opsplice.matchers.terms.ops.index_reads import EXTRACT, TAKE
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, POSITION, of_generic
 from opsplice.matchers.terms.ops.one_hots import SELECT
 from opsplice.matchers.terms.ops.parts_of_dims import CONCAT, INSERT, STACK
-from opsplice.matchers.terms.ops.reshape_ops import SPLITS, before_reshapes
+from opsplice.matchers.terms.ops.reshape_ops import SPLITS, TRANSPOSE, before_reshapes
 from opsplice.matchers.terms.ops.structured_ops import Structured
 from opsplice.matchers.terms.terms import Apply, Reduce
 
@@ -55,6 +55,7 @@ class Index:
         self._cast = [graph for graph in graphs if "cast" in graph.through]
         self._ranked = {graph: rank for graph in graphs if (rank := _rank(graph)) is not None}
         self._wanting_ones = {graph: rank for graph, rank in self._ranked.items() if not has_windows(graph)}
+        self._behind_turns = frozenset(graph for graph in self._ranked if _may_end_behind_turns(graph))
         for graph in graphs:
             for name in _outermost(graph):
                 if name is not None:
@@ -68,7 +69,26 @@ class Index:
             return None
         every = (*self._by_name, *BECOMES, *READ_AS, *_ENDS_WITH, *_SUMS, *WIDTHS)
         names = {name for name in every if self._named(name)}
-        return frozenset(names.union(SPLITS) if self._ranked else names)
+        views = (*SPLITS, *[TRANSPOSE] * bool(self._behind_turns))
+        return frozenset(names.union(views) if self._ranked else names)
+
+    def starting_at_value(self, value: ir.Value) -> tuple[Graph, ...]:
+        """The graphs that can have their result at a value, in the order in which they were given."""
+        op = value.owner
+        assert isinstance(op, (ir.Operation, ir.OpView)), "an argument is no result"
+        if op.name in SPLITS:
+            return self._starting_at_split(op.operation)
+        found = self.starting_at(ends_of(value))
+        if op.name != TRANSPOSE or not self._behind_turns or defining_op(op.operands[0]) is None:
+            return found
+        turned = self._behind_turns.intersection(self.starting_at(ends_of(op.operands[0])))
+        wanted = [graph for graph in turned if self._ranked[graph] == len(shape_of(value) or ())]
+        return tuple(sorted({*found, *wanted}, key=self._order.__getitem__))
+
+    def is_at_view(self, graph: Graph, value: ir.Value) -> bool:
+        """Whether a value only splits or turns the dims of what the last op of a graph that starts there makes."""
+        name = value.owner.name
+        return name in SPLITS or (name == TRANSPOSE and graph in self._behind_turns)
 
     def starting_at(self, ends: Ends) -> tuple[Graph, ...]:
         """The graphs that can start at a value that an op makes, in the order in which they were given."""
@@ -77,7 +97,7 @@ class Index:
             known = self._starting[ends] = self._find(*ends)
         return known
 
-    def starting_at_split(self, op: ir.Operation) -> tuple[Graph, ...]:
+    def _starting_at_split(self, op: ir.Operation) -> tuple[Graph, ...]:
         """The graphs that want the rank of a split result, where what is split is made with another rank.
 
         A batch and its heads are often one dim where attention is made, and two where masks for each batch are known.
@@ -102,6 +122,16 @@ class Index:
         names = dict.fromkeys(spelling for each in ends for spelling in names_of(each))
         found = [graph for each in names for graph in self._by_name.get(each, [])]
         return found + self._cast if name in WIDTHS else found
+
+
+def _may_end_behind_turns(graph: Graph) -> bool:
+    """Whether a graph is a product whose result has one order of its dims, which a program may make of another one.
+
+    Those that take any order take what is turned, too, and those that turn it themselves start there anyway.
+    """
+    is_plain = not graph.reordered and not graph.rearranged and len(graph.results) == 1 and not has_windows(graph)
+    by_name = any(name is None or name == TRANSPOSE for name in _outermost(graph))
+    return is_plain and not by_name and any(isinstance(node, Product) for node in nodes_of(graph))
 
 
 def _outermost(graph: Graph) -> tuple[str | None, ...]:

@@ -44,7 +44,7 @@ from opsplice.matchers.search.roots import Roots, orders, placings
 from opsplice.matchers.search.state import Attempt, Branch, Goal, Operand, Root, State
 from opsplice.matchers.search.verdicts import Verdicts
 from opsplice.matchers.search.whole_ops import WholeOps
-from opsplice.matchers.terms.ops.reshape_ops import before_reshapes
+from opsplice.matchers.terms.ops.reshape_ops import TRANSPOSE, before_reshapes
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Index, LoopIndex, Reduce, Term
 from opsplice.matchers.terms.views import Views
 
@@ -243,7 +243,8 @@ class Search:
 
     def _holds_at_source(self, view: ir.Value) -> bool:
         """Whether what a view rearranges is a match itself: then the view is none, nor a near miss."""
-        source = before_reshapes(view)
+        op = view.owner.operation
+        source = op.operands[0] if op.name == TRANSPOSE else before_reshapes(view)
         if Search(self.views, self.graph, self.function, self.max_steps).run(source) is None:
             return False
         self.state.furthest = None

@@ -6,6 +6,7 @@ with it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -83,7 +84,21 @@ class Tracer(Listener):
             # The search never began: what a view rearranges is looked for where it is made.
             self.state.place = defining_op(value)
             self.stop = self._stop(first, Why.VIEW)
+        elif match is None and (turned := self._turned(value)):
+            self.state.place = defining_op(value)
+            self.stop = dataclasses.replace(self._stop(first, Why.TURNED, turned), held={})
         return match
+
+    def _turned(self, value: ir.Value) -> tuple[tuple[Label, ...], tuple[Label, ...]] | None:
+        """The labels of the result, and these in the order in which the pattern holds; None if it does in none."""
+        labels, graph = self.graph.results[0].labels, dataclasses.replace(self.graph, reordered=True)
+        is_known = self.graph.reordered or len(self.graph.results) > 1 or any(label.pack for label in labels)
+        if is_known or self.stop is None or self.stop.kind is not Kind.DIMS or self.stop.why is Why.TURNED:
+            return None
+        match = Search(self.views, graph, self.search.function, self.search.max_steps).run(value)
+        if match is None or match.order is None or len(match.order) != len(labels):
+            return None
+        return labels, tuple(labels[at] for at in sorted(range(len(labels)), key=match.order.__getitem__))
 
     # ---- what the search tells ------------------------------------------------------------------------------------
 

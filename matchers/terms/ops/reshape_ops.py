@@ -12,6 +12,7 @@ from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Index, Sized, f
 
 # Ops that make several dims of one; the second where several sizes are known at run time only.
 SPLITS = ("tensor.expand_shape", "tensor.reshape")
+TRANSPOSE = "linalg.transpose"
 _RESHAPES = (*SPLITS, "tensor.collapse_shape")
 _SEVERAL = 2
 

@@ -853,3 +853,13 @@ def test_heads_behind_the_places(why: Why) -> None:
     miss = why(args, body, spec, "tensor<2x3x4x5xf32>")
     assert said(miss) == (Kind.DIMS, "k with dims ...b n d", "dims ...b n m d")
     assert miss.reason.help == "write the labels as the program has its dims, or " + LAYOUT
+
+
+def test_the_order_of_the_result_is_to_blame_where_all_but_that_holds(why: Why) -> None:
+    body = """%z = arith.constant dense<0.0> : tensor<4x5xf32>
+      %p = linalg.matmul ins(%a, %b : tensor<4x3xf32>, tensor<3x5xf32>) outs(%z : tensor<4x5xf32>) -> tensor<4x5xf32>
+      return %p : tensor<4x5xf32>"""
+    spec = "pattern p(a: tensor<m x k x f32>, b: tensor<k x n x f32>) { contract[m k, k n -> n m](a, b) }"
+    miss = why("%a: tensor<4x3xf32>, %b: tensor<3x5xf32>", body, spec, "tensor<4x5xf32>")
+    assert said(miss) == (Kind.DIMS, "the dims of the result as n m", "m n")
+    assert miss.reason.help == LAYOUT

@@ -7,7 +7,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.find.index import OPAQUE_REGIONS, Index, ends_of
+from opsplice.matchers.find.index import OPAQUE_REGIONS, Index
 from opsplice.matchers.ir.op_names import function_around
 from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.search.matches import Match, NearMiss
@@ -23,11 +23,10 @@ def find(module: ir.Module, graphs: Sequence[Graph]) -> list[Match]:
     index = Index(graphs)
     for op in _ops(module):
         function = function_around(op)
-        is_split = op.name in SPLITS
         for value in _values(op):
             views = Views()
-            for graph in index.starting_at_split(op) if is_split else graphs:
-                match = Search(views, graph, function).run(value, at_view=is_split)
+            for graph in index.starting_at_value(value) if op.name in SPLITS else graphs:
+                match = Search(views, graph, function).run(value, at_view=index.is_at_view(graph, value))
                 if match is not None:
                     matches.append(match)
     return matches
@@ -39,12 +38,11 @@ def near_misses(module: ir.Module, graphs: Sequence[Graph], most: int) -> list[N
     index = Index(graphs)
     for op in _ops(module):
         function = function_around(op)
-        is_split = op.name in SPLITS
         for value in _values(op):
             views = Views()
-            for graph in index.starting_at_split(op) if is_split else index.starting_at(ends_of(value)):
+            for graph in index.starting_at_value(value):
                 search = Search(views, graph, function)
-                if search.run(value, at_view=is_split) is None and search.progress > 0:
+                if search.run(value, at_view=index.is_at_view(graph, value)) is None and search.progress > 0:
                     found[graph.pattern.name].append(search.near_miss(value))
     nearest = (sorted(misses, key=lambda miss: -miss.progress)[:most] for misses in found.values())
     return [miss for misses in nearest for miss in misses]

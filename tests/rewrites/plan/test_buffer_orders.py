@@ -86,3 +86,31 @@ def test_a_command_gets_arrays_with_the_dims_in_memory(pairs, x):
     given = filled(3, 4)
     found = np.asarray(made.spliced.run("f", given))
     np.testing.assert_allclose(found, -np.exp(given if x == "x" else given + given), rtol=1e-6)
+
+
+TURNED_PRODUCT = """
+kernel product(a: f32[m, k], b: f32[k, n]) -> f32[n, m] { cpu "product.py" as command }
+pattern p(a: tensor<m x k x f32>, b: tensor<k x n x f32>) { contract[m k, k n -> n m](a, b) }
+replace p with product(a, b)
+"""
+PRODUCTS = """
+func.func @turned(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>) -> tensor<4x2xf32> {
+  %zero = arith.constant dense<0.0> : tensor<2x4xf32>
+  %p = linalg.matmul ins(%a, %b : tensor<2x3xf32>, tensor<3x4xf32>) outs(%zero : tensor<2x4xf32>) -> tensor<2x4xf32>
+  %e = tensor.empty() : tensor<4x2xf32>
+  %r = linalg.transpose ins(%p : tensor<2x4xf32>) outs(%e : tensor<4x2xf32>) permutation = [1, 0]
+  return %r : tensor<4x2xf32>
+}
+func.func @plain(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>) -> tensor<2x4xf32> {
+  %zero = arith.constant dense<0.0> : tensor<2x4xf32>
+  %p = linalg.matmul ins(%a, %b : tensor<2x3xf32>, tensor<3x4xf32>) outs(%zero : tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %p : tensor<2x4xf32>
+}"""
+
+
+def test_a_product_may_be_said_in_the_order_that_a_program_turns_it_to(pairs):
+    code = "import numpy as np\ndef product(a, b, out):\n    out[...] = (a @ b).T\n"
+    made = pairs(PRODUCTS, TURNED_PRODUCT, {"product.py": code})
+    assert [each.function.lstrip("@") for each in made.spliced.report.replacements] == ["turned"]
+    a, b = filled(2, 3), filled(3, 4)
+    np.testing.assert_allclose(np.asarray(made.spliced.run("turned", a, b)), (a @ b).T, rtol=1e-6)
