@@ -61,17 +61,32 @@ class WholeOps:
         )
         named = [each for each in (*whole, *self._origins(term)) if is_named(each.op.name, node.op)]
         for made in named:
-            for order in self._orders(node, made):
-                yield partial(self._whole, node, made, order)
+            kept = self._kept(node, made)
+            for order in self._orders(node, made, kept):
+                yield partial(self._whole, node, made, order, kept)
         if not named:
             yield lambda: self.reader.other_op(node, term)
 
-    def _orders(self, node: Whole, made: Origin) -> Sequence[tuple[int, ...] | None]:
+    def _kept(self, node: Whole, made: Origin) -> tuple[int, ...] | None:
+        """The axes of what an op makes without dims of one that the pattern does not ask for; None if it has none."""
+        place, extra = made.term, len(getattr(made.term, "indices", ())) - len(node.labels)
+        if made.op.name not in _WITH_LISTS or not isinstance(place, Access) or extra <= 0:
+            return None
+        ones = [axis for axis, index in enumerate(place.indices) if index == UNIT]
+        names = [name for name in made.op.attributes if name.startswith(_BY_DIM)]
+        lists = [(name, [*ir.DenseI64ArrayAttr(made.op.attributes[name])]) for name in names]
+        idle = all(numbers[axis] == (name in _ONE_BY_DIM) for name, numbers in lists for axis in ones)
+        has_packs = any(label.pack for label in node.labels)
+        if len(ones) != extra or not idle or has_packs:
+            return None
+        return tuple(axis for axis in range(len(place.indices)) if axis not in ones)
+
+    def _orders(self, node: Whole, made: Origin, kept: tuple[int, ...] | None) -> Sequence[tuple[int, ...] | None]:
         """The orders of the dims of what an op makes that is read in windows, None for the pattern's."""
         if not isinstance(made.term, Access) or not any(isinstance(label, Window) for label in node.labels):
             return [None]
         self.reader.meet([made.term])
-        if not self.state.attempt.by_windows or not _may_turn(made.op):
+        if kept is not None or not self.state.attempt.by_windows or not _may_turn(made.op):
             return [None]
         indices = self.graph.with_ones(node.labels, made.term.indices)
         return self.state.turns(node.labels, indices, len(indices) - len(made.term.indices))
@@ -87,8 +102,14 @@ class WholeOps:
                 yield made
             at = self.reader.passed(None, found)
 
-    def _whole(self, node: Whole, made: Origin, order: tuple[int, ...] | None) -> list[Goal] | None:
-        """order: the dims of what the op makes in the order of the pattern's, None where they are in that order."""
+    def _whole(
+        self, node: Whole, made: Origin, order: tuple[int, ...] | None, kept: tuple[int, ...] | None
+    ) -> list[Goal] | None:
+        """order: the dims of what the op makes in the order of the pattern's, None where they are in that order.
+
+        kept: the dims without those of one that the pattern does not ask for.
+        """
+        axes = kept if order is None else order
         op, number, place = made.op, made.number, made.term if isinstance(made.term, Access) else None
         self.state.place = op
         if place is not None:
@@ -101,7 +122,7 @@ class WholeOps:
         if len(operands) != len(node.operands) and not (node.rest and len(operands) > len(node.operands)):
             self.state.fail(node, Why.OPERANDS, len(operands))
             return None
-        if not all(self._attribute(node, attribute, op, order) for attribute in node.attributes):
+        if not all(self._attribute(node, attribute, op, axes) for attribute in node.attributes):
             return None
         is_read = node.regions or node.body is not None or len(operands) > len(op.operands)
         if not is_read and effects.has_own_region(op):
@@ -130,7 +151,7 @@ class WholeOps:
             elements = self._elements(node, made, place)
             return None if elements is None else [*elements, *scalars]
         pairs = zip(node.operands, operands, strict=False)
-        return [*((self.goal(r, r, order), self.views.whole(operand)) for r, operand in pairs), *scalars]
+        return [*((self.goal(r, r, axes), self.views.whole(operand)) for r, operand in pairs), *scalars]
 
     def _has_sizes(self, node: Whole, pairs: Pairs, place: Access) -> bool:
         """Whether dims that are read at sums of labels have the sizes that are written; single labels come last."""
@@ -213,7 +234,9 @@ class WholeOps:
     def operand(self, result: Result, whole: Access, order: tuple[int, ...] | None = None) -> list[Goal] | None:
         """order: its dims in the order of the pattern's."""
         indices = tuple(ungrouped(whole.indices))
-        if order is not None and len(indices) <= len(order):
+        if order is not None and indices:
+            if any(index != UNIT for axis, index in enumerate(indices) if axis not in order):
+                return self.state.fail(result.node, Why.RANK, result.labels, len(indices)) or None
             indices = (*indices, *[UNIT] * (len(order) - len(indices)))
             indices = tuple(indices[axis] for axis in order)
         return [(result.node, whole)] if self.state.bind_whole(result, whole, indices) else None

@@ -328,3 +328,36 @@ def test_channels_are_as_many_as_their_type_says(tmp_path, y, window):
     text = CONVOLUTION.format(x="3x1x9x8", f="2x2x8x6", y=y, **dims)
     (found,) = opsplice.match(text.replace("{}", f"{{pad = [[0, 1], [0, 0]]{window}}}"), [spec]).replacements
     assert tuple(found.dims[name] for name in NAMES) == (3, 8, 1, 1, 9, 1, 6, 8, 1, 2, 2)
+
+
+ALONG_A_LINE = """
+pattern zero_padded(x: tensor<n x c x w x f32>, left: index) {
+  "tensor.pad"(x, 0.0) {static_low = [0, 0, ?left]} : tensor<n x c x ? x f32>
+}
+pattern p(x: tensor<n x c x w x f32>, k: tensor<o x c x kw x f32>, left: index = 0) {
+  contract[n c (sw*z + dw*j), o c j -> n o z](zero_padded(x, left) | x, k)
+}
+"""
+
+
+def test_lists_of_numbers_have_none_for_dims_of_one_that_a_pattern_lacks(session):
+    """Frontends have images of one row for convolutions along a line."""
+    sizes = dict(zip("nocyzij", (2, 5, 3, 1, 6, 1, 2), strict=True))
+    for k in ("ocij", "ijco"):
+        program = Convolution({"x": "nchw", "k": k, "r": "noyz"}, sizes, 2, 1, (0, 2))
+        (match,), _module = found(session, program.text, ALONG_A_LINE)
+        assert match.static_dims()["left"] == 2
+        x, kernel = (view(program, match, name)[:, :, None] for name in "xk")
+        np.testing.assert_array_equal(convolved(x, kernel, (1, 2, 1, 1), (0, 2)), program.result())
+
+
+def test_dims_of_one_that_are_padded_or_cut_are_no_dims_that_a_pattern_lacks(session):
+    sizes = dict(zip("nocyzij", (2, 5, 3, 1, 6, 1, 2), strict=True))
+    program = Convolution({"x": "nchw", "k": "ocij", "r": "noyz"}, sizes, 2, 1, (0, 2))
+    idle, image = "low[0, 0, 0, 2] high[0, 0, 0, 0]", "2x3x1x10xf32"
+    assert idle in program.text
+    moved = program.text.replace(idle, "low[0, 0, 1, 2] high[0, 0, -1, 0]")
+    cut = program.text.replace(idle, "low[0, 0, 0, 2] high[0, 0, -1, 0]").replace(image, "2x3x2x10xf32")
+    for text in (moved, cut):
+        matches, _module = found(session, text, ALONG_A_LINE)
+        assert all(match.static_dims()["left"] == 0 for match in matches)
