@@ -23,7 +23,7 @@ from opsplice.common.store import key_of, recalled
 from opsplice.spec_lang import garbage
 from opsplice.spec_lang.syntax import syntax_errors, tree
 from opsplice.spec_lang.syntax.declaration_nodes import Nodes
-from opsplice.spec_lang.syntax.spec_errors import SpecError
+from opsplice.spec_lang.syntax.spec_errors import MAX_SHOWN, Diagnostic, SpecError
 from opsplice.spec_lang.syntax.tree import Source
 
 _NO_SOURCE = Source("")
@@ -41,19 +41,47 @@ def parse(text: str, path: Path | None = None) -> tree.Spec:
     """The tree of a spec.
 
     path: where the text came from, for messages; nothing is read from it.
-    Raises SpecError, with one diagnostic, on the first syntax error.
+    Raises SpecError with the first syntax error of each declaration.
     """
     source = Source(text, path)
     readable, codes = blank_codes(text)
+    found: list[Diagnostic] = []
     with _lock, garbage.kept():  # trees have no cycles, and scanning them as they grow doubles the time
         parser, builder = _shared_parser()
-        builder.begin(source, codes)
         try:
-            return cast("tree.Spec", parser.parse(readable))  # the transformer makes it, as the parser goes
-        except lark.UnexpectedInput as failure:
-            raise SpecError([syntax_errors.explain(failure, source)]) from None
+            while True:
+                builder.begin(source, codes)
+                try:
+                    spec = cast("tree.Spec", parser.parse(readable))  # the transformer makes it, as the parser goes
+                    break
+                except lark.UnexpectedInput as failure:
+                    found.append(syntax_errors.explain(failure, source, readable))
+                except SpecError as failure:
+                    found += failure.diagnostics
+                before, readable = readable, _without_declaration(readable, found[-1].span.start)
+                if readable == before or len(found) >= MAX_SHOWN:
+                    break
         finally:
             builder.begin(_NO_SOURCE)
+    if found:
+        raise SpecError(found)
+    return spec
+
+
+_DECLARATION = re.compile(r"^(?:import|kernel|builds|pattern|replace|annotate|keep|run|mlir)\b", re.MULTILINE)
+
+
+def _without_declaration(text: str, position: int) -> str:
+    """The text with blanks for the declaration that has an error, found at a position; all else keeps its place.
+
+    A declaration whose bracket is not closed has the error that is found in the next one.
+    """
+    starts = [each.start() for each in _DECLARATION.finditer(text) if each.start() <= position] or [0]
+    opened = next(syntax_errors.open_brackets(text[: starts[-1]]), None)
+    start = starts[-1] if opened is None else max((at for at in starts if at <= opened[0]), default=0)
+    after = _DECLARATION.search(text, max(start, position) + 1 if opened is None else start + 1)
+    end = len(text) if after is None else after.start()
+    return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
 
 
 _CODE = re.compile(r'//[^\n]*|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|\bmlir\s*(\{)')

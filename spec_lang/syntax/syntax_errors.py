@@ -64,8 +64,8 @@ _SKIPPED_OR_BRACKET = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|[()\[\]
 _WORD = re.compile(r"[A-Za-z0-9_.]+|->|[=!<>]=|[^\s]")
 
 
-def explain(failure: lark.UnexpectedInput, source: Source) -> Diagnostic:
-    """The diagnostic for what lark stumbled over."""
+def explain(failure: lark.UnexpectedInput, source: Source, text: str) -> Diagnostic:
+    """The diagnostic for what lark stumbled over. text: what it read, that of the source with blanks for some of it."""
     start, end = _place(failure, source.text)
     found = source.text[start:end]
     accepted = {terminal for terminal in _row(failure.state) if _accepts(failure.state, terminal)}
@@ -80,7 +80,7 @@ def explain(failure: lark.UnexpectedInput, source: Source) -> Diagnostic:
     else:
         message = f"{expected}, found '{found}'" if expected else f"'{found}' does not fit here"
     span = Span(source, start, end)
-    return error(span, message, _advice(found, accepted, source.text[:start]), _unclosed(source, start, found))
+    return error(span, message, _advice(found, accepted, source.text[:start]), _unclosed(source, text, start, found))
 
 
 def _row(state: Any) -> list[str]:
@@ -161,6 +161,8 @@ def _advice(found: str, accepted: set[str], before: str) -> str | None:
         return "a number has a digit on each side of its point: 0.5, 1.0"
     if found in ("{", "where") and "ARROW" in accepted:
         return "say what the kernel makes: -> f32[n], or -> x for a parameter that it overwrites"
+    if found == "-" and {"STRING", "WHEN"} <= accepted and previous:
+        return "did you mean x86_64?" if previous[1] == "x86" else "names of architectures have no dash"
     if accepted == {"LPAR"} and previous and previous[1] in ("grid", "workgroup"):
         return f"sizes stand in brackets: {previous[1]} ({found})"
     if found.isalnum() and {"RSQB", "COMMA", "PLUS"} <= accepted:
@@ -178,10 +180,9 @@ def _advice(found: str, accepted: set[str], before: str) -> str | None:
     return f"did you mean {close}?" if close else None
 
 
-def _unclosed(source: Source, position: int, found: str) -> list[tuple[Span, str]]:
+def _unclosed(source: Source, text: str, position: int, found: str) -> list[tuple[Span, str]]:
     """The bracket that was still open, where that is likely to be the trouble. found: what came, "" for nothing."""
-    end = position if found else len(source.text)
-    opened = list(_open_brackets(source.text[:end]))
+    opened = list(open_brackets(text[: position if found else len(text)]))
     if not opened or _CLOSERS.get(found) == opened[-1][1]:
         return []
     start, bracket = opened[-1]
@@ -191,7 +192,8 @@ def _unclosed(source: Source, position: int, found: str) -> list[tuple[Span, str
     return [(Span(source, start, start + 1), f"this {bracket} is not closed")]
 
 
-def _open_brackets(text: str) -> Iterator[tuple[int, str]]:
+def open_brackets(text: str) -> Iterator[tuple[int, str]]:
+    """The brackets that are not closed in a text, with their places."""
     opened: list[tuple[int, str]] = []
     for match in _SKIPPED_OR_BRACKET.finditer(text):
         character = match[0]

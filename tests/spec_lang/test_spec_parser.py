@@ -267,6 +267,7 @@ def test_spans_underline_what_they_name():
         ("kernel k(x: f32[n]) {}", "expected '->', found '{'", "-> f32[n]", "{"),
         ("kernel k(x: f32[n]) -> a: f32 {}", "a result is a buffer", "f32[]", "f32"),
         ("kernel k(x: f32[n]) -> x { grids (n) }", "found '('", "did you mean grid?", "("),
+        ('kernel k(x: f32[n]) -> x { cpu x86-64 "k.c" }', "found '-'", "did you mean x86_64?", "-"),
         ("kernel k(x: f32[n]) -> x { cpu k.c }", "expected 'when', 'as' or a string", "quotes", ".c"),
         ('kernel k(x: f32[n]) -> x { cpu "k.c }', "this string is not closed", 'end it with "', '"k.c }'),
         ('kernel k(x: f32[n]) -> x { cpu "k\\q" }', "unknown escape \\q", "write", '"k\\q"'),
@@ -347,6 +348,27 @@ def test_the_open_bracket_is_pointed_at(text, bracket):
     ((span, message),) = raised.value.diagnostics[0].notes
     assert text[span.start :].startswith(bracket)
     assert "not closed" in message
+
+
+def test_each_declaration_has_its_first_error_told():
+    """One whose bracket is not closed is told once, in the next one, which is read all the same."""
+    text = """kernel k(x: f32[n]) -> x {
+  cpu x86-64 "k.c"
+}
+pattern a(x: f32) { negf(x }
+pattern b(x: f32) { y = negf(x) }
+pattern good(x: f32) { negf(x) }
+kernel open(x: f32[n]) -> x {
+  cpu "k.c"
+pattern c(x: f32) { negf(x) }
+patern d(x: f32) { negf(x) }
+replace a wiht k(x)
+"""
+    with pytest.raises(SpecError) as raised:
+        parse(text)
+    found = [(each.span.line, each.help) for each in raised.value.diagnostics]
+    assert [line for line, _ in found] == [2, 4, 5, 9, 10, 11]
+    assert [help_ for _, help_ in found][::4] == ["did you mean x86_64?", "did you mean pattern?"]
 
 
 def test_every_terminal_has_words():
