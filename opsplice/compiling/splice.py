@@ -129,7 +129,7 @@ class Splicer:
     def planned(self, module: ir.Module, spec: LoadedSpec) -> Plan:
         """What rules that see the module as it is would do, with nothing built; the module is not changed."""
         found = engine.find(module, graphs_of(spec), near_misses=0)
-        return self._plan(module, spec, found.matches, resolution.named_only)
+        return self._plan(module, spec, found.matches, functools.partial(resolution.named_if_there, {}))
 
     def rule_by_rule(self, module: ir.Module, spec: LoadedSpec) -> Iterator[Plan]:
         """What each rule that replaces would do without the others, with its kernels built; nothing is changed."""

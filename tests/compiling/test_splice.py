@@ -81,3 +81,5 @@ replace p with k(x)
     assert [each.kernel for each in report.replacements] == ["k"]
     (warning,) = report.warnings
     assert warning.startswith(f"there is no file {tmp_path / 'to_be_written.c'} yet, which the kernel at ")
+    survey = opsplice.survey(MODEL, [tmp_path / "k.splice"], timed=False)
+    assert [each.kernels for each in survey.items] == [("k",)]
