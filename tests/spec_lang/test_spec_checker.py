@@ -330,7 +330,11 @@ def test_recursion_is_found_once_for_each_circle():
     ("call", "expected"),
     [
         ("q(x)", "q takes 2 values (a, e), found 1"),
-        ("s(y)", "s takes 3 values (a, e, i), found 1; let this pattern have e: f32 = 1.0, i: i32 = 0, too, and pass"),
+        (
+            "s(y)",
+            "s takes 3 values (a, e, i), found 1; pass 1.0, 0 for what needs no other, or let this "
+            "pattern have e: f32 = 1.0, i: i32 = 0, too, and pass them on",
+        ),
         ("q(y, x)", "x is tensor<m x n x f32>, which does not fit e: f32: 0 dims wanted, found 2 dims"),
         ("q(1.0, 1.0)", "q takes a tensor<k x f32> as a, not a constant"),
         ("negf(r(y))", "r has 2 results; bind them all: r0, r1 = r(...)"),

@@ -41,7 +41,8 @@ def miscounted(call: tree.Call, parameters: Sequence[tree.Parameter]) -> Misfit:
     """A use of a pattern with another number of values; those with a default are for the user to pass on."""
     wanted, missing = ", ".join(p.name for p in parameters), parameters[len(call.args) :]
     own = ", ".join(f"{p.name}: {p.type} = {p.default.span.written}" for p in missing if p.default is not None)
-    advice = f"let this pattern have {own}, too, and pass {'it' if len(missing) == 1 else 'them'} on"
+    it, values = "it" if len(missing) == 1 else "them", ", ".join(p.default.span.written for p in missing if p.default)
+    advice = f"pass {values} for what needs no other, or let this pattern have {own}, too, and pass {it} on"
     is_told = bool(missing) and all(p.default is not None for p in missing)
     count = f"{counted(len(parameters), 'value')} ({wanted})"
     return Misfit(call.span, f"{call.callee} takes {count}, found {len(call.args)}", advice if is_told else None)
