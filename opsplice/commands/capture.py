@@ -92,7 +92,9 @@ def _brief(location: re.Match[str]) -> str:
 
 
 def _listed(ops: tuple[Op, ...]) -> Iterator[str]:
-    rows = aligned([(op.handle, brief_location(op.location), f"{', '.join(op.values)} : {op.type}") for op in ops])
+    rows = aligned(
+        [(op.handle, op.does, brief_location(op.location), f"{', '.join(op.values)} : {op.type}") for op in ops]
+    )
     for function, each in itertools.groupby(zip(ops, rows, strict=True), lambda pair: pair[0].function):
         yield style(f"@{function}", "bold", colored(sys.stdout))
         yield from (row for _, row in each)

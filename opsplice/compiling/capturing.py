@@ -26,7 +26,7 @@ from opsplice.matchers.capture.slices import RESHAPES, Slice, above, select
 from opsplice.matchers.explain.pointing import Ops
 from opsplice.matchers.find import engine
 from opsplice.matchers.ir.op_names import FUNCTIONS, around, location_text, symbol_of
-from opsplice.matchers.ir.tensor_values import VIEWS, defining_op, is_tensor
+from opsplice.matchers.ir.tensor_values import VIEWS, defining_op, is_elementwise, is_tensor
 from opsplice.matchers.patterns.compiled import compile_patterns
 from opsplice.matchers.search.matches import Found, Match
 from opsplice.matchers.terms.views import Views
@@ -40,6 +40,7 @@ from opsplice.spec_lang.formatting import formatter
 from opsplice.spec_lang.loading.loader import LoadedSpec, load_text
 
 _SHOWN = 3
+_MOST_SHOWN = 5  # ops in the body of one, its end included
 
 
 def run_capture(on_progress: Any, job: CaptureJob) -> Capture:
@@ -72,8 +73,16 @@ def _listed(module: ir.Module) -> tuple[Op, ...]:
         state = states.setdefault(function, ir.AsmState(function))
         values = tuple(value.get_name(state) for value in op.results)
         kind = ", ".join(str(value.type) for value in tensors)
-        found.append(Op(ops.handle(op), values, kind, symbol_of(function), location_text(op)))
+        found.append(Op(ops.handle(op), values, kind, symbol_of(function), location_text(op), _does(op)))
     return tuple(found)
+
+
+def _does(op: ir.Operation) -> str:
+    if op.name != "linalg.generic":
+        return ""
+    names = [each.operation.name.partition(".")[2] for each in op.regions[0].blocks[0].operations]
+    shown = names[:-1] if len(names) <= _MOST_SHOWN else [*names[: _MOST_SHOWN - 1], "..."]
+    return "reduce " * (not is_elementwise(op)) + ", ".join(shown or ["rearranges"])
 
 
 def capture_module(module: ir.Module, job: CaptureJob) -> Capture:

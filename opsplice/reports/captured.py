@@ -39,13 +39,18 @@ class CaptureJob:
 
 @dataclass(frozen=True)
 class Op:
-    """An op that can be pointed at. handle: `linalg.generic#3`; values: the names of what it makes."""
+    """An op that can be pointed at. handle: `linalg.generic#3`; values: the names of what it makes.
+
+    does: the ops in the body of a `linalg.generic`, `reduce` before them where it reduces, `rearranges`
+    where there are none; "" for any other op.
+    """
 
     handle: str
     values: tuple[str, ...]
     type: str
     function: str
     location: str
+    does: str = ""
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,41 @@ def test_without_a_place_it_lists_the_ops(folder: Path) -> None:
     ]
 
 
+GENERICS = """
+#same = affine_map<(i, j) -> (i, j)>
+#rows = affine_map<(i, j) -> (i)>
+func.func @main(%x: tensor<4x8xf32>, %y: tensor<4xf32>) -> tensor<4x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x8xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%y : tensor<4xf32>) -> tensor<4xf32>
+  %sum = linalg.generic {indexing_maps = [#same, #rows], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<4x8xf32>) outs(%z : tensor<4xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %0 = arith.mulf %a, %a : f32
+    %1 = arith.addf %0, %b : f32
+    linalg.yield %1 : f32
+  } -> tensor<4xf32>
+  %wide = linalg.generic {indexing_maps = [#rows, #same], iterator_types = ["parallel", "parallel"]}
+      ins(%sum : tensor<4xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    linalg.yield %a : f32
+  } -> tensor<4x8xf32>
+  return %wide : tensor<4x8xf32>
+}
+"""
+
+
+def test_the_list_says_what_generic_ops_do(folder: Path) -> None:
+    (folder / "generics.mlir").write_text(GENERICS)
+    done = capture(folder, "generics.mlir")
+    assert done.returncode == 0, done.stderr
+    does = [line.split("generics.mlir")[0].split(maxsplit=1) for line in done.stdout.splitlines() if "generic#" in line]
+    assert [[each.strip() for each in row] for row in does] == [
+        ["linalg.generic#1", "reduce mulf, addf"],
+        ["linalg.generic#2", "rearranges"],
+    ]
+
+
 def test_inputs_are_split_at_commas(folder: Path) -> None:
     done = capture(folder, "model.mlir", "--at=:8", "--inputs=linalg.matmul#1,linalg.broadcast#1")
     assert "tanh(addf(x, y))" in done.stdout, done.stderr
