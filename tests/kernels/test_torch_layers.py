@@ -519,28 +519,25 @@ class Words(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("places", torch.randn(9, 4))
+        self.register_buffer("places", torch.randn(70, 64))
 
     def forward(self, q, k, v, mask):
-        scores = [
-            [q[i] @ k[:, :, part].transpose(-2, -1) for i in pair]
-            for pair, part in (((0, 1), slice(0, 6)), ((2, 3), slice(6, 9)))
-        ]
-        rows = [torch.cat(each, -1) for each in zip(*scores, strict=True)]
-        scores = torch.cat(rows, -2) / 3 + mask
-        return scores.softmax(-1) @ v, scores.softmax(-1) @ self.places
+        words, entities = (k[:, :, part].transpose(-2, -1) for part in (slice(0, 60), slice(60, 70)))
+        rows = [torch.cat((q[i] @ words, q[i + 2] @ entities), -1) for i in range(2)]
+        weights = (torch.cat(rows, -2) / 3 + mask).softmax(-1)
+        return weights @ v, weights @ self.places, weights[:, :, :, :60].softmax(-1) @ v[:, :, :60]
 
 
 def test_attention_of_scores_that_are_put_together():
-    """Values are no weight: else it is no attention."""
+    """Values are no weight, else it is no attention, and there are many."""
     torch.manual_seed(0)
-    q, k, v = torch.randn(4, 2, 3, 5, 8), torch.randn(2, 3, 9, 8), torch.randn(2, 3, 9, 8)
-    x = (q, k, v, torch.where(torch.rand(2, 1, 1, 9) > 0.3, 0.0, -torch.inf))
+    q, k, v = torch.randn(4, 2, 3, 5, 8), torch.randn(2, 3, 70, 8), torch.randn(2, 3, 70, 64)
+    x = (q, k, v, torch.where(torch.rand(2, 1, 1, 70) > 0.3, 0.0, -torch.inf))
     layer = Words().eval()
     program = opsplice.torch.export(layer, x, specs=[KERNELS / "attention.splice"], flags=[CPU])
-    assert [each.kernel for each in program.report.replacements if each.kernel] == ["attention_of_scores"], (
-        program.report
-    )
+    assert [each.kernel for each in program.report.replacements] == ["attention_of_scores"], program.report
+    for found, each in zip(program.run("main", *(each.numpy() for each in x)), layer(*x), strict=True):
+        np.testing.assert_allclose(found, each.numpy(), rtol=1e-5, atol=1e-5)
 
 
 class Boxes(torch.nn.Module):
