@@ -69,9 +69,58 @@ def _widen_channels(op: ir.Operation) -> None:
         op.operands[number] = emit.value("stablehlo.negate", [emit.value("stablehlo.convert", [value], wide)], wide)
 
 
+def _keep_complex(op: ir.Operation) -> None:
+    """Hand a complex quotient, and a size, over as an op on single numbers, which `complex_functions` writes out.
+
+    IREE writes them out with squares of tensors, which are too large for their type, or too small.
+    """
+    if not isinstance(ir.RankedTensorType(op.operands[0].type).element_type, ir.ComplexType):
+        return
+    emit.load_dialects(op.context)
+    kind = ir.RankedTensorType(op.results[0].type)
+    same = ir.AffineMap.get_identity(kind.rank)
+    empty = emit.value("tensor.empty", emit.dynamic_dims(op.operands[0]), kind)
+    whole, body = emit.loop(list(op.operands), [same] * len(op.operands), empty)
+    with ir.InsertionPoint(body):
+        made = emit.value(_OF_COMPLEX[op.name], list(body.arguments)[:-1], kind.element_type)
+        emit.op("linalg.yield", [made])
+    emit.replace(op, whole)
+
+
+_OF_COMPLEX = {"stablehlo.abs": "complex.abs", "stablehlo.divide": "complex.div"}
+
+
+def _begin_windows_once(op: ir.Operation) -> None:
+    """Have padded windows begin with what changes nothing, and what they begin with added behind them.
+
+    IREE pads with it, as StableHLO has it. XLA, and so JAX, leaves out what lies outside.
+    """
+    (block,) = op.regions[0].blocks
+    combined, *others = (inner.operation.name for inner in block.operations)
+    kind = ir.RankedTensorType(op.results[0].type)
+    if others != ["stablehlo.return"] or combined not in _NEUTRAL or "padding" not in op.attributes:
+        return
+    neutral = ir.DenseElementsAttr.get_splat(op.operands[1].type, emit.number(_NEUTRAL[combined], kind.element_type))
+    maker = op.operands[1].owner
+    if isinstance(maker, ir.Operation) and maker.name == _CONSTANT and maker.attributes["value"] == neutral:
+        return
+    no_dims = ir.DenseI64ArrayAttr.get([])
+    start = emit.value("stablehlo.broadcast_in_dim", [op.operands[1]], kind, broadcast_dimensions=no_dims)
+    op.operands[1] = emit.value(_CONSTANT, [], op.operands[1].type, value=neutral)
+    with ir.InsertionPoint.after(op):
+        whole = emit.op(combined, [start, start], [kind])
+    op.results[0].replace_all_uses_with(whole.results[0])
+    whole.operands[0] = op.results[0]
+
+
+_CONSTANT = "stablehlo.constant"
+_NEUTRAL = {"stablehlo.add": 0, "stablehlo.multiply": 1}
+
 # What is done to an op, and the names of those that it is done to.
 _EDITS: tuple[tuple[Callable[[ir.Operation], None], tuple[str, ...]], ...] = (
     (_drop_algorithm, ("stablehlo.dot_general",)),
+    (_begin_windows_once, ("stablehlo.reduce_window",)),
+    (_keep_complex, tuple(_OF_COMPLEX)),
     (sums_of_halves.add_in_f32, (*PRODUCTS, "stablehlo.reduce", "stablehlo.reduce_window")),
     (_widen_channels, ("stablehlo.convolution",)),
     (_reshape_broadcast, ("stablehlo.broadcast_in_dim",)),

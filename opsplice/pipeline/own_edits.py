@@ -30,7 +30,7 @@ from opsplice.rewrites.memory import (
 )
 from opsplice.rewrites.numbers import (
     complex_constants,
-    complex_logarithms,
+    complex_functions,
     nan_places,
     orders,
     place_loops,
@@ -46,7 +46,7 @@ _BEFORE_LINKING: tuple[_Edit, ...] = (
     (START, "put in what stands for operators", stand_ins.put_in),
     (carried_values.GLOBALS_PHASE, "keep globals apart", carried_values.part_globals),
     (PHASE, "hide complex constants", complex_constants.hide),
-    (PHASE, "write complex logarithms otherwise", complex_logarithms.mend),
+    (PHASE, "write complex functions otherwise", complex_functions.mend),
     (PHASE, "write scalar ops otherwise", scalar_forms.mend),
     (PHASE, "keep equal elements in order", orders.mend),
     (PHASE, "find NaN's place", nan_places.mend),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from iree.compiler import ir
 
+import opsplice
 from opsplice.frontends import stablehlo
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.pipeline.compiler import Compilation
@@ -42,3 +44,37 @@ def test_scalars_are_broadcast():
         module = ir.Module.parse(text)
         stablehlo.mend(module)
         assert len(list(ops_in(module.operation, "stablehlo.broadcast_in_dim"))) == 1
+
+
+def test_complex_sizes_and_quotients_have_no_squares():
+    text = """
+    func.func @main(%x: tensor<2x?xcomplex<f32>>, %y: tensor<2x?xcomplex<f32>>)
+        -> (tensor<2x?xf32>, tensor<2x?xcomplex<f32>>) {
+      %a = stablehlo.abs %x : (tensor<2x?xcomplex<f32>>) -> tensor<2x?xf32>
+      %q = stablehlo.divide %y, %x : tensor<2x?xcomplex<f32>>
+      return %a, %q : tensor<2x?xf32>, tensor<2x?xcomplex<f32>>
+    }"""
+    x = np.array([[3e20 + 4e20j, 1e-25, 1j], [3e-25 - 4e-25j, -1e20j, 2 - 3j]], np.complex64)
+    y = np.full_like(x, 1 + 2j)
+    size, quotient = opsplice.compile(text).run("main", x, y)
+    exact = x.astype(np.complex128)
+    np.testing.assert_allclose(size, np.abs(exact), 1e-6)
+    np.testing.assert_allclose(quotient, y / exact, 1e-6)
+
+
+@pytest.mark.parametrize("combined", ["add", "multiply", "maximum"])
+def test_padded_windows_begin_once(combined):
+    """As XLA has it, which leaves out what lies outside."""
+    text = f"""
+    func.func @main(%x: tensor<3xf32>, %start: tensor<f32>) -> tensor<4xf32> {{
+      %r = "stablehlo.reduce_window"(%x, %start) ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %s = stablehlo.{combined} %a, %b : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }}) {{window_dimensions = array<i64: 2>, window_strides = array<i64: 1>,
+           padding = dense<[[1, 1]]> : tensor<1x2xi64>}} : (tensor<3xf32>, tensor<f32>) -> tensor<4xf32>
+      return %r : tensor<4xf32>
+    }}"""
+    wanted = {"add": [6, 8, 10, 8], "multiply": [5, 10, 30, 15], "maximum": [5, 5, 5, 5]}[combined]
+    found = opsplice.compile(text).run("main", np.array([1, 2, 3], np.float32), np.float32(5))
+    np.testing.assert_array_equal(found, wanted)
