@@ -29,7 +29,7 @@ from opsplice.runtime.weights import Parameters
 from opsplice.torch.calls.background import Later, unboxed
 from opsplice.torch.calls.call import Call, compiled_call
 from opsplice.torch.calls.frozen import FrozenCall, frozen_inputs
-from opsplice.torch.decompositions.table import table, without_onednn
+from opsplice.torch.decompositions.table import plainly, table
 from opsplice.torch.importing.aliases import aliases
 from opsplice.torch.importing.fx_graph import ImportedGraph, import_graph
 from opsplice.torch.importing.refusals import GraphError, UnsupportedError, check, uncompilable
@@ -118,9 +118,9 @@ def backend(
         decompositions=table(),
         keep_inference_input_mutations=False,
     )
-    # With these PyTorch makes recurrent layers ops of oneDNN, which nothing takes apart.
+    # Else PyTorch makes recurrent layers ops of oneDNN, which nothing takes apart.
     try:
-        with without_onednn():
+        with plainly():
             return compiled(module, inputs)
     except OpspliceError as error:
         raise GraphError.of(error) from None

@@ -329,7 +329,7 @@ def _running(
 
 
 def nothing(*_given: Any, **_options: Any) -> None:
-    """What says of a tensor what PyTorch has seen, which complex numbers in parts are no more."""
+    """What says of a tensor what PyTorch has seen, which complex numbers in parts are no more, or raises errors."""
 
 
 def multiply_add(left: Tensor, right: Tensor, added: Tensor) -> Tensor:

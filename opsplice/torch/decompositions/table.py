@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
+from torch._higher_order_ops.effects import _get_effect, _register_effectful_op
 from torch.export import ExportedProgram
 
 from opsplice.common.errors import OpspliceError
@@ -172,6 +173,10 @@ OWN: Table = {
     aten._fft_c2r.default: fourier.to_real,
     aten._fft_r2c.default: fourier.of_real,
     aten._grouped_mm.default: matrices.grouped_product,
+    aten._linalg_check_errors.default: formulas.nothing,
+    aten._linalg_det.default: matrices.determinant,
+    aten._linalg_slogdet.default: matrices.log_determinant,
+    aten._linalg_solve_ex.default: matrices.solve,
     aten.abs.default: _either(complex_numbers.magnitude, elementwise.size_without_sign),
     aten.adaptive_max_pool2d.default: windows.adaptive_max_pool,
     aten.adaptive_max_pool2d_backward.default: windows.max_backward(2),
@@ -186,6 +191,8 @@ OWN: Table = {
     aten.avg_pool2d_backward.default: windows.average_pool_backward,
     aten.avg_pool3d_backward.default: windows.average_pool_backward,
     aten.bernoulli.default: formulas.bernoulli,
+    aten.cholesky_inverse.default: matrices.cholesky_inverse,
+    aten.cholesky_solve.default: matrices.cholesky_solve,
     aten.clamp.Tensor: elementwise.bounded,
     aten.clamp.default: elementwise.clamped,
     aten.conj_physical.default: complex_numbers.conjugate,
@@ -235,6 +242,12 @@ OWN: Table = {
     aten.kthvalue.default: formulas.kth_value,
     aten.lcm.default: functions.least_multiple,
     aten.lgamma.default: functions.log_gamma,
+    aten.linalg_cholesky_ex.default: matrices.cholesky,
+    aten.linalg_inv_ex.default: matrices.inverse,
+    aten.linalg_lu.default: matrices.lu,
+    aten.linalg_lu_factor_ex.default: matrices.lu_factors,
+    aten.linalg_lu_solve.default: matrices.lu_solve,
+    aten.linalg_qr.default: matrices.qr,
     aten.linalg_solve_triangular.default: matrices.solve_triangular,
     aten.linalg_vector_norm.default: halves.in_f32(aten.linalg_vector_norm),
     aten.log10.default: formulas.log10,
@@ -351,12 +364,18 @@ def table() -> Table:
 
 
 @contextlib.contextmanager
-def without_onednn() -> Iterator[None]:
-    """PyTorch's own ops in place of oneDNN's. `mkldnn.flags` would set TF32, too, which PyTorch warns of."""
+def plainly() -> Iterator[None]:
+    """PyTorch's own ops in place of oneDNN's, and no checks of whether matrices have factors, which raise errors.
+
+    `mkldnn.flags` would set TF32, too, which PyTorch warns of.
+    """
     enabled = torch.backends.mkldnn.set_flags(False, _fp32_precision=None)[0]
+    checked = _get_effect(aten._linalg_check_errors.default)
+    _register_effectful_op(aten._linalg_check_errors.default, None)
     try:
         yield
     finally:
+        _register_effectful_op(aten._linalg_check_errors.default, checked)
         torch.backends.mkldnn.set_flags(enabled, _fp32_precision=None)
 
 
@@ -365,7 +384,7 @@ def decomposed(program: ExportedProgram) -> ExportedProgram:
 
     Raises OpspliceError where PyTorch cannot do it, as for a buffer with a name that its own graphs have.
     """
-    with warnings.catch_warnings(), without_onednn():
+    with warnings.catch_warnings(), plainly():
         warnings.filterwarnings("ignore", r".*treespec, LeafSpec", FutureWarning)
         try:
             return program.run_decompositions(table())

@@ -64,17 +64,11 @@ def _check_tensor(node: fx.Node, tensor: torch.Tensor) -> None:
 
 
 def check_effects(graph: fx.Graph) -> None:
-    """Raise UnsupportedError for the first op of a graph that does more than give results, as checks of numbers do."""
+    """Raise UnsupportedError for the first op of a graph that does more than give results, as printing does."""
     for node in graph.nodes:
         if node.op == "call_function" and node.target == torch.ops.higher_order.with_effects:
-            op, *given = node.args[1:]
-            asking = next((each for each in given if isinstance(each, str)), None)
-            what = (
-                f"torch.{asking} ends with a check of its numbers"
-                if asking
-                else f"{op} has effects besides its results"
-            )
-            raise UnsupportedError(f"{location_of(node)}{what}, which programs cannot run", hint=_EXPORTED)
+            what = f"{location_of(node)}{node.args[1]} has effects besides its results"
+            raise UnsupportedError(f"{what}, which programs cannot run", hint=_EXPORTED)
 
 
 def unimportable(error: Exception) -> UnsupportedError:

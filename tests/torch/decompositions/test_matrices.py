@@ -1,4 +1,4 @@
-"""Products of groups, and systems of equations with a triangular matrix."""
+"""Products of groups, factors of matrices, and systems of equations."""
 
 from __future__ import annotations
 
@@ -48,3 +48,69 @@ def test_grouped_products_are_those_of_eager():
         expected = torch._grouped_mm(left, right, ends)
         torch.testing.assert_close(matrices.grouped_product(left, right, ends), expected)
     torch.testing.assert_close(matrices.grouped_product(by_group, each), by_group @ each)
+
+
+def test_factors_are_those_of_pytorch() -> None:
+    torch.manual_seed(0)
+    square = torch.randn(2, 3, 5, 5, dtype=torch.float64)
+    known, positive, fails = square[..., :2], square @ square.mT + torch.eye(5), torch.eye(5, dtype=torch.float64)
+    fails[2, 2] = -1
+    aten, triangle = torch.ops.aten, torch.linalg.cholesky(positive)
+    factors, swaps, _ = torch.linalg.lu_factor_ex(square)
+    pairs = [
+        *(
+            (mine(square), theirs(square))
+            for mine, theirs in (
+                (matrices.inverse, aten.linalg_inv_ex),
+                (matrices.determinant, aten._linalg_det),
+                (matrices.log_determinant, aten._linalg_slogdet),
+            )
+        ),
+        *(
+            (matrices.qr(each, mode), aten.linalg_qr(each, mode))
+            for each in (square, square[..., :3], square[..., :3, :])
+            for mode in ("reduced", "complete", "r")
+        ),
+        *(
+            (matrices.lu(each, pivot=pivot), aten.linalg_lu(each, pivot=pivot))
+            for each in (square, square[..., :3], square[..., :3, :])
+            for pivot in (True,)
+        ),
+        *((matrices.lu_factors(each), aten.linalg_lu_factor_ex(each)) for each in (square, fails, fails * 0)),
+        *(
+            (matrices.cholesky(positive, upper=upper), aten.linalg_cholesky_ex(positive, upper=upper))
+            for upper in (False, True)
+        ),
+    ]
+    for given in ((square, known), (square, known[..., 0]), (square[0, 0], known)):
+        pairs.append((matrices.solve(*given), aten._linalg_solve_ex(*given)))
+    pairs.append((matrices.solve(square, known.mT, left=False), aten._linalg_solve_ex(square, known.mT, left=False)))
+    for left, adjoint in itertools.product((False, True), repeat=2):
+        given, options = (factors, swaps, known if left else known.mT), {"left": left, "adjoint": adjoint}
+        pairs.append(([matrices.lu_solve(*given, **options)], [aten.linalg_lu_solve(*given, **options)]))
+    for upper in (False, True):
+        factor = triangle.mT if upper else triangle
+        pairs.append(([matrices.cholesky_inverse(factor, upper)], [torch.cholesky_inverse(factor, upper)]))
+        pairs.append(([matrices.cholesky_solve(known, factor, upper)], [torch.cholesky_solve(known, factor, upper)]))
+    for found, wanted in pairs:
+        for one, other in zip(found, wanted, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+    assert matrices.cholesky(torch.stack([fails, fails.abs()]))[1].tolist() == [3, 0]
+
+
+def test_factors_and_their_gradients() -> None:
+    def factored(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        positive = x @ x.mT + torch.eye(4)
+        made = [torch.linalg.cholesky(positive), *torch.linalg.slogdet(x), torch.linalg.solve(positive, y)]
+        return [*made, *torch.linalg.qr(x), torch.linalg.inv(positive)]
+
+    torch.manual_seed(0)
+    inputs = [torch.randn(2, 4, 4, requires_grad=True), torch.randn(2, 4, 3, requires_grad=True)]
+
+    def gradients(results: list[torch.Tensor], inputs: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        return torch.autograd.grad(sum(each.square().sum() for each in results), inputs)
+
+    exact = [each.detach().double().requires_grad_() for each in inputs]
+    found, wanted = torch.compile(factored, backend="opsplice")(*inputs), factored(*exact)
+    for one, other in zip([*found, *gradients(found, inputs)], [*wanted, *gradients(wanted, exact)], strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-5 * other.abs().max().item())
