@@ -36,7 +36,7 @@ def test_factorizations(kind):
         return {
             "cholesky": jnp.linalg.cholesky(positive),
             "lu": (lu, pivots, permutation, jnp.linalg.det(square)),
-            "solve": jnp.linalg.solve(square, right),
+            "solve": (jnp.linalg.solve(square, right), jnp.linalg.solve(square[0], right[0, :, 0])),
         } | ({} if kind is np.complex64 else {"qr": [jnp.linalg.qr(tall), jnp.linalg.qr(tall.mT)]})
 
     check(every, square, positive, tall, right)

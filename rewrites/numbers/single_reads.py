@@ -1,0 +1,39 @@
+"""Loops over nothing that read single elements of tensors are written without a loop.
+
+    linalg.generic {iterator_types = []} ins(%a : tensor<f32>) outs(%o : tensor<f32>) {
+      %e = tensor.extract %x[%i, %j]; linalg.yield %a - %e
+    }
+        =>
+    %1 = tensor.extract %a[]; %e = tensor.extract %x[%i, %j]; tensor.insert (%1 - %e) into %o[]
+
+IREE 3.13 crashes where it makes vectors of such a loop, if what is read says where the next element is.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from opsplice.matchers.ir.op_names import last_op, ops_in
+from opsplice.rewrites.ir import emit
+
+# When dispatches are formed, which join such loops.
+PHASE = "executable-sources"
+_READ = "tensor.extract"
+
+
+@emit.of_each("linalg.generic")
+def mend(op: ir.Operation) -> None:
+    (body,) = op.regions[0].blocks
+    if len(ir.ArrayAttr(op.attributes["iterator_types"])) or next(iter(ops_in(op, _READ)), None) is None:
+        return
+    values = dict(zip(body.arguments, op.operands, strict=True))
+    for argument, operand in values.items():
+        if isinstance(operand.type, ir.RankedTensorType):
+            values[argument] = emit.value(_READ, [operand], argument.type)
+    for each in list(body.operations)[:-1]:
+        emit.copy(each.operation, values)
+    count = len(op.results)
+    starts, made = list(op.operands)[-count:], last_op(body).operands
+    for result, start, value in zip(op.results, starts, made, strict=True):
+        result.replace_all_uses_with(emit.value("tensor.insert", [values.get(value, value), start], result.type))
+    op.erase()
