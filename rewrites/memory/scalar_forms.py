@@ -3,7 +3,11 @@
     math.powf %x, %y    =>    the power of |x|, with the sign that y gives it, and 1 where y is 0 or |x| is 1
 
 IREE takes a power for exp(y log(x)), but for a few constant exponents: of negative numbers it makes NaN of `x ** 5.0`,
-and of 0 ** 0.
+and of 0 ** 0, and of (-inf) ** 2.5.
+
+    math.exp2 %x        =>      exp of what is left of x without a whole number, times two to this
+
+IREE takes it for exp(x log(2)), which is off by 4e-6 for large x.
 
     math.sin %x : f32   =>    the sine of what is left of x without multiples of pi; so too cosines and tangents
 
@@ -70,13 +74,17 @@ _ROUNDING = 1e-7
 
 def _power(op: ir.Operation) -> ir.Value | None:
     base, exponent = op.operands
+    if _known(base) == 2:
+        made = _of("math.exp2", exponent)
+        return _exponential(made.owner) or made
     known = _known(exponent)
     if known in _RIGHT_EXPONENTS:
         return None
     positive = _of("math.powf", _of("math.absf", base), exponent)
     if known is not None and math.isfinite(known):
         if not known.is_integer():
-            return None
+            is_least = emit.compared("==", base, _constant(-math.inf, op))
+            return _of("math.powf", _of("arith.select", is_least, _constant(math.inf, op), base), exponent)
         return _of("math.copysign", positive, base) if known % 2 else positive
     none, one = _constant(0, op), _constant(1, op)
     is_one = _of("arith.ori", emit.compared("==", exponent, none), emit.compared("==", _of("math.absf", base), one))
@@ -181,6 +189,21 @@ def _decimal_logarithm(x: ir.Value, one: ir.Value) -> ir.Value:
     return _of("arith.mulf", _of("math.log", x), emit.constant(math.log10(math.e), one.type))
 
 
+def _power_of_two(x: ir.Value, one: ir.Value) -> ir.Value:
+    word, far = ir.IntegerType.get_signless(32), emit.constant(252, one.type)
+    near = _of("arith.minnumf", _of("arith.maxnumf", x, _of("arith.negf", far)), far)
+    whole = _of("math.roundeven", near)
+    rest = _of("arith.mulf", _of("arith.subf", x, whole), emit.constant(math.log(2), one.type))
+    count = emit.value("arith.fptosi", [whole], word)
+    half = _of("arith.shrsi", count, emit.constant(1, word))
+    found = _of("math.exp", rest)
+    # The whole power may be too small, or too large, where the result is not.
+    for part in (half, _of("arith.subi", count, half)):
+        bits = _of("arith.shli", _of("arith.addi", part, emit.constant(127, word)), emit.constant(23, word))
+        found = _of("arith.mulf", found, emit.value("arith.bitcast", [bits], one.type))
+    return found
+
+
 def _hyperbolic_sine(size: ir.Value, one: ir.Value) -> ir.Value:
     half = emit.constant(0.5, one.type)
     less = _of("math.expm1", size)
@@ -256,6 +279,7 @@ def _rounded(op: ir.Operation) -> ir.Value | None:
 
 
 _angle_in_f32 = _in_f32(_angle_of)
+_exponential = _in_f32(_power_of_two)
 
 _FORMS: dict[str, Callable[[ir.Operation], ir.Value | None]] = {
     "arith.sitofp": _converted,
@@ -268,6 +292,7 @@ _FORMS: dict[str, Callable[[ir.Operation], ir.Value | None]] = {
     "math.atanh": _in_f32(_inverse_hyperbolic_tangent, is_odd=True),
     "math.cbrt": _cube_root,
     "math.cos": _cosine,
+    "math.exp2": _exponential,
     "math.log10": _in_f32(_decimal_logarithm),
     "math.powf": _power,
     "math.sin": _sine,

@@ -162,16 +162,33 @@ def lu_factors(matrix: Tensor, *, pivot: bool = True, check_errors: bool = False
 
 
 def lu(matrix: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+    if not _has_factors(matrix):
+        return NotImplemented
     factors, swaps, _ = lu_factors(matrix, pivot=pivot)
-    rows, steps = matrix.shape[-2], swaps.shape[-1]
-    lower = torch.tril(factors[..., :steps], -1) + torch.eye(rows, steps, dtype=matrix.dtype)
-    order = _order(swaps, rows)
-    turned = (torch.arange(rows).unsqueeze(-1) == order.unsqueeze(-2)).to(matrix.dtype)
-    return turned, lower, torch.triu(factors[..., :steps, :])
+    return lu_parts(factors, swaps)
+
+
+def lu_parts(
+    factors: Tensor, swaps: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The swaps as a matrix, and both triangles; nothing for those that are not asked for."""
+    if not _has_factors(factors):
+        return NotImplemented
+    rows, steps = factors.shape[-2], swaps.shape[-1]
+    turned = lower = upper = factors.new_zeros(0)
+    if unpack_pivots:
+        place = torch.arange(rows).unsqueeze(-1)
+        turned = (place == _order(swaps, rows).unsqueeze(-2)).to(factors.dtype)
+    if unpack_data:
+        lower = torch.tril(factors[..., :steps], -1) + torch.eye(rows, steps, dtype=factors.dtype)
+        upper = torch.triu(factors[..., :steps, :])
+    return turned, lower, upper
 
 
 def lu_solve(factors: Tensor, swaps: Tensor, known: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X of A X = known, or of X A = known where not `left`; of the transpose of A where `adjoint`."""
+    if not _has_factors(factors):
+        return NotImplemented
     if not left:
         return lu_solve(factors, swaps, known.mT, adjoint=not adjoint).mT
     rows = factors.shape[-1]

@@ -257,6 +257,7 @@ OWN: Table = {
     aten.max_pool3d_with_indices.default: windows.max_pool(aten.max_pool3d_with_indices, 3),
     aten.max_pool3d_with_indices_backward.default: windows.max_backward(3),
     aten.lstm.input: recurrent_layers.layers(recurrent_layers.LSTM),
+    aten.lu_unpack.default: matrices.lu_parts,
     aten.masked_scatter.default: masked_places.put_in_order,
     aten.masked_scatter_backward.default: masked_places.taken_in_order,
     aten.masked_select.default: masked_places.selected,

@@ -82,6 +82,8 @@ def test_factors_are_those_of_pytorch() -> None:
             for upper in (False, True)
         ),
     ]
+    for options in itertools.product((False, True), repeat=2):
+        pairs.append((matrices.lu_parts(factors, swaps, *options), torch.lu_unpack(factors, swaps, *options)))
     for given in ((square, known), (square, known[..., 0]), (square[0, 0], known)):
         pairs.append((matrices.solve(*given), aten._linalg_solve_ex(*given)))
     pairs.append((matrices.solve(square, known.mT, left=False), aten._linalg_solve_ex(square, known.mT, left=False)))
