@@ -98,12 +98,19 @@ def put_where(tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
 
 
 def put_at_index(tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
-    """An index without dims, or of several of open sizes, as one of one dim: IREE takes such sizes for 1."""
+    """An index without dims, or of several of open sizes, as one of one dim: IREE takes such sizes for 1.
+
+    One value at an open number of places is one for each: PyTorch sees numbers that are 1 where IREE does not.
+    """
     named = [(dim, index) for dim, index in enumerate(indices) if index is not None]
     (dim, index), *others = named
     if others or index.dtype == torch.bool:
         return NotImplemented
-    if index.dim() == 1 or (index.dim() and all(isinstance(size, int) for size in index.shape)):
+    if index.dim() and all(isinstance(size, int) for size in index.shape):
+        return NotImplemented
+    given = values.shape[dim - tensor.dim() :][:1] if values.dim() >= tensor.dim() - dim else ()
+    is_one = any(isinstance(size, int) and size == 1 for size in given)
+    if index.dim() == 1 and not is_one:
         return NotImplemented
     places, values = in_one_row(tensor, dim, index, values)
     return aten.index_put(tensor, [*indices[:dim], places], values, accumulate)

@@ -163,3 +163,12 @@ def test_places_of_several_open_dims_and_of_none_are_written():
     for sizes in ((2, 3), (5, 2), ()):
         ids, rows = torch.randint(-10, 10, sizes), torch.randn(*sizes, 4)
         torch.testing.assert_close(compiled(table, ids, rows), write(table, ids, rows))
+
+
+def test_places_of_an_open_number_that_is_one() -> None:
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        half = x.shape[0] // 2
+        return x.index_put((torch.arange(half),), x[:half] * 2)
+
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(torch.compile(doubled, backend="opsplice", dynamic=True)(x), doubled(x))
