@@ -32,7 +32,10 @@ def magnitude(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def angle(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.atan2(tensor.imag, tensor.real) if tensor.is_complex() else NotImplemented
+    if tensor.is_complex():
+        return torch.atan2(tensor.imag, tensor.real)
+    wide = tensor if tensor.is_floating_point() else tensor.float()
+    return torch.where(torch.isnan(wide), wide, torch.where(wide < 0, math.pi, 0.0).to(wide.dtype))
 
 
 def placed(op: Formula) -> Formula:

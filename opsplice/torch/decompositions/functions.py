@@ -105,6 +105,21 @@ def digamma(tensor: Tensor) -> Tensor:
     return _as_given(torch.where(x < _HALF, below, above), tensor)
 
 
+def polygamma(order: int, tensor: Tensor) -> Tensor:
+    """The derivative of digamma, and digamma itself."""
+    if order > 1:
+        return NotImplemented
+    if order == 0:
+        return torch.digamma(tensor)
+    x = tensor.double()
+    upper = torch.where(x < _HALF, 1 - x, x)
+    z = upper + _SHIFTS
+    above = 1 / z + (1 / 2 + _polynomial(_OF_TRIGAMMA, 1 / (z * z)) / z) / (z * z)
+    above = above + sum(1 / (upper + step) ** 2 for step in range(_SHIFTS))
+    sine = torch.sin(math.pi * (x - torch.round(x)))
+    return _as_given(torch.where(x < _HALF, (math.pi / sine) ** 2 - above, above), tensor)
+
+
 def _as_given(result: Tensor, tensor: Tensor) -> Tensor:
     return result.to(tensor.dtype if tensor.is_floating_point() else torch.float32)
 
@@ -122,6 +137,7 @@ _REMAINING_ERROR = (
     *(-0.18628806, 0.09678418, 0.37409196, 1.00002368, -1.26551223),
 )
 _STIRLING = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
+_OF_TRIGAMMA = (7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)
 _OF_DIGAMMA = (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
 # By how much smaller numbers are shifted for these series, and where numbers are mirrored instead.
 _SHIFTS = 8

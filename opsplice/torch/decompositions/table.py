@@ -62,13 +62,19 @@ Table = dict[Any, Callable[..., Any]]
 # Of PyTorch's other decompositions, those of ops that IREE does not take.
 APART = (
     aten.addmv,
+    aten._batch_norm_with_update_functional,
     aten._native_batch_norm_legit,
     aten._native_batch_norm_legit_functional,
     aten._native_batch_norm_legit_no_training,
+    aten.as_strided_copy,
     aten.bucketize,
+    aten.dist,
     aten.grid_sampler_2d,
     aten.logical_xor,
+    aten.narrow_copy,
+    aten.permute_copy,
     aten.upsample_bilinear2d,
+    aten.view_copy,
 )
 
 _SCATTERS = (
@@ -274,6 +280,7 @@ OWN: Table = {
     aten.ne.Tensor: complex_numbers.different,
     aten.neg.default: _either(complex_numbers.function(complex_numbers.negative), elementwise.negative),
     aten.new_empty_strided.default: places_in_memory.room_like,
+    aten.polygamma.default: functions.polygamma,
     aten.pow.Scalar: _either(complex_numbers.power, elementwise.power),
     aten.pow.Tensor_Scalar: _either(complex_numbers.power, elementwise.power),
     aten.pow.Tensor_Tensor: _either(complex_numbers.power, elementwise.power),
