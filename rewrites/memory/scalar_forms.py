@@ -80,6 +80,10 @@ def _power(op: ir.Operation) -> ir.Value | None:
     known = _known(exponent)
     if known in _RIGHT_EXPONENTS:
         return None
+    if isinstance(base.type, ir.F16Type):  # of a logarithm in f16 too few digits are left
+        kind = ir.F32Type.get()
+        wide = emit.value("math.powf", [emit.value("arith.extf", [x], kind) for x in op.operands], kind)
+        return emit.value("arith.truncf", [_power(wide.owner) or wide], base.type)
     positive = _of("math.powf", _of("math.absf", base), exponent)
     if known is not None and math.isfinite(known):
         if not known.is_integer():

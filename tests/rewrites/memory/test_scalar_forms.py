@@ -128,6 +128,13 @@ def test_gelu_has_the_root_of_two_by_pi(program):
     np.testing.assert_allclose(program.run("gelu", x, x), wanted, 1e-5, 1e-6)
 
 
+def test_powers_of_halves_are_rounded_once(program):
+    x, y = (each.ravel().astype(np.float16) for each in np.meshgrid(np.linspace(0.2, 7, 30), np.linspace(-4, 4.7, 30)))
+    wanted = np.power(x.astype(np.float32), y.astype(np.float32))
+    normal = wanted > 1e-4
+    np.testing.assert_allclose(program.run("power_f16", x, y)[normal], wanted[normal], 5e-4)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_powers_of_two(program, kind):
     number, tolerance = KINDS[kind]
