@@ -31,6 +31,7 @@ from opsplice.rewrites.memory import (
 from opsplice.rewrites.numbers import (
     complex_constants,
     complex_functions,
+    joined_scans,
     nan_places,
     orders,
     place_loops,
@@ -52,6 +53,7 @@ _BEFORE_LINKING: tuple[_Edit, ...] = (
     (PHASE, "keep equal elements in order", orders.mend),
     (PHASE, "find NaN's place", nan_places.mend),
     (PHASE, "find places in loops", place_loops.mend),
+    (PHASE, "join dims beside running sums", joined_scans.mend),
     (PHASE, "write windows otherwise", windowed_ops.mend),
     (PHASE, "transpose results in memory", turned_results.mend),
     (PHASE, "keep indices in bounds", in_bounds.keep_in_bounds),
