@@ -74,10 +74,11 @@ def remainder_of_division(tensor: Tensor, divisor: Tensor | float) -> Tensor:
 
 
 def floor_remainder(left: Tensor | float, right: Tensor | float) -> Tensor:
-    """With the sign of the divisor. IREE takes bytes for signed ones."""
-    if torch.result_type(left, right) != torch.uint8:
-        return NotImplemented
-    return torch.remainder(*_tensors(torch.int32, left, right)).to(torch.uint8)
+    """With the sign of the divisor. IREE takes bytes for signed ones, and has no code for that of a number."""
+    kind = torch.result_type(left, right)
+    if kind == torch.uint8:
+        return torch.remainder(*_tensors(torch.int32, left, right)).to(kind)
+    return NotImplemented if isinstance(left, Tensor) else torch.remainder(*_tensors(kind, left, right))
 
 
 def quotient(left: Tensor | float, right: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:

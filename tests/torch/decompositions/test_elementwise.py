@@ -22,6 +22,8 @@ class Arithmetic(torch.nn.Module):
             n.to(torch.int8) ** (n[:1].to(torch.int8).abs() + 3),
             n**2.5,
             torch.fmod(x, 0.3),
+            -7 % (n.abs() + 2),
+            7 % (x.abs() + 0.3),
             torch.hypot(x, x.flip(0)),
             2 ** torch.arange(5) * n[:5],
             torch.full((3,), 200, dtype=torch.uint8) + n[:3].to(torch.uint8),
