@@ -16,6 +16,7 @@ import torch
 from iree.compiler.extras.fx_importer import TENSOR_SCALAR_OP_CONVERTER
 from torch import fx
 from torch._guards import detect_fake_mode
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 aten = torch.ops.aten
 
@@ -52,7 +53,9 @@ def write_numbers(graph: fx.Graph) -> None:
     """Replace functions of Python's numbers that IREE's importer does not know, and numbers where it wants tensors."""
     for node in list(graph.nodes):
         value = node.meta.get("val")
-        if isinstance(node.target, torch._ops.OpOverload):
+        if node.target is aten.sym_stride.int:
+            _multiply_sizes(graph, node)
+        elif isinstance(node.target, torch._ops.OpOverload):
             _give_tensors(graph, node)
         elif node.op != "call_function" or not isinstance(value, (torch.SymInt, torch.SymFloat)):
             continue
@@ -92,6 +95,23 @@ def _add_up(graph: fx.Graph, node: fx.Node) -> None:
         for term in terms[1:]:
             total = _added(graph, operator.add, total, term)
     node.target, node.args = operator.add, (total, number)
+
+
+def _multiply_sizes(graph: fx.Graph, node: fx.Node) -> None:
+    """How far elements lie apart in memory: a product of the sizes of other dims, where the tensor is dense."""
+    tensor, dim = node.args
+    value = tensor.meta["val"]
+    left, stride, total = set(range(value.dim())) - {dim}, value.stride(dim), 1
+    with graph.inserting_before(node):
+        while not statically_known_true(stride == 1):
+            inner = (each for each in left if statically_known_true(value.stride(each) * value.shape[each] == stride))
+            dim = next(inner, None)
+            if dim is None:
+                return
+            left.remove(dim)
+            stride, size = value.stride(dim), _added(graph, aten.sym_size.int, tensor, dim)
+            total = size if total == 1 else _added(graph, operator.mul, total, size)
+    node.replace_all_uses_with(total)
 
 
 def _multiply(graph: fx.Graph, node: fx.Node) -> None:

@@ -40,6 +40,18 @@ def test_sums_and_powers_of_sizes_are_sizes() -> None:
         torch.testing.assert_close(fast(torch.ones(sizes)), made(torch.ones(sizes)))
 
 
+def test_strides_are_products_of_sizes() -> None:
+    def overlapping(x: torch.Tensor) -> torch.Tensor:
+        padded = functional.pad(x, (0, 0, 2, 2), value=-1.0)
+        whole, row, one = padded.stride()
+        return padded.as_strided((x.shape[0], x.shape[1] // 2, 6, x.shape[2]), (whole, 2 * row, row, one)) * 2
+
+    fast = torch.compile(overlapping, backend="opsplice", dynamic=True)
+    for sizes in ((2, 8, 4), (3, 6, 5)):
+        x = torch.randn(sizes)
+        torch.testing.assert_close(fast(x), overlapping(x))
+
+
 def test_one_size_is_found_from_open_ones() -> None:
     """IREE took -1 for the size where what is left comes from several open sizes, or is a part of one."""
 
