@@ -26,7 +26,7 @@ INLINE floats numbers_of(const uint8_t *x, size_t count, meaning of) {
 
 void opsplice_byte_activation(const uint8_t *x, float scale, int32_t zero, int32_t is_signed, float step, float middle,
                               int32_t is_out_signed, size_t which, uint8_t *out, size_t m, size_t workgroup_x) {
-  const rounding by = {step, middle, is_out_signed ? -128.0f : 0.0f};
+  const rounding by = rounding_by(step, middle, is_out_signed);
   uint8_t results[KINDS];
   for (int32_t first = 0; first < KINDS; first += LANES) {
     ints number;
@@ -39,7 +39,7 @@ void opsplice_byte_activation(const uint8_t *x, float scale, int32_t zero, int32
 
 void opsplice_quantise_linear(const float *x, float step, float middle, int32_t is_out_signed, uint8_t *out, size_t m,
                               size_t workgroup_x) {
-  const rounding by = {step, middle, is_out_signed ? -128.0f : 0.0f};
+  const rounding by = rounding_by(step, middle, is_out_signed);
   const size_t end = least(m, (workgroup_x + 1) * SHARE);
   size_t i = workgroup_x * SHARE;
   for (; i + LANES <= end; i += LANES) store_as_bytes(out + i, load(x + i), by, LANES);
@@ -58,7 +58,7 @@ void opsplice_byte_addition(const uint8_t *x, const uint8_t *y, float x_scale, i
                             float y_scale, int32_t y_zero, int32_t is_y_signed, int32_t positive, float step,
                             float middle, int32_t is_out_signed, uint8_t *out, size_t m, size_t workgroup_x) {
   const meaning of_x = {x_scale, x_zero, is_x_signed}, of_y = {y_scale, y_zero, is_y_signed};
-  const rounding by = {step, middle, is_out_signed ? -128.0f : 0.0f};
+  const rounding by = rounding_by(step, middle, is_out_signed);
   const size_t end = least(m, (workgroup_x + 1) * SHARE);
   for (size_t i = workgroup_x * SHARE; i < end; i += LANES) {
     const floats sum = numbers_of(x + i, end - i, of_x) + numbers_of(y + i, end - i, of_y);

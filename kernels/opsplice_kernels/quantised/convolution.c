@@ -434,7 +434,7 @@ static void byte_convolution(layer of, float x_scale, float w_scale, int32_t is_
     layer of = {.x = x + image * x_n + group * c * x_c, .w = w + group * p * PANEL * kd * kh * kw * 4 * c4, .sums = sums + group * o, \
                 .columns = columns ? columns + group * o : 0, .bias = bias ? bias + group * o : 0, \
                 .to = (__typeof__(((layer *)0)->to))(result + image * out_n + group * out_g + slice * out_d), __VA_ARGS__ \
-                .by = {step, middle, is_out_signed ? -128.0f : 0.0f}, .zero = zero, .positive = positive, .c = c, \
+                .by = rounding_by(step, middle, is_out_signed), .zero = zero, .positive = positive, .c = c, \
                 .h = h, .width = width, .kh = kh, .kw = kw, .c4 = c4, .o = o, .oh = oh, .ow = ow, .sh = sh, .sw = sw, \
                 .dh = dh, .dw = dw, .top = top, .left = left, .d = d, .dd = dd, .x_c = x_c, .x_d = x_d, .x_h = x_h, .x_w = x_w, \
                 .out_c = out_c, .out_h = out_h, .out_w = out_w, .first = (ptrdiff_t)(slice * sd) - (ptrdiff_t)front}; \

@@ -168,7 +168,7 @@ static void byte_linear(product *of, const uint8_t *x, const int8_t *w, const in
     (void)p; \
     product of = {.middles = w_zeros, .middle = w_zero, .rows = rows, .columns = columns, .bias = bias, \
                   .scale = x_scale * w_scale, .positive = positive, .m = m, .k = k, .k4 = k4, .n = n, .where = out, \
-                  .by = {step, middle, is_out_signed ? -128.0f : 0.0f}}; \
+                  .by = rounding_by(step, middle, is_out_signed)}; \
     byte_linear(&of, x, w, sums, zero, is_signed, workgroup_x, workgroup_y); \
   }
 BYTE_LINEAR(opsplice_byte_linear_f32, float, out)
