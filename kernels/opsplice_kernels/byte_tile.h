@@ -63,11 +63,12 @@ INLINE ints dot(ints sum, factors bytes, factors weights) {
 // By how much the bytes that dot() takes are greater than those of x.
 INLINE int32_t moved(int is_signed) { return is_signed == SIGNED_DOT ? 0 : SIGNED_DOT ? -128 : 128; }
 
-// sums[p] += the products of up to four bytes of row p with w, as [PANEL][4]. from[p / 3] is row p or one of the two before it.
-INLINE void multiply_four(const int rows, const int is_moved, ints sums[][VECTORS], const uint8_t *const from[], size_t row,
-                          const int8_t *w, const size_t count) {
+// sums[p] += the products of up to four bytes of row p with `vectors` of w, as [PANEL][4]. from[p / 3] is row p or one of the two before
+// it.
+INLINE void multiply_four(const int rows, const int vectors, const int is_moved, ints sums[][VECTORS], const uint8_t *const from[],
+                          size_t row, const int8_t *w, const size_t count) {
   factors weights[VECTORS];
-  UNROLL for (int v = 0; v < VECTORS; v++) weights[v] = of_weights(load_whole(w + 4 * v * LANES));
+  UNROLL for (int v = 0; v < VECTORS; v++) if (v < vectors) weights[v] = of_weights(load_whole(w + 4 * v * LANES));
   UNROLL for (int p = 0; p < rows; p++) {
     const uint8_t *x = from[p / 3] + p % 3 * row;
     uint32_t word = 0;
@@ -76,24 +77,24 @@ INLINE void multiply_four(const int rows, const int is_moved, ints sums[][VECTOR
     ints bytes = (int32_t)word - (ints){0};
     if (is_moved) bytes ^= (int32_t)0x80808080;
     const factors each = of_bytes(bytes);
-    UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] = dot(sums[p][v], each, weights[v]);
+    UNROLL for (int v = 0; v < VECTORS; v++) if (v < vectors) sums[p][v] = dot(sums[p][v], each, weights[v]);
   }
 }
 
 // The same of `k` bytes, `row` bytes from one row of x to the next, with w as [ceil(k / 4)][PANEL][4], filled up with zeros.
 // is_moved: dot() takes the bytes of x with their highest bit turned. Each step fetches `step` bytes of what is needed `later`; that may be null.
-INLINE void multiply_bytes(const int rows, const int is_moved, ints sums[][VECTORS], const uint8_t *x, size_t row,
-                           const int8_t *w, size_t k, const int8_t *later, size_t step) {
+INLINE void multiply_bytes(const int rows, const int vectors, const int is_moved, ints sums[][VECTORS], const uint8_t *x,
+                           size_t row, const int8_t *w, size_t k, const int8_t *later, size_t step) {
   const int fetches = !(__builtin_constant_p(later == 0) && later == 0);
   if (!later) later = w, step = 0;
   const uint8_t *from[(ROWS + 2) / 3];
   begin_threes(rows, x, row, from);
   for (; k >= 4; k -= 4, w += 4 * PANEL, later += step) {
     if (fetches) __builtin_prefetch(later, 0, 2);
-    multiply_four(rows, is_moved, sums, from, row, w, 4);
+    multiply_four(rows, vectors, is_moved, sums, from, row, w, 4);
     advance_threes(rows, from, 4);
   }
-  if (k) multiply_four(rows, is_moved, sums, from, row, w, k);
+  if (k) multiply_four(rows, vectors, is_moved, sums, from, row, w, k);
 }
 
 #include "byte_pairs.h"

@@ -156,16 +156,17 @@ typedef struct {
   size_t part;
 } fetching;
 
-INLINE void place_tile(const int rows, const layer *of, const uint8_t *x, size_t pitch, const int8_t *w,
-                       const int32_t *start, fetching *also, ints (*to)[PANEL / LANES]) {
+// vectors: of channels.
+INLINE void place_tile(const int rows, const int vectors, const layer *of, const uint8_t *x, size_t pitch,
+                       const int8_t *w, const int32_t *start, fetching *also, ints (*to)[PANEL / LANES]) {
   ints sums[ROWS][VECTORS];
-  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++)
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) if (v < vectors)
     sums[p][v] = load_whole(start + v * LANES);
   const size_t pixel = 4 * of->c4, taps = of->dw == 1 ? 1 : of->kw, run = of->dw == 1 ? of->kw * pixel : pixel;
   for (size_t i = 0; i < of->kh; i++, x += of->dh * pitch)
     for (size_t j = 0; j < taps; j++, w += run * PANEL, also->next += run / 4 * also->part)
-      multiply_bytes(rows, 0, sums, x + j * of->dw * pixel, of->sw * pixel, w, run, also->next, also->part);
-  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) to[p][v] = sums[p][v];
+      multiply_bytes(rows, vectors, 0, sums, x + j * of->dw * pixel, of->sw * pixel, w, run, also->next, also->part);
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) if (v < vectors) to[p][v] = sums[p][v];
 }
 
 // The first `count` < LANES bytes, some of them twice.
@@ -278,9 +279,10 @@ static void many_places(const layer *of, const uint8_t *x, const uint8_t *end, s
 }
 #endif
 
-// Sums of `count` places of the output, whose inputs begin at x, in memory that ends at `end`.
+// Sums of `count` places of the output, whose inputs begin at x, in memory that ends at `end`; of the first `channels` of a panel
+// at least.
 static void sum_up(const layer *of, const uint8_t *x, const uint8_t *end, size_t pitch, const int8_t *w, const int32_t *start,
-                   size_t count, fetching *also, ints (*sums)[PANEL / LANES]) {
+                   size_t channels, size_t count, fetching *also, ints (*sums)[PANEL / LANES]) {
   (void)end;
 #ifdef HAS_MATRICES_OF_BYTES
   if (of->has_matrices && count >= MATRIX_ROWS) {
@@ -297,11 +299,13 @@ static void sum_up(const layer *of, const uint8_t *x, const uint8_t *end, size_t
   for (size_t p = 0, tile; p < count; p += tile) {
     size_t left = count - p;
     tile = left / ((left + BYTE_ROWS - 1) / BYTE_ROWS);
-    for (size_t c = 0; c < PANEL; c += TILE) {
-#define PLACE_TILE(n) \
-  if (n <= BYTE_ROWS) place_tile(n, of, x + p * of->sw * 4 * of->c4, pitch, w + 4 * c, start + c, also, \
-                               (ints (*)[PANEL / LANES])&sums[p][c / LANES])
-      FOR_ROWS(tile, PLACE_TILE)
+    for (size_t c = 0; c < PANEL && c < channels; c += TILE) {
+#define PLACE_TILE_OF(n, vectors) \
+  place_tile(n, vectors, of, x + p * of->sw * 4 * of->c4, pitch, w + 4 * c, start + c, also, (ints (*)[PANEL / LANES])&sums[p][c / LANES])
+#define PLACE_TILE(n) if (n <= BYTE_ROWS) PLACE_TILE_OF(n, VECTORS)
+#define HALF_TILE(n) if (n <= BYTE_ROWS) PLACE_TILE_OF(n, 1)
+      if (LANES == 16 && channels <= LANES) FOR_ROWS(tile, HALF_TILE)
+      else FOR_ROWS(tile, PLACE_TILE)
     }
   }
 }
@@ -339,7 +343,8 @@ static __attribute__((noinline)) void panel_of(const layer *of, const piece *at,
   for (size_t line = 0; line < lines; line++)
     for (size_t p = 0; p < count; p += PLACES) {
       const size_t places = least(PLACES, count - p);
-      sum_up(of, at->bytes + line * of->sh * pitch + p * of->sw * pixel, at->bytes + ROOM, pitch, w, start, places, &also, sums);
+      sum_up(of, at->bytes + line * of->sh * pitch + p * of->sw * pixel, at->bytes + ROOM, pitch, w, start, of->o - channel,
+             places, &also, sums);
       if (is_dense) {
         put(of, sums, places, channel, y + line, z + p);
         continue;

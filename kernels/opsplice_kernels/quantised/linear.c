@@ -65,7 +65,7 @@ INLINE void byte_tile(const int rows, const int is_moved, ints (*kept)[VECTORS],
                       const int8_t *later, size_t step) {
   ints sums[ROWS][VECTORS];
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) sums[p][v] = kept[p][v];
-  multiply_bytes(rows, is_moved, sums, x, k, w, k, later, step);
+  multiply_bytes(rows, VECTORS, is_moved, sums, x, k, w, k, later, step);
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) kept[p][v] = sums[p][v];
 }
 
