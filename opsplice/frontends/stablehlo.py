@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from iree.compiler import ir
+from iree.compiler.passmanager import PassManager
 
 from opsplice.frontends import scatters, small_integers, sums_of_halves, unsigned_numbers
 from opsplice.matchers.ir.op_names import ops_in
@@ -24,6 +25,17 @@ def mend(module: ir.Module) -> None:
                 module.context.get_dialect_descriptor("stablehlo")  # before ops of it are built
                 with op.location, ir.InsertionPoint(op):
                     edit(op)
+
+
+def inline(module: ir.Module) -> None:
+    """Put functions in the place of their calls, in a program that has ops of StableHLO.
+
+    IREE does so behind a pass that makes `reshape(convert(x))` of `convert(reshape(x))`, where nothing else reads the
+    reshape, and before one that joins equal ops. Of two functions that convert one reshape a single conversion is left
+    then, which is turned around within another pass: the compiler crashes, or makes values of the wrong shape.
+    """
+    if any(op.name.startswith("stablehlo.") for op in ops_in(module.operation)):
+        PassManager.parse("builtin.module(inline{default-pipeline=})", module.context).run(module.operation)
 
 
 def _drop_algorithm(op: ir.Operation) -> None:

@@ -78,3 +78,30 @@ def test_padded_windows_begin_once(combined):
     wanted = {"add": [6, 8, 10, 8], "multiply": [5, 10, 30, 15], "maximum": [5, 5, 5, 5]}[combined]
     found = opsplice.compile(text).run("main", np.array([1, 2, 3], np.float32), np.float32(5))
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_two_functions_convert_the_same_reshape():
+    """IREE joins both conversions too late, and crashed."""
+    text = """
+    func.func @main(%x: tensor<2x3xf16>) -> (tensor<f32>, tensor<6xf32>) {
+      %y = stablehlo.reshape %x : (tensor<2x3xf16>) -> tensor<6xf16>
+      %sum = call @sum(%y) : (tensor<6xf16>) -> tensor<f32>
+      %twice = call @twice(%y) : (tensor<6xf16>) -> tensor<6xf32>
+      return %sum, %twice : tensor<f32>, tensor<6xf32>
+    }
+    func.func private @sum(%y: tensor<6xf16>) -> tensor<f32> {
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %wide = stablehlo.convert %y : (tensor<6xf16>) -> tensor<6xf32>
+      %sum = stablehlo.reduce(%wide init: %zero) applies stablehlo.add across dimensions = [0]
+          : (tensor<6xf32>, tensor<f32>) -> tensor<f32>
+      return %sum : tensor<f32>
+    }
+    func.func private @twice(%y: tensor<6xf16>) -> tensor<6xf32> {
+      %wide = stablehlo.convert %y : (tensor<6xf16>) -> tensor<6xf32>
+      %twice = stablehlo.add %wide, %wide : tensor<6xf32>
+      return %twice : tensor<6xf32>
+    }"""
+    x = np.arange(6, dtype=np.float16).reshape(2, 3)
+    total, twice = opsplice.compile(text, isolate=True).run("main", x)
+    assert total == 15
+    np.testing.assert_array_equal(twice, 2 * x.ravel())
