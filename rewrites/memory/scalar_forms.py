@@ -7,7 +7,7 @@ and of 0 ** 0, and of (-inf) ** 2.5.
 
     math.exp2 %x        =>      exp of what is left of x without a whole number, times two to this
 
-IREE takes it for exp(x log(2)), which is off by 4e-6 for large x.
+IREE takes it for exp(x log(2)), which is off by 4e-6 for large x. So too powers of any known number, as 10 ** x.
 
     math.sin %x : f32   =>    the sine of what is left of x without multiples of pi; so too cosines and tangents
 
@@ -67,6 +67,8 @@ _OF_TANGENT = (
     *(-0.333332836, 0.199982661, -0.142619332, 0.10942031, -0.0837731614),
     *(0.0575521102, -0.0308046024, 0.0107269456, -0.00175393025),
 )
+# Twice the exponents of f32, nearly.
+_FAR = 252
 # A root of 2 / pi, as halves have it is right.
 _WRONG_ROOT = 0.7977240352174656
 _ROUNDING = 1e-7
@@ -77,6 +79,8 @@ def _power(op: ir.Operation) -> ir.Value | None:
     if _known(base) == 2:
         made = _of("math.exp2", exponent)
         return _exponential(made.owner) or made
+    if (made := _power_of_known(op)) is not None:
+        return made
     known = _known(exponent)
     if known in _RIGHT_EXPONENTS:
         return None
@@ -194,17 +198,61 @@ def _decimal_logarithm(x: ir.Value, one: ir.Value) -> ir.Value:
 
 
 def _power_of_two(x: ir.Value, one: ir.Value) -> ir.Value:
-    word, far = ir.IntegerType.get_signless(32), emit.constant(252, one.type)
-    near = _of("arith.minnumf", _of("arith.maxnumf", x, _of("arith.negf", far)), far)
-    whole = _of("math.roundeven", near)
+    whole = _whole(x, 1)
     rest = _of("arith.mulf", _of("arith.subf", x, whole), emit.constant(math.log(2), one.type))
+    return _scaled(_of("math.exp", rest), whole)
+
+
+def _power_of_known(op: ir.Operation) -> ir.Value | None:
+    base = _known(op.operands[0])
+    if base is None or base == 1 or not 0 < base < math.inf:
+        return None
+    return _in_f32(lambda _base, x, one: _power_of(base, x, one))(op)
+
+
+def _power_of(base: float, x: ir.Value, one: ir.Value) -> ir.Value:
+    """e to what is left of x log(base) without a whole number of log(2), in two parts, times two to this number."""
+    far = emit.constant(_FAR / abs(math.log2(base)), one.type)
+    near = _of("arith.minnumf", _of("arith.maxnumf", x, _of("arith.negf", far)), far)
+    whole = _whole(near, math.log2(base))
+    # Products of the upper halves are exact.
+    word = ir.IntegerType.get_signless(32)
+    bits = _of("arith.andi", emit.value("arith.bitcast", [near], word), emit.constant(-(1 << 12), word))
+    upper = emit.value("arith.bitcast", [bits], one.type)
+    lower = _of("arith.subf", near, upper)
+    large, small = _halves(math.log(base), 12)
+    large_two, small_two = _halves(math.log(2), 15)
+    terms = (upper, large), (whole, -large_two), (upper, small), (lower, math.log(base)), (whole, -small_two)
+    first, *others = (_of("arith.mulf", value, emit.constant(factor, one.type)) for value, factor in terms)
+    left = _of("arith.addf", first, others[0])
+    more = _of("arith.addf", _of("arith.addf", others[1], others[2]), others[3])
+    found = _scaled(_of("math.exp", _of("arith.addf", left, more)), whole)
+    return _of("arith.select", emit.compared("==", x, x), found, x)
+
+
+def _halves(number: float, digits: int) -> tuple[float, float]:
+    """The first binary digits of a number, and the rest."""
+    fraction, exponent = math.frexp(number)
+    upper = math.ldexp(math.trunc(math.ldexp(fraction, digits)), exponent - digits)
+    return upper, number - upper
+
+
+def _whole(x: ir.Value, factor: float) -> ir.Value:
+    """The whole number next to x times a factor, none that is too large."""
+    far = emit.constant(_FAR, x.type)
+    times = x if factor == 1 else _of("arith.mulf", x, emit.constant(factor, x.type))
+    return _of("math.roundeven", _of("arith.minnumf", _of("arith.maxnumf", times, _of("arith.negf", far)), far))
+
+
+def _scaled(found: ir.Value, whole: ir.Value) -> ir.Value:
+    """A number times two to a whole power."""
+    word = ir.IntegerType.get_signless(32)
     count = emit.value("arith.fptosi", [whole], word)
     half = _of("arith.shrsi", count, emit.constant(1, word))
-    found = _of("math.exp", rest)
     # The whole power may be too small, or too large, where the result is not.
     for part in (half, _of("arith.subi", count, half)):
         bits = _of("arith.shli", _of("arith.addi", part, emit.constant(127, word)), emit.constant(23, word))
-        found = _of("arith.mulf", found, emit.value("arith.bitcast", [bits], one.type))
+        found = _of("arith.mulf", found, emit.value("arith.bitcast", [bits], found.type))
     return found
 
 

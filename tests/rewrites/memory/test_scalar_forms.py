@@ -12,6 +12,7 @@ KINDS = {"f16": (np.float16, 2e-3), "f32": (np.float32, 5e-6), "f64": (np.float6
 KNOWN = ["5.0", "-3.0", "4.0", "2.0", "1.5"]
 ANGLES = ("sin", "cos", "tan")
 OTHERS = {"acosh": np.arccosh, "asinh": np.arcsinh, "atan": np.arctan, "atanh": np.arctanh, "log10": np.log10}
+BASES = [10.0, 0.5, 10000.0, 0.9375, 1.0078125, 1.0, 0.0, 1e-30]
 OTHERS["sinh"] = np.sinh
 NUMBERS = np.array([-np.inf, -4, -1.5, -1, -0.25, -0.0, 0, 0.25, 1, 1.5, 4, np.inf, np.nan])
 
@@ -64,6 +65,9 @@ def program():
     texts += [function(f"cbrt_{k}", k, f"%r = math.cbrt %a : {k}") for k in KINDS]
     texts += [function(f"exp2_{k}", k, f"%r = math.exp2 %a : {k}") for k in KINDS]
     texts += [function(f"two_{k}", k, f"%c = arith.constant 2.0 : {k}\n%r = math.powf %c, %a : {k}") for k in KINDS]
+    for number, base in enumerate(BASES):
+        body = f"%c = arith.constant {base:.9e} : f32\n%r = math.powf %c, %a : f32"
+        texts.append(function(f"of_{number}", "f32", body))
     texts.append(function("gelu", "f32", GELU))
     model = "#one = affine_map<(a) -> (a)>\n" + "".join(texts)
     return opsplice.compile(model, flags=["--iree-input-demote-f64-to-f32=false"])
@@ -147,6 +151,17 @@ def test_powers_of_two(program, kind):
     np.testing.assert_allclose(found, wanted, 2e-7 if kind == "f32" else tolerance)
     if kind == "f32":
         np.testing.assert_array_equal(found[: whole.size], wanted[: whole.size])
+
+
+@pytest.mark.parametrize("number", range(len(BASES)))
+def test_powers_of_known_numbers(program, number):
+    base = float(np.float32(BASES[number]))
+    rates = np.log2(base) if base else 1
+    sizes = np.linspace(-125.9, 127.9, 999) / (rates or 1)
+    x = np.concatenate([sizes, [0, -0.0, 1, 1e-20, -1e-3, np.inf, -np.inf, np.nan, 1e30, -1e30]]).astype(np.float32)
+    with np.errstate(all="ignore"):
+        wanted = np.power(base, x.astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(program.run(f"of_{number}", x, x), wanted, 2.5e-7, 1e-44)
 
 
 @pytest.mark.parametrize("kind", KINDS)
