@@ -308,6 +308,25 @@ def test_weights_that_a_rule_asks_for_are_constants_alone_too(tmp_path: Path) ->
     assert "random: " in verdict.reason
 
 
+def test_what_must_not_be_weights_are_inputs_alone(tmp_path: Path) -> None:
+    code = (
+        "#include <stddef.h>\nvoid scale(const float *x, const float *w, float *out, size_t m, size_t n) {\n"
+        "  for (size_t i = 0; i < m * n; i++) out[i] = x[i] * w[i];\n}\n"
+    )
+    spec = (
+        'kernel scale(x: f32[m, n], w: f32[m, n]) -> f32[m, n] { cpu "scale.c" }\n'
+        "pattern p(x: tensor<m x n x f32>, w: tensor<m x n x f32>) { mulf(x, w) }\n"
+        "replace p where not (weight(w) and weight(x)) with scale(x, w)\n"
+    )
+    path = write_spec(tmp_path, spec, {"scale.c": code})
+    program = """func.func @main(%x: tensor<8x16xf32>, %w: tensor<8x16xf32>) -> tensor<8x16xf32> {
+      %r = arith.mulf %x, %w : tensor<8x16xf32>
+      return %r : tensor<8x16xf32>
+    }"""
+    (verdict,) = opsplice.verify(program, [path], trials=("random",)).verdicts
+    assert verdict.outcome == "ok", verdict
+
+
 def test_weights_alone_are_of_the_form_that_a_pattern_asks_for(tmp_path: Path) -> None:
     code = (
         "#include <stddef.h>\nvoid scale(const float *x, const signed char *w, float *out, size_t m) {\n"

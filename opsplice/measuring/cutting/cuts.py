@@ -109,8 +109,8 @@ def _is_direct(call: KernelCall) -> bool:
 
 
 def _inputs_asked(match: Match, rule: tree.Rule, is_asked: Callable[[Any], bool]) -> frozenset[ir.Value]:
-    """The inputs of a match of which its rule or its pattern asks something."""
-    asked = [part.value for part in tree.parts((rule.where, match.pattern.where)) if is_asked(part)]
+    """The inputs of a match of which its rule or its pattern asks something, and not that it be otherwise."""
+    asked = [part.value for part in tree.affirmed((rule.where, match.pattern.where)) if is_asked(part)]
     return frozenset(_inputs(match.inputs[name].value for name in asked if name in match.inputs))
 
 

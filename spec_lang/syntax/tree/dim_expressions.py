@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opsplice.spec_lang.syntax.tree.spans import Span
+from opsplice.spec_lang.syntax.tree.traversal import parts
 from opsplice.spec_lang.syntax.tree.types import ScalarType
 
 if TYPE_CHECKING:
@@ -128,3 +130,10 @@ class Is:
 
 
 Condition = Comparison | Dynamic | Logical | Predicate | Membership | Is
+
+
+def affirmed(conditions: object) -> Iterator[Any]:
+    """The parts of conditions, but for those of what is denied."""
+    denials = tuple(part for part in parts(conditions) if isinstance(part, Logical) and part.op == "not")
+    denied = set(map(id, parts(denials)))
+    return (part for part in parts(conditions) if id(part) not in denied)
