@@ -60,7 +60,7 @@ from opsplice.rewrites.ir import emit
 _LOOP = "linalg.generic"
 # Those that IREE multiplies, or takes roots for.
 _RIGHT_EXPONENTS = (-2, -1, -0.5, 0, 0.5, 1, 2, 3)
-# Small multiples of the first two are without rounding errors, and the three together are pi.
+# Multiples of the first two by twelve digits are without rounding errors, and the three together are pi.
 _PI = (3.140625, 9.67502593994140625e-4, 1.509957989753724e-7)
 # The angle of a tangent t up to 1 is t + t ** 3 * (the first + t ** 2 * (the second + ...)), off by 3e-9.
 _OF_TANGENT = (
@@ -141,15 +141,19 @@ def _of_angle(op: ir.Operation, step: float, make: Callable[[ir.Value, ir.Value]
     if not isinstance(x.type, ir.F32Type):
         return None
     count = _of("math.roundeven", _of("arith.mulf", x, _constant(1 / (step * math.pi), op)))
+    upper = _upper_half(count)
     left = x
     for part in _PI:
-        left = _of("arith.subf", left, _of("arith.mulf", count, _constant(step * part, op)))
+        for multiple in (upper, _of("arith.subf", count, upper)):
+            left = _of("arith.subf", left, _of("arith.mulf", multiple, _constant(step * part, op)))
     half = _of("arith.mulf", count, _constant(0.5, op))
     return make(left, emit.compared("!=", _of("math.roundeven", half), half))
 
 
-def _sine_of(small: ir.Value) -> ir.Value:
-    return _of("math.copysign", _of("math.sin", _of("math.absf", small)), small)
+def _sine_of(left: ir.Value) -> ir.Value:
+    """The sine of what is left of an angle, which may be more than pi where the angle is large."""
+    sign = _of("math.copysign", emit.constant(1, left.type), left)
+    return _of("arith.mulf", sign, _of("math.sin", _of("math.absf", left)))
 
 
 def _negated(x: ir.Value, where: ir.Value) -> ir.Value:
@@ -215,10 +219,7 @@ def _power_of(base: float, x: ir.Value, one: ir.Value) -> ir.Value:
     far = emit.constant(_FAR / abs(math.log2(base)), one.type)
     near = _of("arith.minnumf", _of("arith.maxnumf", x, _of("arith.negf", far)), far)
     whole = _whole(near, math.log2(base))
-    # Products of the upper halves are exact.
-    word = ir.IntegerType.get_signless(32)
-    bits = _of("arith.andi", emit.value("arith.bitcast", [near], word), emit.constant(-(1 << 12), word))
-    upper = emit.value("arith.bitcast", [bits], one.type)
+    upper = _upper_half(near)
     lower = _of("arith.subf", near, upper)
     large, small = _halves(math.log(base), 12)
     large_two, small_two = _halves(math.log(2), 15)
@@ -228,6 +229,13 @@ def _power_of(base: float, x: ir.Value, one: ir.Value) -> ir.Value:
     more = _of("arith.addf", _of("arith.addf", others[1], others[2]), others[3])
     found = _scaled(_of("math.exp", _of("arith.addf", left, more)), whole)
     return _of("arith.select", emit.compared("==", x, x), found, x)
+
+
+def _upper_half(x: ir.Value) -> ir.Value:
+    """The first twelve binary digits of a number of f32, whose products with as many are exact."""
+    word = ir.IntegerType.get_signless(32)
+    bits = _of("arith.andi", emit.value("arith.bitcast", [x], word), emit.constant(-(1 << 12), word))
+    return emit.value("arith.bitcast", [bits], x.type)
 
 
 def _halves(number: float, digits: int) -> tuple[float, float]:

@@ -100,6 +100,12 @@ def test_functions_of_angles_are_those_of_numpy(program, name):
         np.testing.assert_allclose(found, wanted, 0, 3e-7)
 
 
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_sines_of_large_angles(program, name):
+    x = np.linspace(-1e8, 1e8, 20001).astype(np.float32)
+    np.testing.assert_allclose(program.run(name, x, x), getattr(np, name)(x.astype(np.float64)), 0, 1e-6)
+
+
 @pytest.mark.parametrize("kind", ["f16", "f32"])
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_functions_are_those_of_numpy(program, name, kind):
