@@ -189,6 +189,7 @@ def jit(
     device: str | None = None,
     plugins: Sequence[SpecPath] = (),
     cache: bool = True,
+    isolate: bool = False,
     fallback: bool = False,
     **of_jax: Any,
 ) -> Any:
@@ -196,8 +197,8 @@ def jit(
 
     Without a function it is a decorator. A program is compiled for each set of shapes and types that it is called with.
 
-    specs, flags, packages, no_code, cache: as for `opsplice.compile`; the code is for this machine's CPU unless flags
-    say otherwise. device, plugins: as for `Program.run`.
+    specs, flags, packages, no_code, cache, isolate: as for `opsplice.compile`; the code is for this machine's CPU
+    unless flags say otherwise. device, plugins: as for `Program.run`.
     fallback: have JAX run what IREE cannot compile, with a warning, instead of raising OpspliceError.
     of_jax: `static_argnums`, `static_argnames`, `donate_argnums` and `donate_argnames`, as for `jax.jit`. A call
     deletes donated arrays; its results are in memory of their own.
@@ -210,7 +211,7 @@ def jit(
     options = _Options(
         specs=_listed(specs),
         flags=for_this_cpu((*_FLAGS, *_listed(flags))),
-        of_compile={"packages": packages, "no_code": no_code, "cache": cache},
+        of_compile={"packages": packages, "no_code": no_code, "cache": cache, "isolate": isolate},
         of_jax=of_jax,
         device=device,
         plugins=_listed(plugins),

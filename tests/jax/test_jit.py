@@ -83,6 +83,15 @@ def test_indices_outside_of_an_array_read_the_nearest_and_write_nothing():
         np.testing.assert_array_equal(x, given)
 
 
+def test_a_crash_in_a_child_is_an_error(monkeypatch):
+    def crashed(job, _on_progress):
+        raise opsplice.OpspliceError(f"the compiler crashed on {job.source.name}")
+
+    monkeypatch.setattr("opsplice.compiling.compilation.run_isolated", crashed)
+    with pytest.raises(opsplice.OpspliceError, match="crashed"):
+        opsplice.jax.jit(lambda x: x + 5, isolate=True, cache=False)(np.ones(3, np.float32))
+
+
 def test_x64_is_as_the_context_says():
     f = opsplice.jax.jit(lambda x, n: (x * 1.1 + n, n))
     x, n = np.array([1.0, 2.0]), np.int64(2**31 - 1)
