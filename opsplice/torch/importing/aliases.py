@@ -13,6 +13,8 @@ import torch
 from torch import fx
 from torch._functorch._aot_autograd.schemas import OutputType
 from torch._guards import TracingContext
+from torch._prims_common import is_contiguous_or_false
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from opsplice.common.reaching import reachable
 from opsplice.torch.importing.lines import location_of
@@ -37,20 +39,25 @@ def aliases() -> frozenset[int]:
 
 
 def base_of(node: fx.Node) -> fx.Node | None:
-    """The input or the computed tensor that a node is a view of; None where it is none, or one of computed sizes.
+    """The input or the computed tensor that a node is a view of; None where it is none.
 
-    Raises UnsupportedError for `as_strided` of a computed tensor that a program would give other strides.
+    A view may have sizes of a tensor that lies between it and where it comes from in the end: then it is one of that.
+
+    Raises UnsupportedError for views of sizes that only the graph knows, and for `as_strided` of a computed tensor that
+    a program would give other strides.
     """
-    base = node
-    while _is_view(base):
-        base = base.all_input_nodes[0]
-    if base is node:
+    sources = [node]
+    while _is_view(sources[-1]):
+        sources.append(sources[-1].all_input_nodes[0])
+    base = next((each for each in reversed(sources[1:]) if _is_known(_needed(node, each), each)), None)
+    if base is None:
+        if len(sources) > 1 and not _is_in_order(node.meta["val"]):
+            raise UnsupportedError(
+                f"{location_of(node)}a result shares memory with another tensor, and has sizes of one that is computed",
+                hint="return a copy: .clone()",
+            )
         return None
-    needed = list(reachable([node], lambda each: () if each is base else each.all_input_nodes))
-    is_known = all(each is base or each.op == "placeholder" or _is_view(each) or _is_number(each) for each in needed)
-    if not is_known:
-        return None
-    is_strided = base.op != "placeholder" and any(each.target is _STRIDED for each in needed)
+    is_strided = base.op != "placeholder" and any(each.target is _STRIDED for each in _needed(node, base))
     if is_strided and not base.meta["val"].is_contiguous():
         raise UnsupportedError(
             f"{location_of(base)}a result of as_strided shares memory with a tensor that does not lie there in order",
@@ -75,6 +82,18 @@ def view_module(
 
 
 _STRIDED = torch.ops.aten.as_strided.default
+
+
+def _needed(node: fx.Node, base: fx.Node) -> list[fx.Node]:
+    return list(reachable([node], lambda each: () if each is base else each.all_input_nodes))
+
+
+def _is_known(needed: Sequence[fx.Node], base: fx.Node) -> bool:
+    return all(each is base or each.op == "placeholder" or _is_view(each) or _is_number(each) for each in needed)
+
+
+def _is_in_order(value: torch.Tensor) -> bool:
+    return is_contiguous_or_false(value) and statically_known_true(value.storage_offset() == 0)
 
 
 def _is_view(node: fx.Node) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import opsplice
+
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
 
 
@@ -52,3 +54,33 @@ def test_views_of_what_needs_gradients_and_of_what_changes() -> None:
             (result[0].sum() + result[2]).backward()
         torch.testing.assert_close(both[0][0].grad, both[1][0].grad)
         torch.testing.assert_close(both[0][1], both[1][1])
+
+
+def test_views_of_what_was_written_as_another_view() -> None:
+    """The view has sizes that PyTorch reads off a computed tensor, so it is none of what was written."""
+
+    def function(x, parts):
+        turned = x.view(parts, x.shape[0] // parts, x.shape[1]).transpose(1, 2)
+        turned[:, :1], turned[:, 1:] = 3, turned[:, 1:] * 2
+        return turned
+
+    fast = torch.compile(function, backend="opsplice", dynamic=True)
+    for rows, parts in ((6, 2), (12, 3)):
+        both = [torch.arange(rows * 4.0).view(rows, 4) for _ in range(2)]
+        found, wanted = fast(both[0], parts), function(both[1], parts)
+        torch.testing.assert_close(found, wanted, check_stride=True)
+        torch.testing.assert_close(*both)
+
+
+def test_views_of_sizes_that_only_the_graph_knows_are_refused() -> None:
+    """A program gives them in order, and PyTorch would read other elements of what they are views of."""
+
+    def function(x, number):
+        columns = (number + 1).item()
+        torch._check(columns >= 0)
+        torch._check(columns <= x.shape[0])
+        return x.t()[:, :columns]
+
+    refused = pytest.raises(opsplice.OpspliceError, match=r"test_aliases\.py:\d+: a result shares memory with another")
+    with torch._dynamo.config.patch(capture_scalar_outputs=True), refused:
+        torch.compile(function, backend="opsplice", dynamic=True)(torch.ones(6, 4), torch.tensor(2))
