@@ -13,8 +13,9 @@ seed gives what it gives in eager, and no distribution is anyone else's.
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -184,22 +185,49 @@ def name_as_iree(graphs: Iterable[fx.Graph]) -> None:
 def fix_sizes(graph: fx.Graph) -> None:
     """Let views have the sizes that they ask for: PyTorch computes the last one from others where some are open.
 
+    The only open size of a view is a number where the tensor has no open ones: IREE sees that, and mixes up both.
     What is a number in a view is the same number in what is made of the view.
     """
     numbers: dict[Any, int] = {}
-    for node in graph.find_nodes(op="call_function", target=aten.view.default):
-        value, sizes = node.meta["val"], fx.node.map_arg(node.args[1], lambda each: each.meta["val"])
-        is_found = any(isinstance(size, int) and size == -1 for size in sizes)
-        if not is_found and [type(size) for size in sizes] != [type(size) for size in value.shape]:
-            pairs = zip(value.shape, sizes, strict=True)
-            numbers |= {old.node.expr: new for old, new in pairs if isinstance(new, int) and not isinstance(old, int)}
-            _resize(node, sizes)
-    for node in graph.nodes if numbers else ():
-        value = node.meta.get("val")
-        if isinstance(value, torch.Tensor):
-            sizes = [size if isinstance(size, int) else numbers.get(size.node.expr, size) for size in value.shape]
-            if [type(size) for size in sizes] != [type(size) for size in value.shape]:
-                _resize(node, sizes)
+    known = -1
+    while known < len(numbers):
+        known = len(numbers)
+        for node in graph.find_nodes(op="call_function", target=aten.view.default):
+            numbers |= _fix_view(node, numbers)
+        for node in graph.nodes if numbers else ():
+            value = node.meta.get("val")
+            if isinstance(value, torch.Tensor):
+                sizes = _with_numbers(value.shape, numbers)
+                if [type(size) for size in sizes] != [type(size) for size in value.shape]:
+                    _resize(node, sizes)
+
+
+def _fix_view(node: fx.Node, numbers: Mapping[Any, int]) -> dict[Any, int]:
+    """The sizes of a view as it asks for them; which of those that were open are numbers."""
+    value, asked = node.meta["val"], fx.node.map_arg(node.args[1], lambda each: each.meta["val"])
+    if any(isinstance(size, int) and size == -1 for size in asked):
+        return {}
+    sizes = _counted(node.args[0].meta["val"].shape, _with_numbers(asked, numbers))
+    if [type(size) for size in sizes] == [type(size) for size in value.shape]:
+        return {}
+    given = zip(node.args[1], sizes, strict=True)
+    node.args = (node.args[0], [new if isinstance(new, int) else old for old, new in given])
+    _resize(node, sizes)
+    pairs = zip(value.shape, sizes, strict=True)
+    return {old.node.expr: new for old, new in pairs if isinstance(new, int) and not isinstance(old, int)}
+
+
+def _with_numbers(sizes: Sequence[int | torch.SymInt], numbers: Mapping[Any, int]) -> list[int | torch.SymInt]:
+    return [size if isinstance(size, int) else numbers.get(size.node.expr, size) for size in sizes]
+
+
+def _counted(source: Sequence[int | torch.SymInt], sizes: Sequence[int | torch.SymInt]) -> list[int | torch.SymInt]:
+    """The sizes of a view, of which one that is open is counted where the tensor has no open ones."""
+    known = math.prod(size for size in sizes if isinstance(size, int))
+    is_counted = known and sum(not isinstance(size, int) for size in sizes) == 1
+    if not is_counted or not all(isinstance(size, int) for size in source):
+        return list(sizes)
+    return [size if isinstance(size, int) else math.prod(source) // known for size in sizes]
 
 
 def _resize(node: fx.Node, sizes: Sequence[int | torch.SymInt]) -> None:

@@ -82,3 +82,16 @@ def test_numbers_are_the_sizes_of_tensors() -> None:
     for sizes in ((2, 9), (3, 7)):
         x = torch.randint(0, 9, sizes)
         assert torch.equal(fast(x), changes(x))
+
+
+def counted(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """A tensor without open sizes in a view that asks for products of some: IREE counts them, and PyTorch does not."""
+    rows = x.sin().view(y.shape[0] * y.shape[1], 4).t() * 2
+    return rows.reshape(4, y.shape[1] * y.shape[0], 1).transpose(0, 1) + 1
+
+
+def test_sizes_that_are_counted() -> None:
+    fast = torch.compile(counted, backend="opsplice", dynamic=True)
+    x, y = torch.randn(2, 3, 4), torch.randn(2, 3)
+    torch._dynamo.mark_static(x)
+    torch.testing.assert_close(fast(x, y), counted(x, y))
