@@ -15,7 +15,14 @@ from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import SizeReader
 from opsplice.matchers.ir.op_names import last_op
-from opsplice.matchers.ir.tensor_values import defining_op, indexing_maps, is_elementwise, ranges_of, seen_through
+from opsplice.matchers.ir.tensor_values import (
+    VIEWS,
+    defining_op,
+    indexing_maps,
+    is_elementwise,
+    ranges_of,
+    seen_through,
+)
 from opsplice.rewrites.ir import emit
 
 _CONCAT, _SLICE = "tensor.concat", "tensor.extract_slice"
@@ -42,7 +49,16 @@ def _are_halves(op: ir.Operation, loop: ir.Operation) -> bool:
     if first is None or second is None or {first.name, second.name} != {_SLICE} or read[0] != read[-1]:
         return False
     half = ir.RankedTensorType(first.operands[0].type).shape[-1] // 2
-    return _is_part(first, 0, half) and _is_part(second, half, half)
+    return not _is_cut(first.operands[0]) and _is_part(first, 0, half) and _is_part(second, half, half)
+
+
+def _is_cut(value: ir.Value) -> bool:
+    """Whether a value is a part of another one, of which IREE then takes the halves to be."""
+    while (op := defining_op(value)) is not None and op.name in VIEWS:
+        if op.name == _SLICE:
+            return True
+        value = op.operands[0]
+    return False
 
 
 def _is_part(part: ir.Operation, start: int, count: int) -> bool:

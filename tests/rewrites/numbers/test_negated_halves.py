@@ -49,6 +49,23 @@ def function(
     )
 
 
+OF_PART = """
+func.func @of_part(%x: tensor<?x8xf32>, %at: index, %rows: index) -> tensor<?x8xf32> {
+  %p = tensor.extract_slice %x[%at, 0] [%rows, 8] [1, 1] : tensor<?x8xf32> to tensor<?x8xf32>
+  %a = tensor.extract_slice %p[0, 4] [%rows, 4] [1, 1] : tensor<?x8xf32> to tensor<?x4xf32>
+  %b = tensor.extract_slice %p[0, 0] [%rows, 4] [1, 1] : tensor<?x8xf32> to tensor<?x4xf32>
+  %e = tensor.empty(%rows) : tensor<?x4xf32>
+  %n = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m, n)>],
+                       iterator_types = ["parallel", "parallel"]}
+      ins(%a : tensor<?x4xf32>) outs(%e : tensor<?x4xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %m = arith.negf %i : f32
+    linalg.yield %m : f32
+  } -> tensor<?x4xf32>
+  %r = tensor.concat dim(1) %n, %b : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x8xf32>
+  return %r : tensor<?x8xf32>
+}
+"""
 HALVES = function("halves", SECOND, FIRST)
 UNEVEN = ("[0, %h] [%rows, %rest] [1, 1]", "[0, 0] [%rows, %h] [1, 1]")
 LAST_ROWS = ("[%rows, %h] [%rows, %rest] [1, 1]", "[%rows, 0] [%rows, %h] [1, 1]")
@@ -65,8 +82,11 @@ OTHERS = {
         lambda x: np.hstack((-x[:, 4:8], x[:, :4], x[:, 8:])),
     ),
     "uneven": (function("uneven", *UNEVEN, width=None), lambda x: np.hstack((-x[:, 3:], x[:, :3]))),
+    "of_part": (OF_PART, lambda x: np.hstack((-x[2:3, 4:], x[2:3, :4]))),
     "last_rows": (function("last_rows", *LAST_ROWS, width=None), lambda x: np.hstack((-x[2:, 4:], x[2:, :4]))),
 }
+# The width of the input, and what the program is given besides.
+SIZES = {"inserted": (10, 4, 4), "uneven": (7, 4, 3), "last_rows": (8, 2, 4), "of_part": (8, 2, 1)}
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +96,7 @@ def program() -> opsplice.Program:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_they_are_what_was_cut(program: opsplice.Program, name: str) -> None:
-    width, rows, half = {"inserted": (10, 4, 4), "uneven": (7, 4, 3), "last_rows": (8, 2, 4)}.get(name, (8, 4, 4))
+    width, rows, half = SIZES.get(name, (8, 4, 4))
     x = np.random.default_rng(0).standard_normal((4, width), np.float32)
     np.testing.assert_array_equal(program.run(name, x, rows, half), OTHERS[name][1](x))
 
