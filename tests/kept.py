@@ -37,7 +37,9 @@ _MADE_BY = (
     "opsplice/compiling/compilation.py",
     "opsplice/pipeline/*.py",
     "rewrites/link/mathematics.py",
+    "rewrites/ir/*.py",
     "rewrites/memory/*.py",
+    "rewrites/numbers/*.py",
 )
 # What decides how tests build a kernel as a C function.
 _KERNELS_MADE_BY = (
