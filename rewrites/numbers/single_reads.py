@@ -6,7 +6,8 @@
         =>
     %1 = tensor.extract %a[]; %e = tensor.extract %x[%i, %j]; tensor.insert (%1 - %e) into %o[]
 
-IREE 3.13 crashes where it makes vectors of such a loop, if what is read says where the next element is.
+IREE 3.13 crashes where it makes vectors of such a loop, if what is read says where the next element is. Other such
+loops are left to it: of two results whose insertions stand side by side it makes one of the wrong type.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _READ = "tensor.extract"
 @emit.of_each("linalg.generic")
 def mend(op: ir.Operation) -> None:
     (body,) = op.regions[0].blocks
-    if len(ir.ArrayAttr(op.attributes["iterator_types"])) or next(iter(ops_in(op, _READ)), None) is None:
+    if len(ir.ArrayAttr(op.attributes["iterator_types"])) or not any(_is_led(read, op) for read in ops_in(op, _READ)):
         return
     values = dict(zip(body.arguments, op.operands, strict=True))
     for argument, operand in values.items():
@@ -37,3 +38,9 @@ def mend(op: ir.Operation) -> None:
     for result, start, value in zip(op.results, starts, made, strict=True):
         result.replace_all_uses_with(emit.value("tensor.insert", [values.get(value, value), start], result.type))
     op.erase()
+
+
+def _is_led(read: ir.Operation, op: ir.Operation) -> bool:
+    """Whether an op in the body of another says where an element is read."""
+    owners = [index.owner for index in list(read.operands)[1:]]
+    return any(isinstance(owner, ir.OpView | ir.Operation) and owner.operation.parent == op for owner in owners)
