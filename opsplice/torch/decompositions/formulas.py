@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
 from torch.utils import _pytree as pytree
 
 from opsplice.common.errors import OpspliceError
@@ -167,12 +168,25 @@ def dropout(tensor: Tensor, chance: float, train: bool | None) -> tuple[Tensor, 
 
 
 def like(draw: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """What draws values in the shape of a tensor, as what draws them in a shape: it then needs no numbers of it."""
+    """What draws values in the shape of a tensor, as what draws them in new memory: it then needs no numbers of it."""
 
-    def drawn(tensor: Tensor, *args: Any, dtype: torch.dtype | None = None, **_options: Any) -> Tensor:
-        return draw(*args, tensor.shape, dtype=dtype or tensor.dtype, device=tensor.device)
+    def drawn(tensor: Tensor, *args: Any, dtype: torch.dtype | None = None, **options: Any) -> Tensor:
+        if options.get("memory_format") not in (None, torch.preserve_format):
+            return NotImplemented
+        return draw(_room_like(tensor, dtype), *args)
 
     return drawn
+
+
+def between(room: Tensor, low: int, high: int) -> Tensor:
+    """Whole numbers in a range. PyTorch has an op for it, but writes no code for its name: `aten.random.from`."""
+    return aten.random.to(room, high - low) + low
+
+
+def _room_like(tensor: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Memory in the order in which a tensor's dims lie in its own: in that order eager draws."""
+    order, _ = compute_elementwise_output_logical_to_physical_perm(tensor)
+    return torch.empty_permuted(tensor.shape, order, dtype=dtype or tensor.dtype, device=tensor.device)
 
 
 def bernoulli(chances: Tensor, *, generator: Any = None) -> Tensor:

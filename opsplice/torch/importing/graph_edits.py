@@ -348,10 +348,10 @@ def _draws(node: fx.Node) -> bool:
 
 
 def _check(node: fx.Node) -> None:
-    """Raise UnsupportedError for a node that computes what a distribution depends on."""
+    """Raise UnsupportedError for a node that computes what a distribution depends on; new memory has no numbers."""
     if node.op != "call_function" or _draws(node) or not _is_tensor(node):
         return
-    if any(_is_tensor(source) for source in node.all_input_nodes):
+    if any(_is_tensor(source) and source.target != aten.empty.memory_format for source in node.all_input_nodes):
         raise UnsupportedError(
             f"{location_of(node)}the graph draws random numbers with what {node.target} computes",
             hint="compare torch.rand_like(p) with p, or put the call into a function with @torch.compiler.disable",

@@ -159,6 +159,11 @@ def test_seeds_give_the_random_numbers_of_eager():
             h,
             h * torch.rand(6),
             torch.randn_like(h),
+            # In the order of memory.
+            torch.randn_like(x.T),
+            torch.rand_like(x.T),
+            torch.randint_like(x.T, 9),
+            torch.randint_like(x.T, 3, 9),
             torch.randint(0, 9, (6,)),
             torch.randperm(6),
             torch.empty(6).exponential_(),
