@@ -114,7 +114,9 @@ def _begin_windows_once(op: ir.Operation) -> None:
         return
     neutral = ir.DenseElementsAttr.get_splat(op.operands[1].type, emit.number(_NEUTRAL[combined], kind.element_type))
     maker = op.operands[1].owner
-    if isinstance(maker, ir.Operation) and maker.name == _CONSTANT and maker.attributes["value"] == neutral:
+    while isinstance(maker, ir.OpView | ir.Operation) and maker.operation.name == "stablehlo.broadcast_in_dim":
+        maker = maker.operands[0].owner
+    if isinstance(maker, ir.OpView | ir.Operation) and maker.attributes.get("value", None) == neutral:
         return
     no_dims = ir.DenseI64ArrayAttr.get([])
     start = emit.value("stablehlo.broadcast_in_dim", [op.operands[1]], kind, broadcast_dimensions=no_dims)
