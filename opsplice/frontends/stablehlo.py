@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
 from opsplice.frontends import scatters, small_integers, sums_of_halves, unsigned_numbers
-from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.rewrites.ir import emit
 
 PRODUCTS = ("stablehlo.dot", "stablehlo.dot_general", "stablehlo.convolution")
@@ -28,14 +28,31 @@ def mend(module: ir.Module) -> None:
 
 
 def inline(module: ir.Module) -> None:
-    """Put functions in the place of their calls, in a program that has ops of StableHLO.
+    """Put functions in the place of their calls, where these may read a reshape or transpose twice, and in loops.
 
     IREE does so behind a pass that makes `reshape(convert(x))` of `convert(reshape(x))`, where nothing else reads the
     reshape, and before one that joins equal ops. Of two functions that convert one reshape a single conversion is left
-    then, which is turned around within another pass: the compiler crashes, or makes values of the wrong shape.
+    then, which is turned around within another pass: the compiler crashes, or makes values of the wrong shape. Others
+    stay: products with one-hot rows are not found to be lookups where their functions are inlined first.
     """
-    if any(op.name.startswith("stablehlo.") for op in ops_in(module.operation)):
+    functions = {symbol_of(op): op for op in ops_in(module.operation, "func.func")}
+
+    def readers(value: ir.Value) -> Iterator[str]:
+        for use in value.uses:
+            user = use.owner.operation
+            if user.name == _CALL:
+                callee = functions[ir.FlatSymbolRefAttr(user.attributes["callee"]).value]
+                yield from readers(callee.regions[0].blocks[0].arguments[use.operand_number])
+            yield user.name
+
+    turned = ops_in(module.operation, "stablehlo.reshape", "stablehlo.transpose")
+    names = (list(readers(op.results[0])) for op in turned)
+    has_loops = bool(turned) and bool(ops_in(module.operation, "stablehlo.while"))
+    if has_loops or any(_CALL in each and len(each) - each.count(_CALL) > 1 for each in names):
         PassManager.parse("builtin.module(inline{default-pipeline=})", module.context).run(module.operation)
+
+
+_CALL = "func.call"
 
 
 def _drop_algorithm(op: ir.Operation) -> None:
