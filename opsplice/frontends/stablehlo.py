@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
+from opsplice.common.reaching import reachable
 from opsplice.frontends import scatters, small_integers, sums_of_halves, unsigned_numbers
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.rewrites.ir import emit
@@ -37,18 +38,18 @@ def inline(module: ir.Module) -> None:
     """
     functions = {symbol_of(op): op for op in ops_in(module.operation, "func.func")}
 
-    def readers(value: ir.Value) -> Iterator[str]:
-        for use in value.uses:
-            user = use.owner.operation
-            if user.name == _CALL:
-                callee = functions[ir.FlatSymbolRefAttr(user.attributes["callee"]).value]
-                yield from readers(callee.regions[0].blocks[0].arguments[use.operand_number])
-            yield user.name
+    def handed_on(value: ir.Value) -> list[ir.Value]:
+        calls = [(use.owner.operation, use.operand_number) for use in value.uses if use.owner.name == _CALL]
+        bodies = ((functions[ir.FlatSymbolRefAttr(op.attributes["callee"]).value].regions[0], at) for op, at in calls)
+        return [body.blocks[0].arguments[at] for body, at in bodies if len(body.blocks)]
+
+    def may_be_read_twice(value: ir.Value) -> bool:
+        readers = [use.owner.name for each in reachable([value], handed_on) for use in each.uses]
+        return _CALL in readers and len(readers) - readers.count(_CALL) > 1
 
     turned = ops_in(module.operation, "stablehlo.reshape", "stablehlo.transpose")
-    names = (list(readers(op.results[0])) for op in turned)
     has_loops = bool(turned) and bool(ops_in(module.operation, "stablehlo.while"))
-    if has_loops or any(_CALL in each and len(each) - each.count(_CALL) > 1 for each in names):
+    if has_loops or any(may_be_read_twice(op.results[0]) for op in turned):
         PassManager.parse("builtin.module(inline{default-pipeline=})", module.context).run(module.operation)
 
 

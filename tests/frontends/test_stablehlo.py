@@ -105,3 +105,25 @@ def test_two_functions_convert_the_same_reshape():
     total, twice = opsplice.compile(text, isolate=True).run("main", x)
     assert total == 15
     np.testing.assert_array_equal(twice, 2 * x.ravel())
+
+
+def test_calls_of_what_is_only_declared_stay():
+    """An array is read behind calls, and a function without a body has none to look into."""
+    text = """
+    func.func private @elsewhere(tensor<12xf32>) -> tensor<12xf32>
+    func.func private @here(%x: tensor<12xf32>) -> tensor<12xf32> {
+      %y = func.call @elsewhere(%x) : (tensor<12xf32>) -> tensor<12xf32>
+      return %y : tensor<12xf32>
+    }
+    func.func @f(%x: tensor<3x4xf32>) -> (tensor<12xf32>, tensor<12xf32>) {
+      %r = stablehlo.reshape %x : (tensor<3x4xf32>) -> tensor<12xf32>
+      %y = func.call @here(%r) : (tensor<12xf32>) -> tensor<12xf32>
+      %z = stablehlo.add %r, %r : tensor<12xf32>
+      return %y, %z : tensor<12xf32>, tensor<12xf32>
+    }"""
+    with Compilation() as compilation:
+        module = ir.Module.parse(text, compilation.context)
+        stablehlo.inline(module)
+        callees = [str(op.attributes["callee"]) for op in ops_in(module.operation, "func.call")]
+        assert "@elsewhere" in callees
+        assert "@here" not in callees
