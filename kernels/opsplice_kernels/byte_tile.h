@@ -11,6 +11,15 @@ typedef uint8_t bytes_anywhere __attribute__((vector_size(LANES), aligned(1), ma
 
 INLINE ints load_whole(const void *from) { return *(const ints_anywhere *)from; }
 
+// Up to LANES bytes, with a sign or without, as integers.
+INLINE ints integers_of(const uint8_t *x, size_t count, int32_t is_signed) {
+  bytes_anywhere each = {0};
+  if (count >= LANES) each = *(const bytes_anywhere *)x;
+  else for (size_t i = 0; i < count; i++) each[i] = x[i];
+  const ints whole = __builtin_convertvector(each, ints);
+  return is_signed ? (whole ^ 128) - 128 : whole;
+}
+
 // Four bytes of each lane as dot() multiplies them: those of weights have signs, others where SIGNED_DOT says so. dot() is
 // sum + the products of four bytes with four weights, in each lane.
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__) || defined(__ARM_FEATURE_DOTPROD)

@@ -15,13 +15,7 @@ typedef struct {
 } meaning;
 
 INLINE floats numbers_of(const uint8_t *x, size_t count, meaning of) {
-  typedef uint8_t some_bytes __attribute__((vector_size(LANES), aligned(1), may_alias));
-  some_bytes each = {0};
-  if (count >= LANES) each = *(const some_bytes *)x;
-  else for (size_t i = 0; i < count; i++) each[i] = x[i];
-  ints whole = __builtin_convertvector(each, ints);
-  if (of.is_signed) whole = (whole ^ 128) - 128;
-  return __builtin_convertvector(whole - of.zero, floats) * of.scale;
+  return __builtin_convertvector(integers_of(x, count, of.is_signed) - of.zero, floats) * of.scale;
 }
 
 void opsplice_byte_activation(const uint8_t *x, float scale, int32_t zero, int32_t is_signed, float step, float middle,

@@ -21,13 +21,11 @@ typedef struct {
 } meaning;
 
 // x - zero of `count` bytes that are `step` apart.
-static void numbers_of(const uint8_t *x, size_t step, size_t count, const meaning *of, float *to) {
-  typedef uint8_t some_bytes __attribute__((vector_size(LANES), aligned(1), may_alias));
-  const int32_t flip = of->is_signed ? 128 : 0, zero = of->zero + flip;
+static void centre(const uint8_t *x, size_t step, size_t count, const meaning *of, float *to) {
   size_t i = 0;
   if (step == 1) for (; i + LANES <= count; i += LANES)
-    store(to + i, __builtin_convertvector((__builtin_convertvector(*(const some_bytes *)(x + i), ints) ^ flip) - zero, floats));
-  ROLLED for (; i < count; i++) to[i] = (float)((x[i * step] ^ flip) - zero);
+    store(to + i, __builtin_convertvector(integers_of(x + i, LANES, of->is_signed) - of->zero, floats));
+  ROLLED for (; i < count; i++) to[i] = (float)((of->is_signed ? (int8_t)x[i * step] : x[i * step]) - of->zero);
 }
 
 // Of channel `c`, `count` sums to places that are `step` apart: as floats, as bytes or as they are, whichever there is.
@@ -68,9 +66,9 @@ static __attribute__((noinline)) void strip(const layer *by, size_t c, size_t ch
   const size_t lines = last > first ? last - first : 0, apart = lines * by->width;
   for (size_t i = 0; i < channels; i++) {
     const uint8_t *from = by->x + (c + i) * by->x_c + first * by->x_h;
-    if (by->x_w == 1 && by->x_h == by->width) numbers_of(from, 1, apart, &by->as, image + i * apart);
+    if (by->x_w == 1 && by->x_h == by->width) centre(from, 1, apart, &by->as, image + i * apart);
     else for (size_t l = 0; l < lines; l++)
-      numbers_of(from + l * by->x_h, by->x_w, by->width, &by->as, image + i * apart + l * by->width);
+      centre(from + l * by->x_h, by->x_w, by->width, &by->as, image + i * apart + l * by->width);
     for (size_t t = 0; t < taps; t++) filter[i * taps + t] = (float)by->w[(c + i) * taps + t];
   }
   const plane of = {.x = image, .w = filter, .out = sums, .activation = NOTHING, .h = (ptrdiff_t)lines, .width = (ptrdiff_t)by->width,
