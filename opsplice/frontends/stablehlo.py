@@ -7,18 +7,23 @@ from collections.abc import Callable
 from iree.compiler import ir
 from iree.compiler.passmanager import PassManager
 
-from opsplice.common.reaching import reachable
 from opsplice.frontends import scatters, small_integers, sums_of_halves, unsigned_numbers
-from opsplice.matchers.ir.op_names import ops_in, symbol_of
+from opsplice.matchers.ir.op_names import ops_in
 from opsplice.rewrites.ir import emit
 
 PRODUCTS = ("stablehlo.dot", "stablehlo.dot_general", "stablehlo.convolution")
 _ALGORITHM = "algorithm"
+_CALL = "func.call"
 
 
 def mend(module: ir.Module) -> None:
     """Change a module, edit by edit: one may see what those before it have made."""
     names = {op.name for op in ops_in(module.operation)}
+    # IREE inlines behind a pass that makes `reshape(convert(x))` of `convert(reshape(x))` where nothing else reads the
+    # reshape, and before one that joins equal ops. Of two functions that convert one reshape one conversion is left
+    # then, which another pass turns around while it works on it: it crashes, or makes values of the wrong shape.
+    if _CALL in names and any(name.startswith("stablehlo.") for name in names):
+        PassManager.parse("builtin.module(inline{default-pipeline=})", module.context).run(module.operation)
     with module.context, ir.Location.unknown():
         small_integers.hold_in_bytes(module)
         for edit, edited in _EDITS:
@@ -26,34 +31,6 @@ def mend(module: ir.Module) -> None:
                 module.context.get_dialect_descriptor("stablehlo")  # before ops of it are built
                 with op.location, ir.InsertionPoint(op):
                     edit(op)
-
-
-def inline(module: ir.Module) -> None:
-    """Put functions in the place of their calls, where these may read a reshape or transpose twice, and in loops.
-
-    IREE does so behind a pass that makes `reshape(convert(x))` of `convert(reshape(x))`, where nothing else reads the
-    reshape, and before one that joins equal ops. Of two functions that convert one reshape a single conversion is left
-    then, which is turned around within another pass: the compiler crashes, or makes values of the wrong shape. Others
-    stay: products with one-hot rows are not found to be lookups where their functions are inlined first.
-    """
-    functions = {symbol_of(op): op for op in ops_in(module.operation, "func.func")}
-
-    def handed_on(value: ir.Value) -> list[ir.Value]:
-        calls = [(use.owner.operation, use.operand_number) for use in value.uses if use.owner.name == _CALL]
-        bodies = ((functions[ir.FlatSymbolRefAttr(op.attributes["callee"]).value].regions[0], at) for op, at in calls)
-        return [body.blocks[0].arguments[at] for body, at in bodies if len(body.blocks)]
-
-    def may_be_read_twice(value: ir.Value) -> bool:
-        readers = [use.owner.name for each in reachable([value], handed_on) for use in each.uses]
-        return _CALL in readers and len(readers) - readers.count(_CALL) > 1
-
-    turned = ops_in(module.operation, "stablehlo.reshape", "stablehlo.transpose")
-    has_loops = bool(turned) and bool(ops_in(module.operation, "stablehlo.while"))
-    if has_loops or any(may_be_read_twice(op.results[0]) for op in turned):
-        PassManager.parse("builtin.module(inline{default-pipeline=})", module.context).run(module.operation)
-
-
-_CALL = "func.call"
 
 
 def _drop_algorithm(op: ir.Operation) -> None:
@@ -99,20 +76,41 @@ def _widen_channels(op: ir.Operation) -> None:
         op.operands[number] = emit.value("stablehlo.negate", [emit.value("stablehlo.convert", [value], wide)], wide)
 
 
+def _keep_truths(op: ir.Operation) -> None:
+    """Hand a conversion of truths over as an op on single numbers.
+
+    IREE would have a product convert what it reads, and take a truth for a signed number of one bit, which is -1: sums
+    of rows come out negative, or do not compile, "expected type of bb argument #0 ('i1')".
+    """
+    operand, result = (ir.RankedTensorType(value.type) for value in (op.operands[0], op.results[0]))
+    if operand.rank and str(operand.element_type) == "i1" and (kind := str(result.element_type)) in _OF_TRUTH:
+        _write_out(op, _OF_TRUTH[kind])
+
+
+_OF_TRUTH = {
+    **dict.fromkeys(("f16", "bf16", "f32", "f64"), "arith.uitofp"),
+    **dict.fromkeys(("i8", "i16", "i32", "i64"), "arith.extui"),
+}
+
+
 def _keep_complex(op: ir.Operation) -> None:
     """Hand a complex quotient, and a size, over as an op on single numbers, which `complex_functions` writes out.
 
     IREE writes them out with squares of tensors, which are too large for their type, or too small.
     """
-    if not isinstance(ir.RankedTensorType(op.operands[0].type).element_type, ir.ComplexType):
-        return
+    if isinstance(ir.RankedTensorType(op.operands[0].type).element_type, ir.ComplexType):
+        _write_out(op, _OF_COMPLEX[op.name])
+
+
+def _write_out(op: ir.Operation, scalar: str) -> None:
+    """Make an op on tensors, element by element, a loop over an op on single numbers."""
     emit.load_dialects(op.context)
     kind = ir.RankedTensorType(op.results[0].type)
     same = ir.AffineMap.get_identity(kind.rank)
     empty = emit.value("tensor.empty", emit.dynamic_dims(op.operands[0]), kind)
     whole, body = emit.loop(list(op.operands), [same] * len(op.operands), empty)
     with ir.InsertionPoint(body):
-        made = emit.value(_OF_COMPLEX[op.name], list(body.arguments)[:-1], kind.element_type)
+        made = emit.value(scalar, list(body.arguments)[:-1], kind.element_type)
         emit.op("linalg.yield", [made])
     emit.replace(op, whole)
 
@@ -153,6 +151,7 @@ _EDITS: tuple[tuple[Callable[[ir.Operation], None], tuple[str, ...]], ...] = (
     (_drop_algorithm, ("stablehlo.dot_general",)),
     (_begin_windows_once, ("stablehlo.reduce_window",)),
     (_keep_complex, tuple(_OF_COMPLEX)),
+    (_keep_truths, ("stablehlo.convert",)),
     (sums_of_halves.add_in_f32, (*PRODUCTS, "stablehlo.reduce", "stablehlo.reduce_window")),
     (_widen_channels, ("stablehlo.convolution",)),
     (_reshape_broadcast, ("stablehlo.broadcast_in_dim",)),

@@ -8,7 +8,6 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.frontends import stablehlo
 from opsplice.pipeline.compiler import Step
 from opsplice.pipeline.flags import links_executables, offset_alignment
 from opsplice.pipeline.phases import PHASE, START
@@ -49,7 +48,6 @@ _Edit = tuple[str, str, Callable[[ir.Module], Any]]
 
 _BEFORE_LINKING: tuple[_Edit, ...] = (
     (START, "put in what stands for operators", stand_ins.put_in),
-    (START, "inline functions of StableHLO", stablehlo.inline),
     (carried_values.GLOBALS_PHASE, "keep globals apart", carried_values.part_globals),
     (PHASE, "hide complex constants", complex_constants.hide),
     (PHASE, "write complex functions otherwise", complex_functions.mend),

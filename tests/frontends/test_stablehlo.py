@@ -123,7 +123,28 @@ def test_calls_of_what_is_only_declared_stay():
     }"""
     with Compilation() as compilation:
         module = ir.Module.parse(text, compilation.context)
-        stablehlo.inline(module)
+        stablehlo.mend(module)
         callees = [str(op.attributes["callee"]) for op in ops_in(module.operation, "func.call")]
         assert "@elsewhere" in callees
         assert "@here" not in callees
+
+
+def test_truths_that_products_convert_are_ones():
+    """IREE took them for -1 in the sums of rows, and compiled no product of a vector with a matrix."""
+    text = """
+    func.func @main(%x: tensor<2x3xi32>, %y: tensor<2x3xf32>, %z: tensor<3xi1>, %w: tensor<3x2xi32>)
+        -> (tensor<2xf32>, tensor<2xi32>) {
+      %one = stablehlo.constant dense<1> : tensor<2x3xi32>
+      %is_one = stablehlo.compare EQ, %x, %one : (tensor<2x3xi32>, tensor<2x3xi32>) -> tensor<2x3xi1>
+      %ones = stablehlo.convert %is_one : (tensor<2x3xi1>) -> tensor<2x3xf32>
+      %rows = stablehlo.dot_general %ones, %y, batching_dims = [0] x [0], contracting_dims = [1] x [1]
+          : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2xf32>
+      %numbers = stablehlo.convert %z : (tensor<3xi1>) -> tensor<3xi32>
+      %sums = stablehlo.dot %numbers, %w : (tensor<3xi32>, tensor<3x2xi32>) -> tensor<2xi32>
+      return %rows, %sums : tensor<2xf32>, tensor<2xi32>
+    }"""
+    x, y = np.array([[1, 0, 1], [0, 2, 1]], np.int32), np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+    w = np.array([[1, 2], [3, 4], [5, 6]], np.int32)
+    rows, sums = opsplice.compile(text).run("main", x, y, np.array([True, False, True]), w)
+    np.testing.assert_array_equal(rows, [4, 6])
+    np.testing.assert_array_equal(sums, [6, 8])

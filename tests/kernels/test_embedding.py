@@ -183,6 +183,7 @@ def test_products_with_one_hot_rows_of_jax(given):
             one_hot @ w,
             jax.numpy.einsum("bsv,vn->bsn", jax.nn.one_hot(ids.T, 50), w),
             halves @ w.astype(halves.dtype),
+            (ids[..., None] == jax.numpy.arange(50)).astype(w.dtype) @ w,
         )
 
     program = opsplice.compile(jax.export.export(jax.jit(rows))(w, ids), ["opsplice_kernels:embedding"])
@@ -191,4 +192,5 @@ def test_products_with_one_hot_rows_of_jax(given):
     np.testing.assert_array_equal(found[0], wanted)
     np.testing.assert_array_equal(found[1], wanted.swapaxes(0, 1))
     np.testing.assert_array_equal(found[2], wanted.astype(np.float16))
-    assert [each.dims["zeros"] for each in program.report.replacements] == [1, 1, 1], program.report
+    np.testing.assert_array_equal(found[3], wanted)
+    assert [each.dims["zeros"] for each in program.report.replacements] == [1, 1, 1, 1], program.report
