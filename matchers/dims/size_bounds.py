@@ -14,8 +14,9 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import DIVISIONS, Extent, SizeReader, Total
+from opsplice.matchers.dims.extents import Extent, Total
 from opsplice.matchers.dims.input_sizes import NOTE, Sizes
+from opsplice.matchers.dims.size_reader import DIVISIONS, SizeReader
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.spec_lang.dims.judge import Bounds, Known, between, both, computed
 

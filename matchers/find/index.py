@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import BITCAST
+from opsplice.matchers.dims.size_reader import BITCAST
 from opsplice.matchers.ir.tensor_values import defining_op, is_structured, shape_of
 from opsplice.matchers.patterns.nodes import Graph, Node, Product, Whole
 from opsplice.matchers.patterns.walk import endings, has_windows, nodes_of

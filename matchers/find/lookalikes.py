@@ -19,8 +19,8 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import ASSUMING_OP, BITCAST, SIZED_OPS
 from opsplice.matchers.dims.size_bounds import noted
+from opsplice.matchers.dims.size_reader import ASSUMING_OP, BITCAST, SIZED_OPS
 from opsplice.matchers.find.index import OPAQUE_REGIONS
 from opsplice.matchers.ir.effects import has_effects
 from opsplice.matchers.ir.op_names import last_op

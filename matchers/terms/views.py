@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import Extent, extent_of_dim, extent_of_number
+from opsplice.matchers.dims.extents import Extent
+from opsplice.matchers.dims.size_reader import extent_of_dim, extent_of_number
 from opsplice.matchers.ir.tensor_values import defining_op, element_type, shape_of
 from opsplice.matchers.terms.attributes import rounds_to_nearest
 from opsplice.matchers.terms.canonical import (

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import extent_of_number
+from opsplice.matchers.dims.size_reader import extent_of_number
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.rewrites.ir import emit
 from opsplice.spec_lang.syntax import vocabulary

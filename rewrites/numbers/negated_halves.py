@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import SizeReader
+from opsplice.matchers.dims.size_reader import SizeReader
 from opsplice.matchers.ir.op_names import last_op
 from opsplice.matchers.ir.tensor_values import (
     VIEWS,

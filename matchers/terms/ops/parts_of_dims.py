@@ -19,7 +19,8 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import BITCAST, ONE, Extent
+from opsplice.matchers.dims.extents import ONE, Extent
+from opsplice.matchers.dims.size_reader import BITCAST
 from opsplice.matchers.ir.tensor_values import (
     DYNAMIC,
     defining_op,

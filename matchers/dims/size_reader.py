@@ -1,0 +1,366 @@
+"""Sizes as the program computes them: the extent of a dim, or of a whole number.
+
+A minimum or a choice is one if it is known which number it gives, as in the bounds of slices: `min(n + 1, 0)` is 0.
+Numbers may be held in small tensors meanwhile, in which frontends of ONNX compute shapes:
+
+    %t = linalg.fill ins(%n : i64) outs(...) -> tensor<1xi64>
+    %d = linalg.generic ins(%t, %two) { arith.divsi } -> tensor<1xi64>        tensor.extract %d[0] is n / 2
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from iree.compiler import ir
+
+from opsplice.matchers.dims.extents import ONE, Extent, Total, product, total
+from opsplice.matchers.ir.op_names import last_op
+from opsplice.matchers.terms.terms import DimSize
+
+# Ops whose operands are the sizes of the result's dynamic dims, after so many others.
+SIZED_OPS = {
+    "flow.tensor.tie_shape": 1,
+    "hal.tensor.import": 1,
+    "tensor.empty": 0,
+    "tensor.splat": 1,
+    "tensor.expand_shape": 1,
+}
+BITCAST = "iree_tensor_ext.bitcast"
+ASSUMING_OP = "util.assume.int"
+_FROM_BUILTIN, _TO_BUILTIN = "torch_c.from_builtin_tensor", "torch_c.to_builtin_tensor"
+_MAX_DEPTH = 64
+_MOST_POWER = 16
+# The elements of a tensor that holds a shape.
+_MOST_HELD = 16
+# How MLIR writes that a size is an operand.
+_DYNAMIC = -(2**63)
+_WIDE = ("index", "i64")
+# How divisions round what is not negative.
+DIVISIONS = {f"arith.{n}": "floordiv" for n in ("divsi", "divui", "floordivsi")}
+DIVISIONS |= {f"arith.{n}": "ceildiv" for n in ("ceildivsi", "ceildivui")}
+_LEAST, _MOST = ("arith.minui", "arith.minsi"), ("arith.maxui", "arith.maxsi")
+_EQUAL = 0
+# Signed comparisons by the numbers of their predicates: whether the first is to be less, and whether it may be equal.
+_COMPARED = {2: (True, False), 3: (True, True), 4: (False, False), 5: (False, True)}
+
+
+def extent_of_dim(size: DimSize, reads: MutableMapping[Any, None]) -> Extent:
+    """The extent of a dim. reads: takes the values whose defining ops were read."""
+    return SizeReader(reads).dim(size.value, size.axis)
+
+
+def extent_of_number(value: ir.Value, reads: MutableMapping[Any, None]) -> Extent:
+    """The extent that a whole number is as the program computes it."""
+    return SizeReader(reads).number(value)
+
+
+def size_operand(op: ir.Operation, kind: ir.RankedTensorType, axis: int) -> ir.Value | None:
+    """The operand that is the size of a dynamic dim of an op's result, None for ops that are not told sizes so."""
+    before = sum(kind.is_dynamic_dim(each) for each in range(axis))
+    if op.name == BITCAST:  # the sizes of its source come first
+        return op.operands[len(op.operands) - sum(map(kind.is_dynamic_dim, range(kind.rank))) + before]
+    return op.operands[SIZED_OPS[op.name] + before] if op.name in SIZED_OPS else None
+
+
+def _value(expr: ir.AffineExpr, dims: list[Extent], symbols: list[Extent]) -> Extent | None:
+    """What an expression of an affine map is, None for one that is no sum of products."""
+    if isinstance(expr, ir.AffineDimExpr):
+        return dims[int(expr.position)]
+    if isinstance(expr, ir.AffineSymbolExpr):
+        return symbols[int(expr.position)]
+    if isinstance(expr, ir.AffineConstantExpr):
+        return Extent(expr.value)
+    if not isinstance(expr, (ir.AffineAddExpr, ir.AffineMulExpr, ir.AffineFloorDivExpr, ir.AffineCeilDivExpr)):
+        return None
+    left, right = _value(expr.lhs, dims, symbols), _value(expr.rhs, dims, symbols)
+    if left is None or right is None:
+        return None
+    if isinstance(expr, ir.AffineAddExpr):
+        return left + right
+    return left * right if isinstance(expr, ir.AffineMulExpr) else left.divided(right)
+
+
+def _is_less(left: Extent, right: Extent, unsigned: bool) -> bool | None:
+    """Whether one number is the lesser of two, None if that is not known."""
+    if unsigned and not (left.is_natural and right.is_natural):
+        return None
+    return True if (right - left).is_natural else False if (left - right).is_natural else None
+
+
+@dataclass(frozen=True)
+class _Number:
+    """A number where it is computed: a value as one reader sees it, or what it is known to be."""
+
+    reader: SizeReader
+    value: ir.Value | int
+
+
+class SizeReader:
+    """Reads sizes, and remembers them. assumed: the results of the assumptions that it passed, by what these are of."""
+
+    def __init__(self, reads: MutableMapping[Any, None]) -> None:
+        self.reads = reads
+        self.assumed: dict[Extent, list[ir.OpResult]] = {}
+        self.numbers: dict[ir.Value, Extent] = {}
+        self._held: dict[tuple[ir.Value, int], _Number | None] = {}
+        self._arguments: dict[ir.Value, _Number] = {}
+
+    def _maker(self, value: ir.Value) -> ir.Operation | None:
+        self.reads[value] = None
+        return None if isinstance(value.owner, ir.Block) else value.owner.operation
+
+    def dim(self, value: ir.Value, axis: int, depth: int = 0) -> Extent:
+        kind = value.type if isinstance(value, ir.Value) else None  # an index has a size, too
+        if not isinstance(kind, ir.RankedTensorType) or not 0 <= axis < kind.rank:
+            plain = None if kind is None or depth > _MAX_DEPTH else self._converted(value)
+            return Extent.of(DimSize(value, axis)) if plain is None else self.dim(plain, axis, depth + 1)
+        if not kind.is_dynamic_dim(axis):
+            return Extent(kind.get_dim_size(axis))
+        op = self._maker(value)
+        found = None if op is None or depth > _MAX_DEPTH else self._made(op, value, axis, depth + 1)
+        return Extent.of(DimSize(value, axis)) if found is None else found
+
+    def _converted(self, value: ir.Value) -> ir.Value | None:
+        """The tensor that a frontend's tensor is."""
+        op = self._maker(value)
+        return op.operands[0] if op is not None and op.name == _FROM_BUILTIN else None
+
+    def _made(self, op: ir.Operation, value: ir.Value, axis: int, depth: int) -> Extent | None:
+        name, operands = op.name, op.operands
+        if (told := size_operand(op, value.type, axis)) is not None:
+            return self.number(told, depth)
+        if name in ("tensor.cast", _TO_BUILTIN):
+            return self.dim(operands[0], axis, depth)
+        if name == "tensor.concat":
+            joined = ir.IntegerAttr(op.attributes["dim"]).value
+            parts = operands if axis == joined else operands[:1]
+            return total(self.dim(operand, axis, depth) for operand in parts)
+        if name == "tensor.insert_slice":
+            return self.dim(operands[1], axis, depth)
+        if name == "tensor.collapse_shape":
+            group = ir.ArrayAttr(ir.ArrayAttr(op.attributes["reassociation"])[axis])
+            return product(self.dim(operands[0], ir.IntegerAttr(a).value, depth) for a in group)
+        if name == "tensor.extract_slice":
+            return self._sliced(op, axis, depth)
+        if name == "tensor.reshape":
+            shape = self._maker(operands[1])
+            if shape is None or shape.name != "tensor.from_elements":
+                return None
+            return self.number(shape.operands[axis], depth)
+        if name.startswith(("linalg.", "iree_linalg_ext.")):  # their last operands are where results start from
+            start = operands[len(operands) - len(op.results) + ir.OpResult(value).result_number]
+            return self.dim(start, axis, depth) if start.type == value.type else None
+        if name.startswith(("arith.", "math.")) and isinstance(operands[len(operands) - 1].type, ir.RankedTensorType):
+            return self.dim(operands[len(operands) - 1], axis, depth)
+        return None
+
+    def _sliced(self, op: ir.Operation, axis: int, depth: int) -> Extent | None:
+        """The size of a slice along an axis of the result, in which dims of size one may be left out."""
+        sizes = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
+        segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+        kind, at, spare = op.results[0].type, 0, len(sizes) - op.results[0].type.rank
+        for position, size in enumerate(sizes):
+            if size == 1 and spare and (kind.is_dynamic_dim(at) or kind.get_dim_size(at) != 1):
+                spare -= 1
+                continue
+            if at == axis:
+                place = segments[0] + segments[1] + sizes[:position].count(_DYNAMIC)
+                return self.number(op.operands[place], depth) if size == _DYNAMIC else Extent(size)
+            at += 1
+        return None
+
+    def number(self, value: ir.Value, depth: int = 0) -> Extent:
+        if value in self._arguments:
+            return self._extent(self._arguments[value], depth)
+        if value not in self.numbers:
+            op = self._maker(value)
+            found = None
+            if op is not None and depth <= _MAX_DEPTH and str(value.type) in _WIDE:
+                found = self._computed(op, value, depth + 1)
+            self.numbers[value] = Extent.of(value) if found is None else found
+        return self.numbers[value]
+
+    def _chosen(self, value: ir.Value, depth: int) -> bool | None:
+        """Whether a signed comparison holds, None if it is another value or that is not known."""
+        if value in self._arguments:
+            given = self._arguments[value]
+            return bool(given.value) if isinstance(given.value, int) else given.reader._chosen(given.value, depth)
+        op = self._maker(value)
+        asked = None if op is None or op.name != "arith.cmpi" else ir.IntegerAttr(op.attributes["predicate"]).value
+        if op is None or asked not in (*_COMPARED, _EQUAL):
+            return None
+        left, right = (self.number(operand, depth) for operand in op.operands)
+        if asked == _EQUAL:
+            return True if left == right else False if (left - right).number else None
+        wants_less, or_equal = _COMPARED[asked]
+        if left == right:
+            return or_equal
+        apart = (right - left if wants_less else left - right) - (Extent(0) if or_equal else ONE)
+        other = (left - right if wants_less else right - left) - (ONE if or_equal else Extent(0))
+        return True if apart.is_natural else False if other.is_natural else None
+
+    def _computed(self, op: ir.Operation, value: ir.Value, depth: int) -> Extent | None:
+        name, operands = op.name, op.operands
+        if name == "arith.constant":
+            return Extent(ir.IntegerAttr(op.attributes["value"]).value)
+        if name == "arith.muli":
+            found = self.number(operands[0], depth) * self.number(operands[1], depth)
+            return found if all(power <= _MOST_POWER for _, power in found.atoms) else None
+        if name in ("arith.addi", "arith.subi"):
+            left, right = (self.number(operand, depth) for operand in operands)
+            return left + right if name == "arith.addi" else left - right
+        if name in DIVISIONS:
+            return self.number(operands[0], depth).divided(self._divisor(operands[1], depth))
+        if name in _LEAST or name in _MOST:
+            left, right = (self.number(operand, depth) for operand in operands)
+            is_less = True if left == right else _is_less(left, right, name in (_LEAST[0], _MOST[0]))
+            return None if is_less is None else left if is_less == (name in _LEAST) else right
+        if name == "arith.select":
+            chosen = self._chosen(operands[0], depth)
+            if chosen is None:
+                return self._unless_zero(op, depth)
+            return self.number(operands[1 if chosen else 2], depth)
+        if name == "affine.apply":
+            applied = ir.AffineMapAttr(op.attributes["map"]).value
+            given = [self.number(operand, depth) for operand in operands]
+            return _value(applied.results[0], given[: applied.n_dims], given[applied.n_dims :])
+        if name == "arith.index_cast" and str(operands[0].type) in _WIDE:
+            return self.number(operands[0], depth)
+        if name == ASSUMING_OP:
+            result = ir.OpResult(value)
+            found = self.number(operands[result.result_number], depth)
+            self.assumed.setdefault(found, []).append(result)
+            return found
+        if name == "tensor.dim":
+            axis = self._maker(operands[1])
+            if axis is not None and axis.name == "arith.constant":
+                return self.dim(operands[0], ir.IntegerAttr(axis.attributes["value"]).value, depth)
+        if name == "tensor.extract":
+            return self._extracted(op, depth)
+        return None
+
+    def _divisor(self, value: ir.Value, depth: int) -> Extent:
+        """What is divided by: `max(n, 1)` is n, as without elements it makes no difference how many there are."""
+        number = self._origin(_Number(self, value))
+        op = None if isinstance(number.value, int) else number.reader._maker(number.value)
+        if op is not None and op.name in _MOST:
+            left, right = (number.reader.number(operand, depth) for operand in op.operands)
+            for size, least in ((left, right), (right, left)):
+                if least == ONE and size.is_natural:
+                    return size
+        return self.number(value, depth)
+
+    def _unless_zero(self, op: ir.Operation, depth: int) -> Extent | None:
+        """`select(n == 0, n * k, n)` is n."""
+        condition = self._origin(_Number(self, op.operands[0]))
+        asked = None if isinstance(condition.value, int) else condition.reader._maker(condition.value)
+        if asked is None or asked.name != "arith.cmpi" or ir.IntegerAttr(asked.attributes["predicate"]).value != _EQUAL:
+            return None
+        left, right = (condition.reader.number(operand, depth) for operand in asked.operands)
+        then, otherwise = (self.number(operand, depth) for operand in op.operands[1:3])
+        is_zero = right == Extent(0) and left == otherwise
+        return otherwise if is_zero and then.divided(otherwise) is not None else None
+
+    def _origin(self, number: _Number) -> _Number:
+        """A number outside of the bodies that are given it."""
+        while isinstance(number.value, ir.Value):
+            reader, value = number.reader, number.value
+            op = None if value in reader._arguments else reader._maker(value)
+            if value in reader._arguments:
+                number = reader._arguments[value]
+            elif op is not None and op.name == "tensor.extract" and (held := reader._element_of(op)) is not None:
+                number = held
+            else:
+                break
+        return number
+
+    def _extent(self, number: _Number, depth: int) -> Extent:
+        value = number.value
+        return Extent(value) if isinstance(value, int) else number.reader.number(value, depth)
+
+    def _extracted(self, op: ir.Operation, depth: int) -> Extent | None:
+        held = self._element_of(op, depth)
+        found = None if held is None or depth > _MAX_DEPTH else self._extent(held, depth)
+        return None if found is None or any(map(_is_in_body, _atoms(found))) else found
+
+    def _element_of(self, op: ir.Operation, depth: int = 0) -> _Number | None:
+        tensor, *indices = op.operands
+        places = [self.number(index, depth).number for index in indices]
+        sizes = ir.RankedTensorType(tensor.type).shape
+        if any(place is None or not 0 <= place < size for place, size in zip(places, sizes, strict=True)):
+            return None
+        return self._element(tensor, _flat(cast("list[int]", places), sizes), depth)
+
+    def _element(self, tensor: ir.Value, at: int, depth: int) -> _Number | None:
+        """The number that a small tensor holds at a place, counted row by row."""
+        kind = tensor.type
+        if depth > _MAX_DEPTH or not isinstance(kind, ir.RankedTensorType) or not kind.has_static_shape:
+            return None
+        if (tensor, at) not in self._held:
+            self._held[tensor, at] = None
+            op = self._maker(tensor)
+            if op is not None and math.prod(kind.shape) <= _MOST_HELD:
+                self._held[tensor, at] = self._element_made(op, at, depth + 1)
+        return self._held[tensor, at]
+
+    def _element_made(self, op: ir.Operation, at: int, depth: int) -> _Number | None:
+        name, operands = op.name, op.operands
+        if name == "arith.constant":
+            return _Number(self, int(ir.DenseIntElementsAttr(op.attributes["value"])[at]))
+        if name == "linalg.fill":
+            return _Number(self, operands[0])
+        if name == "tensor.from_elements":
+            return _Number(self, operands[at])
+        if name in ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"):
+            return self._element(operands[0], at, depth)
+        if name == "tensor.concat" and all(ir.RankedTensorType(value.type).rank == 1 for value in operands):
+            for value in operands:
+                size = ir.RankedTensorType(value.type).shape[0]
+                if not 0 <= at < size:
+                    at -= size
+                    continue
+                return self._element(value, at, depth)
+        if name == "tensor.extract_slice" and ir.RankedTensorType(operands[0].type).rank == 1:
+            (start,), (step,) = (
+                ir.DenseI64ArrayAttr(op.attributes[f"static_{each}"]) for each in ("offsets", "strides")
+            )
+            if _DYNAMIC not in (start, step):
+                return self._element(operands[0], start + at * step, depth)
+        return self._element_computed(op, at, depth) if name == "linalg.generic" else None
+
+    def _element_computed(self, op: ir.Operation, at: int, depth: int) -> _Number | None:
+        """What the body of a loop over at most one dim yields, whose arguments are elements of other tensors."""
+        body, maps = op.regions[0].blocks[0], ir.ArrayAttr(op.attributes["indexing_maps"])
+        *inputs, whole = (ir.AffineMapAttr(each).value for each in maps)
+        if whole.n_dims > 1 or len(op.results) > 1 or len(whole.results) != whole.n_dims:
+            return None
+        reader = SizeReader(self.reads)
+        reader.assumed = self.assumed
+        for argument, value, read in zip(body.arguments, op.operands, inputs, strict=False):
+            places = [at if isinstance(each, ir.AffineDimExpr) else 0 for each in read.results]
+            held = self._element(value, places[0] if places else 0, depth)
+            if len(places) > 1 or held is None:
+                return None
+            reader._arguments[argument] = held
+        return _Number(reader, last_op(body).operands[0])
+
+
+def _flat(places: Sequence[int], sizes: Sequence[int]) -> int:
+    return functools.reduce(lambda at, step: at * step[1] + step[0], zip(places, sizes, strict=True), 0)
+
+
+def _atoms(extent: Extent) -> Iterator[Any]:
+    for atom, _ in extent.atoms:
+        yield from (each for term in atom.terms for each in _atoms(term)) if isinstance(atom, Total) else (atom,)
+
+
+def _is_in_body(atom: Any) -> bool:
+    """Whether a number is one of many that a loop computes, each for another element."""
+    if not isinstance(atom, ir.Value):
+        return False
+    block = atom.owner if isinstance(atom.owner, ir.Block) else atom.owner.operation.block
+    return bool(block.owner.name.startswith("linalg."))
