@@ -107,7 +107,15 @@ def test_the_captures_are_what_is_captured() -> None:
 
 
 def pages() -> list[Path]:
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "samples").rglob("README.md"))]
+    documents = sorted((ROOT / "docs").glob("*.md"))
+    return [ROOT / "README.md", *documents, *sorted((ROOT / "samples").rglob("README.md")), *kernel_pages()]
+
+
+def kernel_pages() -> list[Path]:
+    """That of the library of kernels, and one for each family."""
+    folder = ROOT / "kernels"
+    families = (folder / "opsplice_kernels").glob("[!_]*/")
+    return [folder / "README.md", *sorted(path / "README.md" for path in families)]
 
 
 def commands(text: str) -> Iterator[list[str]]:
@@ -151,9 +159,15 @@ def test_the_calls_of_the_documentation_are_ones() -> None:
 
 
 def test_each_page_begins_with_what_the_reader_can_do_after_it() -> None:
-    pages = [page for page in (ROOT / "docs").glob("*.md") if page.name != "README.md"]
-    beginnings = {page.name: page.read_text().split("\n", 3)[2] for page in pages}
-    assert {name: line for name, line in beginnings.items() if not line.startswith("After this page you ")} == {}
+    pages = [page for page in (ROOT / "docs").glob("*.md") if page.name != "README.md"] + kernel_pages()
+    beginnings = {page: page.read_text().split("\n", 3)[2] for page in pages}
+    assert {page: line for page, line in beginnings.items() if not line.startswith("After this page you ")} == {}
+
+
+def test_the_page_of_the_kernels_leads_to_each_family() -> None:
+    top, *families = kernel_pages()
+    linked = set(re.findall(r"\]\(opsplice_kernels/(\w+)/README\.md\)", top.read_text()))
+    assert linked == {page.parent.name for page in families}
 
 
 def test_the_smallest_sample_says_what_it_does(samples: Path) -> None:
