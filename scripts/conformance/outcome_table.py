@@ -17,11 +17,16 @@ HEAD = """# Conformance
 
 After this page you know which tests of other projects pass through opsplice, with kernels and without.
 
-Tests that other projects wrote, run through opsplice: `make conformance` runs them and writes this page. Each case runs
-on IREE alone, and with [rules](../scripts/conformance/rules.splice) that call kernels in plain C for patterns of
-`opsplice:nn`. Results are compared with the framework's own. "Replaced" counts the cases in which a rule replaced
-something; a program that no rule matches is the same with the rules, and is not run again. A case that passes on IREE
-alone and not with the rules makes the run fail.
+```
+make conformance                        # all suites; it writes this page
+make conformance SUITES="torch onnx"
+```
+"""
+_EXPLAINED = """Other projects wrote these tests. Each case runs on IREE alone, and with
+[rules](../scripts/conformance/rules.splice) that call kernels in plain C for patterns of `opsplice:nn`. Results are
+compared with the framework's own. "Replaced" counts the cases in which a rule replaced something. A program that no
+rule matches is the same with the rules, and is not run again. A case that passes on IREE alone and not with the rules
+makes the run fail.
 """
 _ROWS = {"plain": "IREE alone", "rules": "with rules"}
 _COLUMNS = {
@@ -111,7 +116,22 @@ def section(suite: str, module: Any, names: Sequence[str], outcomes: Outcomes) -
 def written_into(page: str, suite: str, text: str, suites: Iterable[str]) -> str:
     """The page with a suite's section made anew, the sections in the order of the suites."""
     sections = {name: match[0] for name in suites if (match := _section_of(name).search(page))} | {suite: text}
-    return "\n".join([HEAD, *(sections[name] for name in suites if name in sections)])
+    kept = [sections[name] for name in suites if name in sections]
+    return "\n".join([HEAD, _results(kept), _EXPLAINED, *kept])
+
+
+def _results(sections: Iterable[str]) -> str:
+    """A row for each suite, of what its section counts."""
+    heads = ["tests", "cases", "pass on IREE alone", "cases with rules", "pass with rules", "replaced"]
+    rows = []
+    for text in sections:
+        title = re.findall(r"^## (.*)$", text, re.MULTILINE)[0]
+        anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+        names, _, *counts = (_cells(line) for line in text.splitlines() if line.startswith("|"))
+        plain, ruled = (dict(zip(names, cells, strict=True)) for cells in counts)
+        cells = [plain["cases"], plain["pass"], ruled["cases"], ruled["pass"], ruled["replaced"]]
+        rows.append([f"[{title}](#{anchor})", *cells])
+    return "\n".join(_row(cells) for cells in [heads, ["---"] * len(heads), *rows]) + "\n"
 
 
 def _section_of(suite: str) -> re.Pattern[str]:
@@ -120,6 +140,10 @@ def _section_of(suite: str) -> re.Pattern[str]:
 
 def _row(cells: Iterable[object]) -> str:
     return f"| {' | '.join(map(str, cells))} |"
+
+
+def _cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.split("|")[1:-1]]
 
 
 def _escaped(text: str) -> str:

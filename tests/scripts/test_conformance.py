@@ -69,6 +69,7 @@ def test_a_page_has_the_counts_and_what_does_not_pass_and_a_break_by_rules_fails
     assert "### Wrong numbers\n\n- `w` (with rules)" in page
     assert "### Not compiled\n\n- because \\[x\\]: `illegal`\n<!-- end -->" in page
     assert f"Versions: numpy {np.__version__}" in page
+    assert "| [Every end](#every-end) | 3 | 2 | 3 | 1 | 2 |\n\nOther projects" in page
 
     # What was run is not run again, and another suite's section stays.
     assert len(asked) == 6
