@@ -26,7 +26,7 @@ from opsplice.pipeline.compiler import CompileError
 from opsplice.pipeline.flags import for_this_cpu
 from opsplice.reports.frontend_reports import GraphReport, log
 from opsplice.runtime.weights import Parameters
-from opsplice.torch.calls.background import Later, unboxed
+from opsplice.torch.calls.background import Later, raising, unboxed
 from opsplice.torch.calls.call import Call, compiled_call
 from opsplice.torch.calls.frozen import FrozenCall, frozen_inputs
 from opsplice.torch.decompositions.table import plainly, table
@@ -141,7 +141,15 @@ def _compile(options: Options, part: str, module: fx.GraphModule, _inputs: Seque
             log.add(dataclasses.replace(told, eager=error.message))
             return unboxed(module.forward)
 
-    return Later(module.forward, running) if options.background else running()
+    if options.background:
+        return Later(module.forward, running)
+    try:
+        return running()
+    except GraphError as error:
+        if part != "backward":
+            raise
+        # Of open sizes PyTorch compiles it before anybody wants gradients, and logs a failure with all of its own calls.
+        return raising(error)
 
 
 def _compiled(options: Options, told: GraphReport, module: fx.GraphModule) -> Callable[..., Any]:

@@ -36,7 +36,7 @@ class Later:
         try:
             self._graph = make()
         except BaseException as error:  # whoever calls the graph is to see it
-            self._graph = _raising(error)
+            self._graph = raising(error)
 
 
 def wait() -> None:
@@ -56,10 +56,13 @@ def unboxed(eager: Callable[..., Any]) -> Graph:
     return call
 
 
-def _raising(error: BaseException) -> Graph:
+def raising(error: BaseException) -> Graph:
+    """What raises an error when it is called."""
+
     def call(_arguments: list[Any]) -> Any:
         raise error
 
+    call._boxed_call = True  # type: ignore[attr-defined]
     return call
 
 

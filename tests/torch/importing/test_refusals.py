@@ -34,6 +34,20 @@ def test_errors_name_the_line_and_what_to_do(function, message):
     assert "help: " in str(caught.value)
 
 
+def test_gradients_that_do_not_compile_are_an_error_when_they_are_wanted(caplog):
+    """Those of open sizes are compiled before; PyTorch would log what fails with all of its own calls, and go on."""
+
+    def trigamma(x):
+        return torch.polygamma(1, x).sum()
+
+    x = torch.rand(4, requires_grad=True)
+    total = torch.compile(trigamma, backend="opsplice", dynamic=True)(x)
+    torch.testing.assert_close(total, trigamma(x), rtol=1e-5, atol=0)
+    assert not [each for each in caplog.records if each.levelname == "WARNING"]
+    with pytest.raises(opsplice.OpspliceError, match=r"test_refusals.py:\d+: IREE has no code for torch.aten.polygamma"):
+        total.backward()
+
+
 def test_a_fallback_is_said_and_reported():
     x = torch.rand(4)
     with pytest.warns(
