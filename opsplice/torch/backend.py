@@ -148,7 +148,7 @@ def _compile(options: Options, part: str, module: fx.GraphModule, _inputs: Seque
     except GraphError as error:
         if part != "backward":
             raise
-        # Of open sizes PyTorch compiles it before anybody wants gradients, and logs a failure with all of its own calls.
+        # Of open sizes PyTorch compiles it before gradients are wanted, and logs a failure with all of its own calls.
         return raising(error)
 
 

@@ -44,9 +44,7 @@ def test_gradients_that_do_not_compile_are_an_error_when_they_are_wanted(caplog)
     total = torch.compile(trigamma, backend="opsplice", dynamic=True)(x)
     torch.testing.assert_close(total, trigamma(x), rtol=1e-5, atol=0)
     assert not [each for each in caplog.records if each.levelname == "WARNING"]
-    with pytest.raises(
-        opsplice.OpspliceError, match=r"test_refusals.py:\d+: IREE has no code for torch.aten.polygamma"
-    ):
+    with pytest.raises(opsplice.OpspliceError, match=r"test_refusals.py:\d+: IREE has no code for .*polygamma"):
         total.backward()
 
 
