@@ -591,3 +591,24 @@ def test_convolutions_in_groups_with_batch_norms(kind):
     with torch.no_grad():
         wanted = layer.double()(x.double()).numpy()
     np.testing.assert_allclose(np.asarray(program.run("main", x.numpy())), wanted, rtol=1e-5, atol=2e-5)
+
+
+def test_means_of_products_of_images_are_no_convolutions():
+    """As behind a hard-swish. A filter as large as its image is one where it is a weight."""
+
+    class Means(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.whole = torch.nn.Conv2d(24, 24, 7, groups=24)
+
+        def forward(self, x):
+            return (x * torch.nn.functional.hardtanh(x + 3, 0, 6)).mean((2, 3), keepdim=True), self.whole(x)
+
+    torch.manual_seed(0)
+    layer, x = Means(), torch.randn(1, 24, 7, 7)
+    program = opsplice.torch.export(layer, (x,), specs=[KERNELS / "convolution.splice"], flags=[CPU])
+    (found,) = [each for each in program.report.replacements if not each.lost]
+    assert found.kernel == "depthwise_rows"
+    with torch.no_grad():
+        for computed, wanted in zip(program.run("main", x.numpy()), layer.double()(x.double()), strict=True):
+            np.testing.assert_allclose(np.asarray(computed), wanted.numpy(), rtol=1e-5, atol=1e-5)
