@@ -13,9 +13,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from opsplice.onnx import attention, folded_sizes, fused, loops, pooling, quantized, recurrent, resizing
+from opsplice.onnx import folded_sizes
 from opsplice.onnx.model_file import replace
-from opsplice.onnx.node_writer import (
+from opsplice.onnx.rules import attention, einsum, fused, loops, pooling, quantized, recurrent, resizing
+from opsplice.onnx.rules.node_writer import (
     FLOATS,
     OF_NUMBERS,
     NodeWriter,
@@ -373,6 +374,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "DepthToSpace"): resizing.depth_to_space,
     ("", "Det"): _determinant,
     ("", "Div"): _unsigned,
+    ("", "Einsum"): einsum.einsum,
     ("", "Equal"): _equal,
     ("", "GRU"): recurrent.written_out,
     ("", "Gather"): quantized.gather,

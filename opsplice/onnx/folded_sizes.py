@@ -20,7 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from opsplice.frontends.reshapes import is_misread
 from opsplice.onnx.model_file import STANDARD, replace, sizes_of
-from opsplice.onnx.node_writer import NodeWriter
+from opsplice.onnx.rules.node_writer import NodeWriter
 
 _MOST_ELEMENTS = 256
 _WHOLE = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)

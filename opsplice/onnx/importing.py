@@ -28,7 +28,7 @@ from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import DYNAMIC, shape_of
-from opsplice.onnx import loops, versions
+from opsplice.onnx import versions
 from opsplice.onnx.expansion import FUNCTIONS, expand, known_of
 from opsplice.onnx.folded_sizes import fold, forced_sizes, keep_elements, keep_whole_dims
 from opsplice.onnx.model_file import (
@@ -42,7 +42,8 @@ from opsplice.onnx.model_file import (
     tensors,
     type_name,
 )
-from opsplice.onnx.quantized import WIDENED
+from opsplice.onnx.rules import loops
+from opsplice.onnx.rules.quantized import WIDENED
 from opsplice.rewrites.ir import emit
 from opsplice.runtime.weights import SCOPE, Arrays, write_archive
 

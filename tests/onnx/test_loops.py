@@ -9,7 +9,7 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (make fr
 from onnx import TensorProto, helper
 
 from opsplice.common.errors import OpspliceError
-from opsplice.onnx import loops
+from opsplice.onnx.rules import loops
 from tests.onnx.models import make_model, node
 from tests.onnx.test_expansion import check
 

@@ -13,7 +13,7 @@ import onnxruntime as ort
 
 import opsplice.onnx
 from opsplice.onnx import expansion
-from opsplice.onnx.recurrent import MOST_WRITTEN
+from opsplice.onnx.rules.recurrent import MOST_WRITTEN
 from tests.onnx.models import OPSET, RANDOM, make_model, node
 
 STEPS, INPUT, SIZE = 4, 3, 5

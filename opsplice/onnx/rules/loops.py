@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 
 from opsplice.common.errors import OpspliceError
 from opsplice.onnx.model_file import STANDARD, graphs, replace, subgraphs
-from opsplice.onnx.node_writer import NodeWriter, wrongly_computed
+from opsplice.onnx.rules.node_writer import NodeWriter, wrongly_computed
 
 # The rounds of a loop that is written out, and of one whose condition may end it earlier.
 MOST_WRITTEN = 256

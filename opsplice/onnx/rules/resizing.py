@@ -18,7 +18,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from opsplice.onnx.node_writer import NodeWriter, attribute, input_name, wrongly_computed
+from opsplice.onnx.rules.node_writer import NodeWriter, attribute, input_name, wrongly_computed
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _BYTES = (TensorProto.INT8, TensorProto.UINT8)

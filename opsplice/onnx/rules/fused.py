@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from opsplice.onnx.node_writer import NodeWriter, attribute, input_name
+from opsplice.onnx.rules.node_writer import NodeWriter, attribute, input_name
 
 # ---- activations -----------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from opsplice.common.errors import OpspliceError
-from opsplice.onnx.node_writer import (
+from opsplice.onnx.rules.node_writer import (
     FLOATS,
     Input,
     NodeWriter,

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from opsplice.onnx.node_writer import OF_NUMBERS, NodeWriter, attribute, input_name, wanted_result
+from opsplice.onnx.rules.node_writer import OF_NUMBERS, NodeWriter, attribute, input_name, wanted_result
 
 _LENGTH = 2  # the dim of values by heads
 _BY_HEADS = 4

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from opsplice.onnx.node_writer import NodeWriter, attribute, attributes, input_name, wrongly_computed
+from opsplice.onnx.rules.node_writer import NodeWriter, attribute, attributes, input_name, wrongly_computed
 
 # The steps of a layer, in all directions, that are written out.
 MOST_WRITTEN = 128
