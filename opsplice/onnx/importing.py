@@ -44,6 +44,7 @@ from opsplice.onnx.model_file import (
 )
 from opsplice.onnx.rules import loops
 from opsplice.onnx.rules.quantized import WIDENED
+from opsplice.onnx.size_checks import check_sizes
 from opsplice.rewrites.ir import emit
 from opsplice.runtime.weights import SCOPE, Arrays, write_archive
 
@@ -372,6 +373,7 @@ def _emit(model: onnx.ModelProto, weights: Mapping[str, np.ndarray], request: Re
         importer.import_all()
         with context:
             _write_casts(module)
+            check_sizes(module)
         verified = module.operation.verify()
     except (onnx_importer.OnnxImportError, ir.MLIRError) as error:
         raise OpspliceError(f"IREE cannot import {request.name}", details=str(error)[:2000]) from None

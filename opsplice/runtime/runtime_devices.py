@@ -32,7 +32,9 @@ DEFAULT = "local-task"
 # The drivers that run code of this machine's CPU, and so can have plugins.
 _LOCAL = ("local-sync", "local-task")
 
-_STATUS = re.compile(r"\S+\.c:\d+: (?P<code>[A-Z_]{3,})(?:; (?P<message>.*?))?(?:; while |$)", re.DOTALL)
+_STATUS = re.compile(
+    r"(?:\S+\.c:\d+|<vm>:0): (?P<code>[A-Z_]{3,})(?:; (?P<message>.*?))?(?:; while |;?\s*\n\[|$)", re.DOTALL
+)
 
 
 @dataclass(frozen=True, eq=False)
