@@ -12,8 +12,8 @@ from onnx import helper, numpy_helper
 
 from opsplice.onnx.model_file import STANDARD, graphs, replace
 
-# IREE has no older BatchNormalization.
-OLDEST = 15
+# IREE has no older GreaterOrEqual and LessOrEqual.
+OLDEST = 16
 # From these versions on, Hardmax takes one dim, and Resize says how it computes places.
 _HARDMAX_OF_ONE_DIM = 13
 _RESIZE_WITH_MODES = 11

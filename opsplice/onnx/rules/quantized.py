@@ -71,9 +71,12 @@ def _dequantized_16(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 
 def _dequantized_with_sign(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    weight, zero = _with_sign(on, node.input[0], input_name(node, 2))
+    given, sizes = input_name(node, 2), on.shape(node.input[1])
+    weight, zero = _with_sign(on, node.input[0], given)
     if weight == node.input[0]:
         return None
+    if zero and not given and sizes != []:  # a zero point for each scale
+        zero = on.put("Expand", zero, on.put("Shape", node.input[1]))
     return on.put("DequantizeLinear", weight, node.input[1], *([zero] if zero else []), **attributes(node))
 
 
