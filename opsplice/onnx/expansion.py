@@ -7,14 +7,14 @@ does not lower it. `quantized.py` has the rules for quantized numbers.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
 from opsplice.onnx import folded_sizes
-from opsplice.onnx.model_file import replace
+from opsplice.onnx.model_file import Scope, graphs, replace
 from opsplice.onnx.rules import attention, einsum, fused, loops, pooling, quantized, recurrent, resizing
 from opsplice.onnx.rules.node_writer import (
     FLOATS,
@@ -46,11 +46,9 @@ def known_of(domain: str) -> list[str]:
     return sorted(kind for each, kind in _RULES if each == domain)
 
 
-def expand(
-    graph: onnx.GraphProto, kinds: Mapping[str, onnx.TypeProto], weights: dict[str, np.ndarray], version: int
-) -> bool:
-    """Rewrite a graph in place; whether anything changed. For the arguments see `NodeWriter`."""
-    writer, nodes, changed = NodeWriter(graph, kinds, weights, version), [], False
+def expand(scope: Scope, weights: dict[str, np.ndarray], version: int, around: NodeWriter | None = None) -> bool:
+    """Rewrite a graph and those in its nodes in place; whether anything changed. For arguments see `NodeWriter`."""
+    graph, writer, nodes, changed = scope.graph, NodeWriter(scope, weights, version, around), [], False
     for node in graph.node:
         rule = _RULES.get((node.domain, node.op_type))
         if node.domain and not writer.element(next(filter(None, node.input), "")):
@@ -66,9 +64,12 @@ def expand(
         made = zip([result] if isinstance(result, str) else result, node.output, strict=False)
         ends = [helper.make_node("Identity", [own], [output], name=node.name) for own, output in made if output]
         nodes += [*writer.added, *ends]
-    read = {name for node in nodes for name in node.input} | {value.name for value in graph.output}
+    replace(graph.node, nodes)
+    read = {name for each in graphs(graph) for node in each.node for name in node.input}
+    read |= {value.name for each in graphs(graph) for value in each.output}
     replace(graph.node, (node for node in nodes if node.op_type != "QuantizeLinear" or node.output[0] in read))
-    return changed
+    inner = [expand(each, weights, version, writer) for each in Scope.of(graph, scope).inner()]
+    return changed or any(inner)
 
 
 # ---- norms -----------------------------------------------------------------------------------------------------------

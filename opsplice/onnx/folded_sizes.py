@@ -19,10 +19,11 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from opsplice.frontends.reshapes import is_misread
-from opsplice.onnx.model_file import STANDARD, replace, sizes_of
+from opsplice.onnx.model_file import STANDARD, Scope, replace, scopes, sizes_of
 from opsplice.onnx.rules.node_writer import NodeWriter
 
 _MOST_ELEMENTS = 256
+_MOST_SHARED = 16
 _WHOLE = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
 _AXES = 3  # which input of Slice
 _BIAS = 2  # which input of Conv
@@ -37,11 +38,13 @@ _SPREADING = {
 
 def fold(model: onnx.ModelProto) -> bool:
     """Replace nodes of an inferred model by constants; whether there were any."""
-    graph = model.graph
-    known = {tensor.name: tensor for tensor in graph.initializer}
-    kinds = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output, *graph.input)}
+    return _folded(model, Scope.of(model.graph), {})
+
+
+def _folded(model: onnx.ModelProto, scope: Scope, shapes: dict[str, onnx.TensorProto]) -> bool:
+    graph, known = scope.graph, dict(scope.constants)
+    kinds = {name: value.type.tensor_type for name, value in scope.values.items()}
     outputs = {value.name for value in graph.output}
-    shapes: dict[str, onnx.TensorProto] = {}
     kept, made = [], []
     for node in graph.node:
         found = _without_elements(node, kinds)
@@ -57,7 +60,30 @@ def fold(model: onnx.ModelProto) -> bool:
             known[node.output[0]] = made[-1]
     graph.initializer.extend(made)
     replace(graph.node, kept)
-    return bool(made)
+    inner = [_folded(model, each, dict(shapes)) for each in Scope.of(graph, scope).inner()]
+    return bool(made) or any(inner)
+
+
+def give_constants(model: onnx.ModelProto) -> bool:
+    """Give branches and bodies of loops copies of small constants of the graphs around; whether there were any.
+
+    ONNX finds the shapes that depend on constants only where these are in the same graph.
+    """
+    changed = False
+    for number, scope in enumerate(scopes(model.graph)):
+        own = {tensor.name for tensor in scope.graph.initializer}
+        for node in scope.graph.node:
+            for place, name in enumerate(node.input):
+                tensor = scope.constants.get(name)
+                if tensor is None or name in own or len(tensor.dims) > 1 or math.prod(tensor.dims) > _MOST_SHARED:
+                    continue
+                node.input[place] = f"{name}.in{number}"
+                if node.input[place] not in own:
+                    own.add(node.input[place])
+                    scope.graph.initializer.append(tensor)
+                    scope.graph.initializer[-1].name = node.input[place]
+                changed = True
+    return changed
 
 
 def _without_elements(node: onnx.NodeProto, kinds: dict[str, onnx.TypeProto.Tensor]) -> np.ndarray | None:
@@ -121,11 +147,9 @@ def keep_whole_dims(model: onnx.ModelProto) -> bool:
 
     Whether there were any. The constants that say which dims those are have to be known (`fold`).
     """
-    graph = model.graph
-    values = {value.name: value for value in (*graph.value_info, *graph.output, *graph.input)}
-    known = {tensor.name: tensor for tensor in graph.initializer}
     changed = False
-    for node in graph.node:
+    for scope, node in _nodes(model):
+        values, known = scope.values, scope.constants
         axes = node.input[_AXES] if len(node.input) > _AXES else ""
         if node.op_type != "Slice" or node.domain not in STANDARD or axes not in known:
             continue
@@ -146,13 +170,14 @@ def keep_elements(model: onnx.ModelProto) -> bool:
 
     Whether there were any. A size without a name is not known to be another one.
     """
-    graph = model.graph
-    kinds = {value.name: value.type.tensor_type.shape.dim for value in (*graph.value_info, *graph.output, *graph.input)}
     changed = False
-    for node in (each for each in graph.node if each.op_type == "Reshape" and each.domain in STANDARD):
-        if not {node.input[0], node.output[0]} <= set(kinds):
+    for scope, node in _nodes(model):
+        if node.op_type != "Reshape" or node.domain not in STANDARD:
             continue
-        given, made = kinds[node.input[0]], kinds[node.output[0]]
+        one, other = (scope.values.get(name) for name in (node.input[0], node.output[0]))
+        if one is None or other is None:
+            continue
+        given, made = (value.type.tensor_type.shape.dim for value in (one, other))
         shared = [dim.dim_param or None for dim in given if not dim.HasField("dim_value")]
         others = []
         for dim in (dim for dim in made if not dim.HasField("dim_value")):
@@ -169,6 +194,10 @@ def keep_elements(model: onnx.ModelProto) -> bool:
             others[0].dim_value = before // after
             changed = True
     return changed
+
+
+def _nodes(model: onnx.ModelProto) -> Iterator[tuple[Scope, onnx.NodeProto]]:
+    return ((scope, node) for scope in scopes(model.graph) for node in scope.graph.node)
 
 
 def reshape(on: NodeWriter, node: onnx.NodeProto) -> str | None:

@@ -30,10 +30,11 @@ from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import DYNAMIC, shape_of
 from opsplice.onnx import versions
 from opsplice.onnx.expansion import FUNCTIONS, expand, known_of
-from opsplice.onnx.folded_sizes import fold, forced_sizes, keep_elements, keep_whole_dims
+from opsplice.onnx.folded_sizes import fold, forced_sizes, give_constants, keep_elements, keep_whole_dims
 from opsplice.onnx.model_file import (
     STANDARD,
     STORED,
+    Scope,
     elements,
     graphs,
     is_external,
@@ -212,11 +213,18 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
             _bind(model, more, name)
             continue
         changed = fold(model)
+        changed |= give_constants(model)
         changed |= keep_whole_dims(model)
         changed |= keep_elements(model)
+        changed |= loops.type_states(model)
         changed |= loops.rewrite(model.graph)
-        changed |= expand(model.graph, _kinds(model.graph), weights, versions.version(model))
-        functions = {("", node.op_type) for node in model.graph.node if node.op_type in FUNCTIONS and not node.domain}
+        changed |= expand(Scope.of(model.graph), weights, versions.version(model))
+        functions = {
+            ("", node.op_type)
+            for each in graphs(model.graph)
+            for node in each.node
+            if node.op_type in FUNCTIONS and not node.domain
+        }
         if functions:
             model = _inlined(model, sorted(functions), name)
         if not changed and not functions:
@@ -304,17 +312,14 @@ def _take_weights(model: onnx.ModelProto, request: Request) -> dict[str, np.ndar
     """Take the large constants out of the main graph. The small ones come into the model where they are in files."""
     found = {}
     graph = model.graph
-    named = {node.output[0]: node.attribute[0].t for node in graph.node if _is_constant(node)}
-    for output, tensor in named.items():
-        tensor.name = output
-    constants = [*graph.initializer, *named.values()]
-    kept = [node for node in graph.node if not _is_constant(node)]
     readers: dict[str, set[str]] = defaultdict(set)
-    for node in graph.node:
-        for each in node.input:
-            readers[each].add(node.op_type)
+    for inner in graphs(graph):
+        _name_constants(inner)
+        for node in inner.node:
+            for each in node.input:
+                readers[each].add(node.op_type)
     small = []
-    for tensor in constants:
+    for tensor in graph.initializer:
         array = elements(tensor, request.path.parent, request.name)
         if array.dtype in WIDENED and readers[tensor.name] == {"DequantizeLinear"}:
             array = array.astype(WIDENED[array.dtype])
@@ -323,7 +328,6 @@ def _take_weights(model: onnx.ModelProto, request: Request) -> dict[str, np.ndar
             found[tensor.name] = array
         else:
             small.append(_within(tensor, array))
-    replace(graph.node, kept)
     replace(graph.initializer, small)
     for tensor in tensors(model):
         if is_external(tensor):
@@ -334,6 +338,15 @@ def _take_weights(model: onnx.ModelProto, request: Request) -> dict[str, np.ndar
 
 def _within(tensor: onnx.TensorProto, array: np.ndarray) -> onnx.TensorProto:
     return onnx.numpy_helper.from_array(np.ascontiguousarray(array), tensor.name) if is_external(tensor) else tensor
+
+
+def _name_constants(graph: onnx.GraphProto) -> None:
+    """Make initialisers of the constants among the nodes."""
+    for node in filter(_is_constant, graph.node):
+        tensor = node.attribute[0].t
+        tensor.name = node.output[0]
+        graph.initializer.append(tensor)
+    replace(graph.node, (node for node in graph.node if not _is_constant(node)))
 
 
 def _is_constant(node: onnx.NodeProto) -> bool:

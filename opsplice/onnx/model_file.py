@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,42 @@ def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
         each = pending.pop()
         yield each
         pending += [inner for node in each.node for inner in subgraphs(node)]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A graph, with the values and constants that its nodes can name: its own, and those of the graphs around it.
+
+    values: the types, as far as they are known.
+    """
+
+    graph: onnx.GraphProto
+    values: Mapping[str, onnx.ValueInfoProto]
+    constants: Mapping[str, onnx.TensorProto]
+
+    @classmethod
+    def of(cls, graph: onnx.GraphProto, around: Scope | None = None) -> Scope:
+        """The scope of a graph that a node of another one holds, or of a model's own."""
+        values = {value.name: value for value in (*graph.value_info, *graph.output, *graph.input)}
+        constants = {tensor.name: tensor for tensor in graph.initializer}
+        if around is not None:
+            values, constants = {**around.values, **values}, {**around.constants, **constants}
+        return cls(graph, values, constants)
+
+    def inner(self) -> Iterator[Scope]:
+        """The scopes of the graphs that its nodes hold."""
+        for node in self.graph.node:
+            for each in subgraphs(node):
+                yield Scope.of(each, self)
+
+
+def scopes(graph: onnx.GraphProto) -> Iterator[Scope]:
+    """That of a graph and those in it, of branches and of bodies of loops."""
+    pending = [Scope.of(graph)]
+    while pending:
+        each = pending.pop()
+        yield each
+        pending += each.inner()
 
 
 def subgraphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:

@@ -16,6 +16,7 @@ import opsplice.onnx
 from opsplice import frontends
 from opsplice.common.errors import OpspliceError
 from opsplice.onnx import expansion
+from opsplice.onnx.model_file import Scope
 from tests.onnx.models import OPSET, RANDOM, make_model, node
 
 CONTRIB = {"com.microsoft": 1}
@@ -82,6 +83,20 @@ def test_models_with_quantize_and_dequantize():
     ]  # fmt: skip
     model = make_model(nodes, {"x": ["n", 3, 8, 8]}, {"y": ["n", 16]}, constants)
     check(model, {"x": floats(2, 3, 8, 8)}, 1e-3)
+
+
+@exact_sums_of_bytes
+def test_products_of_bytes_without_zero_points():
+    """IREE takes large bytes for negative ones, or does not compile the product."""
+    kinds = {"u": (U8, [3, 4]), "v": (U8, [4, 2]), "batch": (U8, [2, 3, 4]), "w": (I8, [4, 2]), "ws": (I8, [2, 4, 2])}
+    nodes = [
+        node("MatMulInteger", "u v", "plain"),
+        node("MatMulInteger", "batch w", "rows"),
+        node("MatMulInteger", "batch ws", "batches"),
+    ]
+    shapes = {"plain": [3, 2], "rows": [2, 3, 2], "batches": [2, 3, 2]}
+    model = make_model(nodes, kinds, {name: (TensorProto.INT32, shape) for name, shape in shapes.items()})
+    check(model, {name: integers(np.uint8 if kind == U8 else np.int8, *shape) for name, (kind, shape) in kinds.items()})
 
 
 @exact_sums_of_bytes
@@ -240,13 +255,9 @@ def test_what_is_taken_of_a_table_of_bytes_is_dequantised_and_not_all_of_it():
     kinds, shapes = {"i": (TensorProto.INT64, [2, 3])}, {"rows": [2, 3, 6], "columns": [20, 2, 3]}
     model = make_model(nodes, kinds, shapes, constants)
     check(model, {"i": np.array([[0, 5, 3], [-1, 2, 1]])})
-    expansion.expand(
-        model.graph,
-        {value.name: value.type for value in onnx.shape_inference.infer_shapes(model).graph.value_info},
-        {},
-        OPSET,
-    )
-    taken = [each for each in model.graph.node if each.op_type == "Gather"]
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    expansion.expand(Scope.of(graph), {}, OPSET)
+    taken = [each for each in graph.node if each.op_type == "Gather"]
     assert [each.input[0] for each in taken] == ["table", "table"]
 
 
@@ -394,8 +405,7 @@ def test_images_of_fixed_sizes_are_resized(factors):
     outputs = {each.output[0]: [None] * 4 for each in nodes}
     model = make_model(nodes, {"x": [2, 2, 5, 7]}, outputs, constants, 19)
     written = onnx.ModelProto.FromString(model.SerializeToString())
-    kinds = {value.name: value.type for value in written.graph.input}
-    assert expansion.expand(written.graph, kinds, {}, OPSET)
+    assert expansion.expand(Scope.of(written.graph), {}, OPSET)
     assert not any(each.op_type == "Resize" for each in written.graph.node)
     onnx.checker.check_model(written)
     x = floats(2, 2, 5, 7)

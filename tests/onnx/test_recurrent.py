@@ -13,6 +13,7 @@ import onnxruntime as ort
 
 import opsplice.onnx
 from opsplice.onnx import expansion
+from opsplice.onnx.model_file import Scope
 from opsplice.onnx.rules.recurrent import MOST_WRITTEN
 from tests.onnx.models import OPSET, RANDOM, make_model, node
 
@@ -65,8 +66,7 @@ def model_of(cases):
 def expanded(model):
     """The model after expansion, or None where nothing was to expand."""
     written = onnx.ModelProto.FromString(model.SerializeToString())
-    kinds = {value.name: value.type for value in written.graph.input}
-    return written if expansion.expand(written.graph, kinds, {}, OPSET) else None
+    return written if expansion.expand(Scope.of(written.graph), {}, OPSET) else None
 
 
 def computed(model, feed):

@@ -14,7 +14,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from opsplice.common.errors import OpspliceError
-from opsplice.onnx.model_file import STANDARD, graphs, replace, subgraphs
+from opsplice.onnx.model_file import STANDARD, Scope, graphs, replace, scopes, sizes_of, subgraphs
 from opsplice.onnx.rules.node_writer import NodeWriter, wrongly_computed
 
 # The rounds of a loop that is written out, and of one whose condition may end it earlier.
@@ -43,6 +43,72 @@ def rewrite(graph: onnx.GraphProto) -> bool:
             nodes += [node] if rounds is None else _written_out(graph, node, rounds)
         replace(each.node, nodes)
     return changed
+
+
+def type_states(model: onnx.ModelProto) -> bool:
+    """Give the state of loops, in their bodies and as results, the type that it begins with, of which ONNX keeps none.
+
+    Whether any got one. Not where a round gives it another shape.
+    """
+    loops = [(scope, node) for scope in scopes(model.graph) for node in scope.graph.node if _is_loop(node)]
+    typed = [_type_state(model, scope, node) for scope, node in loops]
+    return any(typed)
+
+
+def _type_state(model: onnx.ModelProto, scope: Scope, node: onnx.NodeProto) -> bool:
+    body, begins = _body(node), [_type_of(name, scope) for name in node.input[2:]]
+    results = node.output[: len(begins)]
+    state = slice(2, len(begins) + 2), slice(1, len(begins) + 1)
+    known = [_type_of(name, scope) if name else given for name, given in zip(results, begins, strict=False)]
+    given = [value.type for value in body.input[state[0]]]
+    pairs = zip(begins * 2, known + given, strict=True)
+    if None in begins or all(_sizes(one) == _sizes(other) for one, other in pairs):
+        return False
+    one = onnx.GraphProto()
+    one.CopyFrom(body)
+    del one.value_info[:]
+    for value, kind in zip(one.input[state[0]], begins, strict=True):
+        value.type.CopyFrom(kind)
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if not dim.HasField("dim_value"):
+                dim.dim_param = f"{value.name}.{axis}"
+    for value in one.output[state[1]]:
+        value.type.tensor_type.ClearField("shape")
+    own = {value.name for value in one.input} | {output for inner in one.node for output in inner.output}
+    for name in {name for each in graphs(one) for inner in each.node for name in inner.input} - own:
+        if name in scope.constants:
+            one.initializer.append(scope.constants[name])
+        elif name in scope.values:
+            one.input.append(scope.values[name])
+    alone = helper.make_model(one, opset_imports=model.opset_import, ir_version=model.ir_version)
+    typed = onnx.shape_inference.infer_shapes(alone, data_prop=True).graph
+    rounds = zip(typed.input[state[0]], typed.output[state[1]], strict=True)
+    if any(before.type.tensor_type != after.type.tensor_type for before, after in rounds):
+        return False
+    replace(body.value_info, typed.value_info)
+    for value, new in zip(body.input[state[0]], typed.input[state[0]], strict=True):
+        value.type.CopyFrom(new.type)
+    for value, new in zip(body.output[state[1]], typed.output[state[1]], strict=True):
+        value.type.CopyFrom(new.type)
+    for name, kind in zip(results, begins, strict=False):
+        if name in scope.values:
+            scope.values[name].type.CopyFrom(kind)
+        elif name:
+            scope.graph.value_info.append(helper.make_value_info(name, kind))
+    return True
+
+
+def _type_of(name: str, scope: Scope) -> onnx.TypeProto | None:
+    """The type of a value whose number of dims is known."""
+    if name in scope.constants:
+        tensor = scope.constants[name]
+        return helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
+    kind = scope.values[name].type if name in scope.values else None
+    return kind if _sizes(kind) is not None else None
+
+
+def _sizes(kind: onnx.TypeProto | None) -> list[int | None] | None:
+    return sizes_of(kind.tensor_type if kind is not None else None)
 
 
 def check(graph: onnx.GraphProto, name: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from opsplice.common.errors import OpspliceError
-from opsplice.onnx.model_file import sizes_of
+from opsplice.onnx.model_file import Scope, sizes_of
 
 # In older versions of ONNX's operators, ReduceMean and its kin have their axes as attributes.
 _AXES_ARE_INPUTS = 18
@@ -26,16 +26,17 @@ Input = str | int | Sequence[Any] | np.ndarray
 class NodeWriter:
     """What a rule asks about a graph, and the nodes that it writes instead of one.
 
-    kinds: the types of values, as far as they are known. weights: the graph's large constants. version: that of ONNX's
-    operators.
+    weights: the model's large constants. version: that of ONNX's operators. around: the writer of the graph that holds
+    this one in a node.
     """
 
     def __init__(
-        self, graph: onnx.GraphProto, kinds: Mapping[str, onnx.TypeProto], weights: dict[str, np.ndarray], version: int
+        self, scope: Scope, weights: dict[str, np.ndarray], version: int, around: NodeWriter | None = None
     ) -> None:
-        self.kinds, self.weights, self.version = kinds, weights, version
-        self.constants = {tensor.name: tensor for tensor in graph.initializer}
-        self.graph = graph
+        self.weights, self.version, self.graph, self._around = weights, version, scope.graph, around
+        self.kinds = {name: value.type for name, value in scope.values.items()}
+        self.constants = scope.constants
+        self._main: onnx.GraphProto = scope.graph if around is None else around._main
         self.added: list[onnx.NodeProto] = []
         self._count = 0
         self._node = onnx.NodeProto()
@@ -45,12 +46,12 @@ class NodeWriter:
     def start(self, node: onnx.NodeProto) -> None:
         """Write in the place of another node from now on."""
         self.added, self._node, self._large = [], node, []
-        self._ends = len(self.graph.initializer), len(self.graph.input)
+        self._ends = len(self.graph.initializer), len(self._main.input)
 
     def undo(self) -> None:
         """Forget what was written for the present node: names are used again in the next round."""
         del self.graph.initializer[self._ends[0] :]
-        del self.graph.input[self._ends[1] :]
+        del self._main.input[self._ends[1] :]
         for name in self._large:
             del self.weights[name]
         self.added = []
@@ -81,7 +82,8 @@ class NodeWriter:
 
     def producer(self, name: str) -> onnx.NodeProto | None:
         """The node that makes a value."""
-        return next((node for node in self.graph.node if name in node.output), None)
+        own = next((node for node in self.graph.node if name in node.output), None)
+        return own if own is not None or self._around is None else self._around.producer(name)
 
     # What rules write.
 
@@ -133,11 +135,13 @@ class NodeWriter:
     def give(self, array: np.ndarray, large: bool = False) -> str:
         """A new constant."""
         name = self._fresh()
+        while name in self.weights:  # branches may use the same names
+            name = self._fresh()
         if large:
             self.weights[name] = array
             self._large.append(name)
             kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-            self.graph.input.append(helper.make_tensor_value_info(name, kind, array.shape))
+            self._main.input.append(helper.make_tensor_value_info(name, kind, array.shape))
         else:
             self.graph.initializer.append(numpy_helper.from_array(array, name))
         return name

@@ -261,12 +261,18 @@ def conv_integer(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 
 def matmul_integer(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """By weights that have a sign, if they can have one: kernels take such."""
+    """By weights that have a sign, if they can have one: kernels take such.
+
+    And with a zero point, where an operand has no sign: without any, IREE takes large bytes for negative ones.
+    """
     a, b, a_zero, b_zero = (input_name(node, number) for number in range(4))
-    if on.element(b) != TensorProto.UINT8:
+    weight, zero = _with_sign(on, b, b_zero) if on.element(b) == TensorProto.UINT8 else (b, b_zero)
+    elements = on.element(a), on.element(weight)
+    if not a_zero and not zero and TensorProto.UINT8 in elements and all(elements):
+        a_zero = on.number(0, a)
+    elif weight == b:
         return None
-    weight, zero = _with_sign(on, b, b_zero)
-    return None if weight == b else on.put("MatMulInteger", a, weight, a_zero, zero)
+    return on.put("MatMulInteger", a, weight, a_zero, zero)
 
 
 def _with_sign(on: NodeWriter, weight: str, zero: str) -> tuple[str, str]:
