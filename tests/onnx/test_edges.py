@@ -21,8 +21,10 @@ NAN, INFINITE = np.nan, np.inf
 def test_slices_that_go_backwards_from_behind_the_end(size):
     """IREE reads what lies there."""
     constants = {"far": np.array([2**31]), "start": np.array([-(2**31)]), "last": np.array([1]), "back": np.array([-2])}
-    nodes = [node("Slice", "x far start last back", "y")]
-    model = make_model(nodes, {"x": [4, size]}, {"y": [4, 3 if size == 5 else "m"]}, constants)
+    constants |= {"near": np.array([1, 7]), "ends": np.array([3, 0]), "axes": np.array([0, 1]), "by": np.array([1, -1])}
+    nodes = [node("Slice", "x far start last back", "y"), node("Slice", "x near ends axes by", "z")]
+    outputs = {"y": [4, 3 if size == 5 else "m"], "z": [2, 4 if size == 5 else "k"]}
+    model = make_model(nodes, {"x": [4, size]}, outputs, constants)
     check(model, {"x": floats(4, 5)})
 
 

@@ -413,13 +413,29 @@ def cut(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if starts is None or steps is None or shape is None or (axes is None and input_name(node, 3)):
         return None
     begins = [int(start) for start in starts.ravel()]
+    places = [number if axes is None else int(axes.ravel()[number]) % len(shape) for number in range(len(begins))]
+    may_be_behind = []
     for number, (start, step) in enumerate(zip(begins, steps.ravel(), strict=True)):
-        size = shape[number if axes is None else int(axes.ravel()[number]) % len(shape)]
+        size = shape[places[number]]
         if step < 0 and (start >= _NO_SIZE if size is None else start >= size > 0):
             begins[number] = -1
-    if begins == starts.ravel().tolist():
-        return None
-    return on.put("Slice", node.input[0], np.array(begins, starts.dtype), *node.input[2:])
+        elif step < 0 <= start and size is None:
+            may_be_behind.append(number)
+    if not may_be_behind:
+        if begins == starts.ravel().tolist():
+            return None
+        return on.put("Slice", node.input[0], np.array(begins, starts.dtype), *node.input[2:])
+    x, others = node.input[0], [number for number in range(len(begins)) if number not in may_be_behind]
+    for numbers in filter(None, (others, *([number] for number in may_be_behind))):
+        first: str | list[int] = [begins[number] for number in numbers]
+        if numbers != others:
+            last = on.put("Sub", on.put("Gather", on.put("Shape", x), [places[numbers[0]]]), 1)
+            first = on.put("Min", last, first)
+        ends, along = on.put("Gather", node.input[2], numbers), [places[number] for number in numbers]
+        x = on.put(
+            "Slice", x, first, on.put("Cast", ends, to=TensorProto.INT64), along, steps.ravel()[numbers].tolist()
+        )
+    return x
 
 
 # What exporters write for an end that is not known.
