@@ -20,7 +20,8 @@ aten = torch.ops.aten
 def at_places(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Indices of one type, where a program has them in several, and for a mask those where it holds, along one dim.
 
-    Of several indices with an open size at one place, the one index along their dims joined.
+    Of several indices with an open size at one place, the one index along their dims joined; so, too, where dims lie
+    between those that are written at.
     """
 
     def formula(tensor: Tensor, indices: Sequence[Tensor | None], *others: Any) -> Tensor:
@@ -29,7 +30,8 @@ def at_places(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
         if any(mask.dim() == 0 for mask in masks):
             return NotImplemented
         if not masks and len(kinds) < 2:
-            return at_one_index(op, tensor, indices, *others) if _meet_open(indices) else NotImplemented
+            as_one = _meet_open(indices) or (op is aten.index_put.default and _are_apart(indices))
+            return at_one_index(op, tensor, indices, *others) if as_one else NotImplemented
         flat, places = tensor, list[Tensor | None]()
         for index in indices:
             if index is not None and index.dtype == torch.bool:
@@ -50,11 +52,17 @@ def _meet_open(indices: Sequence[Tensor | None]) -> bool:
     return any(sum(not isinstance(size, int) for size in each) > 1 for each in sizes)
 
 
+def _are_apart(indices: Sequence[Tensor | None]) -> bool:
+    """Whether there are dims without an index between those with one."""
+    dims = [dim for dim, index in enumerate(indices) if index is not None]
+    return dims[-1] - dims[0] >= len(dims)
+
+
 def at_one_index(op: Callable[..., Tensor], tensor: Tensor, indices: Sequence[Tensor | None], *others: Any) -> Tensor:
     """What is named together by several indices, as one along their dims joined."""
     dims = [dim for dim, index in enumerate(indices) if index is not None]
     first, count = dims[0], len(dims)
-    are_apart = dims[-1] - first >= count
+    are_apart = _are_apart(indices)
     if are_apart:  # PyTorch puts what they name in front
         tensor, first = tensor.movedim(dims, list(range(count))), 0
     place: Tensor | int = 0

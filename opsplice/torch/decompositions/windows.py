@@ -275,13 +275,16 @@ def convolution_backward(
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """A transposed convolution is the gradient of a plain one, so its own gradients are plain ones.
 
-    Those of groups and of volumes are plain ones, too: IREE does not take all of them. One number for all dims, as
+    Those of groups and of volumes are plain ones, too, and those of more zeros around than a filter reaches: IREE does
+    not take all of them. One number for all dims, as
     `padding="valid"` gives it, is written out: IREE reads past the end of shorter lists.
     """
     if not transposed:
         lists, dims = (stride, padding, dilation, output_padding), tensor.dim() - 2
         stride, padding, dilation, output_padding = (_for_each(dim, dims) for dim in lists)
-        if groups > 1 or dims == _VOLUME:
+        reaches = [apart * (size - 1) for apart, size in zip(dilation, weight.shape[2:], strict=True)]
+        is_cut = any(padded > reach for padded, reach in zip(padding, reaches, strict=True))
+        if groups > 1 or dims == _VOLUME or is_cut:
             return _plain_backward(gradient, tensor, weight, stride, padding, dilation, groups, wanted)
         if (stride, padding, dilation, output_padding) == tuple(map(list, lists)):
             return NotImplemented

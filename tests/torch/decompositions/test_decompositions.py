@@ -60,7 +60,7 @@ class Images(nn.Module):
 
 
 class Groups(nn.Module):
-    """Convolutions of groups and of volumes, whose last windows end before the input or behind it."""
+    """Convolutions of groups, of volumes and of zeros alone, whose last windows end before the input or behind it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,6 +72,7 @@ class Groups(nn.Module):
             ]
         )
         self.images = nn.ModuleList([nn.Conv2d(4, 6, 3, stride=2, groups=2), nn.Conv2d(4, 8, 3, dilation=2, groups=4)])
+        self.images.append(nn.Conv2d(4, 3, (1, 3), stride=(3, 2), padding=(1, 3)))
         self.rows = nn.Conv1d(4, 8, 4, stride=2, groups=2)
 
     def forward(self, x: torch.Tensor) -> list[torch.Tensor]:

@@ -116,6 +116,13 @@ def test_places_below_0_count_from_the_end_where_they_are_written(dtype: torch.d
     torch.testing.assert_close(found, written_from_the_end(x, i, j, y))
 
 
+def test_gradients_of_elements_at_places_with_dims_between() -> None:
+    x, slope = torch.randn(3, 4, 5, requires_grad=True), torch.randn(4, 4)
+    i, j = torch.tensor([0, 2, -1, 0]), torch.tensor([4, 0, 1, 4])
+    found = torch.compile(lambda x: x[i, :, j], backend="opsplice")(x)
+    torch.testing.assert_close(*(torch.autograd.grad(made, x, slope) for made in (found, x[i, :, j])))
+
+
 def test_rows_are_added_at_places_that_are_computed() -> None:
     x, places = torch.randn(5, 7), torch.tensor([2, 0, 1, 2, 4], dtype=torch.int32)
     added = torch.compile(lambda x, i: x.index_add(0, i.long(), x.sin()), backend="opsplice", dynamic=True)
