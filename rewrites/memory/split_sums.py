@@ -1,4 +1,4 @@
-"""A sum over several dims of a product is done in two steps where a factor lacks an outer one of these dims.
+"""A sum over several dims of a product is done in two steps where a factor has some of these dims, and lacks others.
 
     %p = linalg.generic [(i, j) -> (i, j), (i, j) -> (j)] { mulf }
     %s = linalg.generic [(i, j) -> (i, j), (i, j) -> ()] ["reduction", "reduction"] ins(%p) { addf }
@@ -36,7 +36,7 @@ _Loops = frozenset[int]
 def split(module: ir.Module) -> None:
     """Change a module at `PHASE` such that IREE compiles its sums of products."""
     for op in list(ops_in(module.operation, "linalg.generic")):
-        if _is_sum(op) and any(_lacks_outer(factor, _summed(op)) for factor in _factors(op)):
+        if _is_sum(op) and any(_has_some(factor, _summed(op)) for factor in _factors(op)):
             _split(op)
 
 
@@ -51,8 +51,8 @@ def _summed(op: ir.Operation) -> list[int]:
     return [loop for loop, kind in enumerate(op.attributes["iterator_types"]) if "reduction" in str(kind)]
 
 
-def _lacks_outer(factor: _Loops, summed: Sequence[int]) -> bool:
-    return any(outer not in factor and factor & set(summed[number + 1 :]) for number, outer in enumerate(summed))
+def _has_some(factor: _Loops, summed: Sequence[int]) -> bool:
+    return 0 < len(factor & set(summed)) < len(summed)
 
 
 def _factors(op: ir.Operation) -> Iterator[_Loops]:
@@ -77,11 +77,18 @@ def _factors_of_input(op: ir.Operation, number: int) -> Iterator[_Loops]:
 
 
 def _read(op: ir.Operation, product: ir.Operation) -> Iterator[_Loops]:
-    """The loops that each factor of a product in an op's body depends on, if it is an element of an input."""
+    """The loops that each factor of a product in an op's body depends on."""
     for factor in product.operands:
-        if defining_op(factor) is None:
-            number = ir.BlockArgument(factor).arg_number
-            yield _dependence(op.operands[number], _maps(op)[number])
+        read = _elements(factor)
+        yield frozenset().union(*(_dependence(op.operands[number], _maps(op)[number]) for number in read))
+
+
+def _elements(value: ir.Value) -> set[int]:
+    """The operands of an op whose elements a value in its body is computed from."""
+    producer = defining_op(value)
+    if producer is None:
+        return {ir.BlockArgument(value).arg_number}
+    return {number for each in producer.operands for number in _elements(each)}
 
 
 def _dependence(value: ir.Value, read: Sequence[_Loops]) -> _Loops:

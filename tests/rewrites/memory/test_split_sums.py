@@ -12,14 +12,17 @@ from opsplice.pipeline.compiler import Compilation, Step, run
 from opsplice.rewrites.memory import split_sums
 
 
-def function(name: str, read: str, sizes: str, kept: str = "", rows: str = "?x6") -> str:
-    """The sum of a product of x and w, whose element is at `read`; `kept` is a loop that is not summed over."""
+def function(name: str, read: str, sizes: str, kept: str = "", rows: str = "?x6", mask: bool = False) -> str:
+    """The sum of a product of x and w, whose element is at `read`; `kept` is a loop that is not summed over.
+
+    mask: x is one of bits.
+    """
     kind, result = f"tensor<{rows}xf32>", "tensor<5xf32>" if kept else "tensor<f32>"
     loops = ", ".join(["i", "j", "k"][: rows.count("x") + 1])
     summed = ", ".join('"parallel"' if loop == kept else '"reduction"' for loop in loops.split(", "))
     zero, parallel = "%c0 = arith.constant 0 : index", ", ".join(['"parallel"'] * len(loops.split(", ")))
-    dim = "%d" if "?" in rows else ""
-    return f"""func.func @{name}(%x: {kind}, %w: tensor<{sizes}>) -> {result} {{
+    dim, given = "%d" if "?" in rows else "", kind.replace("f32", "i1") if mask else kind
+    return f"""func.func @{name}(%x: {given}, %w: tensor<{sizes}>) -> {result} {{
   {zero}
   %zero = arith.constant 0.0 : f32
   {f"%d = tensor.dim %x, %c0 : {kind}" if dim else ""}
@@ -27,9 +30,10 @@ def function(name: str, read: str, sizes: str, kept: str = "", rows: str = "?x6"
   %p = linalg.generic {{
     indexing_maps = [affine_map<({loops}) -> ({loops})>, affine_map<({loops}) -> ({read})>,
                      affine_map<({loops}) -> ({loops})>], iterator_types = [{parallel}]
-  }} ins(%x, %w : {kind}, tensor<{sizes}>) outs(%e : {kind}) {{
-  ^bb0(%a: f32, %b: f32, %o: f32):
-    %m = arith.mulf %a, %b : f32
+  }} ins(%x, %w : {given}, tensor<{sizes}>) outs(%e : {kind}) {{
+  ^bb0(%a: {"i1" if mask else "f32"}, %b: f32, %o: f32):
+    {"%c = arith.uitofp %a : i1 to f32" if mask else ""}
+    %m = arith.mulf {"%c" if mask else "%a"}, %b : f32
     linalg.yield %m : f32
   }} -> {kind}
   %s = tensor.empty() : {result}
@@ -50,22 +54,27 @@ SPLIT = (
     function("row", "j", "6xf32")
     + function("inner", "i, k", "4x7xf32", rows="4x6x7")
     + function("kept", "k", "7xf32", kept="i", rows="5x6x7")
+    + function("column", "i", "?xf32")
+    + function("outer", "i, k", "4x5xf32", kept="k", rows="4x6x5")
+    + function("masked", "i, k", "4x5xf32", kept="k", rows="4x6x5", mask=True)
 )
-WHOLE = function("column", "i", "?xf32") + function("planes", "j, k", "6x7xf32", kept="i", rows="5x6x7")
+WHOLE = function("planes", "j, k", "6x7xf32", kept="i", rows="5x6x7")
 
 
 def test_numbers() -> None:
     program = opsplice.compile(SPLIT + WHOLE)
     random = np.random.default_rng(0)
     x, cube, five = (random.standard_normal(shape, np.float32) for shape in ((3, 6), (4, 6, 7), (5, 6, 7)))
-    row, column, inner, last, plane = (
-        random.standard_normal(shape, np.float32) for shape in ((6,), (3,), (4, 7), (7,), (6, 7))
+    row, column, inner, last, plane, outer, block = (
+        random.standard_normal(shape, np.float32) for shape in ((6,), (3,), (4, 7), (7,), (6, 7), (4, 5), (4, 6, 5))
     )
     for name, given, factor, expected in (
         ("row", x, row, (x * row).sum()),
         ("column", x, column, (x.T * column).sum()),
         ("inner", cube, inner, (cube * inner[:, None]).sum()),
         ("kept", five, last, (five * last).sum((1, 2))),
+        ("outer", block, outer, (block * outer[:, None]).sum((0, 1))),
+        ("masked", block > 0, outer, ((block > 0) * outer[:, None]).sum((0, 1))),
         ("planes", five, plane, (five * plane).sum((1, 2))),
     ):
         np.testing.assert_allclose(program.run(name, given, factor), expected, rtol=1e-4, atol=1e-4, err_msg=name)
@@ -78,7 +87,7 @@ def test_only_such_sums_are_split() -> None:
             compilation.load(ModuleSource(content=SPLIT + WHOLE))
             run(compilation, [Step(split_sums.PHASE, "split", edit)], to=split_sums.PHASE)
             counts.append(len(ops_in(compilation.module.operation, "linalg.generic")))
-    assert counts[1] - counts[0] == 3
+    assert counts[1] - counts[0] == 6
 
 
 def test_an_op_without_results_is_no_sum() -> None:
