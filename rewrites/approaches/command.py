@@ -151,7 +151,8 @@ class CommandWriter(Writer):
 
     def _as_root(self, tensor: ir.Value, output: Output) -> ir.Value:
         """A result as the tensor that it takes the place of."""
-        return emit.reshape(tensor, result_type(output), self.placer.axes(output.sizes))
+        kind = ir.RankedTensorType(result_type(output))
+        return emit.reshape(tensor, kind, self.placer.open_sizes(kind, output.sizes))
 
     def _declared(
         self,

@@ -209,9 +209,9 @@ def _before_loops(value: ir.Value) -> ir.Value:
 
 def _zeros(placer: Placer, output: Output) -> ir.Value:
     """A tensor of zeros of the sizes of a result."""
-    kind = result_type(output)
+    kind = ir.RankedTensorType(result_type(output))
     zero = emit.constant(0, kind.element_type)
-    return emit.value("flow.tensor.splat", [zero, *placer.axes(output.sizes)], kind)
+    return emit.value("flow.tensor.splat", [zero, *placer.open_sizes(kind, output.sizes)], kind)
 
 
 def _written(placer: Placer, code: Written, writers: ir.Attribute | None = None) -> ir.Value:

@@ -60,7 +60,7 @@ class Writer:
             placer.unfolded([*operands, *others]),
             list(map(emit.dynamic_dims, operands)),
             [result_type(o) for o in call.outputs],
-            [placer.axes(o.sizes) for o in call.outputs],
+            [placer.open_sizes(ir.RankedTensorType(result_type(o)), o.sizes) for o in call.outputs],
             call.tied([argument.name for argument in passed]),
         )
 

@@ -611,3 +611,25 @@ def test_a_dim_of_one_of_a_pattern_with_a_pack_is_anywhere(tmp_path):
     x, w = (rng.standard_normal(each).astype(np.float32) for each in ((6, 1, 5), (6, 8, 5)))
     wanted = np.einsum("bmk,bnk->bnm", np.exp(x.astype(np.float64)), w.astype(np.float64))
     np.testing.assert_allclose(program.run("f", x, w), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_result_of_known_sizes_whose_type_is_open(tmp_path: Path) -> None:
+    """As in PyTorch's graphs of open sizes, which a reshape to known ones fixes."""
+    code = """#include <stddef.h>
+    void negated(const float *x, float *out, size_t m, size_t n, size_t xm, size_t xn, size_t om, size_t on) {
+      for (size_t i = 0; i < m * n; ++i) out[i / n * om + i % n * on] = -x[i / n * xm + i % n * xn];
+    }"""
+    (tmp_path / "negated.c").write_text(code)
+    spec = """kernel negated(x: f32[m, n] strided) -> f32[m, n] strided { cpu "negated.c" }
+    pattern negative(x: tensor<m x n x f32>) { negf(x) }
+    replace negative with negated(x)"""
+    (tmp_path / "negated.splice").write_text(spec)
+    text = """func.func @main(%x: tensor<2x7xf32>) -> tensor<2x?xf32> {
+      %n = arith.negf %x : tensor<2x7xf32>
+      %o = tensor.cast %n : tensor<2x7xf32> to tensor<2x?xf32>
+      return %o : tensor<2x?xf32>
+    }"""
+    program = opsplice.compile(text, specs=[tmp_path / "negated.splice"])
+    assert len(program.report.replacements) == 1
+    x = np.arange(14, dtype=np.float32).reshape(2, 7)
+    np.testing.assert_array_equal(program.run("main", x), -x)
