@@ -28,6 +28,13 @@ def read(tensor: Tensor, size: Sequence[int], stride: Sequence[int], offset: int
     return memory[_places(memory, size, stride, first)]
 
 
+def laid_out(tensor: Tensor, strides: Sequence[int]) -> Tensor:
+    """A copy whose dims lie in memory in the order of some strides."""
+    order = sorted(range(tensor.dim()), key=lambda dim: strides[dim], reverse=True)
+    copy = tensor.permute(order).clone(memory_format=torch.contiguous_format)
+    return copy.permute([order.index(dim) for dim in range(tensor.dim())])
+
+
 def write(
     tensor: Tensor, values: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None = None
 ) -> Tensor:

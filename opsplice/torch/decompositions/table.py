@@ -332,6 +332,7 @@ OWN: Table = {
     aten._unsafe_view.default: formulas.view,
     aten._weight_norm_interface_backward.default: formulas.weight_norm_backward,
     aten.view.default: formulas.view,
+    torch.ops.prims.copy_strided.default: places_in_memory.laid_out,
     torch.ops.prims.fma.default: formulas.multiply_add,
 }
 

@@ -47,6 +47,18 @@ def test_places_in_memory(dynamic: bool) -> None:
             torch.testing.assert_close(got, wanted, rtol=0, atol=0)
 
 
+def between(x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor]:
+    """PyTorch lays the result out as the first tensor, by an op that IREE does not know."""
+    return [torch.lerp(x.T, y, weight), torch.lerp(x.T, y, 0.3) @ x]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_that_are_laid_out_like_an_input(dynamic: bool) -> None:
+    x, y, weight = torch.randn(5, 7), torch.randn(7, 5), torch.rand(7, 5)
+    found = torch.compile(between, backend="opsplice", dynamic=dynamic)(x, y, weight)
+    torch.testing.assert_close(found, between(x, y, weight))
+
+
 def test_views_that_need_other_strides_are_refused() -> None:
     """A program gives the tensor in order, and PyTorch would make the view from that."""
 
