@@ -7,6 +7,14 @@ IREE 3.13 overwrites what a block is given, even where one value is given to it 
 makes no turn then gives two results that are one. Nothing is copied in a function that overwrites nothing, nor what has
 open sizes that are not known here: those of results of `scf.while`, `scf.if` and blocks.
 
+    scf.for iter_args(%h = %first)     =>     %o = util.optimization_barrier %first
+                                              scf.for iter_args(%h = %o)
+
+IREE may put several values of open sizes into one piece of memory, and hands on where each begins there. It rounds that
+up, has no bounds of what is rounded up where the sizes may be of any number, and takes it for the 0 of what lies alone
+in its memory and is handed on to the same place: a loop then read another value than it was given. What is behind a
+barrier begins at 0.
+
     util.global.store %b, @a     =>     %o = util.optimization_barrier %b
                                         util.global.store %o, @a
 
@@ -44,9 +52,12 @@ def part(module: ir.Module) -> None:
     """Copy what is handed on and still read elsewhere. The module must be at `kept_values.PHASE`, its values kept."""
     with module.context:
         for function in ops_in(module.operation, "util.func"):
+            giving = ops_in(function, *_GIVING)
             if any(overwritten(op) for op in ops_in(function, *WRITING)):
-                for op in ops_in(function, *_GIVING):
+                for op in giving:
                     _part(op)
+            for op in giving:
+                _begin_at_zero(op)
 
 
 def part_globals(module: ir.Module) -> None:
@@ -79,6 +90,13 @@ def _part(op: ir.Operation) -> None:
                 with op.location, ir.InsertionPoint(op):
                     op.operands[n] = _copied(value, sizes)
             given.add(memory)
+
+
+def _begin_at_zero(op: ir.Operation) -> None:
+    for n, value in enumerate(op.operands):
+        if isinstance(value.type, ir.RankedTensorType) and open_dims(value.type):
+            with op.location, ir.InsertionPoint(op):
+                op.operands[n] = emit.value("util.optimization_barrier", [value], value.type)
 
 
 def _copied(value: ir.Value, open_sizes: Sequence[ir.Value]) -> ir.Value:

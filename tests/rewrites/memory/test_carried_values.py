@@ -103,6 +103,55 @@ def test_a_value_that_nothing_else_has_is_not_copied():
         assert str(compilation.module) == before
 
 
+OPEN = "tensor<?x?xf32>"
+# Loops that begin with one of two values, and go on with what lies alone in its memory.
+LOOPS = {
+    "for": f"""%p = {FOR} iter_args(%v = %b) -> ({OPEN}) {{
+      STEP
+      scf.yield %h : {OPEN}
+    }}""",
+    "while": f"""%t, %p = scf.while (%k = %zero, %v = %b) : (index, {OPEN}) -> (index, {OPEN}) {{
+      %on = arith.cmpi slt, %k, %n : index
+      scf.condition(%on) %k, %v : index, {OPEN}
+    }} do {{
+    ^bb0(%k: index, %v: {OPEN}):
+      STEP
+      %next = arith.addi %k, %one : index
+      scf.yield %next, %h : index, {OPEN}
+    }}""",
+}
+
+
+def product(name: str, left: str, right: str) -> str:
+    return f"%{name} = linalg.matmul ins(%{left}, %{right} : {OPEN}, {OPEN}) outs(%zeros : {OPEN}) -> {OPEN}\n"
+
+
+def on_matrices(name: str) -> str:
+    return f"""
+func.func @"{name}"(%x: {OPEN}, %turns: i32) -> {OPEN} {{
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %nothing = arith.constant 0.0 : f32
+  %n = arith.index_cast %turns : i32 to index
+  %size = tensor.dim %x, %zero : {OPEN}
+  %empty = tensor.empty(%size, %size) : {OPEN}
+  %zeros = linalg.fill ins(%nothing : f32) outs(%empty : {OPEN}) -> {OPEN}
+  {product("a", "x", "x")}{product("b", "a", "x")}
+  {LOOPS[name].replace("STEP", product("h", "v", "a"))}
+  {product("r", "p", "x")}
+  return %r : {OPEN}
+}}"""
+
+
+def test_a_loop_begins_with_the_value_of_open_sizes_that_it_is_given():
+    program = opsplice.compile("".join(map(on_matrices, LOOPS)))
+    x = np.random.default_rng(0).standard_normal((7, 7)).astype(np.float32) / 3
+    for name in LOOPS:
+        for turns in range(3):
+            expected = np.linalg.matrix_power(x, 4 + 2 * turns)
+            np.testing.assert_allclose(program.run(name, x, turns), expected, atol=1e-6, err_msg=f"{name}, {turns}")
+
+
 GLOBALS = """
 util.global private mutable @now = dense<1> : tensor<4xi32>
 util.global private mutable @before = dense<2> : tensor<4xi32>
