@@ -5,8 +5,8 @@ Of a triangular matrix the inverses of blocks of 1, 2, 4, ... along the diagonal
     [a 0]^-1   [    a^-1         0  ]
     [c d]    = [-d^-1 c a^-1   d^-1 ]
 
-So a matrix of n rows takes log2(n) steps of two products, where a solver goes from row to row. Factors are made column
-by column, in loops.
+So a matrix of n rows takes log2(n) steps of two products, where a solver goes from row to row; a loop where n is open.
+Factors are made column by column, in loops.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 from torch._higher_order_ops.scan import scan_op
+from torch._higher_order_ops.while_loop import while_loop_op
 
 
 def solve_triangular(
@@ -24,7 +25,7 @@ def solve_triangular(
 ) -> Tensor:
     """X [..., n, k] of `matrix @ X = known`, of floats, or X [..., k, n] of `X @ matrix = known` where not `left`."""
     rows = matrix.shape[-1]
-    if not isinstance(rows, int) or not matrix.is_floating_point():
+    if not matrix.is_floating_point():
         return NotImplemented
     if not left:
         found = solve_triangular(matrix.mT, known.mT, upper=not upper, unitriangular=unitriangular)
@@ -37,11 +38,20 @@ def solve_triangular(
     if unitriangular:
         lower = lower + is_diagonal.to(matrix.dtype)
     inverse = torch.where(is_diagonal, 1 / torch.where(is_diagonal, lower, 1), 0)
-    size = 1
-    while size < rows:
+
+    def is_left(size: int, _inverse: Tensor, _lower: Tensor, first: Tensor, _second: Tensor) -> bool:
+        return size < first.numel()
+
+    def doubled(size: int, inverse: Tensor, lower: Tensor, first: Tensor, second: Tensor) -> tuple[int, Tensor]:
         is_pair = (first // (2 * size) == second // (2 * size)) & (first // size != second // size)
-        inverse = inverse - inverse @ torch.where(is_pair, lower, 0) @ inverse
-        size *= 2
+        return 2 * size, inverse - inverse @ torch.where(is_pair, lower, 0) @ inverse
+
+    size, read = 1, (lower, first, second)
+    if isinstance(rows, int):
+        while is_left(size, inverse, *read):
+            size, inverse = doubled(size, inverse, *read)
+    else:
+        inverse = while_loop_op(is_left, doubled, (size, inverse), read)[1]
     found = inverse @ known
     return found + inverse @ (known - lower @ found)
 

@@ -38,6 +38,13 @@ def test_solutions_and_gradients() -> None:
     torch.testing.assert_close(by, by_wanted, rtol=1e-4, atol=1e-4)
 
 
+def test_systems_of_any_size() -> None:
+    fast = torch.compile(solve_triangular, backend="opsplice", dynamic=True)
+    for rows in (5, 8, 17):
+        matrix, known = torch.randn(2, rows, rows) / rows**0.5 + 2 * torch.eye(rows), torch.randn(2, rows, 3)
+        torch.testing.assert_close(fast(matrix, known, upper=True), solve_triangular(matrix, known, upper=True))
+
+
 def test_grouped_products_are_those_of_eager():
     torch.manual_seed(0)
     ends = torch.tensor([3, 3, 8], dtype=torch.int32)
