@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import ml_dtypes
@@ -164,9 +165,12 @@ def equal(left: Tensor, right: Tensor) -> Tensor:
 
 
 def clamped(tensor: Tensor, low: float | None = None, high: float | None = None) -> Tensor:
-    """IREE takes the bound for NaN."""
-    if not tensor.is_floating_point():
+    """IREE takes the bound for NaN, and no floats as bounds of integers."""
+    given = [bound for bound in (low, high) if bound is not None]
+    kind = functools.reduce(torch.promote_types, (torch.result_type(tensor, bound) for bound in given))
+    if not kind.is_floating_point:
         return NotImplemented
+    tensor = tensor.to(kind)
     for bound, exceeds in ((low, torch.gt), (high, torch.lt)):
         if bound is not None:
             bounds = torch.full((), bound, dtype=tensor.dtype, device=tensor.device)

@@ -115,6 +115,8 @@ def test_integers_at_the_ends_of_their_types():
         lambda long, byte: long // -3,
         lambda long, byte: long // long.flip(0),
         lambda long, byte: long.clamp(-5, 2**62 + 1),
+        lambda long, byte: long.clamp(min=-5.5),
+        lambda long, byte: byte.clamp(1.5, 200.5),
         lambda long, byte: long.isfinite(),
         lambda long, byte: -byte,
         lambda long, byte: byte.abs(),
