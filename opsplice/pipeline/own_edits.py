@@ -40,6 +40,7 @@ from opsplice.rewrites.numbers import (
     single_reads,
     small_halves,
     turned_results,
+    wide_fusions,
     windowed_ops,
 )
 
@@ -64,6 +65,7 @@ _BEFORE_LINKING: tuple[_Edit, ...] = (
     (PHASE, "read slices where they lie", sliced_gathers.read_through),
     (crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate),
     (split_sums.PHASE, "split sums of products", split_sums.split),
+    (crossed_reads.PHASE, "read as many values as a dispatch may", wide_fusions.part),
 )
 _BEHIND_LINKING: tuple[_Edit, ...] = (
     (loop_types.PHASE, "begin loops with what they end with", loop_types.align),

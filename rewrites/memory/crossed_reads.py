@@ -74,7 +74,7 @@ _INSERTION = "tensor.insert_slice"
 _END = "iree_tensor_ext.compute_barrier.end"
 _ONE_INPUT = 2  # with the result
 # What they give is read by nobody else.
-_NEW = ("tensor.empty", "linalg.fill", "arith.constant")
+NEW = ("tensor.empty", "linalg.fill", "arith.constant")
 
 # A mark on the barriers that stand between dispatches until these are formed.
 _APART = "opsplice.apart"
@@ -97,7 +97,7 @@ def separate(module: ir.Module) -> None:
             spaced.update(op.results if op.operands[0] in spaced else ())
         elif op.name == _INSERTION:
             if _is_computed_from(op.operands[0], seen_through(op.operands[1])) or _gains_dims(op):
-                _put_into_memory(op, [0])
+                put_into_memory(op, [0])
         elif is_elementwise(op):
             found |= _read(op, found, spaced)
         else:
@@ -155,7 +155,7 @@ def _read(op: ir.Operation, found: dict[ir.Value, _Places], spaced: set[ir.Value
     if skipping or not spaced.isdisjoint(op.operands):
         crossed |= {number for places in reads.values() for each in places.values() for number in each}
         spaced.update(op.results)
-    _put_into_memory(op, sorted(crossed))
+    put_into_memory(op, sorted(crossed))
     places = {root: next(iter(places)) for root, places in reads.items() if len(places) == 1}
     kept = {root: place for root, place in places.items() if not crossed.issuperset(reads[root][place])}
     results = zip(op.results, maps[len(inputs) :], strict=True)
@@ -180,9 +180,9 @@ def _part_from_inputs(op: ir.Operation) -> None:
     read, written = list(op.operands)[:first], list(op.operands)[first:]
     for number, value in enumerate(written, first):
         whole = seen_through(value)
-        is_read = maker_name(whole) not in _NEW and any(_is_computed_from(each, whole) for each in read)
+        is_read = maker_name(whole) not in NEW and any(_is_computed_from(each, whole) for each in read)
         if is_read or (whole != value and _is_sliced(value) and op.name.startswith("iree_linalg_ext.")):
-            _put_into_memory(op, [number])
+            put_into_memory(op, [number])
 
 
 def _is_sliced(value: ir.Value) -> bool:
@@ -206,7 +206,7 @@ def _cut_from_memory(merged: ir.Operation) -> None:
             maker = defining_op(op.operands[0])
             is_open = not ir.ShapedType(value.type).has_static_shape
             if is_open and maker is not None and is_elementwise(maker) and len(indexing_maps(maker)) > _ONE_INPUT:
-                _put_into_memory(op, [0])
+                put_into_memory(op, [0])
         elif is_elementwise(op):
             pending += [each for each in op.operands if isinstance(each.type, ir.ShapedType)]
 
@@ -231,7 +231,7 @@ def _is_computed_from(value: ir.Value, whole: ir.Value) -> bool:
     return False
 
 
-def _put_into_memory(op: ir.Operation, numbers: Sequence[int]) -> None:
+def put_into_memory(op: ir.Operation, numbers: Sequence[int]) -> None:
     held: dict[ir.Value, ir.Value] = {}
     with ir.InsertionPoint(op), op.location:
         for number in numbers:
