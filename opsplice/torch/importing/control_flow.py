@@ -37,6 +37,7 @@ class NodeImporter(SizeImporter):
         others = [self._import_argument(loc, each) for each in read]
         types = self._types(node)
         with loc, ir.InsertionPoint(self._b):
+            state = [*map(_cast, state, types)]
             limit = self._limit(loc, node, [*state, *others])
             most = limit or self._import_argument(loc, torch.iinfo(torch.int64).max)
             goes = self._import_argument(loc, True) if limit else None
@@ -49,7 +50,7 @@ class NodeImporter(SizeImporter):
             with ir.InsertionPoint(block):
                 number, *values = block.arguments
                 values = [number, *map(_tied, values[1:], state[1:])] if goes else values
-                after = self._called(node, body, [*values, *others])
+                after = [*map(_cast, self._called(node, body, [*values, *others]), types)]
                 ir.Operation.create("torch.prim.Loop.condition", [], [goes_on(after), *after])
             made = [*map(_tied, loop.results, state)] if goes else loop.results
         self._bind(node, made)
@@ -96,6 +97,8 @@ class NodeImporter(SizeImporter):
         returned = module.graph.output_node().args[0]
         results = returned if isinstance(returned, (list, tuple)) else [returned]
         types = [self._cc.value_info_to_type(each.meta["val"]) for each in results]
+        taken = [self._cc.value_info_to_type(each.meta["val"]) for each in module.graph.find_nodes(op="placeholder")]
+        given = [*map(_cast, given, taken)]
         return list(ir.Operation.create("func.call", types, given, attributes={"callee": name}).results)
 
     def _types(self, node: fx.Node) -> list[ir.Type]:
@@ -129,6 +132,13 @@ def _of_equal_sizes(given: Sequence[ir.Value], known: Sequence[torch.Tensor]) ->
             value = value if first == own else _with_sizes(value, first)
         found.append(value)
     return found
+
+
+def _cast(value: ir.Value, kind: ir.Type) -> ir.Value:
+    """A tensor as one of another type, where PyTorch knows more of its sizes at one place than at another."""
+    if value.type == kind or not str(kind).startswith("!torch.vtensor"):
+        return value
+    return emit.value("torch.tensor_static_info_cast", [value], kind)
 
 
 def _tied(value: ir.Value, first: ir.Value) -> ir.Value:

@@ -45,6 +45,20 @@ def test_systems_of_any_size() -> None:
         torch.testing.assert_close(fast(matrix, known, upper=True), solve_triangular(matrix, known, upper=True))
 
 
+def test_systems_of_a_size_that_is_known_later() -> None:
+    def in_chunks(x: torch.Tensor) -> torch.Tensor:
+        rows = x.shape[1]
+        whole = rows + (8 - rows % 8) % 8
+        x = torch.nn.functional.pad(x, (0, 0, 0, whole - rows)).reshape(x.shape[0], whole // 8, -1, x.shape[2])
+        products = (x @ x.mT / 8).reshape(x.shape[0], -1, 8, 8)
+        return solve_triangular(products, x, upper=False, unitriangular=True)
+
+    fast = torch.compile(in_chunks, backend="opsplice", dynamic=True)
+    for rows in (5, 7, 8):
+        x = torch.randn(2, rows, 3)
+        torch.testing.assert_close(fast(x), in_chunks(x))
+
+
 def test_grouped_products_are_those_of_eager():
     torch.manual_seed(0)
     ends = torch.tensor([3, 3, 8], dtype=torch.int32)
