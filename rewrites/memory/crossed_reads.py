@@ -49,6 +49,9 @@ its dims as one.
 
 IREE would cut `%x` and `%y`, and compute what is merged in one dispatch, which copies one of the two first. It does not
 compile that either: so it is with the places of tokens that ONNX's OPT has for each mask.
+
+IREE merges dims itself, too. So what an elementwise op makes of several values is cut from memory where a part is
+shorter by an open size, but for the first dim: as in Pegasus-X, which cuts off what it added to come to whole blocks.
 """
 
 from __future__ import annotations
@@ -61,6 +64,7 @@ from iree.compiler import ir
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import defining_op, indexing_maps, is_elementwise, maker_name, seen_through
 from opsplice.rewrites.ir import emit
+from opsplice.rewrites.memory.aligned_buffers import segments
 from opsplice.rewrites.memory.kept_values import memory_of
 
 # When transposes are parts of the ops that read them, and no dispatch is formed yet.
@@ -70,6 +74,7 @@ _MERGING = "tensor.collapse_shape"
 _RESHAPES = (_MERGING, "tensor.expand_shape")
 _NO_REDUCTIONS = ("linalg.fill", "linalg.yield", "linalg.index")
 _INSERTION = "tensor.insert_slice"
+_SLICE = "tensor.extract_slice"
 # Where what is computed ends, and reshapes for kernels follow.
 _END = "iree_tensor_ext.compute_barrier.end"
 _ONE_INPUT = 2  # with the result
@@ -95,6 +100,10 @@ def separate(module: ir.Module) -> None:
                 _cut_from_memory(op)
             found[op.results[0]] = _moved(found.get(op.operands[0], {}), _regrouped(op))
             spaced.update(op.results if op.operands[0] in spaced else ())
+        elif op.name == _SLICE:
+            maker = defining_op(op.operands[0])
+            if maker is not None and _joins(maker) and _cuts_inside(op, maker):
+                put_into_memory(op, [0])
         elif op.name == _INSERTION:
             if _is_computed_from(op.operands[0], seen_through(op.operands[1])) or _gains_dims(op):
                 put_into_memory(op, [0])
@@ -128,7 +137,7 @@ def _tensor_ops(op: ir.Operation) -> Iterator[ir.Operation]:
         for block in region.blocks:
             for each in list(block.operations):
                 inner = each.operation
-                if inner.name in (*_RESHAPES, _INSERTION) or _computes(inner):
+                if inner.name in (*_RESHAPES, _SLICE, _INSERTION) or _computes(inner):
                     yield inner
                 else:
                     yield from _tensor_ops(inner)
@@ -190,7 +199,7 @@ def _is_sliced(value: ir.Value) -> bool:
     maker = defining_op(value)
     while maker is not None and maker.name in _RESHAPES:
         maker = defining_op(maker.operands[0])
-    return maker is not None and maker.name == "tensor.extract_slice"
+    return maker is not None and maker.name == _SLICE
 
 
 def _cut_from_memory(merged: ir.Operation) -> None:
@@ -202,13 +211,29 @@ def _cut_from_memory(merged: ir.Operation) -> None:
         if op is None or value in seen:
             continue
         seen.add(value)
-        if op.name == "tensor.extract_slice":
+        if op.name == _SLICE:
             maker = defining_op(op.operands[0])
             is_open = not ir.ShapedType(value.type).has_static_shape
-            if is_open and maker is not None and is_elementwise(maker) and len(indexing_maps(maker)) > _ONE_INPUT:
+            if is_open and maker is not None and _joins(maker):
                 put_into_memory(op, [0])
         elif is_elementwise(op):
             pending += [each for each in op.operands if isinstance(each.type, ir.ShapedType)]
+
+
+def _joins(op: ir.Operation) -> bool:
+    """Whether an op makes its elements of several values."""
+    return is_elementwise(op) and len(indexing_maps(op)) > _ONE_INPUT
+
+
+def _cuts_inside(cut: ir.Operation, maker: ir.Operation) -> bool:
+    """Whether a part of what an op makes has another open size than that, in a dim behind the first one."""
+    room = defining_op(maker.operands[len(maker.operands) - 1])
+    kind, whole = (ir.RankedTensorType(value.type) for value in (cut.results[0], cut.operands[0]))
+    if room is None or kind.rank != whole.rank:
+        return False
+    open_dims = [dim for dim in range(kind.rank) if kind.is_dynamic_dim(dim)]
+    sizes = zip(open_dims, segments(cut)[2], strict=True)
+    return any(dim and size not in list(room.operands) for dim, size in sizes)
 
 
 def _gains_dims(insertion: ir.Operation) -> bool:

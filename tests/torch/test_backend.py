@@ -145,3 +145,17 @@ def test_programs_are_for_this_cpu_unless_a_flag_names_another(tmp_path):
         torch._dynamo.reset()
         fast = torch.compile(lambda x: x.tanh().tanh(), backend="opsplice", options={"specs": spec, "flags": flags})
         torch.testing.assert_close(fast(x), expected)
+
+
+def test_a_sum_is_cut_to_the_length_that_it_was_padded_from() -> None:
+    weight = torch.randn(16, 16) / 4
+
+    def in_blocks(x: torch.Tensor) -> torch.Tensor:
+        length = x.shape[1]
+        x = torch.nn.functional.pad(x, (0, 0, 0, (8 - length % 8) % 8))
+        return torch.nn.functional.layer_norm((x @ weight + torch.relu(x @ weight) @ weight)[:, :length], (16,))
+
+    fast = torch.compile(in_blocks, backend="opsplice", dynamic=True)
+    for length in (5, 8, 13):
+        x = torch.randn(2, length, 16)
+        torch.testing.assert_close(fast(x), in_blocks(x), rtol=1e-4, atol=1e-5)

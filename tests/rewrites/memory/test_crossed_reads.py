@@ -350,3 +350,43 @@ def test_a_reduction_beside_elements_that_an_op_skips():
     windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (1, 2))[:, ::2, ::2]
     found = opsplice.compile(BESIDE_A_REDUCTION).run("main", x)
     np.testing.assert_array_equal(found, windows.sum((3, 4)) - 2 * x[:, :32:2, :32:2])
+
+
+SHORTENED = """
+func.func @main(%x: tensor<?x?x8xf32>, %y: tensor<?x?x8xf32>, %cut: index) -> tensor<?x?xf32> {
+  %zero = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %b = tensor.dim %x, %c0 : tensor<?x?x8xf32>
+  %n = tensor.dim %x, %c1 : tensor<?x?x8xf32>
+  %m = arith.subi %n, %cut : index
+  %p = arith.addf %x, %y : tensor<?x?x8xf32>
+  %s = tensor.extract_slice %p[PART] : tensor<?x?x8xf32> to KIND
+  %v = tensor.empty(SIZES) : tensor<?x?xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%v : tensor<?x?xf32>) -> tensor<?x?xf32>
+  %r = linalg.reduce { arith.maximumf } ins(%s : KIND) outs(%z : tensor<?x?xf32>) dimensions = [2]
+  return %r : tensor<?x?xf32>
+}
+"""
+# Which part, its type, its open sizes, and whether it is cut from memory.
+PARTS = {
+    "inside": ("0, 0, 0] [%b, %m, 8] [1, 1, 1", "tensor<?x?x8xf32>", "%b, %m", True),
+    "rows": ("0, 0, 0] [%m, %n, 8] [1, 1, 1", "tensor<?x?x8xf32>", "%m, %n", False),
+    "columns": ("0, 0, 4] [%b, %n, 4] [1, 1, 1", "tensor<?x?x4xf32>", "%b, %n", False),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_is_shorter_than_the_sum_that_it_is_cut_from(part: str) -> None:
+    text, kind, sizes, is_held = PARTS[part]
+    model = SHORTENED.replace("PART", text).replace("KIND", kind).replace("SIZES", sizes)
+    with Compilation() as compilation:
+        compilation.load(ModuleSource(content=model))
+        compilation.run_to(crossed_reads.PHASE)
+        crossed_reads.separate(compilation.module)
+        assert ("util.optimization_barrier" in str(compilation.module)) == is_held
+    if is_held:
+        x, y = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)
+        np.testing.assert_array_equal(
+            opsplice.compile(model).run("main", x, y, 3), np.maximum((x + y)[:, :5].max(2), 0)
+        )
