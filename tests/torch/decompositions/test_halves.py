@@ -41,3 +41,15 @@ def test_gradients_of_tables_are_rounded_once() -> None:
     numbers = torch.zeros(2000, dtype=torch.int64)
     torch.compile(lambda: functional.embedding(numbers, table).sum(), backend="opsplice")().backward()
     assert torch.equal(table.grad[0], torch.full((8,), 2000, dtype=torch.bfloat16))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_numbers_are_not_rounded_to_halves(dtype: torch.dtype) -> None:
+    """0.7 is 0.69921875 in bf16: products were a step less, and quotients a step more, in one element of five."""
+    x = torch.linspace(-3, 3, 999).to(dtype)
+
+    def scaled(x: torch.Tensor) -> list[torch.Tensor]:
+        return [x * 0.7, x / 0.7, x * 0.75, x * 3]
+
+    for found, own in zip(torch.compile(scaled, backend="opsplice")(x), scaled(x), strict=True):
+        assert torch.equal(found, own)
