@@ -19,6 +19,7 @@ from iree.compiler import ir
 from iree.compiler._mlir_libs._mlirDialectsLinalg import get_indexing_maps
 from iree.compiler.dialects import linalg
 
+from opsplice.common.reaching import reachable
 from opsplice.matchers.ir.op_names import last_op, ops_in
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.rewrites.ir import emit
@@ -61,9 +62,9 @@ def _factors(op: ir.Operation) -> Iterator[_Loops]:
     assert made is not None
     for term in made.operands:
         producer = defining_op(term)
-        if producer is None:
+        if term.owner == op.regions[0].blocks[0]:
             yield from _factors_of_input(op, ir.BlockArgument(term).arg_number)
-        elif producer.name in _PRODUCTS:
+        elif producer is not None and producer.name in _PRODUCTS:
             yield from _read(op, producer)
 
 
@@ -79,16 +80,18 @@ def _factors_of_input(op: ir.Operation, number: int) -> Iterator[_Loops]:
 def _read(op: ir.Operation, product: ir.Operation) -> Iterator[_Loops]:
     """The loops that each factor of a product in an op's body depends on."""
     for factor in product.operands:
-        read = _elements(factor)
+        read = _elements(factor, op.regions[0].blocks[0])
         yield frozenset().union(*(_dependence(op.operands[number], _maps(op)[number]) for number in read))
 
 
-def _elements(value: ir.Value) -> set[int]:
+def _elements(value: ir.Value, body: ir.Block) -> set[int]:
     """The operands of an op whose elements a value in its body is computed from."""
-    producer = defining_op(value)
-    if producer is None:
-        return {ir.BlockArgument(value).arg_number}
-    return {number for each in producer.operands for number in _elements(each)}
+
+    def read(value: ir.Value) -> Sequence[ir.Value]:
+        producer = defining_op(value)
+        return () if producer is None else list(producer.operands)
+
+    return {ir.BlockArgument(each).arg_number for each in reachable([value], read) if each.owner == body}
 
 
 def _dependence(value: ir.Value, read: Sequence[_Loops]) -> _Loops:

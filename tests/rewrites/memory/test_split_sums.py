@@ -101,3 +101,22 @@ def test_an_op_without_results_is_no_sum() -> None:
     }"""
     with ir.Context():
         split_sums.split(ir.Module.parse(text))
+
+
+def test_a_number_from_outside_of_a_sum_is_no_operand_of_it() -> None:
+    """It has a place among the function's arguments, not among those of the body."""
+    text = """func.func @main(%a: tensor<4x5xf32>, %p: tensor<1xf32>, %q: tensor<1xf32>, %s: f32) -> tensor<f32> {
+      %e = tensor.empty() : tensor<f32>
+      %z = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%z : f32) outs(%e : tensor<f32>) -> tensor<f32>
+      %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> ()>],
+          iterator_types = ["reduction", "reduction"]} ins(%a : tensor<4x5xf32>) outs(%f : tensor<f32>) {
+      ^bb0(%x: f32, %o: f32):
+        %m = arith.mulf %x, %s : f32
+        %t = arith.addf %o, %m : f32
+        linalg.yield %t : f32
+      } -> tensor<f32>
+      return %r : tensor<f32>
+    }"""
+    a, one = np.arange(20, dtype=np.float32).reshape(4, 5), np.zeros(1, np.float32)
+    assert opsplice.compile(text).run("main", a, one, one, np.float32(2)) == 2 * a.sum()
