@@ -69,7 +69,9 @@ def _letters(equation: str, ranks: Sequence[int]) -> tuple[list[str], str] | Non
     if "->" not in equation:
         behind = "..." + "".join(sorted(letter for letter in counts if counts[letter] == 1 and letter not in spare))
     result = behind.replace("...", "".join(spare))
-    is_whole = all(len(each) == rank == len(set(each)) for each, rank in zip(given, ranks, strict=True))
+    is_whole = all(
+        len(each) == rank == len(set(each)) for each, rank in zip([*given, result], [*ranks, len(result)], strict=True)
+    )
     return (given, result) if is_whole and set(result) <= set(counts) else None
 
 
