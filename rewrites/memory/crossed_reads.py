@@ -40,6 +40,12 @@ So is what is padded, or written into a part itself, where it is then written in
 write it there at once, with a place for too few dims: "expected 4 offset values, got 3". Gradients of convolutions of
 one dim have it.
 
+A single element that is cut from a tensor and becomes a tensor of more dims is cut from memory: IREE would cut the
+tensor of more dims, and does not compile it ("expected rank to be smaller or equal to the other rank").
+
+    %s = tensor.extract_slice %x : tensor<3xf32> to tensor<f32>
+    %e = tensor.expand_shape %s [] output_shape [1, 1]
+
 What an elementwise op makes of several values is cut from memory where the part is open, and a kernel takes some of
 its dims as one.
 
@@ -98,6 +104,8 @@ def separate(module: ir.Module) -> None:
         if op.name in _RESHAPES:
             if op.name == _MERGING and maker_name(op.operands[0]) == _END:
                 _cut_from_memory(op)
+            elif _outgrows_slice(op):
+                put_into_memory(op, [0])
             found[op.results[0]] = _moved(found.get(op.operands[0], {}), _regrouped(op))
             spaced.update(op.results if op.operands[0] in spaced else ())
         elif op.name == _SLICE:
@@ -234,6 +242,17 @@ def _cuts_inside(cut: ir.Operation, maker: ir.Operation) -> bool:
     open_dims = [dim for dim in range(kind.rank) if kind.is_dynamic_dim(dim)]
     sizes = zip(open_dims, segments(cut)[2], strict=True)
     return any(dim and size not in list(room.operands) for dim, size in sizes)
+
+
+def _outgrows_slice(reshape: ir.Operation) -> bool:
+    """Whether a single element of a tensor becomes a tensor of more dims."""
+    maker = defining_op(reshape.operands[0])
+    if maker is None or maker.name != _SLICE:
+        return False
+    whole, element, made = (
+        ir.RankedTensorType(each.type).rank for each in (maker.operands[0], reshape.operands[0], reshape.results[0])
+    )
+    return bool(element == 0 and made > whole)
 
 
 def _gains_dims(insertion: ir.Operation) -> bool:

@@ -188,6 +188,20 @@ func.func @{name}(%y: tensor<{rows}x96xf32>, %i: tensor<512x1xi32>, %u: tensor<5
 COLUMNS = SLICED.format(name="large", rows=512, n=512, size="") + SLICED.format(
     name="open", rows="?", n="%n", size="%n = tensor.dim %y, %c0 : tensor<?x96xf32>"
 )
+# Numbers are added to a single element, which got more dims than what it is cut from.
+ELEMENT = """
+func.func @element(%y: tensor<3xf32>, %i: tensor<2x1xi32>, %u: tensor<2x1xf32>) -> tensor<1x1xf32> {
+  %s = tensor.extract_slice %y[2] [1] [1] : tensor<3xf32> to tensor<1xf32>
+  %x = tensor.expand_shape %s [[0, 1]] output_shape [1, 1] : tensor<1xf32> into tensor<1x1xf32>
+  %r = iree_linalg_ext.scatter dimension_map = [0] unique_indices(false)
+      ins(%u, %i : tensor<2x1xf32>, tensor<2x1xi32>) outs(%x : tensor<1x1xf32>) {
+  ^bb0(%new: f32, %old: f32):
+    %s1 = arith.addf %new, %old : f32
+    iree_linalg_ext.yield %s1 : f32
+  } -> tensor<1x1xf32>
+  return %r : tensor<1x1xf32>
+}
+"""
 ELSEWHERE = SCATTER.format(name="apart", rows=256, source="y", value="new") + ADDED.format(name="other", factor="y")
 STRAIGHT = (
     function("softmax", SOFTMAX + joined("r", "i, j", "i, j", T))
@@ -247,6 +261,12 @@ def test_what_is_padded_is_written_into_more_dims() -> None:
     x = np.arange(-7, 8, dtype=np.float32).reshape(3, 5)
     padded = np.pad(np.abs(x), ((0, 0), (2, 2)))[..., None]
     np.testing.assert_array_equal(opsplice.compile(PADDED).run("padded", x), padded)
+
+
+def test_numbers_are_added_to_an_element_with_more_dims() -> None:
+    y, numbers = np.array([1, 2, 3], np.float32), np.array([[10], [20]], np.float32)
+    given = y, np.zeros((2, 1), np.int32), numbers
+    np.testing.assert_array_equal(opsplice.compile(ELEMENT).run("element", *given), [[33]])
 
 
 def test_rows_are_added_to_columns() -> None:
