@@ -59,8 +59,11 @@ def part_windows(op: ir.Operation) -> None:
 def _write(op: ir.Operation, form: _Form) -> None:
     count = len(op.results)
     inputs, indices, updates = list(op.operands)[:count], op.operands[count], list(op.operands)[count + 1 :]
+    # A number without dims is as good as one in a row of its own.
+    is_number = not _sizes(inputs[0])
+    inputs = [_reshape(each, [1]) for each in inputs] if is_number else inputs
     sizes, made = _sizes(inputs[0]), _sizes(updates[0])
-    alone = {*form.inserted_window_dims, *form.input_batching_dims}
+    alone = {0} if is_number else {*form.inserted_window_dims, *form.input_batching_dims}
     windowed = [dim for dim in range(len(sizes)) if dim not in alone]
     window = dict.fromkeys(alone, 1) | {
         dim: made[at] for dim, at in zip(windowed, form.update_window_dims, strict=True)
@@ -95,7 +98,7 @@ def _write(op: ir.Operation, form: _Form) -> None:
     op.regions[0].blocks[0].append_to(new.regions[0])
     back = [order.index(dim) for dim in range(len(order))]
     for old, each in zip(op.results, new.results, strict=True):
-        old.replace_all_uses_with(_transpose(each, back))
+        old.replace_all_uses_with(_reshape(_transpose(each, back), _sizes(old)))
     op.erase()
 
 

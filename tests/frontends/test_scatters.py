@@ -17,6 +17,7 @@ CASES = {
     "two dims apart": lambda x, i: x.at[i, :, i].add(x[:, :, 0]),
     "the last dims": lambda x, i: x.at[:, i, i].multiply(x[:, :4, 0]),
     "all": lambda x, i: x.at[...].max(-x),
+    "a number": lambda x, i: x[0, 0, 0].at[...].add(x[1, 1, 1]),
     "without a sign": lambda x, i: (
         jnp.abs(x * 9).astype(jnp.uint8).at[...].min(jnp.uint8(200) + i[0].astype(jnp.uint8))
     ),
