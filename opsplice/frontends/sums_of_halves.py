@@ -40,7 +40,10 @@ def _wide(kind: ir.Type) -> ir.Type:
     return ir.RankedTensorType.get(ir.RankedTensorType(kind).shape, ir.F32Type.get())
 
 
-def _product(op: ir.Operation) -> ir.Value:
+def _product(op: ir.Operation) -> ir.Value | None:
+    """None where there is nothing to add up. IREE makes a product of scalars that is converted invalid in places."""
+    if op.name == "stablehlo.dot_general" and "contracting" not in str(op.attributes["dot_dimension_numbers"]):
+        return None
     return emit.value(op.name, op.operands, _wide(op.results[0].type), **emit.attributes_of(op))
 
 
