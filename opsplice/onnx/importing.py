@@ -9,7 +9,6 @@ Only the child process of an import loads this module.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,14 +20,12 @@ import onnx.inliner
 from iree.compiler import ir
 from iree.compiler.dialects import util
 from iree.compiler.extras import onnx_importer
-from onnx import TensorProto
 
 from opsplice.common.errors import OpspliceError
 from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
-from opsplice.matchers.ir.op_names import ops_in
-from opsplice.matchers.ir.tensor_values import DYNAMIC, shape_of
 from opsplice.onnx import versions
+from opsplice.onnx.casts import TO_SIGNLESS, write_casts
 from opsplice.onnx.expansion import FUNCTIONS, expand, known_of
 from opsplice.onnx.folded_sizes import fold, forced_sizes, give_constants, keep_elements, keep_whole_dims
 from opsplice.onnx.model_file import (
@@ -46,7 +43,6 @@ from opsplice.onnx.model_file import (
 from opsplice.onnx.rules import loops
 from opsplice.onnx.rules.quantized import WIDENED
 from opsplice.onnx.size_checks import check_sizes
-from opsplice.rewrites.ir import emit
 from opsplice.runtime.weights import SCOPE, Arrays, write_archive
 
 _FUNCTION = "main"
@@ -56,9 +52,6 @@ _MOST_ROUNDS = 16
 
 # What a parameter may be made of: IREE keeps bits in memory otherwise than ONNX does.
 _PARAMETERS = {number: dtype for number, dtype in STORED.items() if dtype != np.bool_}
-
-_WRITTEN_OUT = (TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)
-_TO_SIGNLESS = re.compile(r"\b[su]i(\d+)")
 
 
 def import_model(request: Request) -> dict[str, Any]:
@@ -385,7 +378,7 @@ def _emit(model: onnx.ModelProto, weights: Mapping[str, np.ndarray], request: Re
             _load_weights(importer, module, types, weights)
         importer.import_all()
         with context:
-            _write_casts(module)
+            write_casts(module)
             check_sizes(module)
         verified = module.operation.verify()
     except (onnx_importer.OnnxImportError, ir.MLIRError) as error:
@@ -403,7 +396,7 @@ def _load_weights(importer: Any, module: ir.Module, types: _Types, weights: Mapp
         element = types.tensor_element_type(_data_type(array))
         torch_type = types.get_vtensor_type(array.shape, element)
         with ir.Location.name(name):
-            signless = ir.Type.parse(_TO_SIGNLESS.sub(r"i\1", str(element)))
+            signless = ir.Type.parse(TO_SIGNLESS.sub(r"i\1", str(element)))
             kind = ir.RankedTensorType.get(array.shape, signless)
             parameter = f"#flow.parameter.named<{ir.StringAttr.get(SCOPE)}::{ir.StringAttr.get(name)}> : {kind}"
             symbol = f"parameter{number}"
@@ -413,40 +406,6 @@ def _load_weights(importer: Any, module: ir.Module, types: _Types, weights: Mapp
                 loaded = util.GlobalLoadOp(kind, symbol).result
                 converted = ir.Operation.create("torch_c.from_builtin_tensor", results=[torch_type], operands=[loaded])
         importer._nv_map[name] = converted.result
-
-
-def _write_casts(module: ir.Module) -> None:
-    """Write casts as plain ones of each element where IREE's importer knows none, or makes 127 of 200.0.
-
-    torch.operator "onnx.Cast"(%x) {torch.onnx.to = 4}  =>  arith.trunci (arith.fptosi %x : f32 to i32) : i32 to i16
-    """
-    emit.load_dialects(module.context)
-    for op in ops_in(module.operation, "torch.operator"):
-        if op.attributes["name"].value == "onnx.Cast" and op.attributes["torch.onnx.to"].value in _WRITTEN_OUT:
-            with op.location, ir.InsertionPoint(op):
-                op.results[0].replace_all_uses_with(_cast(op.operands[0], op.results[0].type))
-            op.erase()
-
-
-def _cast(x: ir.Value, wanted: ir.Type) -> ir.Value:
-    sizes = [DYNAMIC if size is None else size for size in shape_of(x) or ()]
-    (given, has_sign), (made, _) = (_element(each) for each in (x.type, wanted))
-    plain = emit.value("torch_c.to_builtin_tensor", [x], ir.RankedTensorType.get(sizes, given))
-    if isinstance(given, ir.FloatType):
-        # Of twice the width those with a sign hold all numbers without.
-        given = ir.IntegerType.get_signless(min(max(2 * made.width, 32), 64))
-        name = "fptoui" if made == given else "fptosi"
-        plain = emit.value(f"arith.{name}", [plain], ir.RankedTensorType.get(sizes, given))
-    if given.width != made.width:
-        name = "trunci" if given.width > made.width else "extsi" if has_sign else "extui"
-        plain = emit.value(f"arith.{name}", [plain], ir.RankedTensorType.get(sizes, made))
-    return emit.value("torch_c.from_builtin_tensor", [plain], wanted)
-
-
-def _element(kind: ir.Type) -> tuple[ir.Type, bool]:
-    """The type of a tensor's elements as MLIR has it, and whether they have a sign."""
-    element = str(kind).rpartition(",")[2].removesuffix(">")
-    return ir.Type.parse(_TO_SIGNLESS.sub(r"i\1", element)), element.startswith("s")
 
 
 def _data_type(array: np.ndarray) -> int:

@@ -46,6 +46,9 @@ tensor of more dims, and does not compile it ("expected rank to be smaller or eq
     %s = tensor.extract_slice %x : tensor<3xf32> to tensor<f32>
     %e = tensor.expand_shape %s [] output_shape [1, 1]
 
+So is a single element of numbers that are made wider. IREE would have what reads it make them wider, and its compiler
+does not end.
+
 What an elementwise op makes of several values is cut from memory where the part is open, and a kernel takes some of
 its dims as one.
 
@@ -110,7 +113,7 @@ def separate(module: ir.Module) -> None:
             spaced.update(op.results if op.operands[0] in spaced else ())
         elif op.name == _SLICE:
             maker = defining_op(op.operands[0])
-            if maker is not None and _joins(maker) and _cuts_inside(op, maker):
+            if _is_widened(op) or (maker is not None and _joins(maker) and _cuts_inside(op, maker)):
                 put_into_memory(op, [0])
         elif op.name == _INSERTION:
             if _is_computed_from(op.operands[0], seen_through(op.operands[1])) or _gains_dims(op):
@@ -242,6 +245,16 @@ def _cuts_inside(cut: ir.Operation, maker: ir.Operation) -> bool:
     open_dims = [dim for dim in range(kind.rank) if kind.is_dynamic_dim(dim)]
     sizes = zip(open_dims, segments(cut)[2], strict=True)
     return any(dim and size not in list(room.operands) for dim, size in sizes)
+
+
+def _is_widened(cut: ir.Operation) -> bool:
+    """Whether a single element is cut from numbers that are made wider."""
+    maker = defining_op(seen_through(cut.operands[0]))
+    if ir.RankedTensorType(cut.results[0].type).rank or maker is None or not is_elementwise(maker):
+        return False
+    kinds = [value.type.element_type for value in maker.operands if isinstance(value.type, ir.RankedTensorType)]
+    widths = [kind.width for kind in kinds if isinstance(kind, ir.IntegerType | ir.FloatType)]
+    return len(widths) == len(kinds) and min(widths) < widths[-1]
 
 
 def _outgrows_slice(reshape: ir.Operation) -> bool:

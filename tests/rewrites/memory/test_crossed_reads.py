@@ -202,6 +202,43 @@ func.func @element(%y: tensor<3xf32>, %i: tensor<2x1xi32>, %u: tensor<2x1xf32>) 
   return %r : tensor<1x1xf32>
 }
 """
+ONE_ELEMENT = """
+func.func @matrix(%x: tensor<7xf32>, %y: tensor<2x1xf32>) -> tensor<2x1xf32> {
+  %e = tensor.empty() : tensor<7xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(d) -> (d)>, affine_map<(d) -> (d)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<7xf32>) outs(%e : tensor<7xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %a, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<7xf32>
+  %cut = tensor.extract_slice %t[6] [1] [1] : tensor<7xf32> to tensor<1xf32>
+  %matrix = tensor.expand_shape %cut [[0, 1]] output_shape [1, 1] : tensor<1xf32> into tensor<1x1xf32>
+  %b = tensor.empty() : tensor<2x1xf32>
+  %zero = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%zero : f32) outs(%b : tensor<2x1xf32>) -> tensor<2x1xf32>
+  %m = linalg.matmul ins(%y, %matrix : tensor<2x1xf32>, tensor<1x1xf32>) outs(%f : tensor<2x1xf32>) -> tensor<2x1xf32>
+  return %m : tensor<2x1xf32>
+}
+func.func @widened(%x: tensor<2x3xi8>, %y: tensor<8xi32>) -> tensor<8xi32> {
+  %e = tensor.empty() : tensor<2x3xi32>
+  %t = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]} ins(%x : tensor<2x3xi8>) outs(%e : tensor<2x3xi32>) {
+  ^bb0(%a: i8, %o: i32):
+    %s = arith.extui %a : i8 to i32
+    linalg.yield %s : i32
+  } -> tensor<2x3xi32>
+  %row = tensor.collapse_shape %t [[0, 1]] : tensor<2x3xi32> into tensor<6xi32>
+  %cut = tensor.extract_slice %row[0] [1] [1] : tensor<6xi32> to tensor<i32>
+  %b = tensor.empty() : tensor<8xi32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> ()>, affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+      iterator_types = ["parallel"]} ins(%cut, %y : tensor<i32>, tensor<8xi32>) outs(%b : tensor<8xi32>) {
+  ^bb0(%a: i32, %c: i32, %o: i32):
+    %p = arith.muli %a, %c : i32
+    linalg.yield %p : i32
+  } -> tensor<8xi32>
+  return %r : tensor<8xi32>
+}
+"""
 ELSEWHERE = SCATTER.format(name="apart", rows=256, source="y", value="new") + ADDED.format(name="other", factor="y")
 STRAIGHT = (
     function("softmax", SOFTMAX + joined("r", "i, j", "i, j", T))
@@ -410,3 +447,12 @@ def test_what_is_shorter_than_the_sum_that_it_is_cut_from(part: str) -> None:
         np.testing.assert_array_equal(
             opsplice.compile(model).run("main", x, y, 3), np.maximum((x + y)[:, :5].max(2), 0)
         )
+
+
+def test_one_element_is_cut_from_memory() -> None:
+    """IREE's compiler crashed where it becomes a matrix, and did not end where it is made wider."""
+    program = opsplice.compile(ONE_ELEMENT, isolate=True)
+    x, y = np.arange(7, dtype=np.float32), np.array([[1], [-3]], np.float32)
+    np.testing.assert_array_equal(program.run("matrix", x, y), [[12], [-36]])
+    bytes_, numbers = np.full((2, 3), 200, np.uint8), np.arange(8, dtype=np.int32)
+    np.testing.assert_array_equal(program.run("widened", bytes_.view(np.int8), numbers), 200 * numbers)
