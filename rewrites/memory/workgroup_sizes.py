@@ -16,6 +16,8 @@ the list:
     count(%n, %m)                                     count(%n, %m, %k)
     dispatch.tensor.load ... sizes = [%z]      =>     %y = dispatch.workload.ordinal %z, 2
                                                       dispatch.tensor.load ... sizes = [%y]
+
+Where such a size is computed in the dispatch, this holds for what it is computed from.
 """
 
 from __future__ import annotations
@@ -70,11 +72,9 @@ def _list_all(
             continue
         number = len(segments(sites[0])[0])
         with size.owner.location, ir.InsertionPoint.after(size.owner):
-            attributes = {"ordinal": ir.IntegerAttr.get(ir.IndexType.get(), number)}
-            listed = emit.op(_ORDINAL, [size], [size.type], attributes)
-        size.replace_all_uses_except(listed.results[0], listed)
+            _list(size, number)
         with count.location, ir.InsertionPoint(count):
-            argument = export.regions[0].blocks[0].add_argument(size.type, count.location)
+            argument = export.regions[0].blocks[0].add_argument(ir.IndexType.get(), count.location)
             more = emit.op(_COUNT, [*count.operands, argument], [each.type for each in count.results])
         for old, new in zip(count.results, more.results, strict=True):
             old.replace_all_uses_with(new)
@@ -84,18 +84,45 @@ def _list_all(
     return sites
 
 
+def _list(size: ir.Value, number: int) -> None:
+    """Say of a size which of the list it is, in the code of a dispatch."""
+    index, attributes = ir.IndexType.get(), {"ordinal": ir.IntegerAttr.get(ir.IndexType.get(), number)}
+    if size.type == index:
+        first = emit.op(_ORDINAL, [size], [index], attributes)
+        size.replace_all_uses_except(first.results[0], first)
+    else:
+        first = emit.op("arith.index_cast", [size], [index])
+        listed = emit.op(_ORDINAL, [first.results[0]], [index], attributes)
+        size.replace_all_uses_except(emit.value("arith.index_cast", [listed.results[0]], size.type), first)
+
+
 def _unlisted(function: ir.Operation) -> list[ir.Value]:
-    sizes = (
-        value for op in ops_in(function, *_SIZES) for value in segments(op)[_SIZES[op.name]] if not _is_listed(value)
-    )
-    return list(dict.fromkeys(sizes))
+    """What is passed, and no part of the list, and what tensors are read and written in is computed from it."""
+    found: list[ir.Value] = []
+    left = dict.fromkeys(value for op in ops_in(function, *_SIZES) for value in segments(op)[_SIZES[op.name]])
+    seen = set(left)
+    while left:
+        size = next(iter(left))
+        del left[size]
+        if isinstance(size.owner, ir.Block) or size.owner.name == _ORDINAL:
+            continue
+        if _is_passed(size):
+            found.append(size)
+        else:
+            left |= dict.fromkeys(each for each in size.owner.operands if each not in seen)
+            seen |= set(left)
+    return found
 
 
-def _is_listed(size: ir.Value) -> bool:
-    """Whether it is computed from sizes of the list, or from numbers that are known."""
+def _is_passed(size: ir.Value) -> bool:
+    """Whether it is unpacked from words, and nothing is computed from it yet."""
     if isinstance(size.owner, ir.Block):
+        return True
+    if size.owner.name == "util.assume.int":
+        return _is_passed(size.owner.operands[ir.OpResult(size).result_number])
+    if size.owner.name not in _UNPACKING:
         return False
-    return size.owner.name == _ORDINAL or all(map(_is_listed, size.owner.operands))
+    return all(_is_constant(each) or _is_passed(each) for each in size.owner.operands)
 
 
 def _words_of(function: ir.Operation, size: ir.Value) -> list[int]:
@@ -157,5 +184,8 @@ def _packed(value: ir.Value) -> ir.Value | None:
     """What a word is made of; None for a constant, such as an upper half that is always 0."""
     while not isinstance(value.owner, ir.Block) and value.owner.name in _PACKING:
         value = value.owner.operands[0]
-    is_constant = not isinstance(value.owner, ir.Block) and value.owner.name == "arith.constant"
-    return None if is_constant else value
+    return None if _is_constant(value) else value
+
+
+def _is_constant(value: ir.Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.name == "arith.constant"

@@ -200,3 +200,32 @@ def test_the_size_of_a_slice_is_counted():
         text = str(module)
         workgroup_sizes.mend(module)
         assert str(module) == text
+
+
+# The size of a slice as PyTorch computes it for `view(batch, -1, 8)`, from a batch that is a number of 64 bits.
+COMPUTED = SLICED.replace(
+    "%k = arith.index_cast %wide : i64 to index",
+    """%c8 = arith.constant 8 : i64
+      %wide_n = arith.index_cast %n : index to i64
+      %all = arith.muli %wide, %wide_n : i64
+      %row = arith.muli %wide, %c8 : i64
+      %rows = arith.floordivsi %all, %row : i64
+      %k = arith.index_cast %rows : i64 to index""",
+)
+
+
+def test_what_the_size_of_a_slice_is_computed_from_is_counted():
+    """The states of Mamba 2 for chunks of an open length, behind a first of zeros: IREE compiled no such dispatch."""
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(COMPUTED)
+        workgroup_sizes.mend(module)
+        assert module.operation.verify()
+        (site,) = ops_in(module.operation, "stream.cmd.dispatch")
+        (count,) = ops_in(module.operation, "iree_tensor_ext.dispatch.workgroup_count_from_slice")
+        assert len(count.operands) == len(segments(site)[0]) == 3
+        for product in ops_in(module.operation, "arith.muli"):
+            listed = product.operands[0].owner.operands[0].owner
+            assert (listed.name, listed.attributes["ordinal"].value) == (workgroup_sizes._ORDINAL, 2)
+        text = str(module)
+        workgroup_sizes.mend(module)
+        assert str(module) == text
