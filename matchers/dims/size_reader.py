@@ -98,6 +98,11 @@ class _Number:
     reader: SizeReader
     value: ir.Value | int
 
+    @property
+    def op(self) -> ir.Operation | None:
+        """What makes it, None for what is known and what a block is given."""
+        return None if isinstance(self.value, int) else self.reader._maker(self.value)
+
 
 class SizeReader:
     """Reads sizes, and remembers them. assumed: the results of the assumptions that it passed, by what these are of."""
@@ -186,22 +191,30 @@ class SizeReader:
 
     def _chosen(self, value: ir.Value, depth: int) -> bool | None:
         """Whether a signed comparison holds, None if it is another value or that is not known."""
-        if value in self._arguments:
-            given = self._arguments[value]
-            return bool(given.value) if isinstance(given.value, int) else given.reader._chosen(given.value, depth)
-        op = self._maker(value)
-        asked = None if op is None or op.name != "arith.cmpi" else ir.IntegerAttr(op.attributes["predicate"]).value
-        if op is None or asked not in (*_COMPARED, _EQUAL):
+        number = self._origin(_Number(self, value), depth)
+        if isinstance(number.value, int):
+            return bool(number.value)
+        compared = self._compared(number, depth)
+        if compared is None:
             return None
-        left, right = (self.number(operand, depth) for operand in op.operands)
+        asked, left, right = compared
         if asked == _EQUAL:
             return True if left == right else False if (left - right).number else None
+        if asked not in _COMPARED:
+            return None
         wants_less, or_equal = _COMPARED[asked]
         if left == right:
             return or_equal
         apart = (right - left if wants_less else left - right) - (Extent(0) if or_equal else ONE)
         other = (left - right if wants_less else right - left) - (ONE if or_equal else Extent(0))
         return True if apart.is_natural else False if other.is_natural else None
+
+    def _compared(self, number: _Number, depth: int) -> tuple[int, Extent, Extent] | None:
+        """The predicate and the sides of a comparison of whole numbers."""
+        if number.op is None or number.op.name != "arith.cmpi":
+            return None
+        left, right = (number.reader.number(operand, depth) for operand in number.op.operands)
+        return ir.IntegerAttr(number.op.attributes["predicate"]).value, left, right
 
     def _computed(self, op: ir.Operation, value: ir.Value, depth: int) -> Extent | None:
         name, operands = op.name, op.operands
@@ -245,10 +258,9 @@ class SizeReader:
 
     def _divisor(self, value: ir.Value, depth: int) -> Extent:
         """What is divided by: `max(n, 1)` is n, as without elements it makes no difference how many there are."""
-        number = self._origin(_Number(self, value))
-        op = None if isinstance(number.value, int) else number.reader._maker(number.value)
-        if op is not None and op.name in _MOST:
-            left, right = (number.reader.number(operand, depth) for operand in op.operands)
+        number = self._origin(_Number(self, value), depth)
+        if number.op is not None and number.op.name in _MOST:
+            left, right = (number.reader.number(operand, depth) for operand in number.op.operands)
             for size, least in ((left, right), (right, left)):
                 if least == ONE and size.is_natural:
                     return size
@@ -256,26 +268,20 @@ class SizeReader:
 
     def _unless_zero(self, op: ir.Operation, depth: int) -> Extent | None:
         """`select(n == 0, n * k, n)` is n."""
-        condition = self._origin(_Number(self, op.operands[0]))
-        asked = None if isinstance(condition.value, int) else condition.reader._maker(condition.value)
-        if asked is None or asked.name != "arith.cmpi" or ir.IntegerAttr(asked.attributes["predicate"]).value != _EQUAL:
-            return None
-        left, right = (condition.reader.number(operand, depth) for operand in asked.operands)
+        compared = self._compared(self._origin(_Number(self, op.operands[0]), depth), depth)
         then, otherwise = (self.number(operand, depth) for operand in op.operands[1:3])
-        is_zero = right == Extent(0) and left == otherwise
+        is_zero = compared == (_EQUAL, otherwise, Extent(0))
         return otherwise if is_zero and then.divided(otherwise) is not None else None
 
-    def _origin(self, number: _Number) -> _Number:
-        """A number outside of the bodies that are given it."""
+    def _origin(self, number: _Number, depth: int) -> _Number:
+        """A number outside of the bodies that are given it, and of the tensors that hold it."""
         while isinstance(number.value, ir.Value):
-            reader, value = number.reader, number.value
-            op = None if value in reader._arguments else reader._maker(value)
-            if value in reader._arguments:
-                number = reader._arguments[value]
-            elif op is not None and op.name == "tensor.extract" and (held := reader._element_of(op)) is not None:
-                number = held
-            else:
+            reader, held = number.reader, number.reader._arguments.get(number.value)
+            if held is None and number.op is not None and number.op.name == "tensor.extract":
+                held = reader._element_of(number.op, depth)
+            if held is None:
                 break
+            number = held
         return number
 
     def _extent(self, number: _Number, depth: int) -> Extent:
@@ -287,7 +293,7 @@ class SizeReader:
         found = None if held is None or depth > _MAX_DEPTH else self._extent(held, depth)
         return None if found is None or any(map(_is_in_body, _atoms(found))) else found
 
-    def _element_of(self, op: ir.Operation, depth: int = 0) -> _Number | None:
+    def _element_of(self, op: ir.Operation, depth: int) -> _Number | None:
         tensor, *indices = op.operands
         places = [self.number(index, depth).number for index in indices]
         sizes = ir.RankedTensorType(tensor.type).shape
@@ -310,7 +316,8 @@ class SizeReader:
     def _element_made(self, op: ir.Operation, at: int, depth: int) -> _Number | None:
         name, operands = op.name, op.operands
         if name == "arith.constant":
-            return _Number(self, int(ir.DenseIntElementsAttr(op.attributes["value"])[at]))
+            held = op.attributes["value"]
+            return _Number(self, int(held[at])) if isinstance(held, ir.DenseIntElementsAttr) else None
         if name == "linalg.fill":
             return _Number(self, operands[0])
         if name == "tensor.from_elements":

@@ -78,6 +78,9 @@ def chosen(asked: str, then: str, otherwise: str) -> str:
         (on_two(AT_LEAST_ONE, y="%whole", map_="#all", kind="tensor<i64>"), "tensor<2xi64>", "%c0", "m"),
         (on_two(AT_LEAST_ONE, y="%half", map_="#first", kind="tensor<1xi64>"), "tensor<2xi64>", "%c1", "1"),
         (on_two("%r = arith.maxsi %a, %one : i64"), "tensor<2xi64>", "%c1", None),
+        ("%scales = arith.constant dense<[1.0, 2.0]> : tensor<2xf32> "
+         + on_two("%r = arith.fptosi %b : f32 to i64", y="%scales", kind="tensor<2xf32>").replace("%b: i64", "%b: f32"),
+         "tensor<2xi64>", "%c1", None),
         ("%j = tensor.concat dim(0) %both, %sizes : (tensor<2xi64>, tensor<2xi64>) -> tensor<4xi64> "
          "%t = tensor.extract_slice %j[1] [2] [2] : tensor<4xi64> to tensor<2xi64>", "tensor<2xi64>", "%c1", "n"),
         (chosen("eq, %n, %zero", "%mn", "%n"), "tensor<i64>", "", "n"),
