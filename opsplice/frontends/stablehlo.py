@@ -9,6 +9,7 @@ from iree.compiler.passmanager import PassManager
 
 from opsplice.frontends import scatters, small_integers, sums_of_halves, unsigned_numbers
 from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.rewrites.ir import emit
 
 PRODUCTS = ("stablehlo.dot", "stablehlo.dot_general", "stablehlo.convolution")
@@ -129,10 +130,10 @@ def _begin_windows_once(op: ir.Operation) -> None:
     if others != ["stablehlo.return"] or combined not in _NEUTRAL or "padding" not in op.attributes:
         return
     neutral = ir.DenseElementsAttr.get_splat(op.operands[1].type, emit.number(_NEUTRAL[combined], kind.element_type))
-    maker = op.operands[1].owner
-    while isinstance(maker, ir.OpView | ir.Operation) and maker.operation.name == "stablehlo.broadcast_in_dim":
-        maker = maker.operands[0].owner
-    if isinstance(maker, ir.OpView | ir.Operation) and maker.attributes.get("value", None) == neutral:
+    maker = defining_op(op.operands[1])
+    while maker is not None and maker.name == "stablehlo.broadcast_in_dim":
+        maker = defining_op(maker.operands[0])
+    if maker is not None and maker.attributes.get("value", None) == neutral:
         return
     no_dims = ir.DenseI64ArrayAttr.get([])
     start = emit.value("stablehlo.broadcast_in_dim", [op.operands[1]], kind, broadcast_dimensions=no_dims)

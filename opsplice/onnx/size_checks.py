@@ -67,24 +67,30 @@ def _alike(op: ir.Operation) -> Iterator[list[_Size]]:
 
 
 def _check(op: ir.Operation, alike: Sequence[_Size]) -> None:
-    first = next((size for size in alike if size.known is not None), next(iter(alike), None))
-    for other in alike:
-        if first is None or other is first or other.known is not None:
-            continue
-        sizes = [_number(op, first), _number(op, other)]
-        equal = emit.value("torch.aten.eq.int", sizes, ir.Type.parse("!torch.bool"))
-        both = f"inputs {first.operand + 1} and {other.operand + 1} of '{location_text(op)}'"
-        message = f"{both} differ in an open size; only a size that the model fixes as 1 is repeated"
-        emit.op("torch.runtime.assert", [equal], attributes={"message": ir.StringAttr.get(message)})
+    """Compare each open size with one that is known, or else with the first."""
+    known, opened = [size for size in alike if size.known is not None], [size for size in alike if size.known is None]
+    compared = [*known[:1], *opened]
+    for other in compared[1:]:
+        _compare(op, compared[0], other)
+
+
+def _compare(op: ir.Operation, one: _Size, other: _Size) -> None:
+    equal = emit.value("torch.aten.eq.int", [_number(op, one), _number(op, other)], ir.Type.parse("!torch.bool"))
+    both = f"inputs {one.operand + 1} and {other.operand + 1} of '{location_text(op)}'"
+    message = f"{both} differ in an open size; only a size that the model fixes as 1 is repeated"
+    emit.op("torch.runtime.assert", [equal], attributes={"message": ir.StringAttr.get(message)})
 
 
 def _number(op: ir.Operation, size: _Size) -> ir.Value:
-    kind = ir.Type.parse("!torch.int")
-    number = size.axis if size.known is None else size.known
-    signless = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
-    constant = emit.value("torch.constant.int", [], kind, value=signless)
-    return (
-        constant
-        if size.known is not None
-        else emit.value("torch.aten.size.int", [op.operands[size.operand], constant], kind)
-    )
+    if size.known is not None:
+        return _constant(size.known)
+    return emit.value("torch.aten.size.int", [op.operands[size.operand], _constant(size.axis)], _whole())
+
+
+def _constant(number: int) -> ir.Value:
+    value = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+    return emit.value("torch.constant.int", [], _whole(), value=value)
+
+
+def _whole() -> ir.Type:
+    return ir.Type.parse("!torch.int")

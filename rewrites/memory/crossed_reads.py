@@ -289,6 +289,7 @@ def _is_computed_from(value: ir.Value, whole: ir.Value) -> bool:
 
 
 def put_into_memory(op: ir.Operation, numbers: Sequence[int]) -> None:
+    """Have an op read some of its operands, by their numbers, from memory, so that no dispatch computes both."""
     held: dict[ir.Value, ir.Value] = {}
     with ir.InsertionPoint(op), op.location:
         for number in numbers:

@@ -26,6 +26,7 @@ from collections.abc import Iterator, Sequence
 
 from iree.compiler import ir
 
+from opsplice.common.reaching import reachable
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.memory.aligned_buffers import segments
@@ -98,20 +99,17 @@ def _list(size: ir.Value, number: int) -> None:
 
 def _unlisted(function: ir.Operation) -> list[ir.Value]:
     """What is passed, and no part of the list, and what tensors are read and written in is computed from it."""
-    found: list[ir.Value] = []
-    left = dict.fromkeys(value for op in ops_in(function, *_SIZES) for value in segments(op)[_SIZES[op.name]])
-    seen = set(left)
-    while left:
-        size = next(iter(left))
-        del left[size]
-        if isinstance(size.owner, ir.Block) or size.owner.name == _ORDINAL:
-            continue
-        if _is_passed(size):
-            found.append(size)
-        else:
-            left |= dict.fromkeys(each for each in size.owner.operands if each not in seen)
-            seen |= set(left)
-    return found
+
+    def made_of(size: ir.Value) -> Sequence[ir.Value]:
+        return () if _is_known(size) or _is_passed(size) else list(size.owner.operands)
+
+    sizes = (value for op in ops_in(function, *_SIZES) for value in segments(op)[_SIZES[op.name]])
+    return [size for size in reachable(sizes, made_of) if not _is_known(size) and _is_passed(size)]
+
+
+def _is_known(size: ir.Value) -> bool:
+    """Whether it is a part of the list, or what the code of a dispatch is given."""
+    return isinstance(size.owner, ir.Block) or size.owner.name == _ORDINAL
 
 
 def _is_passed(size: ir.Value) -> bool:

@@ -7,6 +7,7 @@ IREE takes a size that is not fixed and that only one side has for 1, and lowers
 
 from __future__ import annotations
 
+import math
 import string
 from collections import Counter
 from collections.abc import Sequence
@@ -154,7 +155,7 @@ def _apart(on: NodeWriter, name: str, groups: Sequence[str], sizes: _Sizes) -> _
 def _merged(on: NodeWriter, letters: str, sizes: _Sizes) -> int | str:
     """How many elements dims have together."""
     known = [size for letter in letters if isinstance(size := sizes[letter], int)]
-    total: int | str = int(np.prod(known, dtype=np.int64))
+    total: int | str = math.prod(known)
     for name in (size for letter in letters if isinstance(size := sizes[letter], str)):
         total = name if total == 1 else on.put("Mul", name, [total] if isinstance(total, int) else total)
     return total
