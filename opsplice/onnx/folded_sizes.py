@@ -155,7 +155,7 @@ def keep_whole_dims(model: onnx.ModelProto) -> bool:
             continue
         given, made = (values.get(name) for name in (node.input[0], node.output[0]))
         sizes = _dims(given, known.get(node.input[0]))
-        if made is None or sizes is None or len(sizes) != len(made.type.tensor_type.shape.dim):
+        if made is None or not sizes or len(sizes) != len(made.type.tensor_type.shape.dim):
             continue
         sliced = {int(axis) % len(sizes) for axis in numpy_helper.to_array(known[axes]).reshape(-1)}
         for axis, (size, dim) in enumerate(zip(sizes, made.type.tensor_type.shape.dim, strict=True)):

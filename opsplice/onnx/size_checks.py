@@ -54,7 +54,7 @@ def _alike(op: ir.Operation) -> Iterator[list[_Size]]:
     shapes = [shape for value in op.operands if (shape := shape_of(value)) is not None]
     if len(shapes) < len(op.operands):
         return
-    if name == "Concat":
+    if name == "Concat" and any(shapes) and len(set(map(len, shapes))) == 1:
         joined = ir.IntegerAttr(op.attributes["torch.onnx.axis"]).value % len(shapes[0])
         for axis in range(len(shapes[0])):
             if axis != joined:

@@ -34,3 +34,15 @@ def test_open_sizes_are_equal():
         program.run("main", *made(y=(1, 3)))
     with pytest.raises(opsplice.OpspliceError, match=r"inputs 1 and 2 of 'Concat of joined' differ in an open size"):
         program.run("main", *made(t=(4, 6)))
+
+
+@pytest.mark.parametrize("kind", ["Concat", "Slice"])
+def test_what_has_no_dims_is_an_error_of_the_model(kind):
+    """Along its first dim nothing can be joined or cut; IREE's compiler crashes at some."""
+    one = {name: np.array([number]) for name, number in zip("sean", (3, 0, 0, -1), strict=True)}
+    nodes = [node("Slice", "x s e a n", "r") if kind == "Slice" else node("Concat", "x y", "r", axis=0)]
+    model = make_model(nodes, {"x": [], "y": []}, {"r": []}, one if kind == "Slice" else None)
+    with pytest.raises(opsplice.OpspliceError) as caught:
+        opsplice.compile(model, isolate=True)
+    assert "Traceback" not in str(caught.value)
+    assert "ZeroDivision" not in str(caught.value)

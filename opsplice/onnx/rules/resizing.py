@@ -410,7 +410,7 @@ def cut(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Backwards from behind the end, where IREE reads what lies there, as from the last element."""
     starts, axes, steps = (on.constant(input_name(node, number)) for number in (1, 3, 4))
     shape = on.shape(node.input[0])
-    if starts is None or steps is None or shape is None or (axes is None and input_name(node, 3)):
+    if starts is None or steps is None or not shape or (axes is None and input_name(node, 3)):
         return None
     begins = [int(start) for start in starts.ravel()]
     places = [number if axes is None else int(axes.ravel()[number]) % len(shape) for number in range(len(begins))]
