@@ -51,7 +51,7 @@ def attention(
     views += [sink_stride(sink), *strides(out)]
     numbers = (scale, cap, fill, zeros, mask_as, bias_as, lowest)
     for group in range(-(-len(q) // 84)):
-        function(q, k, v, *masks, factors, sink, *numbers, out, *sizes, *views, 0, group)
+        function(q, k, v, *masks, factors, sink, *numbers, out, *sizes, *views, group, 0)
 
 
 def wanted(q, k, v, change=lambda scores: scores, scale=0.3, sink=None) -> np.ndarray:
@@ -142,7 +142,7 @@ def test_scores_alone(kernel, guarded, m, n, e, kind):
         out[...] = np.nan
         views = [*strides(scores), *strides(v), sink_stride(sink), *strides(out)]
         for group in range(-(-m // 84)):
-            function(scores, v, sink, zeros, out, 1, m, n, e, *views, 0, group)
+            function(scores, v, sink, zeros, out, 1, m, n, e, *views, group, 0)
 
     for given in (guarded(scores), np.ascontiguousarray(scores.T).T):
         for beside in (None, sink):
@@ -362,7 +362,7 @@ def banded(
     views += [sink_stride(sink), *strides(out)]
     for group in range(-(-len(q) // 84)):
         band = (low, high, start, added, mask_as, lowest)
-        function(q, k, v, bias, keep, sink, 0.3, 0.0, fill, zeros, *band, out, *sizes, *views, 0, group)
+        function(q, k, v, bias, keep, sink, 0.3, 0.0, fill, zeros, *band, out, *sizes, *views, group, 0)
 
 
 LEAST, MOST = -(1 << 31), (1 << 31) - 1

@@ -65,7 +65,7 @@ def test_weights_that_are_not_packed(kernel, guarded, m, k, n, order):
     turned, wide = guarded(np.ascontiguousarray(x.T)), np.full((m, n + 3), np.nan, np.float32)
     for panel, group in np.ndindex(-(-n // 32), -(-m // 252)):
         kernel("linear/linear.c", "opsplice_product")(
-            *(turned, weight, wide, 1, m, k, n, 1, m, *strides, n + 3, 1, 0, panel, group)
+            *(turned, weight, wide, 1, m, k, n, 1, m, *strides, n + 3, 1, panel, 0, group)
         )
     np.testing.assert_allclose(wide[:, :n], x.astype(float) @ w, rtol=1e-4, atol=1e-4)
     assert np.isnan(wide[:, n:]).all()

@@ -21,8 +21,9 @@
 //
 // f16 and bf16 are widened as they are read, and all is computed in f32.
 //
-// Grid: (b, ceildiv(m, 84)); a workgroup does up to 84 rows of one head, fewer at a time where they are long: IREE gives a
-// worker 128 KiB of stack, and this takes 106. Sums that fit the result are taken in it, else in a part of that stack.
+// Grid: (ceildiv(m, 84), b). A workgroup does up to 84 rows of one head, and the next one its next rows, so that keys stay in a
+// cache. Where rows are long it does fewer at a time: IREE gives a worker 128 KiB of stack, and this takes 106. Sums that fit the
+// result are taken in it, else in a part of that stack.
 #include "../any_layout.h"
 #include "../vector_math.h"
 
@@ -467,11 +468,11 @@ INLINE void rows_of(const operands *of, scoring *with, size_t m, size_t workgrou
       float cap, float fill, int32_t zeros, int32_t low, int32_t high, number start, int32_t added, int32_t mask_as, \
       float lowest, BETWEEN, size_t bias_m, size_t bias_n, size_t keep_m, size_t keep_n, size_t sink_m, BEHIND
 #define ROWS_WITH(...) \
-  (void)b, (void)workgroup_x; \
+  (void)b, (void)workgroup_y; \
   operands of = {q, k, v, out, d, n, e, q_m, q_d, k_n, k_d, v_n, v_e, out_m, out_e}; \
   scoring with = {.bias = bias, .keep = keep, .sink = sink, .scale = scale, .cap = cap, .lowest = lowest, .zeros = zeros, \
                   .bias_m = bias_m, .bias_n = bias_n, .keep_m = keep_m, .keep_n = keep_n, .sink_m = sink_m, __VA_ARGS__}; \
-  rows_of(&of, &with, m, workgroup_y);
+  rows_of(&of, &with, m, workgroup_x);
 #define ROWS_OF(number) \
   ROWS_WITH(.kind = number, .fill = fill, .bias_by = bias_as == 1 ? -1.0f : 1.0f, .mask = mask, .mask_m = mask_m, \
             .mask_n = mask_n, .drop = drop, .drop_m = drop_m, .drop_n = drop_n, .factors = factors, .factors_m = factors_m, \
@@ -486,12 +487,12 @@ INLINE void rows_of(const operands *of, scoring *with, size_t m, size_t workgrou
       size_t scores_m, size_t scores_n, size_t v_n, size_t v_e, size_t sink_m, BEHIND
 // Queries and keys of no elements, whose products are zeros that the scores are added to.
 #define ROWS_OF_SCORES(number) \
-  (void)b, (void)workgroup_x; \
+  (void)b, (void)workgroup_y; \
   operands of = {.q_d = 1, .k_d = 1, .v = v, .out = out, .n = n, .e = e, .v_n = v_n, .v_e = v_e, .out_m = out_m, \
                  .out_e = out_e}; \
   scoring with = {.kind = number, .mask = scores, .mask_m = scores_m, .mask_n = scores_n, .mask_by = 1.0f, .scale = 1.0f, \
                   .lowest = NEVER, .zeros = zeros, .sink = sink, .sink_m = sink_m}; \
-  rows_of(&of, &with, m, workgroup_y);
+  rows_of(&of, &with, m, workgroup_x);
 
 void opsplice_attention_f32(PARAMETERS) { ROWS_OF(F32) }
 void opsplice_attention_f16(PARAMETERS) { ROWS_OF(F16) }

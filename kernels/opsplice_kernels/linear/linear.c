@@ -1,11 +1,13 @@
 // Products: out[m, n] = activation(x[m, k] @ w + bias) * factor + rest, where bias, factor and rest may be null. A packed w
 // is [n / 32][k][32], the last panel filled up with zeros; of others each workgroup packs a part at a time.
 //
-// Grid: (ceildiv(n, 32), ceildiv(m, 252)), behind that of batches; a workgroup does a panel of 32 columns by up to 252 rows.
+// Grid: (ceildiv(n, 32), ceildiv(m, 252)), of batches (ceildiv(n, 32), b, ceildiv(m, 252)); a workgroup does a panel of 32 columns by up
+// to 252 rows.
 #include "../tile.h"
 #include "../vector_math.h"
 
-enum { SHARE = 252, DEPTH = 128 };
+// LINE: floats of a line of the cache. FETCHES: whether weights of the next part or panel are fetched; where it is not, it was not measured.
+enum { SHARE = 252, DEPTH = 128, LINE = 16, FETCHES = LANES >= 8 };
 // A part of k whose weights for a tile stay in the nearest cache, while all rows are multiplied. With AVX-512 the next cache
 // is near enough, if what is needed later is fetched; k is not cut then. Of other CPUs a Zen 3 reads a row's weights faster
 // where nothing fetches them before.
@@ -58,27 +60,26 @@ static void linear_row(const float *x, size_t k, const float *w, const float *bi
   }
 }
 
-// A panel of `columns` of a packed weight, by parts of k; `bias` is added to the first of them.
+// A panel of `columns` of a packed weight, by parts of k; `bias` is added to the first of them. Each tile fetches its share of the
+// weights that are next: in each step, or before its steps where that is less than a number a step.
 static void multiply_packed(const float *x, size_t k, const float *w, const float *bias, float *out, size_t n, size_t rows,
                             size_t columns) {
-  const size_t part = LANES == 16 ? PANEL / ((rows + ROWS - 1) / ROWS) : 0;
+  const size_t tiles = (rows + ROWS - 1) / ROWS, part = FETCHES ? TILE / tiles : 0;
   size_t i = 0;
   do {
-    const size_t depth = least(BLOCK, k - i), next = i ? n : 0;
-    const float *start = i ? out : bias;
-    for (size_t c = 0; c < columns; c += TILE) {
-      // Each tile fetches its part of the next panel.
-      const float *later = part ? w + k * PANEL : 0;
+    const size_t depth = least(BLOCK, k - i), next = i ? n : 0, before = FETCHES && !part ? depth * TILE / tiles : 0;
+    const float *start = i ? out : bias, *later = FETCHES ? w + (i + depth) * PANEL : 0;
+    for (size_t c = 0; c < columns; c += TILE)
       for (size_t r = 0, count; r < rows; r += count) {
         const size_t below = rows - r;
         count = below / ((below + ROWS - 1) / ROWS);
+        for (size_t l = 0; l < before; l += LINE) __builtin_prefetch(later + l, 0, 2);
 #define LINEAR_TILE(p) \
   panel_tile(p, x + r * k + i, k, 1, depth, w + i * PANEL + c, FETCH, later, part, start ? start + r * next + c : 0, \
              next, out + r * n + c, n, least(TILE, columns - c))
         FOR_ROWS(count, LINEAR_TILE)
-        if (later) later += k * part;
+        if (FETCHES) later += before ? before : depth * part;
       }
-    }
   } while ((i += BLOCK) < k);
 }
 
@@ -159,8 +160,8 @@ void opsplice_linear_unpacked(const float *x, const float *w, const float *bias,
 void opsplice_product(const float *x, const float *w, float *out, size_t b, size_t m, size_t k, size_t n, size_t x_m,
                       size_t x_k, size_t w_k, size_t w_n, size_t out_m, size_t out_n, size_t workgroup_x,
                       size_t workgroup_y, size_t workgroup_z) {
-  (void)b, (void)out_n, (void)workgroup_x;
-  size_t column = workgroup_y * PANEL, columns = least(PANEL, n - column);
+  (void)b, (void)out_n, (void)workgroup_y;
+  size_t column = workgroup_x * PANEL, columns = least(PANEL, n - column);
   size_t row = share_from(m, SHARE, workgroup_z), end = share_from(m, SHARE, workgroup_z + 1);
   multiply_unpacked(x + row * x_m, x_m, x_k, w + column * w_n, w_k, w_n, k, 0, out + row * out_m + column, out_m,
                     end - row, columns);
