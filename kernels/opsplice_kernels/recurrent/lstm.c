@@ -4,16 +4,17 @@
 // given[d, t, row, gate] is what the input adds, for each direction: the first goes forward, the second backward. r is
 // [d][4 n / 16][n][16]; n is a multiple of 16. y[t, d, row, n] has all h, last_h and last_c those of the last step.
 //
-// A block of columns has its four gates in registers, for a few rows at once, so nothing but h and c is stored.
+// A block of columns has its gates in registers, for a few rows at once, so nothing but h and c is stored. With AVX2 three rows have two of
+// the gates at once, and one row and three have two vectors of each: sums of fewer would wait for the ones before them.
 //
 // Grid: (ceildiv(m, 5), d); a workgroup does 5 rows.
 #include "gates.h"
 
-enum { SHARE = 5, GATES = 4, WIDTH = 16, PLACES = 252 };
+enum { SHARE = 5, GATES = 4, WIDTH = 16, PLACES = 252, SIDE = LANES == 8 ? 2 : 1 };
 #if LANES == 16 || defined(__aarch64__)
 enum { AT_ONCE = SHARE };
 #else
-enum { AT_ONCE = 2 };
+enum { AT_ONCE = LANES == 8 ? 3 : 2 };
 #endif
 
 typedef struct {
@@ -22,43 +23,58 @@ typedef struct {
   size_t n;
 } step;
 
-INLINE void block(const int rows, const step *of, size_t column) {
+// sums[p][q][v] of gate q of row p and vector v of a block of columns, for `count` gates from one on.
+INLINE void some_gates(const int rows, const int first, const int count, const int side, const step *of, size_t column,
+                       floats sums[][GATES][SIDE]) {
   const size_t n = of->n, gate = n * n;
-  floats sums[AT_ONCE][GATES];
-  UNROLL for (int q = 0; q < GATES; q++) {
-    const float *b = of->b + q * n + column;
-    const floats bias = load(b) + load(b + GATES * n);
-    UNROLL for (int p = 0; p < rows; p++) sums[p][q] = load(of->given + (p * GATES + q) * n + column) + bias;
+  floats each[AT_ONCE][GATES][SIDE];
+  UNROLL for (int q = 0; q < count; q++) UNROLL for (int v = 0; v < side; v++) {
+    const size_t at = (first + q) * n + column + v * LANES;
+    const floats bias = load(of->b + at) + load(of->b + at + GATES * n);
+    UNROLL for (int p = 0; p < rows; p++) each[p][q][v] = load(of->given + p * GATES * n + at) + bias;
   }
-  const float *w = of->r + column / WIDTH * WIDTH * n + column % WIDTH;
+  const float *w = of->r + first * gate + column / WIDTH * WIDTH * n + column % WIDTH;
   for (size_t j = 0; j < n; j++, w += WIDTH)
-    UNROLL for (int q = 0; q < GATES; q++) {
-      const floats weights = load(w + q * gate);
-      UNROLL for (int p = 0; p < rows; p++) sums[p][q] += weights * of->h[p * n + j];
+    UNROLL for (int q = 0; q < count; q++) UNROLL for (int v = 0; v < side; v++) {
+      const floats weights = load(w + q * gate + v * LANES);
+      UNROLL for (int p = 0; p < rows; p++) each[p][q][v] += weights * of->h[p * n + j];
     }
-  UNROLL for (int p = 0; p < rows; p++) {
-    const size_t at = p * n + column;
-    const floats in = sigmoid(sums[p][0]) * hyperbolic_tangent(sums[p][3]);
-    const floats c = sigmoid(sums[p][2]) * load(of->c + at) + in;
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int q = 0; q < count; q++)
+    UNROLL for (int v = 0; v < side; v++) sums[p][first + q][v] = each[p][q][v];
+}
+
+INLINE void block(const int rows, const int together, const int side, const step *of, size_t column) {
+  floats sums[AT_ONCE][GATES][SIDE];
+  UNROLL for (int first = 0; first < GATES; first += together) some_gates(rows, first, together, side, of, column, sums);
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < side; v++) {
+    const size_t at = p * of->n + column + v * LANES;
+    const floats in = sigmoid(sums[p][0][v]) * hyperbolic_tangent(sums[p][3][v]);
+    const floats c = sigmoid(sums[p][2][v]) * load(of->c + at) + in;
     store(of->c_out + at, c);
-    store(of->h_out + at, sigmoid(sums[p][1]) * hyperbolic_tangent(c));
+    store(of->h_out + at, sigmoid(sums[p][1][v]) * hyperbolic_tangent(c));
   }
 }
 
 // A few rows at once do a block of columns, then the next rows, whose weights are in the nearest cache then.
 static void some_rows(const step *of, size_t rows) {
   const size_t n = of->n;
-  for (size_t column = 0; column < n; column += LANES)
-    for (size_t row = 0; row < rows; row += AT_ONCE) {
+  for (size_t column = 0; column < n; column += SIDE * LANES)
+    for (size_t row = 0, count; row < rows; row += count) {
+      const size_t left = rows - row;
+      count = left / ((left + AT_ONCE - 1) / AT_ONCE);
       const step some = {of->given + row * GATES * n, of->r, of->b, of->h + row * n, of->c + row * n,
                          of->h_out + row * n, of->c_out + row * n, n};
-      switch (least(AT_ONCE, rows - row)) {
-        case 1: block(1, &some, column); break;
-        case 2: block(2, &some, column); break;
+#define BLOCK(rows, together, side) \
+  case rows: for (size_t v = 0; v < SIDE; v += side) block(rows, together, side, &some, column + v * LANES); break;
+      switch (count) {
+        BLOCK(1, GATES, SIDE)
+        BLOCK(2, GATES, 1)
+#if LANES >= 8 || defined(__aarch64__)
+        BLOCK(3, GATES / SIDE, SIDE)
+#endif
 #if LANES == 16 || defined(__aarch64__)
-        case 3: block(3, &some, column); break;
-        case 4: block(4, &some, column); break;
-        case 5: block(5, &some, column); break;
+        BLOCK(4, GATES, 1)
+        BLOCK(5, GATES, 1)
 #endif
       }
     }
