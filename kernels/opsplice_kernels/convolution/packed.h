@@ -17,9 +17,9 @@ enum { IS_PACKED = LANES == 8 };
 // A tile is DOWN channels by ACROSS vectors. A filter of up to ROOM taps is one part. KEPT: sums of all panels between parts. LINE:
 // floats of a line of the cache. REST: places at most that are no vector, but take vectors of channels.
 enum { GROUP = 4, DOWN = 4, ACROSS = 3, BLOCK = ACROSS * LANES, PART = 128, ROOM = 160, KEPT = 15360, LINE = 16, REST = 3 };
-// Places at least, and of points channels at least. Of lines: floats that are copied at most, vectors of a line, and how far it
-// reaches over the places that it is for. SHORT_PART: taps that a part has at least if rows are fewer for it.
-enum { ENOUGH = 40, POINTS = 64, COPIED = 6144, SHORT_PART = 64, MOST_VECTORS = 64, BEHIND = MOST_VECTORS * LANES / 2 };
+// Places at least. Of lines: floats that are copied at most, vectors of a line, and how far it reaches over the places that it is
+// for. SHORT_PART: taps that a part has at least if rows are fewer for it.
+enum { ENOUGH = 40, COPIED = 6144, SHORT_PART = 64, MOST_VECTORS = 64, BEHIND = MOST_VECTORS * LANES / 2 };
 
 // Places of the output that lie behind each other.
 typedef struct {
@@ -382,7 +382,7 @@ static void convolve_group(layer of, int of_points, size_t ow, size_t y, size_t 
 static int pays_packed(const layer *of, int of_points, size_t rows, size_t ow) {
   const int is_dense = of->w_i == of->kw * PANEL && of->w_j == PANEL;
   if (!IS_PACKED || !is_dense || of->out_z != 1 || (of->rest && of->rest_z != 1) || rows * ow < ENOUGH) return 0;
-  if (of_points) return of->x_w == 1 && of->c >= POINTS;
+  if (of_points) return of->x_w == 1;
   return of->sw <= 2 && of->kh * of->kw <= ROOM && (of->kw - 1) * of->dw / of->sw < BEHIND && 2 * of->dh * (of->kh - 1) <= of->h &&
          copies_of(of, 1, least(ow, BEHIND)).all <= COPIED;
 }
