@@ -99,9 +99,15 @@ def _same_size(_node: Any, name: str, known: Sizes, size: Sizes) -> tuple[str, s
     return f"{own_name(name)} = {_size(known)}", found
 
 
+def as_written(node: Number, found: Constant) -> str:
+    """A program's constant as the spec would write it: of a number that is taken away the pattern has the negative."""
+    low = node.low
+    is_negative = isinstance(low, tree.Literal) and low.value and low.span.written.startswith("-") != (low.value < 0)
+    return constants.text(-found.value if is_negative else found.value, found.type)
+
+
 def _constant(node: Number, found: Term) -> tuple[str, str]:
-    given = constants.text(found.value, found.type) if isinstance(found, Constant) else term_text(found)
-    return _number(node), given
+    return _number(node), as_written(node, found) if isinstance(found, Constant) else term_text(found)
 
 
 def _run_time_constant(node: Number, found: Any) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.explain.failure_words import is_dynamic, own_name, term_text, words
+from opsplice.matchers.explain.failure_words import as_written, is_dynamic, own_name, term_text, words
 from opsplice.matchers.explain.near_miss import Reason
 from opsplice.matchers.explain.places import other_uses, place_of
 from opsplice.matchers.ir.op_names import short
@@ -239,9 +239,10 @@ class _Reasoner:
         if not isinstance(stop.term, Constant):
             self.found = self._named(stop.term)
             return self._not_constant()
-        value = constants.text(stop.term.value, stop.term.type)
+        assert isinstance(stop.node, Number), "no other is compared with a constant"
+        value = as_written(stop.node, stop.term)
         self.found = f"the constant {value}"
-        of_dims = isinstance(stop.node, Number) and dim_conditions.numbers_in(stop.node.low)
+        of_dims = dim_conditions.numbers_in(stop.node.low)
         if stop.why is Why.RUN_TIME_CONSTANT and of_dims:
             return "the dim is only known at run time, so no constant equals it"
         return f"write {value} if the kernel computes that, const(a..b) for a range, or an input for any number"

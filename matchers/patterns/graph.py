@@ -15,7 +15,7 @@ from typing import Any
 
 from opsplice.common.errors import OpspliceError
 from opsplice.matchers.patterns.alternatives import within
-from opsplice.matchers.patterns.differences import as_sum
+from opsplice.matchers.patterns.differences import Made, as_sum
 from opsplice.matchers.patterns.named_labels import align, bind, match_names, packs
 from opsplice.matchers.patterns.nodes import (
     Accumulated,
@@ -99,6 +99,7 @@ class _Builder:
         self.family = family
         self.ambiguous = False
         self.spans: dict[int, tree.Span] = {}
+        self.made: Made = []  # they are written where those are in whose place they are
         self.fresh = 0
         self.nodes: dict[Any, Node] = {}
         self.memo: dict[tuple[int, int, tuple[Label, ...]], Node] = {}
@@ -131,7 +132,7 @@ class _Builder:
             factors=tuple(self.factors),
             rearranged=is_rearranged(pattern.results[0], pattern, self.patterns),
             through=frozenset(self.through),
-            spans=self.spans,
+            spans={id(made): self.spans[id(node)] for made, node in self.made if id(node) in self.spans} | self.spans,
             size=sum(isinstance(node, (Apply, Reduce, Whole, Number)) for node in self.nodes.values()),
         )
 
@@ -323,7 +324,7 @@ class _Builder:
 
     def _apply(self, op: str, args: tuple[Node, ...], attributes: tuple[tuple[str, str], ...], kind: str) -> Node:
         key = ("apply", op, tuple(map(id, args)), attributes, kind)
-        return self._node(key, lambda: self._one_form(as_sum(Apply(op, args, attributes, kind))))
+        return self._node(key, lambda: self._one_form(as_sum(Apply(op, args, attributes, kind), self.made)))
 
     def _one_form(self, node: Node) -> Node:
         """A node as it is canonically. A cast goes into the alternatives for what it casts, each with a form."""

@@ -204,6 +204,18 @@ def test_another_constant(why: Why) -> None:
     assert miss.reason.at.location == "m.py:7:1"
 
 
+def test_another_constant_that_is_taken_away_in_a_sum(why: Why) -> None:
+    """The pattern has its negative; what is said is what the spec and the program write."""
+    body = f"""%c = arith.constant dense<1.0> : {T}
+      %0 = arith.subf %a, %c : {T}
+      %1 = arith.subf %0, %b : {T}
+      return %1 : {T}"""
+    miss = why(TWO, body, "pattern p(x, y: tensor<m x n x f32>) { subf(subf(x, 0.5), y) }")
+    assert said(miss) == (Kind.CONSTANT, "the constant 0.5", "the constant 1.0")
+    assert miss.reason.help.startswith("write 1.0 if the kernel computes that")
+    assert [text.strip() for state, text, _ in rows(miss) if state == "failed"] == ["0.5"]
+
+
 def test_a_constant_that_is_none(why: Why) -> None:
     body = f"%0 = math.absf %a : {T}\n%1 = arith.maximumf %0, %b : {T}\nreturn %1 : {T}"
     miss = why(TWO, body, "pattern p(x: tensor<m x n x f32>) { maximumf(absf(x), const(0.0..1.0)) }")
