@@ -95,20 +95,26 @@ INLINE void multiply(const int rows, floats sums[][VECTORS], const float *x, siz
   multiply_fetching(rows, sums, x, row, step, w, next, k, ahead, 0, 0);
 }
 
-// out[p * n + c] = start[p * start_row + c] + the product of `k` numbers of row p and column c < columns. start may be null. It is added last: products that are
-// small next to it would each be rounded as it is.
-INLINE void panel_tile(const int rows, const float *x, size_t row, size_t step, size_t k, const float *w, const int ahead,
+// out[p * n + c] = start[p * start_row + c] + the product of `k` numbers of row p and column c < columns, where w has rows that are `next`
+// apart. start may be null. It is added last: products that are small next to it would each be rounded as it is.
+INLINE void columns_tile(const int rows, const float *x, size_t row, size_t step, size_t k, const float *w, size_t next, const int ahead,
                          const float *later, size_t part, const float *start, size_t start_row, float *out, size_t n,
                          size_t columns) {
   floats sums[ROWS][VECTORS];
   UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int p = 0; p < rows; p++) sums[p][v] = splat(0.0f);
-  multiply_fetching(rows, sums, x, row, step, w, PANEL, k, ahead, later, part);
+  multiply_fetching(rows, sums, x, row, step, w, next, k, ahead, later, part);
   UNROLL for (int p = 0; p < rows; p++) UNROLL for (int v = 0; v < VECTORS; v++) {
     size_t c = v * LANES;
     if (c >= columns) continue;
     if (start) sums[p][v] += load_up_to(start + p * start_row + c, columns - c, 0.0f);
     store_up_to(out + (size_t)p * n + c, sums[p][v], columns - c);
   }
+}
+
+// The same of a panel.
+INLINE void panel_tile(const int rows, const float *x, size_t row, size_t step, size_t k, const float *w, const int ahead,
+                       const float *later, size_t part, const float *start, size_t start_row, float *out, size_t n, size_t columns) {
+  columns_tile(rows, x, row, step, k, w, PANEL, ahead, later, part, start, start_row, out, n, columns);
 }
 
 // The lanes of a row and of the row `bit` behind it change places where their numbers differ in that bit.
@@ -154,6 +160,38 @@ INLINE floats sums_of_rows(floats rows[LANES]) {
   ADD_PAIRS(8)
 #endif
   return rows[0];
+}
+
+// to[p * to_row + j] = x[p] . w[j] for j < count, where x has rows that are `row` apart and w such that are `column` apart: LANES at once,
+// of 1, 2 or 4 rows, for which packing w costs more than it saves. What is behind `count`, up to LANES, is written, too.
+INLINE void dots_of(const int rows, const float *x, size_t row, const float *w, size_t column, size_t k, size_t count, float *to,
+                    size_t to_row) {
+  const int each = LANES / rows;
+  for (size_t j = 0; j < count; j += each) {
+    floats sums[LANES];
+    const float *from[LANES];
+    UNROLL for (int i = 0; i < each; i++) from[i] = w + least(j + i, count - 1) * column;
+    UNROLL for (int i = 0; i < LANES; i++) sums[i] = splat(0.0f);
+#define DOTS_AT(load_from) \
+  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int i = 0; i < each; i++) \
+    sums[p * each + i] += load_from(x + p * row + c) * load_from(from[i] + c);
+#define LOAD_REST(x) load_up_to(x, k - c, 0.0f)
+    size_t c = 0;
+    for (; c + LANES <= k; c += LANES) DOTS_AT(load)
+    if (c < k) DOTS_AT(LOAD_REST)
+    float found[LANES] __attribute__((aligned(4 * LANES)));
+    store(found, sums_of_rows(sums));
+    UNROLL for (int p = 0; p < rows; p++) __builtin_memcpy(to + p * to_row + j, found + p * each, 4 * each);
+  }
+}
+
+static inline void dots(const float *x, size_t row, size_t rows, const float *w, size_t column, size_t k, size_t count, float *to,
+                        size_t to_row) {
+  for (size_t i = 0, some; i < rows; i += some) {
+    some = rows - i >= 4 ? 4 : rows - i >= 2 ? 2 : 1;
+#define DOTS_OF(p) dots_of(p, x + i * row, row, w, column, k, count, to + i * to_row, to_row)
+    switch (some) { CASE(1, DOTS_OF) CASE(2, DOTS_OF) CASE(4, DOTS_OF) }
+  }
 }
 
 // to[p * PANEL + c] = w[c * column + p * step] for c < columns <= PANEL and p < depth; 0 for the columns behind, up to `width`.

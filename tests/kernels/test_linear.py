@@ -9,7 +9,7 @@ import pytest
 
 from tests.kernels.conftest import of_halves
 
-SIZES = [(1, 1, 1), (1, 65, 33), (2, 31, 17), (13, 64, 32), (15, 7, 70), (300, 50, 95)]
+SIZES = [(1, 1, 1), (1, 5, 32), (1, 65, 33), (2, 31, 17), (13, 64, 32), (15, 7, 70), (300, 50, 95)]
 
 
 def packed(w: np.ndarray) -> np.ndarray:
@@ -47,7 +47,7 @@ def test_linear(kernel, guarded, m, k, n):
         np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("m", "k", "n"), [*SIZES, (2, 300, 40), (1, 300, 40)])
+@pytest.mark.parametrize(("m", "k", "n"), [*SIZES, (2, 300, 40), (1, 300, 40), (1, 4, 40), (6, 130, 64), (16, 9, 40)])
 @pytest.mark.parametrize("order", ["kn", "nk"])
 def test_weights_that_are_not_packed(kernel, guarded, m, k, n, order):
     """In either layout, through more than one part of k; and with all else in other strides, too."""

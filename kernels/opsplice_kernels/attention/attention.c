@@ -176,37 +176,6 @@ static void product(const float *x, size_t row, const float *w, size_t next, siz
   }
 }
 
-// scores[p * KEYS + j] = q[p] . k[j], LANES at once: of 1, 2 or 4 rows, for which packing the keys costs more than it saves.
-INLINE void dots_of(const int rows, const float *q, size_t q_m, const float *k, size_t k_n, size_t d, size_t count,
-                    float *scores) {
-  const int keys = LANES / rows;
-  for (size_t j = 0; j < count; j += keys) {
-    floats sums[LANES];
-    const float *from[LANES];
-    UNROLL for (int i = 0; i < keys; i++) from[i] = k + least(j + i, count - 1) * k_n;
-    UNROLL for (int i = 0; i < LANES; i++) sums[i] = splat(0.0f);
-#define DOTS_AT(load_from) \
-  UNROLL for (int p = 0; p < rows; p++) UNROLL for (int i = 0; i < keys; i++) \
-    sums[p * keys + i] += load_from(q + p * q_m + c) * load_from(from[i] + c);
-#define LOAD_REST(x) load_up_to(x, d - c, 0.0f)
-    size_t c = 0;
-    for (; c + LANES <= d; c += LANES) DOTS_AT(load)
-    if (c < d) DOTS_AT(LOAD_REST)
-    float found[LANES] __attribute__((aligned(4 * LANES)));
-    store(found, sums_of_rows(sums));
-    UNROLL for (int p = 0; p < rows; p++) __builtin_memcpy(scores + p * KEYS + j, found + p * keys, 4 * keys);
-  }
-}
-
-static void dots(const float *q, size_t q_m, size_t rows, const float *k, size_t k_n, size_t d, size_t count,
-                 float *scores) {
-  for (size_t i = 0, some; i < rows; i += some) {
-    some = rows - i >= 4 ? 4 : rows - i >= 2 ? 2 : 1;
-#define DOTS_OF(p) dots_of(p, q + i * q_m, q_m, k, k_n, d, count, scores + i * KEYS)
-    switch (some) { CASE(1, DOTS_OF) CASE(2, DOTS_OF) CASE(4, DOTS_OF) }
-  }
-}
-
 typedef struct {
   const void *q, *k, *v;
   void *out;
@@ -391,7 +360,7 @@ static void attend(const operands *of, const scoring *with, size_t start, size_t
       if (is_few) {
         if (kind != F32) widen(kind, keys, of->k_n, 1, some, of->d, panel);
         dots(q + first * q_m, q_m, end - first, kind == F32 ? keys : panel, kind == F32 ? of->k_n : of->d, of->d, some,
-             scores + first * KEYS + c);
+             scores + first * KEYS + c, KEYS);
       } else {
         pack(kind, keys, of->k_n, of->k_d, some, of->d, panel);
         product(q + first * q_m, q_m, panel, PANEL, whole_vectors(some), of->d, 0, scores + first * KEYS + c, KEYS,

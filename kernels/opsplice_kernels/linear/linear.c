@@ -7,14 +7,14 @@
 #include "../vector_math.h"
 
 // LINE: floats of a line of the cache. FETCHES: whether weights of the next part or panel are fetched; where it is not, it was not measured.
-enum { SHARE = 252, DEPTH = 128, LINE = 16, FETCHES = LANES >= 8 };
+enum { SHARE = 252, DEPTH = 128, LINE = 16, FETCHES = LANES >= 8, FEW = 16 };
 // A part of k whose weights for a tile stay in the nearest cache, while all rows are multiplied. With AVX-512 the next cache
 // is near enough, if what is needed later is fetched; k is not cut then. Of other CPUs a Zen 3 reads a row's weights faster
 // where nothing fetches them before.
 #if LANES == 16
-enum { BLOCK = 1 << 30, FETCH = 2048 };
+enum { BLOCK = 1 << 30, FETCH = 2048, APART = 2 };
 #else
-enum { BLOCK = 256, FETCH = 0 };
+enum { BLOCK = 256, FETCH = 0, APART = LANES == 8 ? 3 : 2 };
 #endif
 
 typedef struct {
@@ -40,17 +40,21 @@ static void finish(const epilogue *by, size_t at, float *out, size_t rows, size_
     }
 }
 
-// One row: sums of even and odd k apart, so that no sum waits for the one before it.
-static void linear_row(const float *x, size_t k, const float *w, const float *bias, float *out, size_t columns) {
-  floats sums[2][PANEL / LANES];
-  UNROLL for (int v = 0; v < PANEL / LANES; v++) sums[0][v] = sums[1][v] = splat(0.0f);
-  size_t i = 0;
-  for (; i + 2 <= k; i += 2, w += 2 * PANEL)
-    UNROLL for (int odd = 0; odd < 2; odd++) UNROLL for (int v = 0; v < PANEL / LANES; v++) {
-      if (FETCH) __builtin_prefetch(w + FETCH + odd * PANEL + v * LANES);
-      sums[odd][v] += load(w + odd * PANEL + v * LANES) * x[i + odd];
+// One row, by a panel whose rows are `next` apart. Sums of some k apart, so that no sum waits for the one before it. Where nothing is
+// fetched these k are parts, each of which is read from its beginning: memory gives more from several places at once.
+INLINE void row_of(const float *x, size_t k, const float *w, size_t next, const int ahead, const float *bias, float *out,
+                   size_t columns) {
+  floats sums[APART][PANEL / LANES];
+  UNROLL for (int j = 0; j < APART; j++) UNROLL for (int v = 0; v < PANEL / LANES; v++) sums[j][v] = splat(0.0f);
+  const size_t part = k / APART, apart = FETCH ? 1 : part, step = FETCH ? APART : 1, rest = k - APART * part;
+  for (size_t i = 0; i < part; i++, x += step, w += step * next)
+    UNROLL for (int j = 0; j < APART; j++) UNROLL for (int v = 0; v < PANEL / LANES; v++) {
+      if (ahead) __builtin_prefetch(w + ahead + j * next + v * LANES);
+      sums[j][v] += load(w + j * apart * next + v * LANES) * x[j * apart];
     }
-  if (i < k) UNROLL for (int v = 0; v < PANEL / LANES; v++) sums[0][v] += load(w + v * LANES) * x[i];
+  if (!FETCH) x += (APART - 1) * part, w += (APART - 1) * part * next;
+  for (size_t i = 0; i < rest; i++, w += next) UNROLL for (int v = 0; v < PANEL / LANES; v++) sums[0][v] += load(w + v * LANES) * x[i];
+  UNROLL for (int j = 2; j < APART; j++) UNROLL for (int v = 0; v < PANEL / LANES; v++) sums[0][v] += sums[j][v];
   UNROLL for (int v = 0; v < PANEL / LANES; v++) {
     size_t c = v * LANES;
     if (c >= columns) continue;
@@ -58,6 +62,10 @@ static void linear_row(const float *x, size_t k, const float *w, const float *bi
     if (bias) value += load_up_to(bias + c, columns - c, 0.0f);
     store_up_to(out + c, value, columns - c);
   }
+}
+
+static void linear_row(const float *x, size_t k, const float *w, const float *bias, float *out, size_t columns) {
+  row_of(x, k, w, PANEL, FETCH, bias, out, columns);
 }
 
 // A panel of `columns` of a packed weight, by parts of k; `bias` is added to the first of them. Each tile fetches its share of the
@@ -129,14 +137,50 @@ void opsplice_grouped(const float *x, const float *w, const uint8_t *member, flo
       for (size_t c = 0; c < columns; c++) out[r * n + c] = 0.0f;
 }
 
-// A panel of `columns` of a weight in any layout.
+// A whole panel of columns that lie side by side, where they lie.
+static void multiply_in_place(const float *x, size_t x_m, size_t x_k, const float *w, size_t w_k, size_t depth, const float *start,
+                              size_t start_row, float *out, size_t n, size_t rows) {
+  if (rows == 1 && x_k == 1) {
+    row_of(x, depth, w, w_k, 0, start, out, PANEL);
+    return;
+  }
+  for (size_t c = 0; c < PANEL; c += TILE) {
+#define TILE_IN_PLACE(p) \
+  columns_tile(p, x, x_m, x_k, depth, w + c, w_k, 0, 0, 0, start ? start + c : 0, start_row, out + c, n, TILE)
+    FOR_ROWS(rows, TILE_IN_PLACE)
+  }
+}
+
+// Few rows by a panel of `columns` whose k lie side by side, where they lie.
+static void multiply_dots(const float *x, size_t x_m, const float *w, size_t w_n, size_t k, const float *bias, float *out, size_t n,
+                          size_t rows, size_t columns) {
+  float sums[FEW * PANEL] __attribute__((aligned(64)));
+  dots(x, x_m, rows, w, w_n, k, columns, sums, PANEL);
+  for (size_t p = 0; p < rows; p++, out += n)
+    for (size_t c = 0; c < columns; c += LANES) {
+      const floats value = load(sums + p * PANEL + c);
+      store_up_to(out + c, bias ? value + load_up_to(bias + c, columns - c, 0.0f) : value, columns - c);
+    }
+}
+
+// A panel of `columns` of a weight in any layout. For few rows packing it would take longer than their products.
 static void multiply_unpacked(const float *x, size_t x_m, size_t x_k, const float *w, size_t w_k, size_t w_n, size_t k,
                               const float *bias, float *out, size_t n, size_t rows, size_t columns) {
   float panel[DEPTH * PANEL] __attribute__((aligned(64)));
+  if (w_k == 1 && x_k == 1 && rows <= FEW) {
+    multiply_dots(x, x_m, w, w_n, k, bias, out, n, rows, columns);
+    return;
+  }
+  const int is_in_place = w_n == 1 && rows <= ROWS && columns == PANEL;
   size_t at = 0;
   do {
     size_t depth = least(DEPTH, k - at);
     const float *start = at ? out : bias;
+    if (is_in_place) {
+      multiply_in_place(x + at * x_k, x_m, x_k, w + at * w_k, w_k, depth, start, at ? n : 0, out, n, rows);
+      at += depth;
+      continue;
+    }
     pack_panel(w + at * w_k, w_n, w_k, columns, depth, panel);
     if (rows == 1 && x_k == 1) linear_row(x + at, depth, panel, start, out, columns);
     else product_with_panel(x + at * x_k, x_m, x_k, depth, panel, start, at ? n : 0, out, n, rows, columns);
