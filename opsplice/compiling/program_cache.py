@@ -6,7 +6,7 @@
 What a compile reads is known once its specs are: files, what these include, libraries by name, compilers. That list is
 kept by what is known without reading any of it. Its questions are asked anew each time, and the answers are part of the
 program's key, so that no change goes unseen; they are asked before a compile and after it, and a program is kept only
-if nothing changed meanwhile. Programs are data, read with care: JSON and bytes, hashed.
+if nothing changed meanwhile. Programs are data, read with care: tables and bytes, hashed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ from importlib import metadata
 from pathlib import Path
 
 from opsplice import __version__
-from opsplice.common import cache
+from opsplice.common import cache, data_tables
 from opsplice.common.errors import OpspliceError
 from opsplice.common.store import Store, key_of
 from opsplice.compiling.job import Job, Outcome
-from opsplice.reports.report import Report
 from opsplice.spec_lang.loading import libraries
 from opsplice.spec_lang.loading.libraries import Library
 from opsplice.spec_lang.syntax import tree
@@ -37,7 +36,7 @@ from opsplice.targets.artifacts import arch, source_inputs
 from opsplice.targets.build import shaders, toolchains
 
 # Part of every key. Raise it when the same inputs come to be kept in another way.
-_WRITER = "program 1"
+_WRITER = "program 2"
 
 # The oldest programs go when all of them take more.
 LARGEST = 4 << 30
@@ -244,26 +243,17 @@ _ANSWERS: dict[str, Callable[..., str]] = {
 
 
 def _packed(outcome: Outcome) -> bytes:
-    """A length, that many bytes of JSON, the program, and the kernels that are not in it."""
-    head = {
-        "report": outcome.report.to_json(),
-        "warnings": outcome.warnings,
-        "vmfb": len(outcome.vmfb),
-        "provided": [[*name, len(data)] for name, data in outcome.provided.items()],
-        "commands": {name: str(path) for name, path in outcome.commands.items()},
-    }
-    text = json.dumps(head).encode()
-    return b"".join([len(text).to_bytes(8, "little"), text, outcome.vmfb, *outcome.provided.values()])
+    """A length, that many bytes of a table, the program, and the kernels that are not in it."""
+    provided = {key: len(code) for key, code in outcome.provided.items()}
+    told = (outcome.report, outcome.warnings, len(outcome.vmfb), provided, dict(outcome.commands))
+    head = data_tables.packed(told)
+    return b"".join([len(head).to_bytes(8, "little"), head, outcome.vmfb, *outcome.provided.values()])
 
 
 def _unpacked(data: bytes) -> Outcome:
-    """Raises ValueError, KeyError or TypeError for other bytes than those that were packed."""
+    """Raises ValueError or TypeError for other bytes than those that were packed."""
     file = io.BytesIO(data)
-    head = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    return Outcome(
-        vmfb=file.read(head["vmfb"]),
-        report=Report.from_json(head["report"]),
-        warnings=tuple(head["warnings"]),
-        provided={(name, form): file.read(size) for name, form, size in head["provided"]},
-        commands={name: Path(path) for name, path in head["commands"].items()},
-    )
+    head = file.read(int.from_bytes(file.read(8), "little"))
+    report, warnings, size, provided, commands = data_tables.unpacked(head)
+    vmfb = file.read(size)
+    return Outcome(vmfb, report, warnings, {key: file.read(length) for key, length in provided.items()}, commands)

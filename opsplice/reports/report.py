@@ -90,19 +90,6 @@ class Replacement:
             del found["reason"]
         return found
 
-    @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Replacement:
-        """What `to_json` was made of."""
-        values = dict(found)
-        artifacts = tuple(
-            ArtifactUse(
-                **{**use, "notes": tuple(use["notes"]), "package": use["package"] and PackageUse(**use["package"])}
-            )
-            for use in values.pop("artifacts")
-        )
-        lost, views = values.pop("outcome") == "lost", tuple(values.pop("views"))
-        return cls(**values, artifacts=artifacts, lost=lost, views=views)
-
 
 @dataclass(frozen=True)
 class Miss:
@@ -189,18 +176,3 @@ class Report:
                 {"code": w.code, "message": w.message, "at": w.location, "text": w.text} for w in self.spec_warnings
             ],
         }
-
-    @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Report:
-        """What `to_json` was made of."""
-        matches = [Replacement.from_json(each) for each in found["matches"]]
-        return cls(
-            tuple(each for each in matches if each.action != "keep"),
-            tuple(each for each in matches if each.action == "keep"),
-            tuple(
-                UnmatchedRule(**{**each, "nearest": tuple(Miss(**miss) for miss in each["nearest"])})
-                for each in found["unmatched_rules"]
-            ),
-            tuple(found["warnings"]),
-            tuple(SpecWarning(w["code"], w["message"], w["at"], w["text"]) for w in found["spec_warnings"]),
-        )

@@ -158,17 +158,3 @@ def test_the_oldest_entries_go(tmp_path, monkeypatch):
     assert len(entries(tmp_path)) == len(list(keys.iterdir())) == 3
     assert stored_trees.stored(["4"], lambda: ("made again",)) == (4,)
     assert stored_trees.stored(["0"], lambda: ("made again",)) == ("made again",)
-
-
-def test_a_table_makes_nothing_but_data_of_specs():
-    shared = (1, True, 1.0, -0.0, "1", None, float("inf"))
-    value = {"a": [shared, shared, Path("x")], ("b", 2): {"s"}}
-    table = stored_trees.table_of(value)
-    read = stored_trees.read_table(table)
-    assert repr(read) == repr(value)
-    assert read["a"][0] is read["a"][1]
-    for kind in ("os:system", "opsplice.common.files:write_file", "opsplice.spec_lang.loading.loader:load"):
-        with pytest.raises((ValueError, TypeError)):
-            stored_trees.read_table(["true", [kind, 0]])
-    with pytest.raises(TypeError, match="no data of a spec"):
-        stored_trees.table_of([object()])

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-import json
 from typing import Any
 
 import numpy as np
 
 from opsplice import __version__
+from opsplice.common import data_tables
 from opsplice.common.store import Store, key_of
-from opsplice.measuring.cutting.records import Place, Trial, Verdict
+from opsplice.measuring.cutting.records import Place, Verdict
 from opsplice.runtime.device_choice import name_of
 
 # Part of every key. Raise it when the same trials come to be judged in another way.
-_WRITER = "verdict 5"
+_WRITER = "verdict 6"
 
 
 def find(place: Place, options: Any, recorded: dict[int, np.ndarray], device: str | None) -> Verdict | None:
@@ -24,9 +23,7 @@ def find(place: Place, options: Any, recorded: dict[int, np.ndarray], device: st
     entry = None if key is None else Store().find(key, ".json")
     if entry is None:
         return None
-    found = json.loads(entry.path.read_text())
-    trials = tuple(Trial(**trial) for trial in found["trials"])
-    return Verdict(place.replacement, found["outcome"], trials, found["reason"])
+    return Verdict(place.replacement, "ok", data_tables.unpacked(entry.path.read_bytes()))
 
 
 def keep(place: Place, options: Any, recorded: dict[int, np.ndarray], device: str | None, verdict: Verdict) -> None:
@@ -34,8 +31,7 @@ def keep(place: Place, options: Any, recorded: dict[int, np.ndarray], device: st
     key = _key(place, options, recorded, device)
     if key is None or verdict.outcome != "ok":
         return
-    told = {"outcome": verdict.outcome, "trials": [dataclasses.asdict(t) for t in verdict.trials], "reason": ""}
-    Store().put(key, ".json", json.dumps(told).encode())
+    Store().put(key, ".json", data_tables.packed(verdict.trials))
 
 
 def _key(place: Place, options: Any, recorded: dict[int, np.ndarray], device: str | None) -> str | None:
