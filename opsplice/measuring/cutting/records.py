@@ -118,6 +118,11 @@ class Place:
         return r.function, r.location, r.rule_location, str(r.dims)
 
 
+def others(places: Sequence[Place]) -> tuple[str, ...]:
+    """Where a computation stands besides at the first of its places."""
+    return tuple(place.replacement.location for place in places[1:])
+
+
 # What begins the names of what notes values, and the function that reads them.
 PROBE = "opsplice_probe_"
 READER = f"{PROBE}read"

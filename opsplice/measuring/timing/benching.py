@@ -18,7 +18,7 @@ import numpy as np
 
 from opsplice.common.errors import OpspliceError
 from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
-from opsplice.measuring.cutting.records import OPEN_SIZE, Cut, Place
+from opsplice.measuring.cutting.records import OPEN_SIZE, Cut, others
 from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.timing import peers
 from opsplice.measuring.timing.machine import Machine, this_machine
@@ -149,9 +149,9 @@ def bench(
     model: Any = None,
 ) -> Bench:
     """Time what `prepare` compiled without probes. seconds: for each match and each function."""
-    places, same = _distinct(prepared)
+    alike = [(cut, places) for cut, places in prepared.alike if cut.function in prepared.replaced]
     alone = None if prepared.alone is None else (prepared.alone[0], prepared.alone[1])
-    cuts = tuple(place.cut for place in places if place.cut is not None)
+    cuts = tuple(cut for cut, _ in alike)
     both = (prepared.plain, prepared.kernels)
     has_kernels = bool(prepared.report.replacements)
     suite = Suite(*both, alone, cuts, seconds, function, inputs, tuple(against), model, has_kernels)
@@ -163,13 +163,13 @@ def bench(
         hint = "`opsplice verify` says which match is wrong"
         raise OpspliceError(f"the program crashes while it is timed: {crash.last_event}", hint=hint) from None
     timed = [
-        Timed(place.replacement.location, sides, place.replacement, same[place.cut.digest], *_work(place.cut, found))
-        for place, sides in zip(places, found.alone, strict=True)
-        if place.cut is not None and not isinstance(sides, str)
+        Timed(places[0].replacement.location, sides, places[0].replacement, others(places), *_work(cut, found))
+        for (cut, places), sides in zip(alike, found.alone, strict=True)
+        if not isinstance(sides, str)
     ]
     refused = [
         f"{place.replacement.location} is timed in the whole program only: {reason}"
-        for place, reason in zip(places, found.alone, strict=True)
+        for (_, (place, *_)), reason in zip(alike, found.alone, strict=True)
         if isinstance(reason, str)
     ]
     if any(set(each.symbols) - set(each.given if found.inputs else ()) for each in cuts):
@@ -181,20 +181,6 @@ def bench(
     timed += [Timed(f"@{name}", sides) for name, sides in found.whole.items()]
     sizes, most = (len(prepared.plain.vmfb), len(prepared.kernels.vmfb)), (memory[0], memory[1])
     return Bench(prepared.report, machine, tuple(timed), sizes, prepared.seconds, most, (*prepared.notes, *refused))
-
-
-def _distinct(prepared: Prepared) -> tuple[list[Place], dict[str, tuple[str, ...]]]:
-    """One place for each computation whose function alone is the kernel's, and where the same is computed again."""
-    first: dict[str, Place] = {}
-    same: dict[str, tuple[str, ...]] = {}
-    for place in prepared.places:
-        if place.cut is None or place.cut.function not in prepared.replaced:
-            continue
-        if place.cut.digest in first:
-            same[place.cut.digest] += (place.replacement.location,)
-        else:
-            first[place.cut.digest], same[place.cut.digest] = place, ()
-    return list(first.values()), same
 
 
 def _work(cut: Cut, found: _Found) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from opsplice.common.errors import OpspliceError
 from opsplice.compiling.job import Job
 from opsplice.frontends import ModuleSource
 from opsplice.isolation.isolate import ChildCrashError, call_isolated, method
-from opsplice.measuring.cutting.records import PROBE, READER, Cut, Place, Trial, Verdict, Verification, Whole
+from opsplice.measuring.cutting.records import PROBE, READER, Cut, Place, Trial, Verdict, Verification, Whole, others
 from opsplice.measuring.cutting.runnable import Runnable
 from opsplice.measuring.verifying import tolerance, trial_runs, verdict_cache
 from opsplice.measuring.verifying.trials import KINDS, generated
@@ -73,6 +73,15 @@ class Prepared:
     replaced: dict[str, tuple[Replacement, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    @property
+    def alike(self) -> list[tuple[Cut, list[Place]]]:
+        """The places of each computation that is a function of its own, as it is cut out at the first."""
+        found: dict[str, tuple[Cut, list[Place]]] = {}
+        for place in self.places:
+            if place.cut is not None:
+                found.setdefault(place.cut.digest, (place.cut, []))[1].append(place)
+        return list(found.values())
+
     def with_weights(self, weights: Parameters) -> Prepared:
         """The whole program with its weights, which do not go to other processes with the model."""
         plain, kernels = (dataclasses.replace(each, parameters=weights) for each in (self.plain, self.kernels))
@@ -104,33 +113,24 @@ def _verdicts(
     prepared: Prepared, options: Options, recorded: dict[int, np.ndarray], on_progress: Progress
 ) -> tuple[Verdict, ...]:
     """A verdict for each computation, in the order of the program; places that compute the same share one."""
-    first: dict[str, Place] = {}
-    same: dict[str, list[str]] = {}
-    told: list[Verdict] = []
-    for place in prepared.places:
-        if place.cut is None:
-            told.append(Verdict(place.replacement, "not tried", reason=place.reason))
-        elif place.cut.digest in first:
-            same[place.cut.digest].append(place.replacement.location)
-        else:
-            first[place.cut.digest], same[place.cut.digest] = place, []
-    known, to_run = {}, []
-    for digest, place in first.items():
-        assert place.cut is not None
-        if reason := _not_alone(place, prepared):
-            known[digest] = Verdict(place.replacement, "not tried", reason=reason)
+    apart = (place for place in prepared.places if place.cut is None)
+    told = [Verdict(place.replacement, "not tried", reason=place.reason) for place in apart]
+    known: dict[str, Verdict] = {}
+    to_run: list[tuple[Cut, Place]] = []
+    for cut, (place, *_) in prepared.alike:
+        if reason := _not_alone(cut, place, prepared):
+            known[cut.digest] = Verdict(place.replacement, "not tried", reason=reason)
             continue
         found = verdict_cache.find(place, options, recorded, prepared.kernels.device) if options.cache else None
         if found is not None:
-            known[digest] = dataclasses.replace(found, cached=True)
+            known[cut.digest] = dataclasses.replace(found, cached=True)
         else:
-            to_run.append(place)
+            to_run.append((cut, place))
     trials = _trials(prepared, options, recorded, to_run, on_progress)
-    for place, found_trials in zip(to_run, trials, strict=True):
-        assert place.cut is not None
+    for (cut, place), found_trials in zip(to_run, trials, strict=True):
         if isinstance(found_trials, str):
             reason = f"it cannot be run alone: {found_trials}"
-            known[place.cut.digest] = Verdict(place.replacement, "not tried", reason=reason)
+            known[cut.digest] = Verdict(place.replacement, "not tried", reason=reason)
             continue
         failed = [trial for trial in found_trials if trial.reason]
         verdict = Verdict(
@@ -139,22 +139,24 @@ def _verdicts(
             found_trials,
             f"{failed[0].kind}: {failed[0].reason}" if failed else "",
         )
-        known[place.cut.digest] = verdict
+        known[cut.digest] = verdict
         verdict_cache.keep(place, options, recorded, prepared.kernels.device, verdict)
-    shared = [dataclasses.replace(known[d], replacement=p.replacement, same=tuple(same[d])) for d, p in first.items()]
+    shared = [
+        dataclasses.replace(known[cut.digest], replacement=places[0].replacement, same=others(places))
+        for cut, places in prepared.alike
+    ]
     order = {id(place.replacement): number for number, place in enumerate(prepared.places)}
     return tuple(sorted([*told, *shared], key=lambda verdict: order[id(verdict.replacement)]))
 
 
-def _not_alone(place: Place, prepared: Prepared) -> str:
+def _not_alone(cut: Cut, place: Place, prepared: Prepared) -> str:
     """Why the function of a match says nothing of its kernel, "" if it does."""
-    assert place.cut is not None
     if prepared.alone is None:
         return "the compiler refuses the matches as functions of their own"
-    found = prepared.replaced.get(place.cut.function, ())
+    found = prepared.replaced.get(cut.function, ())
     if not any(r.rule_location == place.replacement.rule_location for r in found):
-        others = ", ".join(dict.fromkeys(r.pattern for r in found)) or "nothing"
-        return f"alone, its rule does not take it: {others} does" if found else "alone, its rule does not match it"
+        takers = ", ".join(dict.fromkeys(r.pattern for r in found)) or "nothing"
+        return f"alone, its rule does not take it: {takers} does" if found else "alone, its rule does not match it"
     return ""
 
 
@@ -162,15 +164,14 @@ def _trials(
     prepared: Prepared,
     options: Options,
     recorded: dict[int, np.ndarray],
-    places: Sequence[Place],
+    places: Sequence[tuple[Cut, Place]],
     on_progress: Progress,
 ) -> list[tuple[Trial, ...] | str]:
     """The trials of each place, or why it has none; a crash fails the one that it happens in."""
     if not places or prepared.alone is None:
         return []
     plain, kernels, disturbed = prepared.alone
-    cuts = tuple(place.cut for place in places if place.cut is not None)
-    inputs = tuple(_recorded(place, recorded) for place in places)
+    cuts, inputs = tuple(cut for cut, _ in places), tuple(_recorded(place, recorded) for _, place in places)
     suite = trial_runs.Suite(
         prepared.text, plain, kernels, disturbed, cuts, inputs, options.kinds, options.limit, options.seconds
     )
