@@ -70,6 +70,15 @@ def assert_same(got: np.ndarray, want: np.ndarray, message: str) -> None:
 
 
 @pytest.fixture(scope="session")
+def context() -> Any:
+    from iree.compiler.api import Session
+
+    session = Session()
+    session.context.enable_multithreading(False)
+    return session.context
+
+
+@pytest.fixture(scope="session")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Pair]:
     """Compiles a program with a spec. files: what the spec names, by name, text or bytes."""
 

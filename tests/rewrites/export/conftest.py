@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from iree.compiler import ir
@@ -63,15 +62,6 @@ class Sides:
     def texts(self) -> tuple[str, str]:
         """The canonical modules, with symbols in the order in which they come."""
         return _canonical(self.ours), _canonical(self.theirs)
-
-
-@pytest.fixture(scope="session")
-def context() -> Any:
-    from iree.compiler.api import Session
-
-    session = Session()
-    session.context.enable_multithreading(False)
-    return session.context
 
 
 Sider = Callable[..., Sides]

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from iree.compiler import ir
 
-from opsplice.rewrites.transform_dialect.importing.importer import import_spec
-
-from .test_import_matchers import by_iree, by_us
+from .interpreted import by_iree, by_us, imported, tags
 
 PROGRAM = """
 util.func @main(%x: tensor<4xf32>, %y: tensor<8xf32>) -> (tensor<4xf32>, tensor<8xf32>, tensor<8xf32>) {
@@ -108,24 +104,14 @@ SAME = {
 }
 
 
-@pytest.fixture(scope="module")
-def context() -> Any:
-    from iree.compiler.api import Session
-
-    session = Session()
-    session.context.enable_multithreading(False)
-    return session.context
-
-
 @pytest.mark.parametrize("case", SAME)
 def test_what_is_included_is_read(case: str, context: ir.Context) -> None:
     spec, tagged = SAME[case]
-    with context:
-        back = import_spec(ir.Module.parse(spec))
+    back = imported(spec, context)
     assert not back.left_out
     expected = dict.fromkeys(tagged, "it")
-    assert by_iree(PROGRAM, spec, context) == expected
-    assert by_us(PROGRAM, back, context) == expected
+    assert tags(by_iree(PROGRAM, spec, context)) == expected
+    assert tags(by_us(PROGRAM, back.text, context)) == expected
 
 
 _DOUBLES = "".join(
@@ -156,8 +142,7 @@ def test_what_cannot_be_put_in_is_named_at_its_own_line(case: str, context: ir.C
     others, body, why = UNREADABLE[case]
     spec = spec_of(others, f"// here\n{body}")
     line = spec[: spec.index("// here")].count("\n") + 2
-    with context:
-        back = import_spec(ir.Module.parse(spec))
+    back = imported(spec, context)
     assert not back.rules
     assert len(back.left_out) == 1
     assert f"-:{line}:" in back.left_out[0]
@@ -166,9 +151,7 @@ def test_what_cannot_be_put_in_is_named_at_its_own_line(case: str, context: ir.C
 
 
 def test_an_entry_that_includes_what_it_cannot_is_named(context: ir.Context) -> None:
-    with context:
-        back = import_spec(
-            ir.Module.parse(spec_of(NAMED + _GO, include("named"), entry=include("go", mode="suppress", given="%m")))
-        )
+    entry = include("go", mode="suppress", given="%m")
+    back = imported(spec_of(NAMED + _GO, include("named"), entry=entry), context)
     assert len(back.left_out) == 1
     assert "transform.include: with failures(suppress)" in back.left_out[0]

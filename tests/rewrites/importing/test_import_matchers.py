@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from iree.compiler import ir
-from iree.compiler.dialects.transform import interpreter
 
 import opsplice
 from opsplice.cli import main
 from opsplice.common.errors import OpspliceError
 from opsplice.compiling import spec_import
-from opsplice.compiling.splice import graphs_of
-from opsplice.matchers.find import engine
-from opsplice.rewrites.apply import apply
-from opsplice.rewrites.plan.planner import Planner
-from opsplice.rewrites.transform_dialect.importing.importer import Imported, import_spec
 from opsplice.spec_lang.loading.loader import load_text
 
-from ..export.conftest import TARGET, exported, resolve
+from ..export.conftest import exported
+from .interpreted import by_iree, by_us, imported, tags
 
 PROGRAM = """
 #id = affine_map<(m, n, k) -> (m, k)>
@@ -401,52 +395,13 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def context() -> Any:
-    from iree.compiler.api import Session
-
-    session = Session()
-    session.context.enable_multithreading(False)
-    return session.context
-
-
-def tags(module: ir.Module) -> dict[str, str]:
-    found: dict[str, str] = {}
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if "tag" in op.attributes:
-            place = op.attributes.get("place", None)
-            found[op.name if place is None else place.value] = op.attributes["tag"].value
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
-
-
-def by_iree(program: str, spec: str, context: ir.Context) -> dict[str, str]:
-    module, transform = (ir.Module.parse(text, context=context) for text in (program, spec))
-    entry = transform.body.operations[len(transform.body.operations) - 1].operation
-    interpreter.apply_named_sequence(module.operation, entry, transform.operation)
-    return tags(module)
-
-
-def by_us(program: str, back: Imported, context: ir.Context) -> dict[str, str]:
-    module = ir.Module.parse(program, context=context)
-    loaded = load_text(back.text)
-    found = engine.find(module, graphs_of(loaded))
-    chosen = Planner(found.matches, loaded.rules, loaded.given, loaded.kernels, [TARGET], resolve).plan()
-    apply(module, chosen.actions, chosen.annotations)
-    return tags(module)
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_ops_are_marked(case: str, context: ir.Context) -> None:
     spec, expected = CASES[case]
-    with context:
-        back = import_spec(ir.Module.parse(spec))
+    back = imported(spec, context)
     assert not back.left_out
-    assert by_iree(PROGRAM, spec, context) == expected
-    assert by_us(PROGRAM, back, context) == expected
+    assert tags(by_iree(PROGRAM, spec, context)) == expected
+    assert tags(by_us(PROGRAM, back.text, context)) == expected
 
 
 # What stock IREE marks no longer where it is exported again: templates compare all attributes.
@@ -461,15 +416,13 @@ _ONE_WAY = {
 @pytest.mark.parametrize("case", [case for case in CASES if case not in _ONE_WAY])
 def test_what_is_imported_is_exported_again(case: str, context: ir.Context) -> None:
     spec, expected = CASES[case]
-    with context:
-        back = import_spec(ir.Module.parse(spec))
+    back = imported(spec, context)
     again = exported(load_text(back.text))
     assert not again.gaps
-    assert by_iree(PROGRAM, again.text, context) == expected
-    with context:
-        twice = import_spec(ir.Module.parse(again.text))
+    assert tags(by_iree(PROGRAM, again.text, context)) == expected
+    twice = imported(again.text, context)
     assert not twice.left_out
-    assert by_us(PROGRAM, twice, context) == expected
+    assert tags(by_us(PROGRAM, twice.text, context)) == expected
 
 
 ONLINE = """
@@ -503,16 +456,14 @@ def online(checks: str) -> str:
 
 def test_attention_that_also_makes_values_for_each_row(context: ir.Context) -> None:
     spec = spec_of(wrong=online(sizes("k2", "6")), online=_UNTUNED + online(sizes("n", "7") + sizes("k2", "5")))
-    with context:
-        back = import_spec(ir.Module.parse(spec))
+    back = imported(spec, context)
     assert not back.left_out
-    assert by_iree(ONLINE, spec, context) == by_us(ONLINE, back, context) == {"online": "online"}
+    assert tags(by_iree(ONLINE, spec, context)) == tags(by_us(ONLINE, back.text, context)) == {"online": "online"}
     again = exported(load_text(back.text))
     assert not again.gaps
-    assert by_iree(ONLINE, again.text, context) == {"online": "online"}
+    assert tags(by_iree(ONLINE, again.text, context)) == {"online": "online"}
     other = spec_of(other=online("").replace("sum_type = f32", "sum_type = f16"))
-    with context:
-        assert by_us(ONLINE, import_spec(ir.Module.parse(other)), context) == {}
+    assert tags(by_us(ONLINE, imported(other, context).text, context)) == {}
 
 
 def test_a_spec_that_tunes_dispatches_is_read_and_not_run(tmp_path: Path) -> None:
@@ -600,12 +551,11 @@ def test_the_same_ops_are_marked_in_other_programs(
     program: str, body: str, tagged: set[str], context: ir.Context
 ) -> None:
     spec = spec_of(it=body)
-    with context:
-        back = import_spec(ir.Module.parse(spec))
+    back = imported(spec, context)
     assert not back.left_out
     expected = dict.fromkeys(tagged, "it")
-    assert by_iree(program, spec, context) == expected
-    assert by_us(program, back, context) == expected
+    assert tags(by_iree(program, spec, context)) == expected
+    assert tags(by_us(program, back.text, context)) == expected
 
 
 UNREADABLE = {
@@ -681,8 +631,7 @@ UNREADABLE = {
 @pytest.mark.parametrize("case", UNREADABLE)
 def test_what_cannot_be_read_is_named(case: str, context: ir.Context) -> None:
     body, why = UNREADABLE[case]
-    with context:
-        back = import_spec(ir.Module.parse(spec_of(matcher=body)))
+    back = imported(spec_of(matcher=body), context)
     assert not back.rules
     assert len(back.left_out) == 1
     assert why in back.left_out[0]
@@ -738,8 +687,7 @@ def test_templates_are_read_by_what_they_mean(context: ir.Context) -> None:
         other=_TEMPLATE.format("%row: tensor<2x8xf32>", "%0 = arith.addf %row, %row : tensor<2x8xf32>"),
         doubled=_TEMPLATE.format("%row: tensor<1x8xf32>", "%0 = arith.addf %row, %row : tensor<1x8xf32>"),
     )  # fmt: skip
-    with context:
-        back = import_spec(ir.Module.parse(spec))
+    back = imported(spec, context)
     assert not back.left_out
     expected = {
         "linalg.matmul": "biased",
@@ -748,8 +696,8 @@ def test_templates_are_read_by_what_they_mean(context: ir.Context) -> None:
         "linalg.map": "mapped",
         "arith.addf": "doubled",
     }
-    assert by_iree(MEANT, spec, context) == expected
-    assert by_us(MEANT, back, context) == expected
+    assert tags(by_iree(MEANT, spec, context)) == expected
+    assert tags(by_us(MEANT, back.text, context)) == expected
     assert "addf(contract[m k, k n -> m n](x, w), broadcast[n -> m n](bias))" in back.text
     assert "addf(reduce addf[m n -> m](x), 3.0)" in back.text
 
@@ -758,9 +706,7 @@ def test_a_reshape_that_no_pattern_says_is_named(context: ir.Context) -> None:
     ops = """%0 = arith.negf %x : tensor<2x6xf32>
       %1 = tensor.collapse_shape %0 [[0, 1]] : tensor<2x6xf32> into tensor<12xf32>
       %2 = arith.addf %1, %y : tensor<12xf32>"""
-    with context:
-        spec = spec_of(it=_TEMPLATE.format("%x: tensor<2x6xf32>, %y: tensor<12xf32>", ops))
-        back = import_spec(ir.Module.parse(spec))
+    back = imported(spec_of(it=_TEMPLATE.format("%x: tensor<2x6xf32>, %y: tensor<12xf32>", ops)), context)
     assert "tensor.collapse_shape: it reads elements in windows, or through a reshape" in back.left_out[0]
 
 

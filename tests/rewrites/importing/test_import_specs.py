@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,49 +17,22 @@ import opsplice
 from opsplice.cli import main
 from opsplice.compiling.splice import graphs_of
 from opsplice.matchers.find import engine
-from opsplice.rewrites.apply import apply
-from opsplice.rewrites.plan.planner import Planner
 from opsplice.rewrites.spelling.spelled_template import Instance
 from opsplice.rewrites.spelling.spellings import spellings
 from opsplice.rewrites.spelling.templates import spell
-from opsplice.rewrites.transform_dialect.importing.importer import import_spec
 from opsplice.spec_lang.loading.loader import load_text
 from tests.effort import examples
 
-from ..export.conftest import TARGET, _graphs, exported, resolve
+from ..export.conftest import _graphs, exported
 from ..export.test_export_random import program_of, spec_of, templates
+from .interpreted import by_us, imported
 
 _KERNEL = re.compile(r"opsplice_\w+")
 
 
-@pytest.fixture(scope="module")
-def context() -> Any:
-    from iree.compiler.api import Session
-
-    session = Session()
-    session.context.enable_multithreading(False)
-    return session.context
-
-
-@pytest.fixture
-def imported(context: ir.Context) -> Callable[[str], Any]:
-    def run(text: str) -> Any:
-        with context:
-            return import_spec(ir.Module.parse(text))
-
-    return run
-
-
 def rewritten(program: str, spec: str, context: ir.Context) -> dict[str, str]:
     """What each function of a program returns after our engine, with kernels' names left out."""
-    module = ir.Module.parse(program, context=context)
-    loaded = load_text(spec)
-    found = engine.find(module, graphs_of(loaded))
-    apply(
-        module,
-        Planner(found.matches, loaded.rules, loaded.given, loaded.kernels, [TARGET], resolve).plan().actions,
-    )
-    return {name: _KERNEL.sub("K", text) for name, text in _graphs(module).items()}
+    return {name: _KERNEL.sub("K", text) for name, text in _graphs(by_us(program, spec, context)).items()}
 
 
 @settings(deadline=None, max_examples=examples(25, 3000), suppress_health_check=list(HealthCheck))
@@ -71,8 +42,7 @@ def test_what_was_exported_is_read_back(seed: int, context: ir.Context) -> None:
     spec = spec_of(rng)
     found = exported(spec)
     assume(found.rules)
-    with context:
-        back = import_spec(ir.Module.parse(found.text))
+    back = imported(found.text, context)
     assert not back.left_out
     # Where a pattern undoes its own transpose, a function hands on what it has transposed, and goes along as MLIR.
     assume("util.call" not in back.text)
@@ -111,17 +81,17 @@ replace quantised with product(a, b)
     "grid",
     ["(m + 1) * 2", "m % 4 + 1", "max(m - 10, 0) + 2", "ceildiv(m, n)", "max(m, 1)", "m - (n - 3)", "m % n"],
 )
-def test_a_grid_is_read_back(imported: Callable[[str], Any], grid: str) -> None:
+def test_a_grid_is_read_back(context: ir.Context, grid: str) -> None:
     spec = f"""
     kernel k(x: f32[m, n]) -> f32[m, n] {{ grid ({grid}) cpu x86_64 "k.c" }}
     pattern p(x: tensor<m x n x f32>) {{ exp(x) }}
     replace p with k(x)
     """
-    assert f"grid ({grid})" in imported(exported(spec).text).text
+    assert f"grid ({grid})" in imported(exported(spec).text, context).text
 
 
-def test_packs_types_and_conditions_are_read_back(imported: Callable[[str], Any]) -> None:
-    back = imported(exported(LAYERS).text)
+def test_packs_types_and_conditions_are_read_back(context: ir.Context) -> None:
+    back = imported(exported(LAYERS).text, context)
     assert not back.left_out
     loaded = load_text(back.text)
     assert not [w for w in loaded.warnings if w.severity == "error"]
@@ -168,9 +138,9 @@ def test_packs_of_all_ranks_are_read_back(shape: str, element: str, context: ir.
     pattern p({inputs}) {{ {body} }}
     replace p with k({arguments})
     """
+    back = imported(exported(spec).text, context)
+    assert not back.left_out
     with context:
-        back = import_spec(ir.Module.parse(exported(spec).text))
-        assert not back.left_out
         pattern = load_text(spec).patterns["p"]
         made = [
             spell(pattern, {}, Instance({"m": rank}, {}, {}), spelling)
@@ -258,7 +228,7 @@ CONTRACTION = """
 """
 
 
-def test_contraction_matchers_with_their_dims(imported: Callable[[str], Any]) -> None:
+def test_contraction_matchers_with_their_dims(context: ir.Context) -> None:
     spec = """
     kernel product(x: f32[m, k], w: f32[k, n]) -> f32[m, n] { grid (m) cpu x86_64 "k.c" }
     pattern product_of(x: tensor<m x k x f32>, w: tensor<k x n x f32>) { contract[mk, kn -> mn](x, w) }
@@ -276,7 +246,7 @@ def test_contraction_matchers_with_their_dims(imported: Callable[[str], Any]) ->
         "%root: !transform.any_op {transform.readonly}) {\n"
         "    %out = transform.get_result %root[0] : (!transform.any_op) -> !transform.any_value\n",
     )
-    back = imported(text)
+    back = imported(text, context)
     assert not back.left_out
     pattern = next(iter(load_text(back.text).patterns.values()))
     written = pattern.span.source.text[pattern.span.start : pattern.span.end]
@@ -353,18 +323,16 @@ _CALL = """%module = transform.util.get_nearest_symbol_table %root : (!transform
         (_CALL.format("inner", "inner"), "a call that replaces other than the root's result"),
     ],
 )
-def test_what_is_done_to_other_ops_than_the_root_is_named(
-    action: str, why: str, imported: Callable[[str], Any]
-) -> None:
-    back = imported(INNER.replace("ACTION", action))
+def test_what_is_done_to_other_ops_than_the_root_is_named(action: str, why: str, context: ir.Context) -> None:
+    back = imported(INNER.replace("ACTION", action), context)
     assert not back.rules
     assert len(back.left_out) == 1
     assert why in back.left_out[0]
 
 
 @pytest.mark.parametrize("action", ['transform.annotate %root "tag" : !transform.any_op', _CALL.format("root", "root")])
-def test_what_is_done_to_the_root_is_read(action: str, imported: Callable[[str], Any]) -> None:
-    back = imported(INNER.replace("ACTION", action))
+def test_what_is_done_to_the_root_is_read(action: str, context: ir.Context) -> None:
+    back = imported(INNER.replace("ACTION", action), context)
     assert not back.left_out
     assert back.rules == 1
 
@@ -374,30 +342,30 @@ _CLEANED = """%1 = transform.apply_registered_pass "cse" to %0 : (!transform.any
     %2 = transform.apply_registered_pass "canonicalize" to %functions : (!transform.any_op) -> !transform.any_op"""
 
 
-def test_passes_after_matching_run_at_the_next_phase_there_and_back(imported: Callable[[str], Any]) -> None:
+def test_passes_after_matching_run_at_the_next_phase_there_and_back(context: ir.Context) -> None:
     end = "    transform.yield\n  }\n}"
     tagged = INNER.replace("ACTION", 'transform.annotate %root "tag" : !transform.any_op')
-    back = imported(tagged.replace(end, f"    {_CLEANED}\n{end}"))
+    back = imported(tagged.replace(end, f"    {_CLEANED}\n{end}"), context)
     assert not back.left_out
     runs = [line for line in back.text.splitlines() if line.startswith("run")]
     assert runs == ['run "cse" at global-optimization', 'run "util.func(canonicalize)" at global-optimization']
     again = exported(load_text(back.text))
     assert not again.gaps
     assert again.text.index("collect_matching") < again.text.index('"cse"') < again.text.index('"canonicalize"')
-    assert imported(again.text).text.splitlines()[:2] == runs
+    assert imported(again.text, context).text.splitlines()[:2] == runs
 
 
-def test_matching_after_a_pass_that_follows_other_matching_is_named(imported: Callable[[str], Any]) -> None:
+def test_matching_after_a_pass_that_follows_other_matching_is_named(context: ir.Context) -> None:
     tagged = INNER.replace("ACTION", 'transform.annotate %root "tag" : !transform.any_op')
     end = "    transform.yield\n  }\n}"
     more = "%3 = transform.foreach_match in %1 @match -> @act : (!transform.any_op) -> !transform.any_op"
-    back = imported(tagged.replace(end, f"    {_CLEANED}\n    {more}\n{end}"))
+    back = imported(tagged.replace(end, f"    {_CLEANED}\n    {more}\n{end}"), context)
     assert back.rules == 1
     assert len(back.left_out) == 1
     assert "transform.foreach_match: matching after the pass at" in back.left_out[0]
 
 
-def test_a_call_in_the_place_of_a_second_result_is_read(imported: Callable[[str], Any], context: ir.Context) -> None:
+def test_a_call_in_the_place_of_a_second_result_is_read(context: ir.Context) -> None:
     text = INNER.replace("ACTION", _CALL.format("root", "root").replace("get_result %root[0]", "get_result %root[1]"))
     start, end = text.index("    %ins, %out = "), text.index("    %inner =")
     asked = """transform.match.operation_name %root ["linalg.generic"] : !transform.any_op
@@ -406,14 +374,14 @@ def test_a_call_in_the_place_of_a_second_result_is_read(imported: Callable[[str]
 """
     inner = "%inner = transform.get_producer_of_operand %root[0] : (!transform.any_op) -> !transform.any_op"
     same = "%inner = transform.merge_handles %root : !transform.any_op"
-    back = imported((text[:start] + asked + text[end:]).replace(inner, same))
+    back = imported((text[:start] + asked + text[end:]).replace(inner, same), context)
     assert not back.left_out
     module = ir.Module.parse(TWO, context=context)
     found = engine.find(module, graphs_of(load_text(back.text)))
     assert [ir.OpResult(root).result_number for match in found.matches for root in match.roots] == [1]
 
 
-def test_a_sequence_without_a_body_is_named(imported: Callable[[str], Any]) -> None:
+def test_a_sequence_without_a_body_is_named(context: ir.Context) -> None:
     text = INNER.replace("ACTION", "")
     for name, arguments in (("match", 1), ("act", 3)):
         start = text.index(f"  transform.named_sequence @{name}(")
@@ -422,19 +390,19 @@ def test_a_sequence_without_a_body_is_named(imported: Callable[[str], Any]) -> N
         kinds = ["!transform.any_op", "!transform.any_op", "!transform.any_value"][:arguments]
         given = ", ".join(f"%{i}: {kind} {{transform.readonly}}" for i, kind in enumerate(kinds))
         declared = f"  transform.named_sequence private @{name}({given}){results}\n"
-        back = imported(text[:start] + declared + text[end:])
+        back = imported(text[:start] + declared + text[end:], context)
         assert not back.rules
         assert "transform.named_sequence: no sequence with a body" in back.left_out[0]
 
 
-def test_a_constant_in_a_resource_is_named(imported: Callable[[str], Any]) -> None:
+def test_a_constant_in_a_resource_is_named(context: ir.Context) -> None:
     text = INNER.replace("ACTION", _CALL.format("root", "root")).replace("tensor<?xf32>", "tensor<2xf32>")
     text = text.replace(
         "%0 = math.sqrt %x : tensor<2xf32>",
         "%c = arith.constant dense_resource<blob> : tensor<2xf32>\n%0 = arith.addf %x, %c : tensor<2xf32>",
     )
     blob = '{-# dialect_resources: { builtin: { blob: "0x04000000000000000000803F" } } #-}'
-    back = imported(f"{text}\n{blob}")
+    back = imported(f"{text}\n{blob}", context)
     assert not back.rules
     assert "util.func: a constant in a resource of the file" in back.left_out[0]
 
@@ -446,24 +414,24 @@ def test_a_constant_in_a_resource_is_named(imported: Callable[[str], Any]) -> No
         ("vector<4xf32>", "cast_compatible_dag_from_root: an argument of type vector<4xf32>"),
     ],
 )
-def test_arguments_of_other_types_are_named(argument: str, why: str, imported: Callable[[str], Any]) -> None:
+def test_arguments_of_other_types_are_named(argument: str, why: str, context: ir.Context) -> None:
     text = INNER.replace("ACTION", 'transform.annotate %root "tag" : !transform.any_op')
     start = text.index("    ^bb0")
-    back = imported(text[:start] + text[start:].replace("tensor<?xf32>", argument))
+    back = imported(text[:start] + text[start:].replace("tensor<?xf32>", argument), context)
     assert why in back.left_out[0]
 
 
-def test_a_constant_that_is_no_number_is_named(imported: Callable[[str], Any]) -> None:
+def test_a_constant_that_is_no_number_is_named(context: ir.Context) -> None:
     text = INNER.replace("ACTION", 'transform.annotate %root "tag" : !transform.any_op')
     nan = "%c = arith.constant dense<0x7FC00000> : tensor<4xf32>\n %0 = arith.addf %x, %c : tensor<4xf32>"
     text = text.replace("%0 = arith.negf %x : tensor<?xf32>", nan).replace("tensor<?xf32>", "tensor<4xf32>")
-    assert "arith.addf: it holds the constant NaN" in imported(text).left_out[0]
+    assert "arith.addf: it holds the constant NaN" in imported(text, context).left_out[0]
 
 
 @pytest.mark.parametrize("name", ["negf", '"3d-match"', '"match é"', "softmax", "contract", "kernel0"])
-def test_matchers_of_any_name_become_patterns(name: str, imported: Callable[[str], Any]) -> None:
+def test_matchers_of_any_name_become_patterns(name: str, context: ir.Context) -> None:
     text = INNER.replace("ACTION", _CALL.format("root", "root"))
-    back = imported(text.replace("@match", f"@{name}"))
+    back = imported(text.replace("@match", f"@{name}"), context)
     assert not back.left_out
     loaded = load_text(back.text)
     assert len(loaded.patterns) == len(loaded.rules) == 1
@@ -489,12 +457,12 @@ func.func @main(%a: tensor<4x8xf32>, %b: tensor<8x6xf16>) -> tensor<4x6xf32> {
 """
 
 
-def test_products_of_two_types_are_read(imported: Callable[[str], Any], context: ir.Context) -> None:
+def test_products_of_two_types_are_read(context: ir.Context) -> None:
     body = "\n".join(MIXED.splitlines()[2:-2])
     text = INNER.replace("ACTION", 'transform.annotate %root "tag" : !transform.any_op')
     start, end = text.index("    ^bb0"), text.index("    } :")
     block = f"^bb0(%a: tensor<4x8xf32>, %b: tensor<8x6xf16>):\n{body}\n"
-    back = imported(text[:start] + block + text[end:])
+    back = imported(text[:start] + block + text[end:], context)
     assert not back.left_out
     found = engine.find(ir.Module.parse(MIXED, context=context), graphs_of(load_text(back.text)))
     assert len(found.matches) == 1
