@@ -21,7 +21,6 @@ from opsplice.rewrites.transform_dialect.importing.handles import NAME_ONLY
 from opsplice.rewrites.transform_dialect.importing.not_importable import UnreadableError
 
 _UNSEEN = "an attribute that is set on an op keeps matchers from finding it in their templates"
-_PARTLY = "it sets only some of the attributes anew, and of rules one sets them all"
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,16 +119,13 @@ def ordered(pairs: Sequence[Pair], unread: dict[str, None]) -> list[str]:
 def _obstacle(first: Pair, second: Pair) -> UnreadableError | None:
     """Why a pair and a later one, or itself, do not do as rules what they do in the spec."""
     if second.found is not None and first.stage > second.found:
-        is_part = bool(first.sets & second.sets) and not first.sets <= second.sets
-        return _contends(second, first, _PARTLY) if is_part and first.shape.meets(second.shape) else None
+        return None
     at_once = first.stage == second.stage
     if first.sets and first is not second and first.shape.meets(second.shape):
-        if at_once and not first.sets & second.sets:
+        if at_once and not (second.sets and second.sets <= first.sets):
             return _contends(second, first, "an op gets only the first action there, while annotations exclude no rule")
         if not at_once and second.shape.is_exact:
             return _contends(second, first, _UNSEEN)
-        if not at_once and first.sets & second.sets and not first.sets <= second.sets:
-            return _contends(second, first, _PARTLY)
     # Ops inside of a match come before its root, so within a stage the order of the pairs says nothing.
     for inside, whole in ((first, second), (second, first))[: 1 + at_once]:
         if (inside.sets or whole.sets) and inside.shape.may_hold_below(whole.shape):

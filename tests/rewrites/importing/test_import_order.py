@@ -139,8 +139,13 @@ SAME = {
     "a match that holds inside of itself": ([[("a", "abs abs", "")]], 1),
     "one after the other": ([[("a", "mul abs neg", "")], [("b", "abs", "")]], 2),
     "the same attribute set by the first that holds": ([[("a", "abs neg", "tag"), ("b", "arith.negf", "tag")]], 2),
+    "fewer attributes than the first that holds sets": (
+        [[("a", "arith.negf", "tag other"), ("b", "arith.negf", "tag")]],
+        2,
+    ),
     "the same attribute set anew": ([[("a", "arith.negf", "tag")], [("b", "arith.negf", "tag")]], 2),
     "more attributes set anew": ([[("a", "arith.negf", "tag")], [("b", "arith.negf", "tag other")]], 2),
+    "fewer attributes set anew": ([[("a", "arith.negf", "tag other")], [("b", "arith.negf", "tag")]], 2),
     "different attributes one after the other": ([[("a", "arith.negf", "tag")], [("b", "arith.negf", "other")]], 2),
     "annotations of other ops than calls": ([[("a", "abs neg", ""), ("b", "arith.mulf", "tag")]], 2),
 }
@@ -194,9 +199,9 @@ REFUSED = {
         [[("a", "arith.negf", "tag"), ("b", "abs neg", "other")]],
         "annotations exclude no rule",
     ),
-    "fewer attributes set anew": (
-        [[("a", "arith.negf", "tag other")], [("b", "arith.negf", "tag")]],
-        "it sets only some of the attributes anew",
+    "more attributes than the first that holds sets": (
+        [[("a", "arith.negf", "tag"), ("b", "arith.negf", "tag other")]],
+        "annotations exclude no rule",
     ),
     "an attribute that hides an op from a later template": (
         [[("a", "arith.negf", "tag")], [("b", "neg", "")]],
