@@ -20,9 +20,21 @@ def test_checks_can_fail(filecheck):
         filecheck("one\ntwo\n", "// CHECK: two\n// CHECK: one")
 
 
-def test_a_static_call(bench, filecheck):
+@pytest.fixture
+def checked(bench, filecheck):
+    """Checks the module with calls put in against CHECK lines."""
+
+    def check(mlir: str, spec: str, checks: str) -> None:
+        made = bench(mlir, spec)
+        made.apply()
+        filecheck(made.ir, checks)
+
+    return check
+
+
+def test_a_static_call(checked):
     """All sizes are constants in the shim; the call has the buffer alone."""
-    made = bench(
+    checked(
         """
 func.func @f(%a: tensor<100xf32>) -> tensor<100xf32> {
   %0 = math.absf %a : tensor<100xf32>
@@ -30,10 +42,6 @@ func.func @f(%a: tensor<100xf32>) -> tensor<100xf32> {
   return %1 : tensor<100xf32>
 }""",
         NEGATE,
-    )
-    made.apply()
-    filecheck(
-        made.ir,
         """
 // CHECK:      stream.executable private @opsplice_k
 // CHECK-SAME:   #hal.executable.object<{path = "k.bc"}>
@@ -56,9 +64,9 @@ func.func @f(%a: tensor<100xf32>) -> tensor<100xf32> {
     )
 
 
-def test_a_dynamic_call(bench, filecheck):
+def test_a_dynamic_call(checked):
     """The size is read where the call stands; it makes the grid, and goes to the shim."""
-    made = bench(
+    checked(
         """
 func.func @f(%a: tensor<?xf32>) -> tensor<?xf32> {
   %0 = math.absf %a : tensor<?xf32>
@@ -66,10 +74,6 @@ func.func @f(%a: tensor<?xf32>) -> tensor<?xf32> {
   return %1 : tensor<?xf32>
 }""",
         NEGATE,
-    )
-    made.apply()
-    filecheck(
-        made.ir,
         """
 // CHECK:      stream.executable.export public @opsplice_k workgroups(%[[N:.*]]: index) -> (index, index, index)
 // CHECK:        %[[COUNT:.*]] = arith.ceildivsi %[[N]]
@@ -87,8 +91,8 @@ func.func @f(%a: tensor<?xf32>) -> tensor<?xf32> {
     )
 
 
-def test_an_inner_value_that_others_use_keeps_its_producer(bench, filecheck):
-    made = bench(
+def test_an_inner_value_that_others_use_keeps_its_producer(checked):
+    checked(
         """
 func.func @f(%a: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   %0 = math.absf %a : tensor<8xf32>
@@ -96,10 +100,6 @@ func.func @f(%a: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   return %1, %0 : tensor<8xf32>, tensor<8xf32>
 }""",
         NEGATE,
-    )
-    made.apply()
-    filecheck(
-        made.ir,
         """
 // CHECK:      util.func public @f
 // CHECK:        %[[KEPT:.*]] = math.absf
@@ -111,8 +111,8 @@ func.func @f(%a: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
     )
 
 
-def test_an_overwritten_buffer_is_a_copy_that_the_compiler_does_not_know_to_be_one(bench, filecheck):
-    made = bench(
+def test_an_overwritten_buffer_is_a_copy_that_the_compiler_does_not_know_to_be_one(checked):
+    checked(
         """
 func.func @f(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {
   %0 = arith.subf %a, %b : tensor<8xf32>
@@ -123,10 +123,6 @@ kernel sub(x: f32[n], y: f32[n]) -> x { cpu "k.bc" }
 pattern p(a: tensor<n x f32>, b: tensor<n x f32>) { subf(a, b) }
 replace p with sub(a, b)
 """,
-    )
-    made.apply()
-    filecheck(
-        made.ir,
         """
 // CHECK:      stream.executable.export public @opsplice_sub workgroups()
 // CHECK:      func.func @opsplice_sub(%{{.*}}: !stream.binding, %{{.*}}: !stream.binding)
@@ -176,8 +172,8 @@ func.func @f(%a: tensor<8xf32>, %b: tensor<8xf32>, %c: tensor<9xf32>)
     )
 
 
-def test_a_call_on_constants_is_kept_from_constant_evaluation(bench, filecheck):
-    made = bench(
+def test_a_call_on_constants_is_kept_from_constant_evaluation(checked):
+    checked(
         """
 func.func @f(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %a = arith.constant dense<[1.0, -2.0, 3.0, -4.0]> : tensor<4xf32>
@@ -195,10 +191,6 @@ func.func @f(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   return %0, %2 : tensor<4xf32>, tensor<4xf32>
 }""",
         NEGATE,
-    )
-    made.apply()
-    filecheck(
-        made.ir,
         """
 // CHECK:      util.func public @f
 // CHECK:        %[[HIDDEN:.*]] = util.optimization_barrier %{{.*}} : tensor<4xf32>
