@@ -12,7 +12,6 @@ from torch._prims_common import compute_elementwise_output_logical_to_physical_p
 from torch.utils import _pytree as pytree
 
 from opsplice.common.errors import OpspliceError
-from opsplice.frontends.reshapes import is_misread
 
 aten = torch.ops.aten
 
@@ -110,8 +109,6 @@ def view(tensor: Tensor, sizes: Sequence[int]) -> Tensor:
     others = -math.prod(sizes) if -1 in sizes else 1
     left = math.prod(tensor.shape) // others if not isinstance(others, int) or others else 0
     shape = [left if isinstance(size, int) and size == -1 else size for size in sizes]
-    if is_misread(_fixed(tensor.shape), _fixed(shape)):
-        return aten.view(aten.view(tensor.contiguous(), [-1]), shape)
     return aten.view(tensor, shape) if len(sizes) > 1 and _fixed(shape) != _fixed(sizes) else NotImplemented
 
 

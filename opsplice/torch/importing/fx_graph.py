@@ -22,6 +22,7 @@ from opsplice.torch.importing.graph_edits import (
     part_zeros,
     refuse_draws,
     take_draws,
+    through_one_dim,
     write_signs,
 )
 from opsplice.torch.importing.higher_order import functions, write_out, write_out_places
@@ -134,6 +135,7 @@ def prepare(module: torch.nn.Module, graph: fx.Graph) -> None:
         write_numbers(each)
         write_parts(each)
         fix_sizes(each)
+        through_one_dim(each)
         count_from_front(each)
         part_zeros(each)
         locate(each)

@@ -25,6 +25,7 @@ from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from opsplice.common.reaching import reachable
+from opsplice.frontends.reshapes import is_misread
 from opsplice.torch.importing.lines import location_of
 from opsplice.torch.importing.refusals import UnsupportedError
 
@@ -186,20 +187,43 @@ def fix_sizes(graph: fx.Graph) -> None:
     """Let views have the sizes that they ask for: PyTorch computes the last one from others where some are open.
 
     The only open size of a view is a number where the tensor has no open ones: IREE sees that, and mixes up both.
-    What is a number in a view is the same number in what is made of the view.
+    What is a number in a view is the same number in what is made of the view. A size of an input that a trace turned
+    out to need as a number is one in the input, too.
     """
     numbers: dict[Any, int] = {}
+    _put_numbers(graph, numbers)
     known = -1
     while known < len(numbers):
         known = len(numbers)
         for node in graph.find_nodes(op="call_function", target=aten.view.default):
             numbers |= _fix_view(node, numbers)
-        for node in graph.nodes if numbers else ():
-            value = node.meta.get("val")
-            if isinstance(value, torch.Tensor):
-                sizes = _with_numbers(value.shape, numbers)
-                if [type(size) for size in sizes] != [type(size) for size in value.shape]:
-                    _resize(node, sizes)
+        if numbers:
+            _put_numbers(graph, numbers)
+
+
+def through_one_dim(graph: fx.Graph) -> None:
+    """Let views that IREE misreads go through one dim."""
+    for node in graph.find_nodes(op="call_function", target=aten.view.default):
+        given, value = node.args[0].meta["val"], node.meta["val"]
+        if is_misread(_fixed(given.shape), _fixed(value.shape)):
+            with graph.inserting_before(node), given.fake_mode:
+                flat = put_like(node, node.target, given.new_empty([math.prod(given.shape)]), node.args[0], [-1])
+            node.args = (flat, node.args[1])
+
+
+def _fixed(sizes: Sequence[int | torch.SymInt]) -> list[int | None]:
+    """None for open sizes."""
+    return [size if isinstance(size, int) else None for size in sizes]
+
+
+def _put_numbers(graph: fx.Graph, numbers: Mapping[Any, int]) -> None:
+    """Have the sizes of all tensors be numbers where they are known."""
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            sizes = _with_numbers(value.shape, numbers)
+            if [type(size) for size in sizes] != [type(size) for size in value.shape]:
+                _resize(node, sizes)
 
 
 def _fix_view(node: fx.Node, numbers: Mapping[Any, int]) -> dict[Any, int]:
@@ -218,7 +242,13 @@ def _fix_view(node: fx.Node, numbers: Mapping[Any, int]) -> dict[Any, int]:
 
 
 def _with_numbers(sizes: Sequence[int | torch.SymInt], numbers: Mapping[Any, int]) -> list[int | torch.SymInt]:
-    return [size if isinstance(size, int) else numbers.get(size.node.expr, size) for size in sizes]
+    """The sizes, of which PyTorch has come to know some while it traced."""
+    return [size if isinstance(size, int) else _number(size, numbers) for size in sizes]
+
+
+def _number(size: torch.SymInt, numbers: Mapping[Any, int]) -> int | torch.SymInt:
+    known = size.node.maybe_as_int()
+    return numbers.get(size.node.expr, size) if known is None else known
 
 
 def _counted(source: Sequence[int | torch.SymInt], sizes: Sequence[int | torch.SymInt]) -> list[int | torch.SymInt]:

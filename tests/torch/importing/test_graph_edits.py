@@ -68,3 +68,17 @@ def test_transposed_convolutions_of_images_with_zeros_around(dims) -> None:
     x, w = torch.randn(2, 3, *(5, 6, 4)[:dims]), torch.randn(3, 4, *[3] * dims)
     found = torch.compile(spread, backend="opsplice", fullgraph=True)(x, w)
     torch.testing.assert_close(found, spread(x, w), rtol=1e-4, atol=1e-4)
+
+
+def test_sizes_that_a_trace_came_to_know() -> None:
+    """They are open in the inputs, and in what views make of them; a view of three open dims into one is misread."""
+
+    def f(x: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        heads = y.view(*y.shape[:2], y.shape[2] // 64, 8, 8)
+        spread = functional.conv_transpose1d(x, w, None, 2, 1, 1, groups=2)
+        return [spread, torch.einsum("bnhij,bnhjk->bnhik", heads, heads)]
+
+    fast = torch.compile(f, backend="opsplice", dynamic=True, fullgraph=True)
+    for rows in (7, 4):
+        given = torch.randn(rows, 2, 2), torch.randn(2, 2, 1), torch.randn(rows, 5, 64 * rows)
+        torch.testing.assert_close(fast(*given), f(*given), rtol=1e-4, atol=1e-4)
