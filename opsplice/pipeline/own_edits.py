@@ -38,6 +38,7 @@ from opsplice.rewrites.numbers import (
     orders,
     place_loops,
     single_reads,
+    slice_sizes,
     small_halves,
     turned_results,
     wide_fusions,
@@ -66,6 +67,7 @@ _BEFORE_LINKING: tuple[_Edit, ...] = (
     (crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate),
     (split_sums.PHASE, "split sums of products", split_sums.split),
     (crossed_reads.PHASE, "read as many values as a dispatch may", wide_fusions.part),
+    (crossed_reads.PHASE, "compute sizes of slices outside", slice_sizes.keep_outside),
 )
 _BEHIND_LINKING: tuple[_Edit, ...] = (
     (loop_types.PHASE, "begin loops with what they end with", loop_types.align),
