@@ -40,6 +40,7 @@ from opsplice.onnx.model_file import (
     tensors,
     type_name,
 )
+from opsplice.onnx.products import write_products
 from opsplice.onnx.rules import loops
 from opsplice.onnx.rules.quantized import WIDENED
 from opsplice.onnx.size_checks import check_sizes
@@ -379,6 +380,7 @@ def _emit(model: onnx.ModelProto, weights: Mapping[str, np.ndarray], request: Re
         importer.import_all()
         with context:
             write_casts(module)
+            write_products(module)
             check_sizes(module)
         verified = module.operation.verify()
     except (onnx_importer.OnnxImportError, ir.MLIRError) as error:

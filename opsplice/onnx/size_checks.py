@@ -83,11 +83,12 @@ def _compare(op: ir.Operation, one: _Size, other: _Size) -> None:
 
 def _number(op: ir.Operation, size: _Size) -> ir.Value:
     if size.known is not None:
-        return _constant(size.known)
-    return emit.value("torch.aten.size.int", [op.operands[size.operand], _constant(size.axis)], _whole())
+        return torch_int(size.known)
+    return emit.value("torch.aten.size.int", [op.operands[size.operand], torch_int(size.axis)], _whole())
 
 
-def _constant(number: int) -> ir.Value:
+def torch_int(number: int) -> ir.Value:
+    """A whole number as the Torch dialect has it."""
     value = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
     return emit.value("torch.constant.int", [], _whole(), value=value)
 
