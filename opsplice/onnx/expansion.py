@@ -15,7 +15,19 @@ from onnx import TensorProto, helper
 
 from opsplice.onnx import folded_sizes
 from opsplice.onnx.model_file import Scope, graphs, replace
-from opsplice.onnx.rules import attention, einsum, fused, loops, pooling, quantized, recurrent, resizing
+from opsplice.onnx.rules import (
+    attention,
+    convolutions,
+    einsum,
+    fused,
+    loops,
+    padding,
+    places,
+    pooling,
+    quantized,
+    recurrent,
+    resizing,
+)
 from opsplice.onnx.rules.node_writer import (
     FLOATS,
     OF_NUMBERS,
@@ -307,23 +319,6 @@ def _extreme(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return on.put("Where", on.put("IsNaN", one), one, both)
 
 
-def _extremes_scattered(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """By whole places, where the larger or the smaller element stays: IREE does not lower it by places along a dim."""
-    x, indices, updates = node.input
-    shape, sizes = on.shape(x), on.shape(indices)
-    kind = attribute(node, "reduction", b"none")
-    if kind not in (b"max", b"min") or shape is None or sizes is None or None in sizes:
-        return None
-    axis = attribute(node, "axis", 0) % len(shape)
-    known = [int(size or 0) for size in sizes]
-    from_end = on.put("Less", indices, on.number(0, indices))
-    size = on.cast(on.size(x, axis), on.element(indices))
-    places = [on.give(each[..., None]) for each in np.indices(known)]
-    along = on.cast(on.put("Where", from_end, on.put("Add", indices, size), indices), TensorProto.INT64)
-    places[axis] = on.put("Unsqueeze", along, [-1])
-    return on.put("ScatterND", x, on.put("Concat", *places, axis=-1), updates, reduction=kind)
-
-
 def _clip(on: NodeWriter, node: onnx.NodeProto) -> str | list[str] | None:
     """What is no number stays, of which IREE makes a bound."""
     if on.element(node.input[0]) not in FLOATS:
@@ -369,9 +364,9 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "AveragePool"): pooling.average_pool,
     ("", "CastLike"): quantized.cast_like,
     ("", "Clip"): _clip,
-    ("", "Conv"): pooling.convolution,
+    ("", "Conv"): convolutions.convolution,
     ("", "ConvInteger"): quantized.conv_integer,
-    ("", "ConvTranspose"): pooling.conv_transpose,
+    ("", "ConvTranspose"): convolutions.conv_transpose,
     ("", "DepthToSpace"): resizing.depth_to_space,
     ("", "Det"): _determinant,
     ("", "Div"): _unsigned,
@@ -379,6 +374,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "Equal"): _equal,
     ("", "GRU"): recurrent.written_out,
     ("", "Gather"): quantized.gather,
+    ("", "GatherND"): places.gather_nd,
     ("", "GridSample"): resizing.grid_sample,
     ("", "GroupNormalization"): _group_norm,
     ("", "InstanceNormalization"): _group_norm,
@@ -392,7 +388,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "Min"): _extreme,
     ("", "Mod"): _unsigned,
     ("", "Neg"): _negative,
-    ("", "Pad"): resizing.pad,
+    ("", "Pad"): padding.pad,
     ("", "Pow"): _power,
     ("", "QLinearConv"): quantized.qlinear_conv,
     ("", "QLinearMatMul"): quantized.on_dequantized("MatMul", 2, -1),
@@ -404,13 +400,14 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "ReduceMean"): _mean,
     ("", "Reshape"): folded_sizes.reshape,
     ("", "Resize"): resizing.resize,
-    ("", "ReverseSequence"): resizing.reverse_sequence,
+    ("", "ReverseSequence"): places.reverse_sequence,
     ("", "RMSNormalization"): _rms_norm,
     ("", "RNN"): recurrent.written_out,
     ("", "Scan"): loops.scan,
-    ("", "ScatterElements"): _extremes_scattered,
+    ("", "ScatterElements"): places.scatter_elements,
+    ("", "ScatterND"): places.scatter_nd,
     ("", "Sign"): _sign,
-    ("", "Slice"): resizing.cut,
+    ("", "Slice"): padding.cut,
     ("", "SpaceToDepth"): resizing.space_to_depth,
     ("", "Sum"): _of_pairs,
     ("", "TopK"): _unsigned,

@@ -381,55 +381,6 @@ def test_operators_of_new_versions_give_the_numbers_of_the_reference():
         np.testing.assert_allclose(one.astype(np.float32), exact, 1e-5, 2e-7 * np.abs(exact).max())
 
 
-PLACES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
-ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
-NEAREST = [{"mode": "nearest", "nearest_mode": each} for each in ROUNDINGS]
-CUBIC = [{"mode": "cubic", "exclude_outside": outside, "cubic_coeff_a": -0.5} for outside in (0, 1)]
-
-
-@pytest.mark.parametrize("factors", [(2, 3), (1, 7), (2, 2), (1.5, 2.4), (0.6, 1.25), (0.25, 0.2)])
-def test_images_of_fixed_sizes_are_resized(factors):
-    """In every way of ONNX, by factors and to sizes. onnxruntime runs what is written, and the model itself."""
-    crop = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 7.0}
-    ways = [
-        {**way, "coordinate_transformation_mode": p} for way in [*NEAREST, {"mode": "linear"}, *CUBIC] for p in PLACES
-    ]
-    nodes = [node("Resize", "x roi s", f"y{number}", **way) for number, way in enumerate(ways)]
-    ways += [{**way, **crop} for way in (NEAREST[0], {"mode": "linear"})]
-    nodes += [node("Resize", "x roi - z", f"z{number}", **way) for number, way in enumerate(ways)]
-    constants = {
-        "s": scale([1, 1, *factors]),
-        "z": np.array([2, 2, *np.floor(np.multiply(factors, (11, 13)))], np.int64),
-    }
-    constants["roi"] = scale([0, 0, 0.1, -0.2, 1, 1, 0.9, 0.7])
-    outputs = {each.output[0]: [None] * 4 for each in nodes}
-    model = make_model(nodes, {"x": [2, 2, 5, 7]}, outputs, constants, 19)
-    written = onnx.ModelProto.FromString(model.SerializeToString())
-    assert expansion.expand(Scope.of(written.graph), {}, OPSET)
-    assert not any(each.op_type == "Resize" for each in written.graph.node)
-    onnx.checker.check_model(written)
-    x = floats(2, 2, 5, 7)
-    found, wanted = (ort.InferenceSession(each.SerializeToString()).run(None, {"x": x}) for each in (written, model))
-    for one, other, each in zip(found, wanted, nodes, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5, err_msg=str(each))
-
-
-@pytest.mark.parametrize(("kind", "element"), [(np.int8, TensorProto.INT8), (np.uint8, U8)])
-def test_bytes_are_weighed_and_cut_off(kind, element):
-    """As onnxruntime does, whose sums have the same exact weights."""
-    nodes = [node("Resize", "x - s", "y", mode="linear"), node("Resize", "x - - z", "small", mode="linear")]
-    constants = {"s": scale([1, 1, 2, 4]), "z": np.array([1, 2, 4, 2])}
-    outputs = {"y": (element, [1, 2, 16, 32]), "small": (element, [1, 2, 4, 2])}
-    model = make_model(nodes, {"x": (element, [1, 2, 8, 8])}, outputs, constants, 19)
-    check(model, {"x": integers(kind, 1, 2, 8, 8)})
-
-
-def test_a_batch_of_open_size_grows():
-    inputs, outputs = {"x": ["n", 2, 4, 5]}, {"y": [None] * 4}
-    model = make_model([node("Resize", "x - s", "y")], inputs, outputs, {"s": scale([1, 1, 2, 2])})
-    check(model, {"x": floats(3, 2, 4, 5)})
-
-
 @pytest.mark.parametrize("opset", [7, 15])
 def test_old_versions_of_operators(opset):
     weights = {name: floats(4) for name in ("gain", "bias", "mean")} | {"variance": abs(floats(4))}
@@ -579,16 +530,6 @@ def test_norms_of_channels_of_any_size():
     model = make_model(nodes, {"x": sizes, "line": line}, shapes, constants)
     for b, h, w in ((1, 1, 2), (2, 6, 5), (3, 1, 7)):
         check(model, {"x": floats(b, 12, h, w) + 2, "line": floats(b, 12, h + w)})
-
-
-@pytest.mark.parametrize("axis", [0, -1])
-def test_extremes_that_are_scattered(axis):
-    """IREE lowers sums and products alone; indices count from the end, too, and meet at some places."""
-    nodes = [node("ScatterElements", "x at new", kind, axis=axis, reduction=kind) for kind in ("max", "min")]
-    kinds = {"x": [3, "n", 4], "at": (TensorProto.INT32, [2, 5, 3]), "new": [2, 5, 3]}
-    model = make_model(nodes, kinds, {kind: [3, "n", 4] for kind in ("max", "min")})
-    at = RANDOM.integers(-3, 3, (2, 5, 3)).astype(np.int32)
-    check(model, {"x": floats(3, 5, 4), "at": at, "new": floats(2, 5, 3)})
 
 
 def test_softsign_of_open_sizes():

@@ -1,4 +1,4 @@
-"""GridSample, written as gathered elements: numbers against onnxruntime's."""
+"""Resize and GridSample, written as gathered elements: numbers against onnxruntime's."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,16 @@ import pytest
 pytest.importorskip("onnx", reason="the package 'onnx' is not installed (make frontends)")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (make frontends)")
 
-from tests.onnx.models import RANDOM, make_model, node
-from tests.onnx.test_expansion import check
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto
+
+import opsplice.onnx
+from opsplice.common.errors import OpspliceError
+from opsplice.onnx import expansion
+from opsplice.onnx.model_file import Scope
+from tests.onnx.models import OPSET, RANDOM, make_model, node
+from tests.onnx.test_expansion import U8, check, floats, integers, scale
 
 
 def test_grid_samples_are_those_of_onnxruntime():
@@ -23,3 +31,80 @@ def test_grid_samples_are_those_of_onnxruntime():
     outputs = {f"y{n}": [2, 2, 9, 9] for n in range(len(ways))}
     model = make_model(nodes, {"x": [2, 2, 4, 6], "grid": [2, 9, 9, 2]}, outputs)
     check(model, {"x": RANDOM.normal(size=(2, 2, 4, 6)).astype(np.float32), "grid": grid}, 5e-6)
+
+
+PLACES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
+ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+NEAREST = [{"mode": "nearest", "nearest_mode": each} for each in ROUNDINGS]
+CUBIC = [{"mode": "cubic", "exclude_outside": outside, "cubic_coeff_a": -0.5} for outside in (0, 1)]
+
+
+FACTORS = [(2, 3), (1, 7), (2, 2), (1.5, 2.4), (0.6, 1.25), (0.25, 0.2)]
+FIXED, OPEN = [2, 2, 5, 7], ["n", 2, "h", "w"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "factors"), [*((FIXED, each) for each in FACTORS), *((OPEN, each) for each in FACTORS[3:5])]
+)
+def test_images_are_resized(sizes, factors):
+    """In every way of ONNX, by factors and to sizes. onnxruntime runs what is written, and the model itself."""
+    crop = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 7.0}
+    ways = [
+        {**way, "coordinate_transformation_mode": p} for way in [*NEAREST, {"mode": "linear"}, *CUBIC] for p in PLACES
+    ]
+    nodes = [node("Resize", "x roi s", f"y{number}", **way) for number, way in enumerate(ways)]
+    ways += [{**way, **crop} for way in (NEAREST[0], {"mode": "linear"})]
+    nodes += [node("Resize", "x roi - z", f"z{number}", **way) for number, way in enumerate(ways)]
+    constants = {
+        "s": scale([1, 1, *factors]),
+        "z": np.array([2, 2, *np.floor(np.multiply(factors, (11, 13)))], np.int64),
+    }
+    constants["roi"] = scale([0, 0, 0.1, -0.2, 1, 1, 0.9, 0.7])
+    outputs = {each.output[0]: [None] * 4 for each in nodes}
+    model = make_model(nodes, {"x": sizes}, outputs, constants, 19)
+    written = onnx.ModelProto.FromString(model.SerializeToString())
+    assert expansion.expand(Scope.of(written.graph), {}, OPSET)
+    assert not any(each.op_type == "Resize" for each in written.graph.node)
+    onnx.checker.check_model(written)
+    x = floats(2, 2, 5, 7)
+    found, wanted = (ort.InferenceSession(each.SerializeToString()).run(None, {"x": x}) for each in (written, model))
+    for one, other, each in zip(found, wanted, nodes, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5, err_msg=str(each))
+
+
+@pytest.mark.parametrize(("kind", "element"), [(np.int8, TensorProto.INT8), (np.uint8, U8)])
+def test_bytes_are_weighed_and_cut_off(kind, element):
+    """As onnxruntime does, whose sums have the same exact weights."""
+    nodes = [node("Resize", "x - s", "y", mode="linear"), node("Resize", "x - - z", "small", mode="linear")]
+    constants = {"s": scale([1, 1, 2, 4]), "z": np.array([1, 2, 4, 2])}
+    outputs = {"y": (element, [1, 2, 16, 32]), "small": (element, [1, 2, 4, 2])}
+    model = make_model(nodes, {"x": (element, [1, 2, 8, 8])}, outputs, constants, 19)
+    check(model, {"x": integers(kind, 1, 2, 8, 8)})
+
+
+def test_images_of_open_sizes():
+    """To sizes and factors that are values, too; an image smoothed by a constant factor."""
+    form = {"mode": "linear"}
+    nodes = [
+        node("Resize", "x - s", "twice"),
+        node("Resize", "x - - size", "sized", axes=[3, 2], coordinate_transformation_mode="align_corners", **form),
+        node("Resize", "x - - wanted", "wide", coordinate_transformation_mode="asymmetric"),
+        node("Resize", "x - factors", "scaled", mode="cubic"),
+        node("Resize", "x - less", "smooth", antialias=1, **form),
+    ]
+    constants = {"s": scale([1, 1, 2, 2]), "size": np.array([9, 4]), "less": scale([1, 1, 0.4, 0.6])}
+    inputs = {"x": ["n", 2, "h", "w"], "wanted": (TensorProto.INT64, [4]), "factors": [4]}
+    model = make_model(nodes, inputs, {each.output[0]: [None] * 4 for each in nodes}, constants)
+    for n, h, w in ((1, 4, 5), (3, 6, 1)):
+        given = {"wanted": np.array([n, 2, 5, 7]), "factors": scale([1, 1, 1.5, 2.25])}
+        check(model, {"x": floats(n, 2, h, w), **given}, 1e-4)
+
+
+@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
+def test_images_that_keep_their_ratio(policy):
+    nodes = [node("Resize", "x - - size", "y", axes=[2, 3], keep_aspect_ratio_policy=policy, mode="linear")]
+    size = {"size": np.array([7, 8])}
+    check(make_model(nodes, {"x": ["n", 1, 3, 4]}, {"y": [None] * 4}, size), {"x": floats(2, 1, 3, 4)})
+    opened = make_model(nodes, {"x": ["n", 1, "h", 4]}, {"y": [None] * 4}, size)
+    with pytest.raises(OpspliceError, match="keeps the ratio"):
+        opsplice.onnx.session(opened, cache=False)

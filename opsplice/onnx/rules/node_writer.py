@@ -20,7 +20,7 @@ FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorPr
 OF_NUMBERS = "of numbers"
 
 # What a node takes: a value by its name, or numbers, which become a constant.
-Input = str | int | Sequence[Any] | np.ndarray
+Input = str | int | np.generic | Sequence[Any] | np.ndarray
 
 
 class NodeWriter:

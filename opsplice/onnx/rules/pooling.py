@@ -1,4 +1,4 @@
-"""Rules for windows over images: pooling, and transposed convolutions.
+"""Rules for windows over images: pooling.
 
 How many windows there are, and where the last one ends, is known here, where sizes are fixed:
 
@@ -17,18 +17,16 @@ import onnx
 from onnx import TensorProto, helper
 
 from opsplice.common.errors import OpspliceError
+from opsplice.onnx.rules.convolutions import VOLUME, steps_of
 from opsplice.onnx.rules.node_writer import (
-    FLOATS,
     Input,
     NodeWriter,
     attribute,
     attributes,
-    input_name,
     wanted_result,
     wrongly_computed,
 )
 
-_VOLUME = 5  # dims of volumes with batches and channels
 # The version in which windows that begin behind the image are no longer counted.
 _COUNTS_WINDOWS = 22
 # What a node says whose places are those in each image.
@@ -70,7 +68,7 @@ def _windows(on: NodeWriter, node: onnx.NodeProto) -> list[_Windows] | None:
     if automatic.startswith(b"SAME"):  # as many windows as steps, whatever ceil_mode says
         return None
     pads = attribute(node, "pads", [0] * 2 * len(kernel)) if automatic == b"NOTSET" else [0] * 2 * len(kernel)
-    steps, apart = _steps(node, len(kernel))
+    steps, apart = steps_of(node, len(kernel))
     found = []
     for axis, (known, taps, step, dilation) in enumerate(zip(sizes, kernel, steps, apart, strict=True)):
         size, reach = int(known or 0), dilation * (taps - 1) + 1
@@ -84,33 +82,6 @@ def _windows(on: NodeWriter, node: onnx.NodeProto) -> list[_Windows] | None:
             end = max(last + reach - size - before, 0)
         found.append(_Windows(size, taps, step, dilation, before, after, end))
     return found
-
-
-def zeros_around(node: onnx.NodeProto, sizes: list[int | None], taps: list[int | None]) -> list[int] | None:
-    """A convolution's pads as numbers, wherever `auto_pad` says that they are; None where that needs open sizes."""
-    dims, way = len(sizes), attribute(node, "auto_pad", b"NOTSET")
-    if not way.startswith(b"SAME"):
-        return attribute(node, "pads", [0] * 2 * dims) if way == b"NOTSET" else [0] * 2 * dims
-    steps, apart = _steps(node, dims)
-    missing = []
-    for size, tap, step, dilation in zip(sizes, taps, steps, apart, strict=True):
-        if tap is None or (size is None and step > 1):
-            return None
-        begin = -1 if size is None else (size - 1) // step * step - size  # of the last window, from the end
-        missing.append(max(begin + dilation * (tap - 1) + 1, 0))
-    return _at_both_ends(missing, way)
-
-
-def _steps(node: onnx.NodeProto, dims: int) -> tuple[list[int], list[int]]:
-    """The strides of windows and their dilations."""
-    return attribute(node, "strides", [1] * dims), attribute(node, "dilations", [1] * dims)
-
-
-def _at_both_ends(pads: list[int], way: bytes) -> list[int]:
-    """What lies around each dim, half before it and half behind; `way` says where the larger half is."""
-    less = [each // 2 for each in pads]
-    more = [each - half for each, half in zip(pads, less, strict=True)]
-    return [*less, *more] if way == b"SAME_UPPER" else [*more, *less]
 
 
 def _form(windows: list[_Windows]) -> dict[str, list[int]]:
@@ -140,7 +111,7 @@ class _Around:
 def _around(on: NodeWriter, node: onnx.NodeProto) -> _Around | None:
     """Where IREE puts windows elsewhere: by `auto_pad` every few elements, and those that `ceil_mode` adds."""
     kernel, automatic = attribute(node, "kernel_shape", []), attribute(node, "auto_pad", b"NOTSET")
-    steps, apart = map(np.array, _steps(node, len(kernel)))
+    steps, apart = map(np.array, steps_of(node, len(kernel)))
     is_same = automatic.startswith(b"SAME")
     is_open = None in (on.shape(node.input[0]) or [])[2:]
     if not is_open or not ((is_same and max(steps) > 1) or _rounds_up(node)):
@@ -240,7 +211,7 @@ def max_pool(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     if element in (TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64):
         raise wrongly_computed(node, "it takes large numbers without a sign for negative ones")
     # IREE takes bytes without a sign for those with one, and its compiler crashes at volumes of others.
-    is_byte = element == TensorProto.UINT8 or (element == TensorProto.INT8 and rank == _VOLUME)
+    is_byte = element == TensorProto.UINT8 or (element == TensorProto.INT8 and rank == VOLUME)
     if (around := _around(on, node)) is not None:
         if wanted_result(node, 1):
             raise wrongly_computed(node, "of open sizes, its windows lie elsewhere, and places count from there")
@@ -277,114 +248,3 @@ def _of_all_images(on: NodeWriter, node: onnx.NodeProto, places: str) -> str:
     batches = on.put("Reshape", on.places(node.input[0], 0), [-1, 1, *ones])
     starts = on.put("Mul", batches, channels * size)
     return on.put("Add", on.put("Add", places, by_channel), starts)
-
-
-def conv_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """What IREE does not take: pads that differ at both ends, a convolution of each channel apart, and zeros around.
-
-    IREE takes these for those that it spreads an image in, and misplaces it. They become -0.
-    """
-    if (parted := _parted_zeros(on, node)) is not None:
-        return parted
-    cut = _cut_transpose(on, node)
-    return _spread_transpose(on, node) if cut is None else cut
-
-
-def _parted_zeros(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    padded, element = on.producer(node.input[0]), on.element(node.input[0])
-    if (
-        padded is None
-        or padded.op_type != "Pad"
-        or attribute(padded, "mode", b"constant") != b"constant"
-        or element not in FLOATS
-    ):
-        return None
-    value = on.constant(input_name(padded, 2)) if input_name(padded, 2) else np.array(0.0)
-    if value is None or value.any() or np.signbit(value).any():
-        return None
-    zero = on.give(np.array(-0.0, helper.tensor_dtype_to_np_dtype(element)))
-    around = on.put("Pad", *padded.input[:2], zero, *padded.input[3:], **attributes(padded))
-    return on.put("ConvTranspose", around, *node.input[1:], **attributes(node))
-
-
-def _cut_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Without pads, of which the result is cut, and zeros put behind it where it is to be larger."""
-    shape, weight = (on.shape(name) for name in node.input[:2])
-    form = attributes(node)
-    automatic, given = form.pop("auto_pad", b"NOTSET"), form.pop("output_shape", [])
-    if not weight or not shape or None in weight:
-        return None
-    dims = len(weight) - 2
-    pads, more = form.pop("pads", [0] * 2 * dims), form.pop("output_padding", [0] * dims)
-    strides, apart = (form.get(name, [1] * dims) for name in ("strides", "dilations"))
-    if automatic.startswith(b"SAME") or given:
-        if None in shape[2:]:
-            return None
-        sizes = [int(size or 0) for size in shape[2:]]
-        wanted = given[-dims:] or [size * step for size, step in zip(sizes, strides, strict=True)]
-        reach = [step * (int(size or 0) - 1) + 1 for step, size in zip(apart, weight[2:], strict=True)]
-        ends = [step * (size - 1) + end for step, size, end in zip(strides, sizes, reach, strict=True)]
-        over = [end + added - size for end, added, size in zip(ends, more, wanted, strict=True)]
-        pads = _at_both_ends(over if given else [max(each, 0) for each in over], automatic)
-    elif automatic == b"VALID":
-        pads = [0] * 2 * dims
-    if pads[:dims] == pads[dims:] and automatic == b"NOTSET" and not given:
-        return None
-    around = [-pad for pad in pads[:dims]], [added - pad for pad, added in zip(pads[dims:], more, strict=True)]
-    whole = on.put("ConvTranspose", *node.input[:2], **form)
-    cut = on.put("Pad", whole, [0, 0, *around[0], 0, 0, *around[1]])
-    if not input_name(node, 2):
-        return cut
-    return on.put("Add", cut, on.put("Reshape", node.input[2], [-1, *[1] * dims]))
-
-
-def _spread_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Of each channel apart, which IREE does not take: as a plain convolution over spread elements."""
-    group, (shape, weight) = attribute(node, "group", 1), (on.shape(name) for name in node.input[:2])
-    if group == 1 or not weight or weight[0] != group or None in weight or not shape or None in shape[2:]:
-        return None
-    sizes, kernel = ([size or 0 for size in each[2:]] for each in (shape, weight))
-    dims = len(kernel)
-    strides, apart = _steps(node, dims)
-    pads, more = attribute(node, "pads", [0] * 2 * dims), attribute(node, "output_padding", [0] * dims)
-    reach = [step * (size - 1) for step, size in zip(apart, kernel, strict=True)]
-    before = [far - pad for far, pad in zip(reach, pads[:dims], strict=True)]
-    ends = zip(reach, pads[dims:], more, strides, strict=True)
-    after = [far - pad + added - (stride - 1) for far, pad, added, stride in ends]
-    lines = on.put("Reshape", node.input[0], [0, 0, *(n for size in sizes for n in (size, 1))])
-    gaps = [n for stride in strides for n in (0, stride - 1)]
-    lines = on.put("Pad", lines, [0] * (2 * dims + 4) + gaps)
-    spread = on.put("Reshape", lines, [0, 0, *np.multiply(sizes, strides)])
-    padded = on.put("Pad", spread, [0, 0, *before, 0, 0, *after])
-    mirrored = on.put("Reshape", node.input[1], [-1, 1, *kernel])
-    for number, size in enumerate(kernel):
-        mirrored = on.put("Gather", mirrored, np.arange(size)[::-1], axis=number + 2)
-    return on.put("Conv", padded, mirrored, *node.input[2:], group=group, dilations=apart)
-
-
-def convolution(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Of each channel of volumes apart, which IREE does not take: for each slice of the filter one of images."""
-    group, (shape, weight) = attribute(node, "group", 1), (on.shape(name) for name in node.input[:2])
-    if group == 1 or not shape or not weight or weight[:2] != [group, 1] or shape[1] != group:
-        return None
-    kernel, volume, dims = weight[2:], shape[2:], len(shape) - 2
-    if len(shape) != _VOLUME or None in (*kernel, *volume) or (pads := zeros_around(node, volume, kernel)) is None:
-        return None
-    strides, apart = _steps(node, dims)
-    inside_out = [0, 2, 1, 3, 4]
-    whole = zip(volume, kernel, strides, apart, pads[:dims], pads[dims:], strict=True)
-    depth, *image = (
-        ((size or 0) + before + after - step * ((extent or 0) - 1) - 1) // stride + 1
-        for size, extent, stride, step, before, after in whole
-    )
-    form = {"strides": strides[1:], "dilations": apart[1:], "pads": [*pads[1:dims], *pads[dims + 1 :]]}
-    padded = on.put("Pad", node.input[0], [0, 0, pads[0], 0, 0, 0, 0, pads[dims], 0, 0])
-    slices, total = on.put("Transpose", padded, perm=inside_out), ""
-    for number in range(kernel[0] or 0):
-        first = number * apart[0]
-        taken = on.put("Slice", slices, [first], [first + strides[0] * (depth - 1) + 1], [1], [strides[0]])
-        images = on.put("Reshape", taken, [-1, group, *volume[1:]])
-        plane = on.put("Reshape", on.put("Gather", node.input[1], [number], axis=2), [group, 1, *kernel[1:]])
-        part = on.put("Conv", images, plane, *([] if total else node.input[2:]), group=group, **form)
-        total = on.put("Add", total, part) if total else part
-    return on.put("Transpose", on.put("Reshape", total, [-1, depth, group, *image]), perm=inside_out)

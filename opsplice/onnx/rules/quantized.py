@@ -11,8 +11,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from opsplice.onnx.rules.convolutions import zeros_around
 from opsplice.onnx.rules.node_writer import FLOATS, NodeWriter, attribute, attributes, input_name, wrongly_computed
-from opsplice.onnx.rules.pooling import zeros_around
 
 _BYTE = 8
 # Sums of fewer products of bytes, each less a zero point, are exact in f32.

@@ -1,11 +1,11 @@
-"""Writes Resize, of sizes that are fixed, as elements that are gathered along each dim and weighed.
+"""Writes Resize as elements that are gathered along each dim and weighed.
 
-IREE lowers few of its forms. Which elements a place takes, and with which weights, is known here:
+IREE lowers few of its forms. Which elements a place takes, and with which weights, is known here where sizes are fixed,
+and is computed in the program where they are open (`open_resizing`):
 
     nearest 1 element, linear 2, cubic 4:  y = the sum over t of weights[t] * Gather(x, places[t])
 
-GridSample gathers elements by their places. DepthToSpace and SpaceToDepth are reshapes and transposes. What Pad puts
-around other than one number is gathered along each dim, too, and Slice begins where there is an element.
+GridSample gathers elements by their places. DepthToSpace and SpaceToDepth are reshapes and transposes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from opsplice.onnx.rules.node_writer import NodeWriter, attribute, input_name, wrongly_computed
+from opsplice.onnx.rules import open_resizing
+from opsplice.onnx.rules.node_writer import NodeWriter, attribute, input_name, not_compiled, wrongly_computed
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _BYTES = (TensorProto.INT8, TensorProto.UINT8)
@@ -46,12 +47,10 @@ class _Axis:
 
 
 def resize(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """None for what is left to IREE: open sizes, and integers that are weighed, but for linear bytes."""
+    """None for what is left to IREE: integers that are weighed, but for linear bytes."""
     for write in (_repeated, _weighed):
         if (result := write(on, node)) is not None:
             return result
-    if attribute(node, "coordinate_transformation_mode", b"") == b"half_pixel_symmetric":
-        raise wrongly_computed(node, "it takes half_pixel_symmetric for half_pixel where sizes are open")
     return None
 
 
@@ -90,18 +89,23 @@ def _weighed(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         return None
     y = node.input[0] if is_nearest else on.cast(node.input[0], TensorProto.FLOAT)
     outside = ""
-    for axis in sorted(axes, key=lambda each: each.made / each.given):
-        at = _positions(node, axis)
+    crops = attribute(node, "coordinate_transformation_mode", b"") == b"tf_crop_and_resize"
+    for axis in sorted(axes, key=lambda each: each.made / each.given if isinstance(each, _Axis) else 1):
         behind = (1,) * (len(on.shape(node.input[0]) or ()) - axis.number - 1)
-        if attribute(node, "coordinate_transformation_mode", b"") == b"tf_crop_and_resize":
-            is_out = on.give(((at < 0) | (at > axis.given - 1)).reshape(-1, *behind))
+        if isinstance(axis, open_resizing.OpenAxis):
+            where = open_resizing.positions(on, node, axis)
+            is_out = on.put("Reshape", open_resizing.is_outside(on, axis, where), [-1, *behind]) if crops else ""
+            places, weights = open_resizing.taps(on, node, axis, where)
+            weights = [on.put("Reshape", weight, [-1, *behind]) for weight in weights]
+        else:
+            at = _positions(node, axis)
+            is_out = on.give(((at < 0) | (at > axis.given - 1)).reshape(-1, *behind)) if crops else ""
+            places, weights = ([on.give(each) for each in part] for part in _taps(node, mode, axis, at, behind))
+        if crops:
             outside = on.put("Or", outside, is_out) if outside else is_out
-        places, weights = _taps(node, mode, axis, at)
         taken = [on.put("Gather", y, each, axis=axis.number) for each in places]
         if not is_nearest:
-            taken = [
-                on.put("Mul", part, weight.reshape(-1, *behind)) for part, weight in zip(taken, weights, strict=True)
-            ]
+            taken = [on.put("Mul", part, weight) for part, weight in zip(taken, weights, strict=True)]
         y = taken[0]
         for part in taken[1:]:
             y = on.put("Add", y, part)
@@ -113,36 +117,58 @@ def _weighed(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return on.put("Where", outside, on.number(attribute(node, "extrapolation_value", 0.0), node.input[0]), y)
 
 
-def _axes(on: NodeWriter, node: onnx.NodeProto) -> list[_Axis] | None:
+def _axes(on: NodeWriter, node: onnx.NodeProto) -> list[_Axis | open_resizing.OpenAxis] | None:
     """The dims that are resized; None if something is not known."""
-    shape = on.shape(node.input[0])
-    roi, scales, sizes = (on.constant(input_name(node, number)) for number in (1, 2, 3))
-    if shape is None or attribute(node, "keep_aspect_ratio_policy", b"stretch") != b"stretch":
+    x, shape = node.input[0], on.shape(node.input[0])
+    named = [input_name(node, number) for number in (1, 2, 3)]
+    roi, scales, sizes = (on.constant(name) for name in named)
+    if shape is None:
         return None
     axes = [axis % len(shape) for axis in attribute(node, "axes", range(len(shape)))]
     crops = attribute(node, "coordinate_transformation_mode", b"") == b"tf_crop_and_resize"
     if crops and (roi is None or roi.size != 2 * len(axes)):
         return None
-    by_scale = scales is not None and scales.size == len(axes)
-    if not by_scale and (sizes is None or sizes.size != len(axes)):
+    by_scale = named[1] != "" and (scales is None or scales.size > 0)
+    if (by_scale and scales is not None and scales.size != len(axes)) or not (by_scale or named[2]):
         return None
-    found = []
+    policy = attribute(node, "keep_aspect_ratio_policy", b"stretch")
+    if policy != b"stretch" and not by_scale:
+        return _of_one_scale(node, policy, {axis: shape[axis] for axis in axes}, sizes)
+    found: list[_Axis | open_resizing.OpenAxis] = []
     for index, axis in enumerate(axes):
         given = shape[axis]
         part = (float(roi[index]), float(roi[index + len(axes)])) if crops and roi is not None else (0.0, 1.0)
-        if by_scale and scales is not None and scales[index] == 1 and part == (0, 1):
+        by = None if scales is None or not by_scale else np.float32(scales[index])
+        if by == 1 and part == (0, 1):
             continue
-        if not given:
+        to = None if sizes is None or by_scale else int(sizes[index])
+        if given == 0:
             return None
-        if by_scale and scales is not None:
-            scale = np.float32(scales[index])
-            made = int(np.floor(np.float32(given) * scale))
-        else:
-            made = int(sizes[index]) if sizes is not None else 0
-            scale = np.float32(made) / np.float32(given)
-        if (made, float(scale), part) != (given, 1, (0, 1)):
-            found.append(_Axis(axis, given, made, scale, part, not by_scale))
+        if given is None or (by is None and to is None):
+            size, scale = (on.put("Gather", name, index) if name else "" for name in (named[2], named[1]))
+            size, scale = ("" if by_scale else size), (scale if by_scale and by is None else "")
+            found.append(open_resizing.open_axis(on, x, axis, None if by is None else float(by), size, scale, part))
+            continue
+        made = int(np.floor(np.float32(given) * by)) if by is not None else int(to or 0)
+        ratio = by if by is not None else np.float32(made) / np.float32(given)
+        if (made, float(ratio), part) != (given, 1, (0, 1)):
+            found.append(_Axis(axis, given, made, ratio, part, not by_scale))
     return found
+
+
+def _of_one_scale(
+    node: onnx.NodeProto, policy: bytes, given: dict[int, int | None], sizes: np.ndarray | None
+) -> list[_Axis | open_resizing.OpenAxis]:
+    """Dims that keep their ratios, in no larger or no smaller sizes than those that are wanted."""
+    if sizes is None or None in given.values() or 0 in given.values():
+        raise not_compiled(node, "it keeps the ratio of sizes that are open")
+    known = {axis: np.float32(size or 0) for axis, size in given.items()}
+    scales = [np.float32(size) / each for size, each in zip(sizes, known.values(), strict=True)]
+    scale = min(scales) if policy == b"not_larger" else max(scales)
+    return [
+        _Axis(axis, int(size), int(np.floor(size * scale + np.float32(0.5))), scale, (0.0, 1.0), False)
+        for axis, size in known.items()
+    ]
 
 
 def _positions(node: onnx.NodeProto, axis: _Axis) -> np.ndarray:
@@ -181,8 +207,10 @@ def _cubic(node: onnx.NodeProto, far: np.ndarray) -> np.ndarray:
     return np.where(far <= 1, near, np.where(far < 2, behind, 0))
 
 
-def _taps(node: onnx.NodeProto, mode: bytes, axis: _Axis, at: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The places of the elements that each position takes, and their weights."""
+def _taps(
+    node: onnx.NodeProto, mode: bytes, axis: _Axis, at: np.ndarray, behind: tuple[int, ...]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The places of the elements that each position takes, and their weights; behind: the dims that follow."""
     if mode == b"nearest":
         whole, weights = [_rounded(attribute(node, "nearest_mode", b"round_prefer_floor"), at)], [np.ones_like(at)]
     elif _smooths(node) and axis.scale < 1:
@@ -206,7 +234,7 @@ def _taps(node: onnx.NodeProto, mode: bytes, axis: _Axis, at: np.ndarray) -> tup
         total = sum(weights)
         weights = [weight / total for weight in weights]
     places = [np.clip(place, 0, axis.given - 1).astype(np.int64) for place in whole]
-    return places, [weight.astype(np.float32) for weight in weights]
+    return places, [weight.astype(np.float32).reshape(-1, *behind) for weight in weights]
 
 
 def _rounded(mode: bytes, at: np.ndarray) -> np.ndarray:
@@ -340,103 +368,3 @@ def space_to_depth(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     apart = on.put("Reshape", node.input[0], [0, channels, height, block, width, block])
     turned = on.put("Transpose", apart, perm=(0, 1, 3, 5, 2, 4))
     return on.put("Reshape", turned, [0, channels * block**2, height, width])
-
-
-# ---- what is put around, or left out ---------------------------------------------------------------------------------
-
-
-def pad(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """What negative pads leave out is cut off first: IREE does not compile it, or moves the rest elsewhere.
-
-    Of other modes than one number around, IREE lowers some, and its compiler does not end at others.
-    """
-    x, pads, axes = node.input[0], on.constant(input_name(node, 1)), on.constant(input_name(node, 3))
-    mode, shape = attribute(node, "mode", b"constant"), on.shape(x)
-    if pads is None or shape is None or (axes is None and input_name(node, 3)):
-        return None
-    named = range(len(shape)) if axes is None else [int(axis) % len(shape) for axis in axes]
-    sides = {axis: (int(pads[i]), int(pads[i + len(named)])) for i, axis in enumerate(named)}
-    sides = {axis: side for axis, side in sides.items() if side != (0, 0)}
-    negative = {axis: side for axis, side in sides.items() if min(side) < 0}
-    if mode == b"constant" and not negative:
-        return None
-    if negative:
-        starts = [max(-before, 0) for before, _ in negative.values()]
-        ends = [min(after, 0) or np.iinfo(np.int64).max for _, after in negative.values()]
-        x = on.put("Slice", x, starts, ends, list(negative))
-        sides = {axis: (max(side[0], 0), max(side[1], 0)) for axis, side in sides.items()}
-    if mode == b"constant":
-        around = [sides.get(axis, (0, 0))[end] for end in (0, 1) for axis in range(len(shape))]
-        return on.put("Pad", x, around, *filter(None, [input_name(node, 2)]))
-    for axis, side in sides.items():
-        size = shape[axis]
-        if size is not None:
-            size += sum(min(each, 0) for each in negative.get(axis, ()))
-            places = on.give(np.pad(np.arange(size), side, mode.decode()))
-        else:
-            places = _places_around(on, on.size(x, axis), side, mode)
-        x = on.put("Gather", x, places, axis=axis)
-    return x if sides else on.put("Identity", x)
-
-
-def _places_around(on: NodeWriter, size: str, side: tuple[int, int], mode: bytes) -> str:
-    """For each place of a dim of an open size with what is put around, the place of the element that it takes."""
-    before, after, one = (on.give(np.array(number)) for number in (-side[0], side[1], 1))
-    places = on.put("Range", before, on.put("Add", size, after), one)
-    if mode == b"wrap":
-        return on.put("Mod", places, size)
-    last = on.put("Sub", size, one)
-    if mode == b"edge":
-        return on.put("Min", on.put("Max", places, 0), last)
-    return on.put("Sub", last, on.put("Abs", on.put("Sub", last, on.put("Abs", places))))
-
-
-def reverse_sequence(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Elements by their places: IREE does not compile it."""
-    x, lengths = node.input
-    shape, time, batch = on.shape(x), attribute(node, "time_axis", 0), attribute(node, "batch_axis", 1)
-    if shape is None:
-        return None
-    places, ends = (
-        on.put("Unsqueeze", each, np.delete(np.arange(len(shape)), axis))
-        for each, axis in ((on.places(x, time), time), (on.cast(lengths, TensorProto.INT64), batch))
-    )
-    mirrored = on.put("Sub", on.put("Sub", ends, 1), places)
-    taken = on.put("Where", on.put("Less", places, ends), mirrored, places)
-    return on.put("GatherElements", x, on.put("Expand", taken, on.put("Shape", x)), axis=time)
-
-
-def cut(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Backwards from behind the end, where IREE reads what lies there, as from the last element."""
-    starts, axes, steps = (on.constant(input_name(node, number)) for number in (1, 3, 4))
-    shape = on.shape(node.input[0])
-    if starts is None or steps is None or not shape or (axes is None and input_name(node, 3)):
-        return None
-    begins = [int(start) for start in starts.ravel()]
-    places = [number if axes is None else int(axes.ravel()[number]) % len(shape) for number in range(len(begins))]
-    may_be_behind = []
-    for number, (start, step) in enumerate(zip(begins, steps.ravel(), strict=True)):
-        size = shape[places[number]]
-        if step < 0 and (start >= _NO_SIZE if size is None else start >= size > 0):
-            begins[number] = -1
-        elif step < 0 <= start and size is None:
-            may_be_behind.append(number)
-    if not may_be_behind:
-        if begins == starts.ravel().tolist():
-            return None
-        return on.put("Slice", node.input[0], np.array(begins, starts.dtype), *node.input[2:])
-    x, others = node.input[0], [number for number in range(len(begins)) if number not in may_be_behind]
-    for numbers in filter(None, (others, *([number] for number in may_be_behind))):
-        first: str | list[int] = [begins[number] for number in numbers]
-        if numbers != others:
-            last = on.put("Sub", on.put("Gather", on.put("Shape", x), [places[numbers[0]]]), 1)
-            first = on.put("Min", last, first)
-        ends, along = on.put("Gather", node.input[2], numbers), [places[number] for number in numbers]
-        x = on.put(
-            "Slice", x, first, on.put("Cast", ends, to=TensorProto.INT64), along, steps.ravel()[numbers].tolist()
-        )
-    return x
-
-
-# What exporters write for an end that is not known.
-_NO_SIZE = np.iinfo(np.int32).max

@@ -1,0 +1,172 @@
+"""Rules for convolutions and transposed ones, and where the zeros around images are."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from opsplice.onnx.rules.node_writer import FLOATS, NodeWriter, attribute, attributes, input_name, not_compiled
+
+VOLUME = 5  # dims of volumes with batches and channels
+
+
+def zeros_around(node: onnx.NodeProto, sizes: list[int | None], taps: list[int | None]) -> list[int] | None:
+    """A convolution's pads as numbers, wherever `auto_pad` says that they are; None where that needs open sizes."""
+    dims, way = len(sizes), attribute(node, "auto_pad", b"NOTSET")
+    if not way.startswith(b"SAME"):
+        return attribute(node, "pads", [0] * 2 * dims) if way == b"NOTSET" else [0] * 2 * dims
+    steps, apart = steps_of(node, dims)
+    missing = []
+    for size, tap, step, dilation in zip(sizes, taps, steps, apart, strict=True):
+        if tap is None or (size is None and step > 1):
+            return None
+        begin = -1 if size is None else (size - 1) // step * step - size  # of the last window, from the end
+        missing.append(max(begin + dilation * (tap - 1) + 1, 0))
+    return at_both_ends(missing, way)
+
+
+def steps_of(node: onnx.NodeProto, dims: int) -> tuple[list[int], list[int]]:
+    """The strides of windows and their dilations."""
+    return attribute(node, "strides", [1] * dims), attribute(node, "dilations", [1] * dims)
+
+
+def at_both_ends(pads: list[int], way: bytes) -> list[int]:
+    """What lies around each dim, half before it and half behind; `way` says where the larger half is."""
+    less = [each // 2 for each in pads]
+    more = [each - half for each, half in zip(pads, less, strict=True)]
+    return [*less, *more] if way == b"SAME_UPPER" else [*more, *less]
+
+
+def conv_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """What IREE does not take: pads that differ at both ends, a convolution of each channel apart, and zeros around.
+
+    IREE takes these for those that it spreads an image in, and misplaces it. They become -0.
+    """
+    if (parted := _parted_zeros(on, node)) is not None:
+        return parted
+    cut = _cut_transpose(on, node)
+    return _spread_transpose(on, node) if cut is None else cut
+
+
+def _parted_zeros(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    padded, element = on.producer(node.input[0]), on.element(node.input[0])
+    if (
+        padded is None
+        or padded.op_type != "Pad"
+        or attribute(padded, "mode", b"constant") != b"constant"
+        or element not in FLOATS
+    ):
+        return None
+    value = on.constant(input_name(padded, 2)) if input_name(padded, 2) else np.array(0.0)
+    if value is None or value.any() or np.signbit(value).any():
+        return None
+    zero = on.give(np.array(-0.0, helper.tensor_dtype_to_np_dtype(element)))
+    around = on.put("Pad", *padded.input[:2], zero, *padded.input[3:], **attributes(padded))
+    return on.put("ConvTranspose", around, *node.input[1:], **attributes(node))
+
+
+def _cut_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Without pads, of which the result is cut, and zeros put behind it where it is to be larger."""
+    shape, weight = (on.shape(name) for name in node.input[:2])
+    form = attributes(node)
+    automatic, given = form.pop("auto_pad", b"NOTSET"), form.pop("output_shape", [])
+    if not weight or not shape or None in weight:
+        return None
+    dims = len(weight) - 2
+    pads, more = form.pop("pads", [0] * 2 * dims), form.pop("output_padding", [0] * dims)
+    strides, apart = (form.get(name, [1] * dims) for name in ("strides", "dilations"))
+    reach = [step * (int(size or 0) - 1) + 1 for step, size in zip(apart, weight[2:], strict=True)]
+    if given and None in shape[2:]:
+        whole = on.put("ConvTranspose", *node.input[:2], **form)
+        return _with_bias(on, node, _sized(on, whole, np.array(given[-dims:]), np.array(more), automatic))
+    if given:
+        sizes = [int(size or 0) for size in shape[2:]]
+        ends = [step * (size - 1) + end for step, size, end in zip(strides, sizes, reach, strict=True)]
+        over = [end + added - size for end, added, size in zip(ends, more, given[-dims:], strict=True)]
+        pads = at_both_ends(over, automatic)
+    elif automatic.startswith(b"SAME"):  # as many places as steps, whatever the size
+        over = [end + added - step for end, added, step in zip(reach, more, strides, strict=True)]
+        pads = at_both_ends([max(each, 0) for each in over], automatic)
+    elif automatic == b"VALID":
+        pads = [0] * 2 * dims
+    if pads[:dims] == pads[dims:] and automatic == b"NOTSET" and not given:
+        return None
+    around = [-pad for pad in pads[:dims]], [added - pad for pad, added in zip(pads[dims:], more, strict=True)]
+    whole = on.put("ConvTranspose", *node.input[:2], **form)
+    return _with_bias(on, node, on.put("Pad", whole, [0, 0, *around[0], 0, 0, *around[1]]))
+
+
+def _sized(on: NodeWriter, whole: str, wanted: np.ndarray, more: np.ndarray, way: bytes) -> str:
+    """Images of open sizes, cut to fixed ones at both ends, with zeros behind where they are to have `more`."""
+    dims = len(wanted)
+    axes, zeros = np.arange(2, 2 + dims), np.zeros(2 + dims, np.int64)
+    sizes = on.put("Slice", on.put("Shape", whole), [2], [2 + dims])
+    over = on.put("Sub", sizes, wanted - more)
+    before = on.put("Div", over, 2)
+    before = before if way == b"SAME_UPPER" else on.put("Sub", over, before)
+    end = on.put("Add", before, wanted)
+    padded = on.put("Pad", whole, on.put("Concat", zeros, [0, 0], on.put("Max", on.put("Sub", end, sizes), 0), axis=0))
+    return on.put("Reshape", on.put("Slice", padded, before, end, axes), [0, 0, *wanted])
+
+
+def _with_bias(on: NodeWriter, node: onnx.NodeProto, images: str) -> str:
+    bias = input_name(node, 2)
+    dims = len(on.shape(node.input[1]) or ()) - 2
+    return on.put("Add", images, on.put("Reshape", bias, [-1, *[1] * dims])) if bias else images
+
+
+def _spread_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Of each channel apart, which IREE does not take: as a plain convolution over spread elements."""
+    group, (shape, weight) = attribute(node, "group", 1), (on.shape(name) for name in node.input[:2])
+    if group == 1 or not weight or weight[0] != group or None in weight or not shape:
+        return None
+    kernel = [size or 0 for size in weight[2:]]
+    dims = len(kernel)
+    strides, apart = steps_of(node, dims)
+    pads, more = attribute(node, "pads", [0] * 2 * dims), attribute(node, "output_padding", [0] * dims)
+    reach = [step * (size - 1) for step, size in zip(apart, kernel, strict=True)]
+    before = [far - pad for far, pad in zip(reach, pads[:dims], strict=True)]
+    ends = zip(reach, pads[dims:], more, strides, strict=True)
+    after = [far - pad + added - (stride - 1) for far, pad, added, stride in ends]
+    lines = on.put("Unsqueeze", node.input[0], np.arange(3, 3 + 2 * dims, 2))
+    gaps = [n for stride in strides for n in (0, stride - 1)]
+    lines = on.put("Pad", lines, [0] * (2 * dims + 4) + gaps)
+    sizes = on.put("Mul", on.put("Slice", on.put("Shape", node.input[0]), [2], [2 + dims]), strides)
+    spread = on.put("Reshape", lines, on.put("Concat", [0, 0], sizes, axis=0))
+    padded = on.put("Pad", spread, [0, 0, *before, 0, 0, *after])
+    mirrored = on.put("Reshape", node.input[1], [-1, 1, *kernel])
+    for number, size in enumerate(kernel):
+        mirrored = on.put("Gather", mirrored, np.arange(size)[::-1], axis=number + 2)
+    return on.put("Conv", padded, mirrored, *node.input[2:], group=group, dilations=apart)
+
+
+def convolution(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Of each channel of volumes apart, which IREE does not take: for each slice of the filter one of images."""
+    group, (shape, weight) = attribute(node, "group", 1), (on.shape(name) for name in node.input[:2])
+    if group == 1 or not shape or not weight or weight[:2] != [group, 1] or shape[1] != group:
+        return None
+    kernel, dims = weight[2:], len(shape) - 2
+    if len(shape) != VOLUME or None in kernel:
+        return None
+    if (pads := zeros_around(node, shape[2:], kernel)) is None:
+        raise not_compiled(node, "how many zeros lie around volumes with a group for each channel rests on open sizes")
+    strides, apart = steps_of(node, dims)
+    inside_out = [0, 2, 1, 3, 4]
+    form = {"strides": strides[1:], "dilations": apart[1:], "pads": [*pads[1:dims], *pads[dims + 1 :]]}
+    padded = on.put("Pad", node.input[0], [0, 0, pads[0], 0, 0, 0, 0, pads[dims], 0, 0])
+    slices, total = on.put("Transpose", padded, perm=inside_out), ""
+    whole = on.put("Concat", [-1], on.put("Slice", on.put("Shape", slices), [2], [VOLUME]), axis=0)
+    last = apart[0] * ((kernel[0] or 0) - 1)
+    taken = ""
+    for number in range(kernel[0] or 0):
+        first = number * apart[0]
+        end = first - last or np.iinfo(np.int64).max
+        taken = on.put("Slice", slices, [first], [end], [1], [strides[0]])
+        images = on.put("Reshape", taken, whole)
+        plane = on.put("Reshape", on.put("Gather", node.input[1], [number], axis=2), [group, 1, *kernel[1:]])
+        part = on.put("Conv", images, plane, *([] if total else node.input[2:]), group=group, **form)
+        total = on.put("Add", total, part) if total else part
+    parts = on.put("Slice", on.put("Shape", taken), [0], [2]), on.put("Slice", on.put("Shape", total), [1], [dims + 1])
+    volumes = on.put("Reshape", total, on.put("Concat", *parts, axis=0))
+    return on.put("Transpose", volumes, perm=inside_out)

@@ -1,0 +1,69 @@
+"""Rules for elements that are read and written at places which are values."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from opsplice.onnx.rules.node_writer import NodeWriter, attribute, attributes
+
+
+def scatter_elements(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """By whole places, where the larger or the smaller element stays: IREE does not lower it by places along a dim."""
+    x, indices, updates = node.input
+    shape, sizes = on.shape(x), on.shape(indices)
+    kind = attribute(node, "reduction", b"none")
+    if kind not in (b"max", b"min") or shape is None or sizes is None:
+        return None
+    axis = attribute(node, "axis", 0) % len(shape)
+    from_end = on.put("Less", indices, on.number(0, indices))
+    size = on.cast(on.size(x, axis), on.element(indices))
+    along = on.cast(on.put("Where", from_end, on.put("Add", indices, size), indices), TensorProto.INT64)
+    spread = on.put("Shape", indices)
+    places = [along]
+    for other in range(len(shape)):
+        if other != axis:
+            line = on.put("Reshape", on.places(indices, other), [-1, *[1] * (len(shape) - 1 - other)])
+            places.insert(other, on.put("Expand", line, spread))
+    parts = [on.put("Unsqueeze", each, [-1]) for each in places]
+    return on.put("ScatterND", x, on.put("Concat", *parts, axis=-1), updates, reduction=kind)
+
+
+def scatter_nd(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Of indices of as many dims as the updates leave, where that is not said: IREE has to know it."""
+    x, indices, updates = (on.shape(name) for name in node.input)
+    if x is None or indices is None or updates is None:
+        return None
+    return _of_depth(on, node, len(x) + len(indices) - 1 - len(updates))
+
+
+def gather_nd(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Of indices of as many dims as the result leaves, where that is not said: IREE has to know it."""
+    x, indices, result = (on.shape(name) for name in (*node.input, node.output[0]))
+    if x is None or indices is None or result is None:
+        return None
+    return _of_depth(on, node, len(x) + len(indices) - 1 - len(result) - attribute(node, "batch_dims", 0))
+
+
+def _of_depth(on: NodeWriter, node: onnx.NodeProto, depth: int) -> str | None:
+    sizes = on.shape(node.input[1]) or []
+    if not sizes or sizes[-1] is not None:
+        return None
+    indices = on.put("Reshape", node.input[1], [*[0] * (len(sizes) - 1), depth])
+    return on.put(node.op_type, node.input[0], indices, *node.input[2:], **attributes(node))
+
+
+def reverse_sequence(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Elements by their places: IREE does not compile it."""
+    x, lengths = node.input
+    shape, time, batch = on.shape(x), attribute(node, "time_axis", 0), attribute(node, "batch_axis", 1)
+    if shape is None:
+        return None
+    places, ends = (
+        on.put("Unsqueeze", each, np.delete(np.arange(len(shape)), axis))
+        for each, axis in ((on.places(x, time), time), (on.cast(lengths, TensorProto.INT64), batch))
+    )
+    mirrored = on.put("Sub", on.put("Sub", ends, 1), places)
+    taken = on.put("Where", on.put("Less", places, ends), mirrored, places)
+    return on.put("GatherElements", x, on.put("Expand", taken, on.put("Shape", x)), axis=time)

@@ -1,0 +1,39 @@
+"""Elements at places that are values: numbers against onnxruntime's."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="the package 'onnx' is not installed (make frontends)")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (make frontends)")
+
+from onnx import TensorProto
+
+from tests.onnx.models import RANDOM, make_model, node
+from tests.onnx.test_expansion import check, floats
+
+
+@pytest.mark.parametrize("sizes", [[2, 5, 3], ["a", "b", "c"]], ids=["fixed", "open"])
+def test_extremes_that_are_scattered(sizes):
+    """IREE lowers sums and products alone; indices count from the end, too, and meet at some places."""
+    nodes = [
+        node("ScatterElements", "x at new", f"{kind}{axis}", axis=axis, reduction=kind)
+        for kind, axis in (("max", 0), ("min", -1), ("max", 1))
+    ]
+    kinds = {"x": [3, "n", 4], "at": (TensorProto.INT32, sizes), "new": sizes}
+    model = make_model(nodes, kinds, {each.output[0]: [3, "n", 4] for each in nodes})
+    at = RANDOM.integers(-3, 3, (2, 5, 3)).astype(np.int32)
+    check(model, {"x": floats(3, 5, 4), "at": at, "new": floats(2, 5, 3)})
+
+
+def test_places_of_an_open_number_of_dims():
+    """It follows from the dims of the updates, or of the result."""
+    nodes = [
+        node("ScatterND", "x at new", "elements"),
+        node("GatherND", "x at", "taken"),
+        node("GatherND", "x within", "rows", batch_dims=1),
+    ]
+    places = TensorProto.INT64, ["k", "d"]
+    kinds = {"x": ["n", "m", 3], "at": places, "new": ["k", 3], "within": (TensorProto.INT64, ["n", None])}
+    model = make_model(nodes, kinds, {"elements": ["n", "m", 3], "taken": ["k", 3], "rows": ["n", 3]})
+    at = np.array([[0, 1], [2, -1], [1, 0]])
+    check(model, {"x": floats(3, 4, 3), "at": at, "new": floats(3, 3), "within": at[:, 1:]})
