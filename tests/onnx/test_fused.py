@@ -84,11 +84,13 @@ def test_norms_of_sums(opset):
         node("SkipSimplifiedLayerNormalization", "n x gain", "r - - total", epsilon=1e-5, **MICROSOFT),
         node("SimplifiedLayerNormalization", "r gain", "s", epsilon=1e-5, axis=-1),
         node("EmbedLayerNormalization", "i - words spots - gain bias - ", "e counts", epsilon=1e-5, **MICROSOFT),
+        node("EmbedLayerNormalization", "i - words spots - gain bias - at", "p none", epsilon=1e-5, **MICROSOFT),
     ]
-    nodes[-1].input[7] = "mask"
+    nodes[-2].input[7] = "mask"
     feed = {"x": floats(2, 5, 32), "y": floats(2, 5, 32), "i": np.array([[1, 2, 3], [4, 5, 8]], np.int32)}
-    shapes = {name: [2, 5, 32] for name in ("n", "sum", "r", "total", "s")} | {"e": [2, 3, 32]}
-    shapes["counts"] = (TensorProto.INT32, [2])
+    feed["at"] = np.array([[2, 0, 5], [1, 1, 3]], np.int32)
+    shapes = {name: [2, 5, 32] for name in ("n", "sum", "r", "total", "s")} | {"e": [2, 3, 32], "p": [2, 3, 32]}
+    shapes["counts"] = shapes["none"] = (TensorProto.INT32, [2])
     compare(nodes, feed | {"mask": np.array([[1, 1, 1], [1, 0, 0]], np.int32)}, constants, shapes, opset=opset)
 
 
@@ -96,7 +98,13 @@ def test_attention():
     """With masks by key and by length, causal, with what was kept; and heads that are apart already."""
     constants = {"w": floats(32, 96) / 4, "b": floats(96), "narrow": floats(32, 80) / 4, "few": floats(80)}
     feed = {"x": floats(2, 6, 32), "past": floats(2, 2, 4, 5, 8), "keys": ints([1] * 6, [1, 1, 1, 0, 0, 0])}
-    feed |= {"ends": ints(6, 3), "bias": floats(1, 4, 6, 11), "k": floats(2, 4, 6, 8), "cache": floats(2, 4, 5, 8)}
+    feed |= {
+        "longer": floats(2, 9, 32),
+        "ends": ints(6, 3),
+        "bias": floats(1, 4, 6, 11),
+        "k": floats(2, 4, 6, 8),
+        "cache": floats(2, 4, 5, 8),
+    }
     nodes = [
         node("Attention", "x w b keys", "masked", **HEADS),
         node("Attention", "x w b ends", "cut", **HEADS),
@@ -105,8 +113,9 @@ def test_attention():
         node("MultiHeadAttention", "x x x b keys", "apart", **HEADS),
         node("MultiHeadAttention", "x x x - - bias cache cache", "biased keys1 values1", **HEADS),
         node("MultiHeadAttention", "x k k", "heads", unidirectional=1, **HEADS),
+        node("MultiHeadAttention", "x longer longer", "across", unidirectional=1, **HEADS),
     ]
-    shapes = {name: [2, 6, 32] for name in ("masked", "cut", "causal", "apart", "biased", "heads")} | {
+    shapes = {name: [2, 6, 32] for name in ("masked", "cut", "causal", "apart", "biased", "heads", "across")} | {
         "small": [2, 6, 16]
     }
     shapes |= {"kept": [2, 2, 4, 11, 8], "keys1": [2, 4, 11, 8], "values1": [2, 4, 11, 8]}

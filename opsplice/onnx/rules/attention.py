@@ -210,7 +210,11 @@ def _with_mask(
     masked = _masked(on, mask, k, attribute(node, "mask_filter_value", _FILTER)) if mask else ""
     if masked is None:
         return None
-    causal = _causal(on, q, k) if attribute(node, "unidirectional", 0) else ""
+    causal = ""
+    if attribute(node, "unidirectional", 0):
+        # Of keys that are not those of the queries there may be another number.
+        is_apart = node.op_type == "MultiHeadAttention" and not input_name(node, 6) and not _is_one_length(on, node)
+        causal = _causal_apart(on, q, k) if is_apart else _causal(on, q, k)
     return _merged(on, _attended(on, node, q, k, v, [added, masked, causal], size))
 
 
@@ -277,6 +281,20 @@ def _causal(on: NodeWriter, q: str, k: str) -> str:
     before = on.put("Sub", on.size(k, _LENGTH), on.size(q, _LENGTH))
     queries = on.put("Unsqueeze", on.put("Add", on.places(q, _LENGTH), before), [1])
     return _bias(on, on.put("LessOrEqual", on.places(k, _LENGTH), queries), q)
+
+
+def _is_one_length(on: NodeWriter, node: onnx.NodeProto) -> bool:
+    """Whether there are as many queries as keys, in the first two inputs, for sure."""
+    shapes = (on.shape(name) or [] for name in node.input[:2])
+    one, other = (shape[_LENGTH if len(shape) == _BY_HEADS else 1] if shape else None for shape in shapes)
+    return one is not None and one == other
+
+
+def _causal_apart(on: NodeWriter, q: str, k: str) -> str:
+    """Of each query the keys up to its own place, and of the last one all, as onnxruntime has it."""
+    queries = on.put("Unsqueeze", on.places(q, _LENGTH), [1])
+    is_last = on.put("Equal", queries, on.put("Sub", on.size(q, _LENGTH), 1))
+    return _bias(on, on.put("Or", on.put("LessOrEqual", on.places(k, _LENGTH), queries), is_last), q)
 
 
 def _masked(on: NodeWriter, mask: str, k: str, lowest: float) -> str | None:

@@ -126,9 +126,7 @@ def embedding_norm(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     """EmbedLayerNormalization, as BERT begins."""
     words, segments, *tables = (input_name(node, number) for number in range(7))
     word_table, place_table, segment_table, gain, bias = tables
-    if input_name(node, 8):  # places that are given
-        return None
-    places = on.put("Gather", place_table, on.places(words, 1))
+    places = on.put("Gather", place_table, input_name(node, 8) or on.places(words, 1))
     parts = [on.put("Gather", word_table, words), places]
     if segments:
         parts.append(on.put("Gather", segment_table, segments))
