@@ -274,6 +274,30 @@ def test_quantised_numbers_of_16_bits():
     check(make_model(nodes, {"x": [3, 8]}, {"y": [3, 6]}, constants), {"x": floats(3, 8) * 20}, 1e-5)
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.uint16])
+def test_scales_and_zero_points_that_are_inputs(kind):
+    """One, one for each channel, and one for each block of rows of an open number."""
+    element = TensorProto.INT8 if kind == np.int8 else TensorProto.UINT16
+    sizes = {"one": [], "each": [8], "block": ["n", 2]}
+    forms = {"one": {}, "each": {"axis": 1}, "block": {"axis": 1, "block_size": 4}}
+    inputs, outputs, nodes = {"x": ["n", 8], "b": (element, ["n", 8])}, {}, []
+    for name, form in forms.items():
+        inputs |= {f"{name}.s": sizes[name], f"{name}.z": (element, sizes[name])}
+        outputs |= {f"{name}.q": (element, ["n", 8]), f"{name}.d": ["n", 8], f"{name}.y": ["n", 8]}
+        numbers = f"{name}.s {name}.z"
+        nodes += [
+            node("QuantizeLinear", f"x {numbers}", f"{name}.q", **form),
+            node("DequantizeLinear", f"b {numbers}", f"{name}.d", **form),
+            node("QuantizeLinear", f"x {numbers}", f"{name}.between", **form),
+            node("DequantizeLinear", f"{name}.between {numbers}", f"{name}.y", **form),
+        ]
+    feed = {"x": floats(3, 8), "b": integers(kind, 3, 8)}
+    for name, shape in (("one", ()), ("each", (8,)), ("block", (3, 2))):
+        feed |= {f"{name}.s": abs(floats(*shape)) * 0.02 + scale(0.01), f"{name}.z": integers(kind, *shape)}
+    feed = {name: np.asarray(given, given.dtype) for name, given in feed.items()}
+    check(make_model(nodes, inputs, outputs), feed, 1e-4, steps=1)
+
+
 def test_operators_of_onnxruntime_alone():
     kinds = ["Gelu", "BiasGelu", "FastGelu"]
     nodes = [node(kind, "x" if kind == "Gelu" else "x b", kind.lower(), domain="com.microsoft") for kind in kinds]

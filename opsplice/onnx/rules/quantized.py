@@ -41,15 +41,24 @@ def dequantize(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """
     x, scale, zero = node.input[0], node.input[1], input_name(node, 2)
     block = attribute(node, "block_size", 0)
+    narrow = on.element(x)
     if not block:
-        return _dequantized_16(on, node) or _dequantized_with_sign(on, node)
+        result = _dequantized_16(on, node) or _dequantized_with_sign(on, node)
+        if result is not None or narrow != TensorProto.UINT16:
+            return result
     spread = [_along(on, node, each, block) for each in (scale, zero) if each]
     if None in spread:
         return None
     element = attribute(node, "output_dtype", 0) or on.element(scale)
-    wide = on.cast(x, element)
+
+    def wider(values: str) -> str:
+        return on.cast(
+            on.put("Cast", values, to=TensorProto.INT32) if narrow == TensorProto.UINT16 else values, element
+        )
+
+    wide = wider(x)
     if zero:
-        wide = on.put("Sub", wide, on.cast(str(spread[1]), element))
+        wide = on.put("Sub", wide, wider(str(spread[1])))
     return on.put("Mul", wide, on.cast(str(spread[0]), element))
 
 
@@ -81,39 +90,50 @@ def _dequantized_with_sign(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 
 def _float(on: NodeWriter, zero: str) -> str:
-    """A zero point as a float."""
-    known = on.constant(zero)
-    return on.give(np.array(0 if known is None else known, np.float32))
+    """A zero point of 16 bits without a sign as a float, which is 0 where none is given."""
+    known = on.constant(zero) if zero else np.array(0)
+    if known is None:
+        return on.put("Cast", on.put("Cast", zero, to=TensorProto.INT32), to=TensorProto.FLOAT)
+    return on.give(known.astype(np.float32))
 
 
 def quantize(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """What has a scale for each block."""
+    """What has a scale for each block, and integers of 16 bits without a sign."""
     x, scale, zero = node.input[0], node.input[1], input_name(node, 2)
     block = attribute(node, "block_size", 0)
     element = on.element(zero) if zero else attribute(node, "output_dtype", 0) or TensorProto.UINT8
     if element in _EIGHT_BIT_FLOATS:
         raise wrongly_computed(node, "numbers that are too large become NaN")
-    if not block or element not in (TensorProto.INT8, TensorProto.INT16, TensorProto.UINT8):
+    is_wide = element == TensorProto.UINT16
+    if not is_wide and (not block or element not in (TensorProto.INT8, TensorProto.INT16, TensorProto.UINT8)):
         return None
     spread = [_along(on, node, each, block) for each in (scale, zero) if each]
     if None in spread:
         return None
     whole = on.put("Round", on.put("Div", on.cast(x, TensorProto.FLOAT), on.cast(str(spread[0]), TensorProto.FLOAT)))
     if zero:
-        whole = on.put("Add", whole, on.cast(str(spread[1]), TensorProto.FLOAT))
+        middle = on.put("Cast", str(spread[1]), to=TensorProto.INT32) if is_wide else str(spread[1])
+        whole = on.put("Add", whole, on.cast(middle, TensorProto.FLOAT))
     range_ = np.iinfo(helper.tensor_dtype_to_np_dtype(element))
     ends = [on.give(np.array(end, np.float32)) for end in (range_.min, range_.max)]
     return on.put("Cast", on.put("Clip", whole, *ends), to=element)
 
 
 def _along(on: NodeWriter, node: onnx.NodeProto, values: str, block: int) -> str | None:
-    """Scales or zero points, each as often as there are elements in its block."""
-    shape, sizes = on.shape(node.input[0]), on.shape(values)
+    """Scales or zero points beside the elements that they belong to, those of blocks once for each element."""
+    x, (shape, sizes) = node.input[0], (on.shape(name) for name in (node.input[0], values))
     if shape is None or sizes is None:
         return None
     axis = attribute(node, "axis", 1) % max(len(shape), 1)
+    if not block:
+        return (
+            values
+            if len(sizes) == 0 or sizes == [1]
+            else on.put("Reshape", values, [-1, *[1] * (len(shape) - axis - 1)])
+        )
     if None in sizes or shape[axis] is None:
-        return None
+        places = on.places(x, axis) if shape[axis] is None else on.give(np.arange(shape[axis]))
+        return on.put("Gather", values, on.put("Div", places, block), axis=axis)
     wide = [*sizes[: axis + 1], block, *sizes[axis + 1 :]]
     flat = [*sizes[:axis], int(sizes[axis] or 0) * block, *sizes[axis + 1 :]]
     apart = on.put("Unsqueeze", values, [axis + 1])
