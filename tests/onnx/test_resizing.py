@@ -33,6 +33,19 @@ def test_grid_samples_are_those_of_onnxruntime():
     check(model, {"x": RANDOM.normal(size=(2, 2, 4, 6)).astype(np.float32), "grid": grid}, 5e-6)
 
 
+def test_grid_samples_of_open_sizes():
+    ways = [("linear", "zeros", 0), ("nearest", "reflection", 1), ("cubic", "border", 0)]
+    nodes = [
+        node("GridSample", "x grid", mode, mode=mode, padding_mode=padding, align_corners=corners)
+        for mode, padding, corners in ways
+    ]
+    inputs = {"x": ["n", "c", "h", "w"], "grid": ["n", "rows", "columns", 2]}
+    model = make_model(nodes, inputs, {mode: [None] * 4 for mode, *_ in ways})
+    for n, c, h, w in ((2, 3, 5, 4), (1, 1, 2, 7)):
+        grid = RANDOM.uniform(-1.3, 1.3, (n, h + 1, w, 2)).astype(np.float32)
+        check(model, {"x": floats(n, c, h, w), "grid": grid}, 1e-4)
+
+
 PLACES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 NEAREST = [{"mode": "nearest", "nearest_mode": each} for each in ROUNDINGS]

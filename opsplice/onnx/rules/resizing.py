@@ -253,32 +253,39 @@ def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Elements by their places: IREE takes the wrong ones at ties, outside, and where images are not square."""
     shape, places = on.shape(node.input[0]), on.shape(node.input[1])
     mode, padding = attribute(node, "mode", b"linear"), attribute(node, "padding_mode", b"zeros")
-    if shape is None or places is None or len(shape) != 4 or None in (*shape, *places):
-        raise wrongly_computed(
-            node, "it takes elements of other places; with fixed sizes in 2-D it is written otherwise"
-        )
+    if shape is None or places is None or len(shape) != 4:
+        raise wrongly_computed(node, "it takes elements of other places; in 2-D it is written otherwise")
     if mode not in _TAPS or padding not in _AROUND:
         return None
     element = on.element(node.input[0])
     kind = TensorProto.DOUBLE if element == TensorProto.DOUBLE else TensorProto.FLOAT
     real = np.float64 if kind == TensorProto.DOUBLE else np.float32
-    sizes = [int(size or 0) for size in shape]
-    last = np.array([sizes[3] - 1, sizes[2] - 1], real)  # of columns and rows, as grids have them
+    image, around = on.put("Shape", node.input[0]), on.put("Shape", node.input[1])
+    count, channels, height, width = (on.put("Gather", image, [axis]) for axis in range(4))
+    rows, columns = (on.put("Gather", around, [axis]) for axis in (1, 2))
     corners = attribute(node, "align_corners", 0)
     one, two = np.array(1, real), np.array(2, real)
+    # Of columns and rows, as grids have them.
+    if shape[2] is None or shape[3] is None:
+        whole = on.put("Cast", on.put("Concat", width, height, axis=0), to=kind)
+        last = on.put("Sub", whole, one)
+        row_starts = on.put("Concat", np.ones(1, real), on.put("Slice", whole, [0], [1]), axis=0)
+        span = on.put("Max", last, one) if corners else whole
+    else:
+        known = np.array([shape[3], shape[2]], real)
+        whole, last, row_starts = (on.give(each) for each in (known, known - 1, np.array([1, shape[3]], real)))
+        span = on.give(np.maximum(known - 1, 1) if corners else known)
     above = on.put("Add", on.cast(node.input[1], kind), one)
     if corners:  # in the order of PyTorch and onnxruntime, whose ties come from rounding
         place = on.put("Mul", on.put("Div", above, two), last)
     else:
-        place = on.put("Div", on.put("Sub", on.put("Mul", above, last + 1), one), two)
-    zero, end = on.give(np.array(0, real)), on.give(last)
+        place = on.put("Div", on.put("Sub", on.put("Mul", above, whole), one), two)
+    zero = on.give(np.array(0, real))
     first = on.give(np.array(0 if corners else -0.5, real))
-    span = on.give(np.maximum(last, 1) if corners else last + 1)
-    row_starts = on.give(np.array([1, sizes[3]], real))
-    columns = on.give(np.array([True, False]))
+    is_column = on.give(np.array([True, False]))
 
     def within(at: str) -> str:
-        return on.put("Min", on.put("Max", at, zero), end)
+        return on.put("Min", on.put("Max", at, zero), last)
 
     def mirrored(at: str) -> str:
         far = on.put("Mod", on.put("Abs", on.put("Sub", at, first)), on.put("Add", span, span), fmod=1)
@@ -294,8 +301,8 @@ def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
             at = mirrored(at)
         inside = within(at)
         number = on.put("ReduceSum", on.put("Mul", inside, row_starts), [-1], keepdims=0)
-        index = on.put("Reshape", on.put("Cast", number, to=TensorProto.INT64), [sizes[0], 1, -1])
-        wide = on.put("Expand", index, [*sizes[:2], made[2] * made[3]])
+        index = on.put("Reshape", on.put("Cast", number, to=TensorProto.INT64), line)
+        wide = on.put("Add", index, for_each)  # spread over the channels
         values = on.put("Reshape", on.put("GatherElements", flat, wide, axis=2), made)
         if padding != b"zeros":
             return values
@@ -303,9 +310,12 @@ def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         return on.put("Where", kept, values, nothing)
 
     held = element if mode == b"nearest" else kind
-    image = on.cast(node.input[0], held)
-    made = [*sizes[:2], *(int(count or 0) for count in places[1:3])]
-    flat = on.put("Reshape", image, [*sizes[:2], -1])
+    made = on.put("Concat", count, channels, rows, columns, axis=0)
+    line = on.put("Concat", count, [1], on.put("Mul", rows, columns), axis=0)
+    lines = on.put("Concat", count, channels, on.put("Mul", height, width), axis=0)
+    flat = on.put("Reshape", on.cast(node.input[0], held), lines)
+    none = helper.make_tensor("", TensorProto.INT64, [1], [0])
+    for_each = on.put("ConstantOfShape", on.put("Concat", [1], channels, [1], axis=0), value=none)
     nothing = np.zeros(1, helper.tensor_dtype_to_np_dtype(held))
     if mode == b"nearest":  # of ties outside, before they are mirrored
         return taken(on.put("Round", place))
@@ -320,7 +330,7 @@ def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     shares = [_share(on, on.put("Abs", on.put("Sub", above, np.array(tap, real))), tap, mode, real) for tap in taps]
     for column in range(len(taps)):
         for row in range(len(taps)):
-            at, share = (on.put("Where", columns, pairs[column], pairs[row]) for pairs in (ats, shares))
+            at, share = (on.put("Where", is_column, pairs[column], pairs[row]) for pairs in (ats, shares))
             term = on.put("Mul", taken(at), product(share))
             total = on.put("Add", total, term) if total else term
     return on.cast(total, element)
