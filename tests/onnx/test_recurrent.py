@@ -16,6 +16,7 @@ from opsplice.onnx import expansion
 from opsplice.onnx.model_file import Scope
 from opsplice.onnx.rules.recurrent import MOST_WRITTEN
 from tests.onnx.models import OPSET, RANDOM, make_model, node
+from tests.onnx.test_expansion import has_exact_sums_of_bytes
 
 STEPS, INPUT, SIZE = 4, 3, 5
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -130,6 +131,21 @@ def test_layers_that_iree_runs():
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
+def test_long_layers_that_run_backwards():
+    """Forwards over what is turned; IREE lowers an RNN in both directions as two."""
+    kinds = ("LSTM", "reverse"), ("RNN", "bidirectional")
+    made, weights = zip(*(layer(*kind, "b h", {}, number) for number, kind in enumerate(kinds)), strict=True)
+    made[1].input[0] = "long"
+    outputs = {name: [None] * (4 if name[0] == "y" else 3) for each in made for name in each.output}
+    inputs = {"x": ["t", 2, INPUT], "long": [MOST_WRITTEN + 1, 2, INPUT]}
+    model = make_model(made, inputs, outputs, weights[0] | weights[1], 19)
+    sizes = {"x": [7, 2, INPUT], "long": inputs["long"]}
+    feed = {name: RANDOM.normal(size=size).astype(np.float32) for name, size in sizes.items()}
+    found = opsplice.onnx.session(model, providers=["local-sync"]).run(None, feed)
+    for one, other in zip(found, computed(model, feed), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("inputs", "form"),
     [
@@ -171,4 +187,5 @@ def test_weights_of_bytes_as_onnxruntime_quantises_them(scales):
     wanted = ort.InferenceSession(exact.SerializeToString()).run(None, {"x": x})
     for one, other, near in zip(found, wanted, rounded, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(one, near, atol=0.03)
+        if has_exact_sums_of_bytes():
+            np.testing.assert_allclose(one, near, atol=0.03)

@@ -43,8 +43,13 @@ def written_out(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     if not is_usual or not is_short or not steps or not attribute(node, "hidden_size", 0):
         if lengths:
             raise wrongly_computed(node, "it takes all steps, whatever the lengths of sequences (input sequence_lens)")
+        if backwards == [True]:
+            return _forwards(on, node, 1 if turned else 0)
+        stays = kind == "LSTM" or attribute(node, "linear_before_reset", 0)  # kernels take it in both directions
+        if is_usual and len(backwards) > 1 and not stays:
+            return _each_way(on, node, 1 if turned else 0)
         is_plain = is_usual and not turned and not input_name(node, _PEEPHOLES) and attribute(node, "hidden_size", 0)
-        return _whole(on, node) if kind in _RESULTS and is_plain and backwards != [True] and not is_short else None
+        return _whole(on, node) if kind in _RESULTS and is_plain and not is_short else None
     layers = [_Direction(on, node, number, steps, each, lengths) for number, each in enumerate(backwards)]
     ends = [layer.run() for layer in layers]
     across = on.give(np.array([1]))
@@ -55,6 +60,33 @@ def written_out(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     if not turned:
         return results
     return [on.put("Transpose", each, perm=[2, 0, 1, 3] if each == whole else [1, 0, 2]) for each in results]
+
+
+def _forwards(on: NodeWriter, node: onnx.NodeProto, time: int) -> list[str]:
+    """A layer that runs backwards, over what is turned: IREE lowers none of those."""
+
+    def turned(name: str) -> str:
+        places = (on.give(np.array([each])) for each in (-1, np.iinfo(np.int64).min, time, -1))
+        return on.put("Slice", name, *places)
+
+    form = attributes(node) | {"direction": "forward"}
+    states, *ends = on.put_all(node.op_type, len(node.output), turned(node.input[0]), *node.input[1:], **form)
+    return [turned(states), *ends]
+
+
+def _each_way(on: NodeWriter, node: onnx.NodeProto, batch_first: int) -> list[str]:
+    """A GRU or RNN in both directions as two layers: IREE lowers none in both."""
+    form = {name: given for name, given in attributes(node).items() if name != "activations"}
+    ways = []
+    for number, direction in enumerate(("forward", "reverse")):
+        axes = [0] * _LENGTHS + [0, batch_first]  # of the directions, in each input
+        parts = [
+            on.put("Slice", name, [number], [number + 1], [axes[place]]) if name and place else name
+            for place, name in enumerate(node.input)
+        ]
+        ways.append(on.put_all(node.op_type, len(node.output), *parts, **form | {"direction": direction}))
+    along = [1 + batch_first, batch_first]
+    return [on.put("Concat", *pair, axis=axis) for pair, axis in zip(zip(*ways, strict=True), along, strict=False)]
 
 
 def _whole(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
