@@ -8,6 +8,7 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (make fr
 
 from onnx import TensorProto, helper
 
+import opsplice.onnx
 from opsplice.common.errors import OpspliceError
 from opsplice.onnx.rules import loops
 from tests.onnx.models import make_model, node
@@ -97,3 +98,16 @@ def test_loops_that_cannot_run_are_refused(count, stacked, message):
     loops.rewrite(graph)
     with pytest.raises(OpspliceError, match=message):
         loops.check(graph, "the model")
+
+
+@pytest.mark.parametrize(("rows", "inside"), [("n", 3), (4, "m")])
+def test_scans_of_open_sizes_are_refused(rows, inside):
+    """IREE stacks one row alone, or one element of each."""
+    values = [value("state", shape=[inside]), value("row", shape=[inside])]
+    results = [value("sum", shape=[inside]), value("made", shape=[inside])]
+    nodes = [node("Add", "state row", "sum"), node("Mul", "sum row", "made")]
+    body = helper.make_graph(nodes, "body", values, results)
+    scan = node("Scan", "s x", "end all", num_scan_inputs=1, body=body, name="rows")
+    model = make_model([scan], {"s": [inside], "x": [rows, inside]}, {"end": [inside], "all": [rows, inside]})
+    with pytest.raises(OpspliceError, match=r"'rows' \(Scan\) wrongly: sizes"):
+        opsplice.onnx.session(model, cache=False)

@@ -249,7 +249,13 @@ def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
 def scan(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     """One that runs forwards along the first dims, over what is turned: IREE has all run so."""
     form = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-    scanned = form["num_scan_inputs"]
+    scanned, body = form["num_scan_inputs"], form["body"]
+    sizes = [on.shape(name) or [] for name in node.input]
+    sizes += [sizes_of(value.type.tensor_type) or [] for value in (*body.input, *body.output)]
+    if any(None in each for each in sizes):
+        raise wrongly_computed(
+            node, "sizes of its inputs, or of values of its body, are open, and it stacks too few elements"
+        )
     states = len(node.input) - scanned
     counts = {"input": scanned, "output": len(node.output) - states}
     ways = {
