@@ -25,6 +25,7 @@ from opsplice.common.errors import OpspliceError
 from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.onnx import versions
+from opsplice.onnx.body_names import part_names
 from opsplice.onnx.casts import TO_SIGNLESS, write_casts
 from opsplice.onnx.expansion import FUNCTIONS, expand, known_of
 from opsplice.onnx.folded_sizes import fold, forced_sizes, give_constants, keep_elements, keep_whole_dims
@@ -63,6 +64,7 @@ def import_model(request: Request) -> dict[str, Any]:
     facts = _facts(model, name)
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
+    part_names(model.graph)
     _name_nodes(model.graph)
     _write_tensors(model.graph)
     _keep_useful_types(model.graph)

@@ -111,3 +111,16 @@ def test_scans_of_open_sizes_are_refused(rows, inside):
     model = make_model([scan], {"s": [inside], "x": [rows, inside]}, {"end": [inside], "all": [rows, inside]})
     with pytest.raises(OpspliceError, match=r"'rows' \(Scan\) wrongly: sizes"):
         opsplice.onnx.session(model, cache=False)
+
+
+def test_names_of_bodies_that_mean_another_value_outside():
+    """ONNX forbids them, and onnxruntime takes them: within, `x` is the state, and `y` what its branches make."""
+    branches = (helper.make_graph([node(kind, "x", "y")], kind, [], [value("y", shape=[3])]) for kind in ("Neg", "Abs"))
+    choice = node("If", "odd", "next", **dict(zip(("then_branch", "else_branch"), branches, strict=True)))
+    nodes = [node("Mod", "i two", "bit"), node("Cast", "bit", "odd", to=BOOL), choice, node("Add", "next x", "x.1")]
+    given = [value("i", I64), value("goes", BOOL), value("x", shape=[3])]
+    body = helper.make_graph(nodes, "body", given, [value("goes", BOOL), value("x.1", shape=[3])])
+    outer = [node("Exp", "x", "z"), node("Loop", "n always x", "y", body=body, name="rounds"), node("Sub", "y x", "d")]
+    inputs, outputs = {"n": (I64, []), "x": [3]}, {"y": [3], "d": [3]}
+    model = make_model(outer, inputs, outputs, {"two": np.array(2), "always": np.array(True)})
+    check(model, {"n": np.array(3), "x": np.array([1, -2, 3], np.float32)})
