@@ -243,9 +243,8 @@ def _last_of_equals(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     axis = attribute(node, "axis", 0)
     if not attribute(node, "select_last_index", 0):
         return None
-    backwards = (on.give(np.array([each])) for each in (-1, np.iinfo(np.int64).min, axis, -1))
     form = attributes(node) | {"select_last_index": 0}
-    found = on.put(node.op_type, on.put("Slice", node.input[0], *backwards), **form)
+    found = on.put(node.op_type, on.backwards(node.input[0], axis), **form)
     return on.put("Sub", on.put("Sub", on.size(node.input[0], axis), 1), found)
 
 

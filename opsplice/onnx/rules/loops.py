@@ -267,8 +267,7 @@ def scan(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
         return None
 
     def turned(name: str, is_backwards: int) -> str:
-        places = (on.give(np.array([each])) for each in (-1, np.iinfo(np.int64).min, 0, -1))
-        return on.put("Slice", name, *places) if is_backwards else name
+        return on.backwards(name, 0) if is_backwards else name
 
     def moved(name: str, of: str, axis: int, to_front: bool) -> str:
         rank = len(on.shape(of) or ())

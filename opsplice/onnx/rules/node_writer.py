@@ -146,6 +146,10 @@ class NodeWriter:
             self.graph.initializer.append(numpy_helper.from_array(array, name))
         return name
 
+    def backwards(self, name: str, axis: int) -> str:
+        """A value from its end along a dim."""
+        return self.put("Slice", name, [-1], [np.iinfo(np.int64).min], [axis], [-1])
+
     def cast(self, name: str, element: int) -> str:
         """A value as elements of a type."""
         return name if self.element(name) == element else self.put("Cast", name, to=element)

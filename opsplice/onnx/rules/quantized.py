@@ -50,15 +50,9 @@ def dequantize(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if None in spread:
         return None
     element = attribute(node, "output_dtype", 0) or on.element(scale)
-
-    def wider(values: str) -> str:
-        return on.cast(
-            on.put("Cast", values, to=TensorProto.INT32) if narrow == TensorProto.UINT16 else values, element
-        )
-
-    wide = wider(x)
+    wide = _floats(on, x, narrow, element)
     if zero:
-        wide = on.put("Sub", wide, wider(str(spread[1])))
+        wide = on.put("Sub", wide, _floats(on, str(spread[1]), narrow, element))
     return on.put("Mul", wide, on.cast(str(spread[0]), element))
 
 
@@ -89,11 +83,16 @@ def _dequantized_with_sign(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return on.put("DequantizeLinear", weight, node.input[1], *([zero] if zero else []), **attributes(node))
 
 
+def _floats(on: NodeWriter, values: str, narrow: int, element: int = TensorProto.FLOAT) -> str:
+    """Integers of a type as floats. IREE has no casts of 16 bits without a sign, so they get 32 first."""
+    return on.cast(on.put("Cast", values, to=TensorProto.INT32) if narrow == TensorProto.UINT16 else values, element)
+
+
 def _float(on: NodeWriter, zero: str) -> str:
     """A zero point of 16 bits without a sign as a float, which is 0 where none is given."""
     known = on.constant(zero) if zero else np.array(0)
     if known is None:
-        return on.put("Cast", on.put("Cast", zero, to=TensorProto.INT32), to=TensorProto.FLOAT)
+        return _floats(on, zero, TensorProto.UINT16)
     return on.give(known.astype(np.float32))
 
 
@@ -104,16 +103,15 @@ def quantize(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     element = on.element(zero) if zero else attribute(node, "output_dtype", 0) or TensorProto.UINT8
     if element in _EIGHT_BIT_FLOATS:
         raise wrongly_computed(node, "numbers that are too large become NaN")
-    is_wide = element == TensorProto.UINT16
-    if not is_wide and (not block or element not in (TensorProto.INT8, TensorProto.INT16, TensorProto.UINT8)):
+    is_in_blocks = block and element in (TensorProto.INT8, TensorProto.INT16, TensorProto.UINT8)
+    if element != TensorProto.UINT16 and not is_in_blocks:
         return None
     spread = [_along(on, node, each, block) for each in (scale, zero) if each]
     if None in spread:
         return None
     whole = on.put("Round", on.put("Div", on.cast(x, TensorProto.FLOAT), on.cast(str(spread[0]), TensorProto.FLOAT)))
     if zero:
-        middle = on.put("Cast", str(spread[1]), to=TensorProto.INT32) if is_wide else str(spread[1])
-        whole = on.put("Add", whole, on.cast(middle, TensorProto.FLOAT))
+        whole = on.put("Add", whole, _floats(on, str(spread[1]), element))
     range_ = np.iinfo(helper.tensor_dtype_to_np_dtype(element))
     ends = [on.give(np.array(end, np.float32)) for end in (range_.min, range_.max)]
     return on.put("Cast", on.put("Clip", whole, *ends), to=element)
@@ -126,11 +124,8 @@ def _along(on: NodeWriter, node: onnx.NodeProto, values: str, block: int) -> str
         return None
     axis = attribute(node, "axis", 1) % max(len(shape), 1)
     if not block:
-        return (
-            values
-            if len(sizes) == 0 or sizes == [1]
-            else on.put("Reshape", values, [-1, *[1] * (len(shape) - axis - 1)])
-        )
+        is_one = sizes in ([], [1])
+        return values if is_one else on.put("Reshape", values, [-1, *[1] * (len(shape) - axis - 1)])
     if None in sizes or shape[axis] is None:
         places = on.places(x, axis) if shape[axis] is None else on.give(np.arange(shape[axis]))
         return on.put("Gather", values, on.put("Div", places, block), axis=axis)

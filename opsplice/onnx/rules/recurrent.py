@@ -64,14 +64,9 @@ def written_out(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
 
 def _forwards(on: NodeWriter, node: onnx.NodeProto, time: int) -> list[str]:
     """A layer that runs backwards, over what is turned: IREE lowers none of those."""
-
-    def turned(name: str) -> str:
-        places = (on.give(np.array([each])) for each in (-1, np.iinfo(np.int64).min, time, -1))
-        return on.put("Slice", name, *places)
-
-    form = attributes(node) | {"direction": "forward"}
-    states, *ends = on.put_all(node.op_type, len(node.output), turned(node.input[0]), *node.input[1:], **form)
-    return [turned(states), *ends]
+    form, x = attributes(node) | {"direction": "forward"}, on.backwards(node.input[0], time)
+    states, *ends = on.put_all(node.op_type, len(node.output), x, *node.input[1:], **form)
+    return [on.backwards(states, time), *ends]
 
 
 def _each_way(on: NodeWriter, node: onnx.NodeProto, batch_first: int) -> list[str]:

@@ -1,7 +1,6 @@
 """Writes Resize as elements that are gathered along each dim and weighed.
 
-IREE lowers few of its forms. Which elements a place takes, and with which weights, is known here where sizes are fixed,
-and is computed in the program where they are open (`open_resizing`):
+IREE lowers few of its forms. Which elements a place takes, and with which weights, says `resized_places`:
 
     nearest 1 element, linear 2, cubic 4:  y = the sum over t of weights[t] * Gather(x, places[t])
 
@@ -10,16 +9,14 @@ GridSample gathers elements by their places. DepthToSpace and SpaceToDepth are r
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from opsplice.onnx.rules import open_resizing
 from opsplice.onnx.rules.node_writer import NodeWriter, attribute, input_name, not_compiled, wrongly_computed
+from opsplice.onnx.rules.resized_places import Axis, Numbers, is_outside, positions, scaled, sized, taps
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _BYTES = (TensorProto.INT8, TensorProto.UINT8)
@@ -28,22 +25,6 @@ _AROUND = (b"zeros", b"border", b"reflection")
 # Which elements it takes along each dim, from the one before a place on.
 _CUBIC = (b"cubic", b"bicubic")
 _TAPS = {b"nearest": (0,), **dict.fromkeys((b"linear", b"bilinear"), (0, 1)), **dict.fromkeys(_CUBIC, (-1, 0, 1, 2))}
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """How a dim is resized.
-
-    scale: in f32, as places are; part: where it begins and ends, as a part of it; by_size: the model gives `made`, not
-    the scale.
-    """
-
-    number: int
-    given: int
-    made: int
-    scale: np.float32
-    part: tuple[float, float]
-    by_size: bool
 
 
 def resize(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -90,22 +71,16 @@ def _weighed(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     y = node.input[0] if is_nearest else on.cast(node.input[0], TensorProto.FLOAT)
     outside = ""
     crops = attribute(node, "coordinate_transformation_mode", b"") == b"tf_crop_and_resize"
-    for axis in sorted(axes, key=lambda each: each.made / each.given if isinstance(each, _Axis) else 1):
-        behind = (1,) * (len(on.shape(node.input[0]) or ()) - axis.number - 1)
-        if isinstance(axis, open_resizing.OpenAxis):
-            where = open_resizing.positions(on, node, axis)
-            is_out = on.put("Reshape", open_resizing.is_outside(on, axis, where), [-1, *behind]) if crops else ""
-            places, weights = open_resizing.taps(on, node, axis, where)
-            weights = [on.put("Reshape", weight, [-1, *behind]) for weight in weights]
-        else:
-            at = _positions(node, axis)
-            is_out = on.give(((at < 0) | (at > axis.given - 1)).reshape(-1, *behind)) if crops else ""
-            places, weights = ([on.give(each) for each in part] for part in _taps(node, mode, axis, at, behind))
+    for axis in sorted(axes, key=lambda each: each.ratio):
+        behind = len(on.shape(node.input[0]) or ()) - axis.number - 1
+        at = positions(on, node, axis)
+        places, weights = taps(on, node, axis, at)
         if crops:
+            is_out = _beside(on, is_outside(on, axis, at), behind)
             outside = on.put("Or", outside, is_out) if outside else is_out
         taken = [on.put("Gather", y, each, axis=axis.number) for each in places]
-        if not is_nearest:
-            taken = [on.put("Mul", part, weight) for part, weight in zip(taken, weights, strict=True)]
+        if weights:
+            taken = [on.put("Mul", part, _beside(on, each, behind)) for part, each in zip(taken, weights, strict=True)]
         y = taken[0]
         for part in taken[1:]:
             y = on.put("Add", y, part)
@@ -117,7 +92,13 @@ def _weighed(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return on.put("Where", outside, on.number(attribute(node, "extrapolation_value", 0.0), node.input[0]), y)
 
 
-def _axes(on: NodeWriter, node: onnx.NodeProto) -> list[_Axis | open_resizing.OpenAxis] | None:
+def _beside(on: NodeWriter, numbers: Numbers, behind: int) -> str:
+    """One for each place of a dim, with so many dims behind it."""
+    sizes = [-1, *[1] * behind]
+    return on.put("Reshape", numbers, sizes) if isinstance(numbers, str) else on.give(np.reshape(numbers, sizes))
+
+
+def _axes(on: NodeWriter, node: onnx.NodeProto) -> list[Axis] | None:
     """The dims that are resized; None if something is not known."""
     x, shape = node.input[0], on.shape(node.input[0])
     named = [input_name(node, number) for number in (1, 2, 3)]
@@ -134,116 +115,38 @@ def _axes(on: NodeWriter, node: onnx.NodeProto) -> list[_Axis | open_resizing.Op
     policy = attribute(node, "keep_aspect_ratio_policy", b"stretch")
     if policy != b"stretch" and not by_scale:
         return _of_one_scale(node, policy, {axis: shape[axis] for axis in axes}, sizes)
-    found: list[_Axis | open_resizing.OpenAxis] = []
+    found: list[Axis] = []
+    known, name = (scales, named[1]) if by_scale else (sizes, named[2])
     for index, axis in enumerate(axes):
-        given = shape[axis]
         part = (float(roi[index]), float(roi[index + len(axes)])) if crops and roi is not None else (0.0, 1.0)
-        by = None if scales is None or not by_scale else np.float32(scales[index])
-        if by == 1 and part == (0, 1):
-            continue
-        to = None if sizes is None or by_scale else int(sizes[index])
-        if given == 0:
+        if shape[axis] == 0:
             return None
-        if given is None or (by is None and to is None):
-            size, scale = (on.put("Gather", name, index) if name else "" for name in (named[2], named[1]))
-            size, scale = ("" if by_scale else size), (scale if by_scale and by is None else "")
-            found.append(open_resizing.open_axis(on, x, axis, None if by is None else float(by), size, scale, part))
+        if known is not None and part == (0, 1) and known[index] == (1 if by_scale else shape[axis]):
             continue
-        made = int(np.floor(np.float32(given) * by)) if by is not None else int(to or 0)
-        ratio = by if by is not None else np.float32(made) / np.float32(given)
-        if (made, float(ratio), part) != (given, 1, (0, 1)):
-            found.append(_Axis(axis, given, made, ratio, part, not by_scale))
+        size = on.size(x, axis) if shape[axis] is None else np.int64(shape[axis] or 0)
+        to = on.put("Gather", name, index) if known is None else known[index]
+        found.append((scaled if by_scale else sized)(on, axis, size, to, part))
     return found
 
 
 def _of_one_scale(
     node: onnx.NodeProto, policy: bytes, given: dict[int, int | None], sizes: np.ndarray | None
-) -> list[_Axis | open_resizing.OpenAxis]:
+) -> list[Axis]:
     """Dims that keep their ratios, in no larger or no smaller sizes than those that are wanted."""
     if sizes is None or None in given.values() or 0 in given.values():
         raise not_compiled(node, "it keeps the ratio of sizes that are open")
     known = {axis: np.float32(size or 0) for axis, size in given.items()}
     scales = [np.float32(size) / each for size, each in zip(sizes, known.values(), strict=True)]
     scale = min(scales) if policy == b"not_larger" else max(scales)
+    made = {axis: np.floor(size * scale + np.float32(0.5)) for axis, size in known.items()}
     return [
-        _Axis(axis, int(size), int(np.floor(size * scale + np.float32(0.5))), scale, (0.0, 1.0), False)
-        for axis, size in known.items()
+        Axis(axis, known[axis], size, np.int64(size), scale, (0.0, 1.0), by_size=False) for axis, size in made.items()
     ]
-
-
-def _positions(node: onnx.NodeProto, axis: _Axis) -> np.ndarray:
-    """Where each element of the result lies among those given, in f32: the type decides at ties."""
-    mode = attribute(node, "coordinate_transformation_mode", b"half_pixel")
-    half, last = np.float32(0.5), np.float32(axis.given - 1)
-    x = np.arange(axis.made, dtype=np.float32)
-    centred = (x + half) / axis.scale - half
-    if mode == b"align_corners":
-        return x * last / np.float32(axis.made - 1) if axis.made > 1 else x
-    if mode == b"asymmetric":
-        return np.arange(axis.made) * axis.given / axis.made if axis.by_size else x / axis.scale
-    if mode == b"pytorch_half_pixel":
-        return centred if axis.made > 1 else x
-    if mode == b"half_pixel_symmetric":
-        shrinks = np.float32(axis.made) / (axis.scale * np.float32(axis.given))
-        before = np.float32(axis.given) / 2 * (1 - shrinks)
-        return (before + (x.astype(np.float64) + 0.5) / np.float64(axis.scale) - 0.5).astype(np.float32)
-    if mode == b"tf_crop_and_resize":
-        start, end = (np.float32(each) for each in axis.part)
-        if axis.made == 1:
-            return half * (start + end) * last + x
-        return start * last + x * (end - start) * last / np.float32(axis.made - 1)
-    return centred
 
 
 def _smooths(node: onnx.NodeProto) -> bool:
     """Whether elements are weighed over as much as one of the result covers."""
     return bool(attribute(node, "antialias", 0)) and attribute(node, "mode", b"nearest") != b"nearest"
-
-
-def _cubic(node: onnx.NodeProto, far: np.ndarray) -> np.ndarray:
-    """The weight of an element so far away."""
-    a = np.float32(attribute(node, "cubic_coeff_a", -0.75))
-    near, behind = ((a + 2) * far - (a + 3)) * far**2 + 1, ((far - 5) * far + 8) * a * far - 4 * a
-    return np.where(far <= 1, near, np.where(far < 2, behind, 0))
-
-
-def _taps(
-    node: onnx.NodeProto, mode: bytes, axis: _Axis, at: np.ndarray, behind: tuple[int, ...]
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The places of the elements that each position takes, and their weights; behind: the dims that follow."""
-    if mode == b"nearest":
-        whole, weights = [_rounded(attribute(node, "nearest_mode", b"round_prefer_floor"), at)], [np.ones_like(at)]
-    elif _smooths(node) and axis.scale < 1:
-        reach = math.ceil((1 if mode == b"linear" else 2) / axis.scale)
-        whole = [np.floor(at) + step for step in range(1 - reach, reach + 1)]
-        far = [np.abs(place - at) * axis.scale for place in whole]
-        weights = [np.maximum(0, 1 - each) if mode == b"linear" else _cubic(node, each) for each in far]
-        total = sum(weights)
-        weights = [weight / total for weight in weights]
-    elif mode == b"linear":
-        floor = np.floor(at)
-        whole, weights = [floor, floor + 1], [1 - (at - floor), at - floor]
-    else:
-        whole = [np.floor(at) + step for step in (-1, 0, 1, 2)]
-        weights = [_cubic(node, np.abs(place - at)) for place in whole]
-    if attribute(node, "exclude_outside", 0):
-        weights = [
-            np.where((place < 0) | (place >= axis.given), 0, weight)
-            for place, weight in zip(whole, weights, strict=True)
-        ]
-        total = sum(weights)
-        weights = [weight / total for weight in weights]
-    places = [np.clip(place, 0, axis.given - 1).astype(np.int64) for place in whole]
-    return places, [weight.astype(np.float32).reshape(-1, *behind) for weight in weights]
-
-
-def _rounded(mode: bytes, at: np.ndarray) -> np.ndarray:
-    if mode == b"floor":
-        return np.floor(at)
-    if mode == b"ceil":
-        return np.ceil(at)
-    exact = at.astype(np.float64)
-    return np.ceil(exact - 0.5) if mode == b"round_prefer_floor" else np.floor(exact + 0.5)
 
 
 # ---- pixels from anywhere --------------------------------------------------------------------------------------------
