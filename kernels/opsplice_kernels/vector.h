@@ -19,6 +19,9 @@
 #define LANES 4
 #endif
 
+// Floats of a line of the cache.
+enum { LINE = 16 };
+
 #define INLINE static inline __attribute__((always_inline))
 #ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")

@@ -14,9 +14,9 @@
 
 // With AVX2 only: for others this was not measured.
 enum { IS_PACKED = LANES == 8 };
-// A tile is DOWN channels by ACROSS vectors. A filter of up to ROOM taps is one part. KEPT: sums of all panels between parts. LINE:
-// floats of a line of the cache. REST: places at most that are no vector, but take vectors of channels.
-enum { GROUP = 4, DOWN = 4, ACROSS = 3, BLOCK = ACROSS * LANES, PART = 128, ROOM = 160, KEPT = 15360, LINE = 16, REST = 3 };
+// A tile is DOWN channels by ACROSS vectors. A filter of up to ROOM taps is one part. KEPT: sums of all panels between parts.
+// REST: places at most that are no vector, but take vectors of channels.
+enum { GROUP = 4, DOWN = 4, ACROSS = 3, BLOCK = ACROSS * LANES, PART = 128, ROOM = 160, KEPT = 15360, REST = 3 };
 // Places at least. Of lines: floats that are copied at most, vectors of a line, and how far it reaches over the places that it is
 // for. SHORT_PART: taps that a part has at least if rows are fewer for it.
 enum { ENOUGH = 40, COPIED = 6144, SHORT_PART = 64, MOST_VECTORS = 64, BEHIND = MOST_VECTORS * LANES / 2 };

@@ -6,8 +6,9 @@
 #include "../tile.h"
 #include "../vector_math.h"
 
-// LINE: floats of a line of the cache. FETCHES: whether weights of the next part or panel are fetched; where it is not, it was not measured.
-enum { SHARE = 252, DEPTH = 128, LINE = 16, FETCHES = LANES >= 8, FEW = 16 };
+// FETCHES: whether weights of the next part or panel are fetched; where it is not, it was not measured. FEW: rows that are multiplied with
+// columns where these lie.
+enum { SHARE = 252, DEPTH = 128, FETCHES = LANES >= 8, FEW = 16 };
 // A part of k whose weights for a tile stay in the nearest cache, while all rows are multiplied. With AVX-512 the next cache
 // is near enough, if what is needed later is fetched; k is not cut then. Of other CPUs a Zen 3 reads a row's weights faster
 // where nothing fetches them before.

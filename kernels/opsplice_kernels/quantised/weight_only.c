@@ -7,7 +7,7 @@
 // Grid: (p, ceildiv(m, 252)); a workgroup does a panel of 32 columns by 252 rows.
 #include "../tile.h"
 
-enum { SHARE = 252, AHEAD = 2048, LINE = 64, GROUP = 8, DEPTH = 16 * GROUP, WIDTH = PANEL / LANES, PARTS = WIDTH > 2 ? 1 : 2 };
+enum { SHARE = 252, AHEAD = 2048, GROUP = 8, DEPTH = 16 * GROUP, WIDTH = PANEL / LANES, PARTS = WIDTH > 2 ? 1 : 2 };
 
 typedef int8_t signed_bytes __attribute__((vector_size(LANES), aligned(1), may_alias));
 
@@ -49,7 +49,7 @@ INLINE void weight_row(const int bits, const int has_zero, const float *x, const
       UNROLL for (int p = 0; p < PARTS; p++) parts[p][v] = splat(0.0f);
     }
     for (size_t end = i + of->block; i < end; i += GROUP, w += bits * PANEL) {
-      UNROLL for (int at = 0; at < bits * PANEL; at += LINE) __builtin_prefetch(w + AHEAD + at);
+      UNROLL for (int at = 0; at < bits * PANEL; at += 4 * LINE) __builtin_prefetch(w + AHEAD + at);
       UNROLL for (int e = 0; e < GROUP; e++) UNROLL for (int v = 0; v < WIDTH; v++) {
         floats value = number(bits, w, e, v * LANES);
         if (has_zero) value -= zero[v];

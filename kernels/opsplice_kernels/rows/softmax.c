@@ -3,7 +3,7 @@
 // Grid: (ceildiv(m, 16)); a workgroup does 16 rows. (b, ceildiv(m, 256)) for columns: a workgroup does 256 of one image.
 #include "../vector_math.h"
 
-enum { ROWS = 16, COLUMNS = 256, WIDE = 4, LINE = 16 };  // LINE: of a cache, in floats
+enum { ROWS = 16, COLUMNS = 256, WIDE = 4 };
 
 static float largest(const float *x, size_t n) {
   floats peak[WIDE];
