@@ -174,17 +174,24 @@ def test_a_match_whose_result_iree_copies_is_timed_alone(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("against", "words"),
+    ("against", "words", "hint"),
     [
-        ("tensorflow", "there is no peer 'tensorflow'"),
-        ("onnxruntime", "onnxruntime runs .onnx files, and the model is model.mlir"),
+        ("tensorflow", "there is no peer 'tensorflow'", "there are: onnxruntime, torch"),
+        (
+            "onnxruntime",
+            "onnxruntime runs .onnx files, and the model is model.mlir",
+            "leave onnxruntime out, or give the model as a .onnx file",
+        ),
     ],
 )
-def test_peers_that_cannot_run_the_model(against: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_peers_that_cannot_run_the_model(
+    against: str, words: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     if against == "onnxruntime":
         pytest.importorskip("onnxruntime")
     assert cli.main(["bench", "model.mlir", f"--against={against}"]) == 1
-    assert words in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert words in said and hint in said
 
 
 @pytest.mark.parametrize(

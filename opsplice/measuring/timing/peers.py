@@ -23,7 +23,10 @@ def check(names: Sequence[str], model: Any) -> None:
         if find_spec(name) is None:
             raise OpspliceError(f"{name} is not installed", hint=f"pip install {name}")
         if Path(str(model)).suffix != _TAKES[name]:
-            raise OpspliceError(f"{name} runs {_TAKES[name]} files, and the model is {model}")
+            raise OpspliceError(
+                f"{name} runs {_TAKES[name]} files, and the model is {model}",
+                hint=f"leave {name} out, or give the model as a {_TAKES[name]} file",
+            )
 
 
 def sides(name: str, model: Any, inputs: Sequence[Any]) -> dict[str, Callable[[], object]]:
