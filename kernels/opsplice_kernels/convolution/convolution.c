@@ -33,8 +33,9 @@ enum { SPAN = 64, TAPS = 128, PIECES = SPAN * TAPS };
 // small images: fewer tiles share what comes from a large cache.
 enum { STEPS = 128, PLACES = 224, SMALL = 64 };
 // Of products: channels at most, and of large images; places at least, and of large images; and what a tile has: vectors of
-// places, and channels, SOME where it has few registers. HELD: with a filter of one tap.
-enum { FEW = 160, MORE = LANES == 8 ? 256 : 512, MANY = 128, LARGE = 512, WIDE = 3, LOW = 8, SOME = 4 };
+// places, and channels, SOME where it has few registers. HELD: with a filter of one tap. AT_ONCE: channels of the image at most that
+// are multiplied before the next ones: what all tiles of a panel read of them fits a small cache.
+enum { FEW = 160, MORE = LANES == 8 ? 256 : 512, MANY = 128, LARGE = 512, WIDE = 3, LOW = 8, SOME = 4, AT_ONCE = 96 };
 #if LANES == 16 || defined(__aarch64__)
 enum { HELD = LOW };
 #else
@@ -310,6 +311,11 @@ INLINE void product(const layer *of, const int rows, const int vectors, const in
   floats sums[LOW][WIDE];
   UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = splat(0.0f);
   const float *w = of->w + channel;
+  if (is_point && of->rest && !of->has_more)
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) {
+      __builtin_prefetch(of->out + (channel + r) * of->out_c + z + v * LANES, 1);
+      __builtin_prefetch(of->rest + (channel + r) * of->rest_c + z + v * LANES);
+    }
   for (size_t c = 0; c < of->c; c++, x += of->x_c, w += of->w_c) {
     if (is_point) {
       __builtin_prefetch(later, 0, 2), later += of->x_c;
@@ -322,6 +328,12 @@ INLINE void product(const layer *of, const int rows, const int vectors, const in
         for (size_t j = 0; j < of->kw; j++)
           add_tap(rows, vectors, step, is_cut, x + i * of->dh * of->x_h + j * of->dw, at, found, j, w + i * of->w_i + j * of->w_j, sums);
       }
+  }
+  if (is_point && of->has_some)
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) sums[r][v] += load(of->held + (r * WIDE + v) * LANES);
+  if (is_point && of->has_more) {
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) store(of->held + (r * WIDE + v) * LANES, sums[r][v]);
+    return;
   }
   floats kept[LOW][WIDE];
   UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) kept[r][v] = sums[r][v];
@@ -343,14 +355,23 @@ INLINE void product(const layer *of, const int rows, const int vectors, const in
 
 // Places z to `end` of an image that is one row, by a filter of one tap. Channels of large images share few lines of the
 // cache and no page, so the places of the next block are fetched while those of this one are multiplied.
-static __attribute__((noinline)) void point_products(const layer *of, size_t z, size_t end) {
+static __attribute__((noinline)) void point_products(layer of, size_t z, size_t end) {
+  float held[PANEL * WIDE * LANES] __attribute__((aligned(64)));
+  const size_t depth = of.c, parts = depth <= AT_ONCE ? 1 : (depth + AT_ONCE - 1) / AT_ONCE;
+  const float *x = of.x, *w = of.w;
   for (size_t count; z < end; z += count) {
     const size_t left = (end - z + LANES - 1) / LANES, vectors = left / ((left + WIDE - 1) / WIDE);
     count = least(end - z, vectors * LANES);
-    for (size_t channel = 0; channel < of->columns; channel += HELD) {
-      const float *later = of->x + least(z + count + channel / HELD * LINE, end - 1);
-#define OF_POINTS(v) product(of, HELD, v, 1, 1, 0, of->x + z, in_a_row(of, 1, v, count), 0, 1, 0, 0, z, channel, later)
-      PRODUCT(vectors, OF_POINTS)
+    for (size_t part = 0; part < parts; part++) {
+      const size_t from = part * depth / parts, to = (part + 1) * depth / parts;
+      of.x = x + from * of.x_c, of.w = w + from * of.w_c, of.c = to - from;
+      of.has_some = part > 0, of.has_more = part + 1 < parts;
+      for (size_t channel = 0; channel < of.columns; channel += HELD) {
+        const float *later = of.x + least(z + count + channel / HELD * LINE, end - 1);
+        of.held = held + channel * WIDE * LANES;
+#define OF_POINTS(v) product(&of, HELD, v, 1, 1, 0, of.x + z, in_a_row(&of, 1, v, count), 0, 1, 0, 0, z, channel, later)
+        PRODUCT(vectors, OF_POINTS)
+      }
     }
   }
 }
@@ -456,7 +477,7 @@ static void convolve(layer of, size_t oh, size_t ow, size_t y, size_t end) {
   if (is_flat) {
     of.width *= of.h;
     if ((oh * ow >= LARGE ? of.c <= MORE : of.c <= FEW && oh * ow >= MANY) && of.sw == 1 && of.x_w == 1 && of.out_z == 1 && (!of.rest || of.rest_z == 1)) {
-      point_products(&of, y * ow, end * ow);
+      point_products(of, y * ow, end * ow);
       return;
     }
   }

@@ -16,7 +16,7 @@ typedef struct {
   const float *next, *last;
   size_t lines;
   // Where some channels are multiplied at a time: sums of a piece of the output, from its first place on, PANEL for each place
-  // of its rows; whether channels were in front of these, and whether others follow.
+  // of its rows, or (point_products) those of a tile; whether channels were in front of these, and whether others follow.
   float *held;
   size_t held_y, held_z, held_wide;
   int has_some, has_more;
