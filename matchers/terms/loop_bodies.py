@@ -51,7 +51,8 @@ class Body:
             source, *at = op.operands
             args = [self.read(v) for v in at]
             known = tuple(a for a in args if a is not None)
-            self.terms[op.results[0]] = taken(source, known, self.views.fresh) if len(known) == len(at) else None
+            if len(known) == len(at):
+                self.terms[op.results[0]] = taken(source, known, self.views.fresh, self.views.resolve)
         elif op.name.startswith(("arith.", "math.", "complex.create")):
             args = [self.read(v) for v in op.operands]
             if None not in args and op.rounds_to_nearest:

@@ -96,3 +96,26 @@ def test_what_is_read_may_be_computed(find):
     assert find(text, spec.replace("OF", "negf")).count == 0
     summed = "pattern p(w: tensor<v x n x f32>) { reduce addf[v n -> n](w) }"
     assert find(text, summed).count == 0
+
+
+def bounded(low: int, high: int, kind: str = "index") -> str:
+    """A read of rows that keeps its index within numbers, in a type."""
+    at, bounds = ("%i.at", "%i.in") if kind == "index" else ("%a", "%a.in")
+    kept = f"""%low = arith.constant {low} : {kind}
+    %high = arith.constant {high} : {kind}
+    %above = arith.maxsi {at}, %low : {kind}
+    {bounds} = arith.minsi %high, %above : {kind}
+    """
+    text = generic("f", "in", transposed=False, swapped=False)
+    if kind != "index":
+        text = text.replace("arith.index_cast %a ", "arith.index_cast %a.in ")
+        return text.replace("%i.at = ", kept + "%i.at = ")
+    return text.replace("%x = ", kept + "%x = ").replace("[%i.at,", "[%i.in,")
+
+
+def test_an_index_that_is_kept_inside_is_read_as_it_is(find):
+    """As IREE writes gathers with batch dims. Other bounds, and those that a program computes itself, are its own."""
+    spec = "pattern p(w: tensor<v x n x f32>, i: tensor<m x i64>) { take[v n, m -> m n](w, i) }"
+    assert find(bounded(0, SIZE - 1), spec).inputs == {"w": "%arg0", "i": "%arg1"}
+    for other in (bounded(0, SIZE - 2), bounded(1, SIZE - 1), bounded(0, SIZE - 1, "i64")):
+        assert find(other, spec).count == 0
