@@ -28,6 +28,8 @@ _INNER = {
 # Structured ops whose name does not say what their body computes, and another op whose name does.
 _OPEN = ("linalg.generic", "linalg.map", "linalg.reduce")
 _TOLD = ("iree_linalg_ext.attention",)
+# Dialects whose ops have no bodies, but for a few.
+_BODILESS, _BODIED = ("arith", "math", "tensor"), ("tensor.generate", "tensor.pad")
 # The attribute that says, besides the body, what an op computes.
 _BESIDE_BODY = {"linalg.generic": "indexing_maps", "linalg.reduce": "dimensions"}
 # The attribute that names what an op computes, whatever form its body has.
@@ -77,7 +79,10 @@ def _misspelt(call: tree.Call) -> str | None:
 def _unlooked(call: tree.Call, *, contracts: bool) -> Iterator[Diagnostic]:
     """What is replaced although nobody has looked at what it computes. contracts: whether it is a contraction."""
     name = call.callee
-    if name in _TOLD or (name.startswith("linalg.") and name not in _OPEN and "*" not in name):
+    dialect, _, rest = name.partition(".")
+    if name in _TOLD or (dialect in _BODILESS and name not in _BODIED and "*" not in name):
+        return
+    if dialect == "linalg" and name not in _OPEN and "*" not in rest:
         return
     if any(a.name == _NAMING.get(name) and not a.absent for a in call.attributes):
         return

@@ -308,6 +308,8 @@ MAPPED = '{indexing_maps = mlir "[]"}'
         ('"linalg.map"(x, ...) mlir { ^bb0: }', INSERTED, 0),
         ('"linalg.matmul"(x, ...) {...}', INSERTED, 0),
         ('"iree_linalg_ext.sort"(x) {...}', INSERTED, 1),
+        ('"tensor.insert_slice"(x, ...) {static_offsets = [0, 0], ...}', INSERTED, 0),
+        ('"tensor.pad"(x) {...}', INSERTED, 1),
     ],
 )
 def test_a_rule_for_an_op_whose_body_is_not_looked_at(written, rule, count):
