@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,6 +60,8 @@ _NEAR = 200  # a search back from the end of a text takes the square of its leng
 _OPS_FOR = {"+": "addf(x, y)", "-": "subf(x, y)", "*": "mulf(x, y)", "/": "divf(x, y)", "%": "remf(x, y)"}
 # What a condition asks for, `x is f(_)`, and what may be meant to belong to it.
 _FORM = re.compile(r'\bis\s+(?:not\s+)?["\w.*]+\s*\([^{}]*\)\s*(?:(?P<brace>\{[^{}]*\}?)\s*)?$')
+# What stands before the second of two types behind an op, which begins like a pattern with ops in <...>.
+_SECOND_TYPE = re.compile(r">\s*,\s*tensor\s*<\s*\w+\s*$")
 _CLOSERS = {")": "(", "]": "[", "}": "{"}
 _SKIPPED_OR_BRACKET = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|[()\[\]{}]')
 _WORD = re.compile(r"[A-Za-z0-9_.]+|->|[=!<>]=|[^\s]")
@@ -78,7 +81,8 @@ def explain(failure: lark.UnexpectedInput, source: Source, text: str) -> Diagnos
         span = Span(source, start, end if end >= 0 else len(source.text))
         return error(span, "this string is not closed on its line", 'end it with "')
     else:
-        message = f"{expected}, found '{found}'" if expected else f"'{found}' does not fit here"
+        shown = found if found.isprintable() else _code_point(found)
+        message = f"{expected}, found '{shown}'" if expected else f"'{shown}' does not fit here"
     span = Span(source, start, end)
     return error(span, message, _advice(found, accepted, source.text[:start]), _unclosed(source, text, start, found))
 
@@ -135,6 +139,10 @@ def _advice(found: str, accepted: set[str], before: str) -> str | None:
     """What to do about it, for the slips that people make."""
     words = [word for word in _KEYWORDS if word.upper() in accepted and word != "x"]
     previous = re.search(r"([A-Za-z_][A-Za-z0-9_]*)\s*$", before[-_NEAR:])
+    if not found.isascii():
+        return f"{_code_point(found)}, is none of the plain letters and signs that stand outside of texts and comments"
+    if found == "'":
+        return "texts stand in double quotes"
     if found == ";":
         return "line ends and commas are all the separators there are: leave the semicolon out"
     if found == "/" and {"RSQB", "PACK"} <= accepted:
@@ -147,7 +155,9 @@ def _advice(found: str, accepted: set[str], before: str) -> str | None:
         return 'put alternatives, attributes and regions in brackets: x is ("dialect.op"(_) {...}), x is (f(_) | g(_))'
     if found == "%" and "PERCENT" not in accepted:
         return "values are named without %"
-    if found in _OPS_FOR and {"COMMA", "PLUS"} & accepted == {"COMMA"}:
+    if found == "x" and accepted == {"COMMA", "MORETHAN"} and _SECOND_TYPE.search(before[-_NEAR:]):
+        return "an op with several results has no type behind it: leave the types out"
+    if found in _OPS_FOR and "PLUS" not in accepted and {"COMMA", "VBAR"} & accepted:
         return f"values take ops, not operators: {_OPS_FOR[found]}"
     if found == "=" and previous and previous[1] in _KEYWORDS:
         return f"{previous[1]} is a word of the language; choose another name"
@@ -177,7 +187,15 @@ def _advice(found: str, accepted: set[str], before: str) -> str | None:
         return f"did you mean {close}?" if close else None
     words += BUFFER_WORDS if before.rstrip().endswith("]") and "COMMA" in accepted else ()
     close = nearest(found, words) if found.isalpha() else None
+    if close is None and {"KERNEL", "PATTERN"} <= accepted:
+        return f"a declaration begins with {', '.join(words[:-1])} or {words[-1]}"
     return f"did you mean {close}?" if close else None
+
+
+def _code_point(character: str) -> str:
+    """A character as Unicode names it, for those that cannot be told from others, or not be seen."""
+    name = unicodedata.name(character, "a character without a name").lower()
+    return f"U+{ord(character):04X}, {name}"
 
 
 def _unclosed(source: Source, text: str, position: int, found: str) -> list[tuple[Span, str]]:
