@@ -10,10 +10,11 @@ from iree.compiler import ir
 from opsplice.matchers.explain.failure_words import as_written, is_dynamic, own_name, term_text, words
 from opsplice.matchers.explain.near_miss import Reason
 from opsplice.matchers.explain.places import other_uses, place_of
+from opsplice.matchers.explain.spellings_read import has_factor_inside, read_anew
 from opsplice.matchers.ir.op_names import short
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
 from opsplice.matchers.patterns.nodes import Asked, Graph, Input, Number, Wanted, Whole
-from opsplice.matchers.patterns.walk import endings, nodes_below, nodes_of
+from opsplice.matchers.patterns.walk import endings, nodes_of
 from opsplice.matchers.search.failures import Kind, Why
 from opsplice.matchers.search.labels import unflattened
 from opsplice.matchers.search.matches import Binding
@@ -117,20 +118,11 @@ class _Reasoner:
         name = getattr(self.stop.node, "name", "it")
         if not isinstance(self.stop.node, Input) or not any(isinstance(i, (Flat, Part)) for i in self.stop.given):
             return "write `...m` in a type for any number of dims"
-        if self._is_factor_inside():
+        if has_factor_inside(self.graph, self.stop):
             return f"the program multiplies {name} before it splits its dims and sums: try a pattern without that mulf"
+        if self.stop.any_layout:
+            return f"no tensor holds {name} row by row in these dims: {_ANY_LAYOUT}"
         return f"no tensor of these dims holds {name}: the program splits or merges its dims only after a further op"
-
-    def _is_factor_inside(self) -> bool:
-        """Whether a product with a sum held where the program has its constant factor inside of the sum."""
-        held = self.stop.held
-        products = (n for n in nodes_below([self.graph.results[0].node]) if isinstance(n, Apply) and id(n) in held)
-        return any(
-            isinstance(arg, Reduce) and id(arg) in held and held[id(arg)] == held[id(node)]
-            for node in products
-            if node.op == "arith.mulf"
-            for arg in node.args
-        )
 
     # ---- ops and constants ----------------------------------------------------------------------------------------
 
@@ -143,11 +135,19 @@ class _Reasoner:
             self.wanted = "a contraction"
         if any(stop.node is head for head in endings(self.graph)):
             self.wanted += ", which the pattern ends with"
-        ways = (self._other_side, self._other_spelling, self._between, self._lacking, self._opaque, self._either)
-        return next(filter(None, (way() for way in ways)), "")
+        ways = (self._respelt, self._other_side, self._other_spelling, self._between, self._lacking)
+        return next(filter(None, (way() for way in (*ways, self._opaque, self._either))), "")
 
     def _not_constant(self) -> str:
         return f"declare an input for it, such as `c: f32`, if the kernel can take {self.found} there"
+
+    def _respelt(self) -> str:
+        """The program has another op, which was read as the pattern's; its operand is none of the program's own."""
+        anew = read_anew(self.graph, self.stop)
+        if anew is None:
+            return ""
+        self.wanted, self.found = anew
+        return f"write {self.found} if the kernel computes that, or {self.wanted}(...) | {self.found}(...) for either"
 
     def _other_side(self) -> str:
         """What is wanted is the other operand of an op that does not commute."""

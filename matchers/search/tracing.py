@@ -34,7 +34,8 @@ class Stop:
     held: for each node that held, by its id, the op that it held at.
     seen: the ids of all nodes that were looked at on the way. looked: every payload op that was looked at.
     labels: what each label is bound to; asked, given: the labels and the indices that were being compared.
-    loops: the loops of each reduction by the labels that the pattern has for them.
+    loops: the loops of each reduction by the labels that the pattern has for them. any_layout: whether the search goes
+    further where the input that it stopped at may lie in memory in any way.
     """
 
     node: Wanted
@@ -53,6 +54,7 @@ class Stop:
     asked: tuple[Label, ...]
     given: tuple[Index, ...]
     loops: tuple[tuple[tuple[Label, ...], tuple[Loop, ...]], ...]
+    any_layout: bool = False
 
     @property
     def kind(self) -> Kind:
@@ -87,7 +89,18 @@ class Tracer(Listener):
         elif match is None and (turned := self._turned(value)):
             self.state.place = defining_op(value)
             self.stop = dataclasses.replace(self._stop(first, Why.TURNED, turned), held={})
+        elif match is None and self.stop is not None and self.stop.why is Why.RANK:
+            self.stop = dataclasses.replace(self.stop, any_layout=self._goes_further_strided(value, self.stop.node))
         return match
+
+    def _goes_further_strided(self, value: ir.Value, node: Wanted) -> bool:
+        reached = self.state.furthest
+        if not isinstance(node, Input) or node.name in self.graph.strided or reached is None:
+            return False
+        graph = dataclasses.replace(self.graph, strided=self.graph.strided | {node.name})
+        search = Search(self.views, graph, self.search.function, self.search.max_steps)
+        match = search.run(value)
+        return match is not None or (search.furthest is not None and search.furthest.held[0] > reached.held[0])
 
     def _turned(self, value: ir.Value) -> tuple[tuple[Label, ...], tuple[Label, ...]] | None:
         """The labels of the result, and these in the order in which the pattern holds; None if it does in none."""

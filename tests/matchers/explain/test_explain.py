@@ -875,3 +875,26 @@ def test_the_order_of_the_result_is_to_blame_where_all_but_that_holds(why: Why) 
     miss = why("%a: tensor<4x3xf32>, %b: tensor<3x5xf32>", body, spec, "tensor<4x5xf32>")
     assert said(miss) == (Kind.DIMS, "the dims of the result as n m", "m n")
     assert miss.reason.help == LAYOUT
+
+
+def test_an_op_that_was_read_as_another_one(why: Why) -> None:
+    """`a - b` is `a + -b`: that negation is nowhere in the program, and not what the pattern lacks."""
+    body = f"%0 = math.tanh %b : {T}\n%1 = arith.subf %a, %0 : {T}\n%2 = math.exp %1 : {T}\nreturn %2 : {T}"
+    spec = "pattern p(x, y: tensor<m x n x f32>, s: f32) { exp(addf(mulf(sqrt(x), s), y)) }"
+    miss = why(TWO, body, spec)
+    assert said(miss) == (Kind.OP, "addf", "subf")
+    assert miss.reason.help == "write subf if the kernel computes that, or addf(...) | subf(...) for either"
+
+
+def test_dims_that_only_strides_tell(why: Why) -> None:
+    """The integers lie the other way round; the program turns and splits what it casts them to."""
+    body = """%0 = arith.sitofp %w : tensor<4x8xi8> to tensor<4x8xf32>
+      %e = tensor.empty() : tensor<8x4xf32>
+      %1 = linalg.transpose ins(%0 : tensor<4x8xf32>) outs(%e : tensor<8x4xf32>) permutation = [1, 0]
+      %2 = tensor.expand_shape %1 [[0], [1, 2]] output_shape [8, 2, 2] : tensor<8x4xf32> into tensor<8x2x2xf32>
+      %3 = math.exp %2 : tensor<8x2x2xf32>
+      return %3 : tensor<8x2x2xf32>"""
+    spec = "pattern p(w: tensor<n x g x k x i8>) { exp(sitofp(w) : f32) }"
+    miss = why("%w: tensor<4x8xi8>", body, spec, "tensor<8x2x2xf32>")
+    assert miss.reason.kind is Kind.RANK
+    assert miss.reason.help == f"no tensor holds w row by row in these dims: {LAYOUT}"
