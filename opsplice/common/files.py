@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+import shutil
 import stat
 import threading
 from collections.abc import Iterator, Mapping
@@ -142,16 +143,35 @@ def write_file(path: Path, content: bytes) -> Path:
 def write_files(folder: Path, files: Mapping[str, bytes], *, new: str = "") -> list[Path]:
     """Write files below a folder, which is made, and return them. new: what to do if the folder holds anything yet.
 
-    Raises OpspliceError when that fails.
+    Raises OpspliceError when that fails; a new folder is then as it was.
     """
+    was_there = folder.exists()
     if new and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise OpspliceError(f"{folder} exists already", hint=new)
-    for parent in dict.fromkeys([folder, *((folder / name).parent for name in files)]):
-        try:
-            parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OpspliceError(f"cannot make the folder {parent}: {error.strerror or error}") from None
-    return [write_file(folder / name, content) for name, content in files.items()]
+    try:
+        for parent in dict.fromkeys([folder, *((folder / name).parent for name in files)]):
+            _make_folder(parent)
+        return [write_file(folder / name, content) for name, content in files.items()]
+    except BaseException:
+        if new:
+            _empty(folder, itself=not was_there)
+        raise
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OpspliceError(f"cannot make the folder {folder}: {error.strerror or error}") from None
+
+
+def _empty(folder: Path, *, itself: bool) -> None:
+    """Remove what is in a folder, as far as that can be done, or the folder itself."""
+    for each in [folder] if itself else list(folder.iterdir()):
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each, ignore_errors=True)
+        else:
+            each.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import pytest
 
 import opsplice
 from opsplice.common.errors import OpspliceError
-from opsplice.common.files import check_folder, read_file, replacing, write_file
+from opsplice.common.files import check_folder, read_file, replacing, write_file, write_files
 from opsplice.runtime.value_text import save_values
 
 
@@ -151,3 +151,14 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
             check_folder(path)
         with pytest.raises(OpspliceError, match="cannot write"):
             write_file(path, b"")
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_a_new_folder_is_whole_or_not_there(tmp_path: Path, was_there: bool) -> None:
+    folder = tmp_path / "new"
+    if was_there:
+        folder.mkdir()
+    with pytest.raises(OpspliceError, match="cannot write"):
+        write_files(folder, {"deep/first": b"1", "second": b"2", "x" * 300: b"3"}, new="name a new folder")
+    assert folder.exists() == was_there
+    assert [path.name for path in tmp_path.rglob("*")] == ["new"] * was_there
