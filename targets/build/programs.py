@@ -57,9 +57,13 @@ def release_in(said: str, form: str = r"\d+\.\d+(?:\.\d+)?") -> str:
     return found.group() if found else "(unknown version)"
 
 
+# How clang begins to tell of its own stack where it crashed.
+_TRACE = re.compile(r"^(?:PLEASE submit a bug report|Stack dump)", re.MULTILINE)
+
+
 def shown(said: str, status: int) -> str:
-    """What a compiler said when it failed, with an end; `status` where it said nothing."""
-    lines = said.splitlines() or [f"it ended with status {status} and said nothing"]
+    """What a compiler said when it failed, with an end and no trace of itself; `status` where it said nothing."""
+    lines = _TRACE.split(said, maxsplit=1)[0].splitlines() or [f"it ended with status {status} and said nothing"]
     lines = [line if len(line) <= _WIDEST else f"{line[:_WIDEST]} ..." for line in lines]
     if len(lines) > _MOST_LINES:
         lines = [*lines[:_MOST_LINES], f"... ({len(lines) - _MOST_LINES} more lines)"]

@@ -121,6 +121,12 @@ def test_error_shows_the_compilers_own_lines(compiler, tmp_path):
     assert f"{source}:1:9: error: expected expression" in caught.value.details
 
 
+def test_a_compilers_trace_of_itself_is_not_shown():
+    said = "fatal error: error in backend: No space left on device\nPLEASE submit a bug report\nStack dump:\n0. x"
+    assert programs.shown(said, 1) == "fatal error: error in backend: No space left on device"
+    assert programs.shown("Stack dump:\n0. x", -6) == "it ended with status -6 and said nothing"
+
+
 def test_a_function_that_nothing_declares_is_an_error(compiler, tmp_path):
     source = tmp_path / "k.c"
     source.write_text("#include <math.h>\nvoid k(float *x) { *x = j0f(*x); }\n")
