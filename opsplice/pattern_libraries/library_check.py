@@ -22,17 +22,17 @@ from opsplice.common.store import Store
 from opsplice.compiling.linting import findings
 from opsplice.compiling.resolution import Artifacts
 from opsplice.compiling.spec_sources import SpecSource
-from opsplice.compiling.splice import Splicer
+from opsplice.compiling.splice import Splicer, graphs_named
 from opsplice.frontends import ModuleSource
 from opsplice.matchers.explain.failure_words import sentence
 from opsplice.matchers.explain.places import as_known
 from opsplice.matchers.find import engine
-from opsplice.matchers.patterns.compiled import compile_pattern
 from opsplice.matchers.search.matches import Found
+from opsplice.measuring.cutting.records import Verdict
 from opsplice.packaging import package_folder
 from opsplice.pattern_libraries.finding import Finding
 from opsplice.pipeline.compiler import Compilation, Step, run
-from opsplice.reports.render_verify import outcome_text, whole_text
+from opsplice.reports.render_verify import FOR_FINITE_NUMBERS, is_of_finite_numbers, outcome_text, whole_text
 from opsplice.reports.report import Replacement
 from opsplice.rewrites.reference import example_program
 from opsplice.rewrites.spelling.not_exportable import GapError
@@ -211,7 +211,7 @@ class _Trial:
             yield from self._verified("\n".join(texts[f] for f in chosen) if texts else model, chosen)
 
     def _found(self, source: ModuleSource) -> tuple[Found, list[Replacement]]:
-        graphs = [g for p in self.patterns for g in compile_pattern(self.spec, p.name)]
+        graphs = [g for p in self.patterns for g in graphs_named(self.spec, p.name)]
         results: list[tuple[Found, list[Replacement]]] = []
 
         def look(module: ir.Module) -> None:
@@ -234,7 +234,7 @@ class _Trial:
         for function, name in chosen.items():
             verdicts = [each for each in found.verdicts if each.replacement.function == function]
             wholes = [each for each in found.whole if each.function in (function, "")]
-            wrong = [v.reason for v in verdicts if v.outcome == "failed"]
+            wrong = [_why_wrong(v) for v in verdicts if v.outcome == "failed"]
             wrong += [f"{whole.reason}: {whole_text(whole)}" for whole in wholes if whole.reason]
             said = wrong or [*map(outcome_text, verdicts), *map(whole_text, wholes)]
             if not said:
@@ -254,3 +254,7 @@ def _example(library: Library, pattern: tree.Pattern) -> Path:
 
 def _word(pattern: tree.Pattern) -> str:
     return pattern.name.rpartition(".")[2]
+
+
+def _why_wrong(verdict: Verdict) -> str:
+    return f"{verdict.reason}; {FOR_FINITE_NUMBERS}" if is_of_finite_numbers(verdict) else verdict.reason

@@ -9,6 +9,7 @@ from opsplice.common.errors import counted
 from opsplice.measuring.cutting.records import Trial, Verdict, Verification, Whole
 from opsplice.reports.render import brief, brief_location, dims_text, several_text, style
 
+FOR_FINITE_NUMBERS = "a kernel that is right for finite numbers alone says so: `x: f32[m, n] finite`"
 _COLORS = {"ok": "green", "failed": "red", "not tried": "yellow"}
 _WORDS = {"ok": "ok", "failed": "FAILED", "not tried": "not tried"}
 # How many places of one computation are named.
@@ -35,15 +36,15 @@ def verification_text(
             lines += [f"  {word}  {where:<{places}}  {match.pattern} => {match.kernel}", f"  {'':{words}}  {told}"]
         if verbose:
             lines += [f"      {t.kind}: {t.reason or f'ok{trial_numbers(t)}'}" for t in verdict.trials]
-    if any(map(_is_of_finite_numbers, found.verdicts)):
+    if any(map(is_of_finite_numbers, found.verdicts)):
         help_ = style("help:", "cyan", color)
-        lines.append(f"{help_} a kernel that is right for finite numbers alone says so: `x: f32[m, n] finite`")
+        lines.append(f"{help_} {FOR_FINITE_NUMBERS}")
     for whole in found.whole:
         lines += _whole(whole, color, verbose)
     return "\n".join([*lines, *(f"{style('note:', 'cyan', color)} {note}" for note in found.notes)])
 
 
-def _is_of_finite_numbers(verdict: Verdict) -> bool:
+def is_of_finite_numbers(verdict: Verdict) -> bool:
     """Whether a kernel is wrong where an input is not finite, and nowhere else."""
     failed = [trial.kind for trial in verdict.trials if trial.reason]
     return bool(failed) and all(kind.startswith(("nan in", "infinity in", "-infinity in")) for kind in failed)

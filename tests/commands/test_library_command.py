@@ -177,6 +177,65 @@ def test_what_is_wrong_with_a_library_is_found(tmp_path: Path) -> None:
         assert said in detail(findings, step, subject)
 
 
+ANY_LAYOUT = """kernel below(x: f32[m, n] strided) -> f32[m, n] strided {
+  cpu "k.c"
+}
+
+kernel zeros(x: f32[n]) -> f32[n] {
+  cpu "k.c"
+}
+
+pattern below_peak(x: tensor<m x n x f32>) {
+  subf(x, broadcast[m -> m n](reduce maximumf[m n -> m](x)))
+}
+
+pattern times_zero(x: tensor<n x f32>) {
+  mulf(x, 0.0)
+}
+
+replace below_peak with below(x)
+
+replace times_zero with zeros(x)
+"""
+ALONG_COLUMNS = """func.func @main(%x: tensor<3x5xf32>) -> tensor<3x5xf32> {
+  %low = arith.constant dense<0xFF800000> : tensor<5xf32>
+  %peak = linalg.reduce { arith.maximumf } ins(%x : tensor<3x5xf32>) outs(%low : tensor<5xf32>) dimensions = [0]
+  %e = tensor.empty() : tensor<3x5xf32>
+  %wide = linalg.broadcast ins(%peak : tensor<5xf32>) outs(%e : tensor<3x5xf32>) dimensions = [0]
+  %0 = arith.subf %x, %wide : tensor<3x5xf32>
+  return %0 : tensor<3x5xf32>
+}"""
+BELOW = """#include <stddef.h>
+void below(const float *x, float *out, size_t m, size_t n, size_t x_m, size_t x_n, size_t out_m, size_t out_n) {
+  for (size_t i = 0; i < m; ++i) {
+    float peak = -__builtin_inff();
+    for (size_t j = 0; j < n; ++j)
+      if (!(x[i * x_m + j * x_n] <= peak)) peak = x[i * x_m + j * x_n];
+    for (size_t j = 0; j < n; ++j) out[i * out_m + j * out_n] = x[i * x_m + j * x_n] - peak;
+  }
+}
+void zeros(const float *x, float *out, size_t n) {
+  for (size_t i = 0; i < n; ++i) out[i] = x[i] < 0 ? -0.0f : 0;
+}
+"""
+
+
+def test_examples_are_matched_as_the_rules_of_the_library_match(tmp_path: Path) -> None:
+    """A strided kernel takes other layouts. One that is wrong for infinities alone is told the word for that."""
+    (tmp_path / "examples").mkdir()
+    for name, text in {
+        "strided.splice": ANY_LAYOUT,
+        "k.c": BELOW,
+        "examples/below_peak.mlir": ALONG_COLUMNS,
+    }.items():
+        (tmp_path / name).write_text(text)
+    findings = opsplice.check_library(tmp_path)
+    assert detail(findings, "pattern", "below_peak") == "replaced by below"
+    assert outcomes(findings)["numbers", "below_peak"] == "ok"
+    assert outcomes(findings)["numbers", "times_zero"] == "failed"
+    assert "says so: `x: f32[m, n] finite`" in detail(findings, "numbers", "times_zero")
+
+
 def test_kernels_are_built_for_their_own_targets_and_generated_ones_later(tmp_path: Path) -> None:
     kernels = """kernel here(x: f32[n]) -> f32[n] {
   cpu "k.c"
