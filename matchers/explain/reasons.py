@@ -10,7 +10,7 @@ from iree.compiler import ir
 from opsplice.matchers.explain.failure_words import as_written, is_dynamic, own_name, term_text, words
 from opsplice.matchers.explain.near_miss import Reason
 from opsplice.matchers.explain.places import other_uses, place_of
-from opsplice.matchers.explain.spellings_read import has_factor_inside, read_anew
+from opsplice.matchers.explain.spellings_read import factor_for_divisor, has_factor_inside, read_anew
 from opsplice.matchers.ir.op_names import short
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
 from opsplice.matchers.patterns.nodes import Asked, Graph, Input, Number, Wanted, Whole
@@ -194,6 +194,8 @@ class _Reasoner:
         """The pattern has one op more than the program."""
         node, term = self.stop.node, self.stop.term
         if isinstance(node, Apply) and any(_same_op(a, term) for a in node.args):
+            if factor := factor_for_divisor(self.graph, self.stop):
+                return f"the program divides before it multiplies: write mulf(mulf(x, y), {factor}) for any order"
             return f"the program has no {short(node.op)} here: leave it out of the pattern"
         return ""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import short
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Graph
+from opsplice.matchers.patterns.nodes import Graph, Number
 from opsplice.matchers.patterns.walk import nodes_below, nodes_of
 from opsplice.matchers.search.tracing import Stop, Thing
 from opsplice.matchers.terms.terms import Apply, Reduce
@@ -28,6 +30,17 @@ def read_anew(graph: Graph, stop: Stop) -> tuple[str, str] | None:
     return None
 
 
+def factor_for_divisor(graph: Graph, stop: Stop) -> str:
+    """What to multiply by, where a product was looked for in a quotient and the program multiplies the quotient."""
+    for above in nodes_of(graph):
+        if isinstance(above, Apply) and above.op == "arith.divf" and above.args[0] is stop.node:
+            held = stop.held.get(id(above))
+            if held is not None and any(_op_on_elements(user) == "arith.mulf" for user in _users(held)):
+                by = above.args[1]
+                return f"const(1 / {by.low.span.written})" if isinstance(by, Number) else "divf(1.0, z)"
+    return ""
+
+
 def has_factor_inside(graph: Graph, stop: Stop) -> bool:
     """Whether a product with a sum held where the program has its constant factor inside of the sum."""
     held = stop.held
@@ -38,6 +51,16 @@ def has_factor_inside(graph: Graph, stop: Stop) -> bool:
         if node.op == "arith.mulf"
         for arg in node.args
     )
+
+
+def _users(thing: Thing) -> Iterator[ir.Operation]:
+    """The ops that use what an op makes, or the op in whose body it is."""
+    results = thing.results if isinstance(thing, ir.Operation) else [thing]
+    for user in (use.owner.operation for result in results for use in result.uses):
+        if user.name == "linalg.yield":
+            yield from _users(user.parent.operation)
+        else:
+            yield user
 
 
 def _op_on_elements(thing: Thing) -> str | None:

@@ -898,3 +898,31 @@ def test_dims_that_only_strides_tell(why: Why) -> None:
     miss = why("%w: tensor<4x8xi8>", body, spec, "tensor<8x2x2xf32>")
     assert miss.reason.kind is Kind.RANK
     assert miss.reason.help == f"no tensor holds w row by row in these dims: {LAYOUT}"
+
+
+def test_a_quotient_that_is_multiplied(why: Why, session: Any) -> None:
+    """A pattern's own quotient keeps its place in a product, and what is said leads to a pattern that holds."""
+    body = f"""%c = arith.constant dense<6.0> : {T}
+      %0 = math.tanh %a : {T}
+      %1 = arith.divf %0, %c : {T}
+      %2 = arith.mulf %b, %1 : {T}
+      return %2 : {T}"""
+    spec = "pattern p(x, y: tensor<m x n x f32>) { divf(mulf(y, tanh(x)), 6.0) }"
+    advice = "the program divides before it multiplies: write mulf(mulf(x, y), const(1 / 6.0)) for any order"
+    assert why(TWO, body, spec).reason.help == advice
+    followed = spec.replace("divf(mulf(y, tanh(x)), 6.0)", "mulf(mulf(y, tanh(x)), const(1 / 6.0))")
+    assert Setting(session, function(TWO, body), followed).found.matches
+    loop = f"""%0 = math.tanh %a : {T}
+      %e = tensor.empty() : {T}
+      %1 = linalg.generic {{indexing_maps = [{ID}, {ID}], iterator_types = ["parallel", "parallel"]}}
+          ins(%0 : {T}) outs(%e : {T}) {{
+        ^bb0(%x: f32, %out: f32):
+          %six = arith.constant 6.0 : f32
+          %q = arith.divf %x, %six : f32
+          linalg.yield %q : f32
+      }} -> {T}
+      %2 = arith.mulf %b, %1 : {T}
+      return %2 : {T}"""
+    assert why(TWO, loop, spec).reason.help == advice
+    alone = body.replace("%2 = arith.mulf %b, %1", "%2 = arith.addf %b, %1")
+    assert not why(TWO, alone, spec).reason.help.startswith("the program divides")
