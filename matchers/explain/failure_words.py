@@ -13,6 +13,7 @@ from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import Sizes
 from opsplice.matchers.terms import bodies, constants
 from opsplice.matchers.terms.attributes import attribute_text
+from opsplice.matchers.terms.ops.index_reductions import POSITION
 from opsplice.matchers.terms.terms import Access, Apply, Constant, DimSize, Reduce, Term
 from opsplice.spec_lang.checking.contraction_query import written
 from opsplice.spec_lang.dims import dim_conditions, judge
@@ -45,6 +46,8 @@ def term_text(term: Term) -> str:
     """What makes a term."""
     if isinstance(term, Constant):
         return f"the constant {constants.text(term.value, term.type)}"
+    if isinstance(term, Apply) and term.op == POSITION and isinstance(term.args[0], Reduce):
+        return f"a reduction by {short(term.args[0].combiner)}"
     if isinstance(term, Apply):
         return short(term.op)
     if isinstance(term, Reduce):
@@ -79,6 +82,8 @@ def _number(node: Number) -> str:
 def op_text(node: Whole | Number | Reduce[Node, Label] | Apply[Node]) -> str:
     if isinstance(node, Number):
         return _number(node)
+    if isinstance(node, Apply) and node.op == POSITION and isinstance(node.args[0], Reduce):
+        node = node.args[0]
     if isinstance(node, Reduce):
         return f"a reduction by {short(node.combiner)}"
     return str(node.op) if isinstance(node, Whole) else short(node.op)

@@ -926,3 +926,32 @@ def test_a_quotient_that_is_multiplied(why: Why, session: Any) -> None:
     assert why(TWO, loop, spec).reason.help == advice
     alone = body.replace("%2 = arith.mulf %b, %1", "%2 = arith.addf %b, %1")
     assert not why(TWO, alone, spec).reason.help.startswith("the program divides")
+
+
+def test_a_reduction_of_places_is_named_by_its_word(why: Why) -> None:
+    body = """%e = tensor.empty() : tensor<4xf32>
+      %f = tensor.empty() : tensor<4xi64>
+      %low = arith.constant 0xFF800000 : f32
+      %zero = arith.constant 0 : i64
+      %v = linalg.fill ins(%low : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+      %p = linalg.fill ins(%zero : i64) outs(%f : tensor<4xi64>) -> tensor<4xi64>
+      %0:2 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>,
+          affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]}
+          ins(%a : tensor<4x8xf32>) outs(%v, %p : tensor<4xf32>, tensor<4xi64>) {
+        ^bb0(%x: f32, %best: f32, %at: i64):
+          %i = linalg.index 1 : index
+          %here = arith.index_cast %i : index to i64
+          %more = arith.cmpf ogt, %x, %best : f32
+          %most = arith.select %more, %x, %best : f32
+          %place = arith.select %more, %here, %at : i64
+          linalg.yield %most, %place : f32, i64
+      } -> (tensor<4xf32>, tensor<4xi64>)
+      %1 = math.absi %0#1 : tensor<4xi64>
+      return %1 : tensor<4xi64>"""
+    places = "reduce argmax[m n -> m](x)"
+    widened = f"pattern p(x: tensor<m x n x f32>) {{ absi(extsi({places} : i32) : i64) }}"
+    assert said(why(ONE, body, widened, "tensor<4xi64>")) == (Kind.OP, "extsi", "a reduction by argmax")
+    rounded = "%0 = arith.fptosi %a : tensor<4xf32> to tensor<4xi64>\n%1 = math.absi %0 : tensor<4xi64>"
+    pattern = f"pattern p(x: tensor<m x n x f32>) {{ absi({places} : i64) }}"
+    miss = why("%a: tensor<4xf32>", f"{rounded}\nreturn %1 : tensor<4xi64>", pattern, "tensor<4xi64>")
+    assert said(miss) == (Kind.OP, "a reduction by argmax", "fptosi")
