@@ -142,7 +142,9 @@ def load(source: Any, dims: Mapping[str, int] | None = None) -> ModuleSource:
         return _from_module(source.compiler_ir("stablehlo"))
     if hasattr(source, "mlir_module_serialized"):  # what jax.export gives
         return _from_export(source)
-    raise TypeError(f"expected a path, MLIR text, bytes or a module, not {type(source).__name__}")
+    of_torch = any(base.__module__.partition(".")[0] == "torch" for base in type(source).__mro__)
+    instead = ": opsplice.torch.export takes models of PyTorch" if of_torch else ""
+    raise TypeError(f"expected a path, MLIR text, bytes or a module, not {type(source).__name__}{instead}")
 
 
 def _from_export(exported: Any) -> ModuleSource:

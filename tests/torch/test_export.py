@@ -113,6 +113,11 @@ def test_numbers_are_those_of_the_model(model: Model, program: opsplice.Program)
         assert count == rows
 
 
+def test_a_model_elsewhere_is_sent_here(model: Model) -> None:
+    with pytest.raises(TypeError, match=r"not Model: opsplice\.torch\.export takes models of PyTorch"):
+        opsplice.compile(model)
+
+
 def test_inputs_and_results_have_the_names_that_the_model_has_for_them(program: opsplice.Program) -> None:
     function = program.functions["main"]
     assert [value.name for value in function.inputs] == ["x", "more_a"]
