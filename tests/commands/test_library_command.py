@@ -209,8 +209,10 @@ BELOW = """#include <stddef.h>
 void below(const float *x, float *out, size_t m, size_t n, size_t x_m, size_t x_n, size_t out_m, size_t out_n) {
   for (size_t i = 0; i < m; ++i) {
     float peak = -__builtin_inff();
-    for (size_t j = 0; j < n; ++j)
-      if (!(x[i * x_m + j * x_n] <= peak)) peak = x[i * x_m + j * x_n];
+    for (size_t j = 0; j < n; ++j) {
+      float here = x[i * x_m + j * x_n];
+      if (here > peak || here != here) peak = here;
+    }
     for (size_t j = 0; j < n; ++j) out[i * out_m + j * out_n] = x[i * x_m + j * x_n] - peak;
   }
 }
