@@ -168,8 +168,9 @@ def _one_element(filled: fx.Node) -> torch.Tensor:
 def name_as_iree(graphs: Iterable[fx.Graph]) -> None:
     """Give ops the names by which IREE knows them.
 
-    Every sort of IREE is stable. With `dynamic=True` PyTorch computes with Python's floats as tensors, after it has
-    taken ops apart, and divides them by an op that is nowhere else.
+    A view of what nobody else sees is a view as any other. Every sort of IREE is stable. With `dynamic=True` PyTorch
+    computes with Python's floats as tensors, after it has taken ops apart, and divides them by an op that is nowhere
+    else.
     """
     for graph in graphs:
         for node in graph.find_nodes(op="call_function", target=aten.sort.stable):
@@ -178,6 +179,8 @@ def name_as_iree(graphs: Iterable[fx.Graph]) -> None:
             node.kwargs = {}
         for node in graph.find_nodes(op="call_function", target=aten.true_divide.Tensor):
             node.target = aten.div.Tensor
+        for node in graph.find_nodes(op="call_function", target=aten._unsafe_view.default):
+            node.target = aten.view.default
 
 
 # ---- sizes ----------------------------------------------------------------------------------------------------------

@@ -82,3 +82,15 @@ def test_sizes_that_a_trace_came_to_know() -> None:
     for rows in (7, 4):
         given = torch.randn(rows, 2, 2), torch.randn(2, 2, 1), torch.randn(rows, 5, 64 * rows)
         torch.testing.assert_close(fast(*given), f(*given), rtol=1e-4, atol=1e-4)
+
+
+def test_attention_of_heads_in_the_batch() -> None:
+    """A reshape that copies joins heads: IREE took 16 of them for one dim of 4, and read what is not there."""
+
+    def joined(x: torch.Tensor, batch: torch.Tensor) -> torch.Tensor:
+        return x.transpose(0, 1).reshape(x.shape[1] * batch.shape[0], 16) + 1
+
+    fast = torch.compile(joined, backend="opsplice", dynamic=True, fullgraph=True)
+    for rows in (3, 4):
+        x, batch = torch.randn(4 * rows, rows + 3, 4), torch.empty(rows)
+        torch.testing.assert_close(fast(x, batch), joined(x, batch))
