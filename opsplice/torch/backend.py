@@ -30,7 +30,7 @@ from opsplice.torch.calls.background import Later, raising, unboxed
 from opsplice.torch.calls.call import Call, compiled_call
 from opsplice.torch.calls.frozen import FrozenCall, frozen_inputs
 from opsplice.torch.decompositions.table import plainly, table
-from opsplice.torch.importing.aliases import aliases
+from opsplice.torch.importing.aliases import returned_tensors
 from opsplice.torch.importing.fx_graph import ImportedGraph, import_graph
 from opsplice.torch.importing.refusals import GraphError, UnsupportedError, check, uncompilable
 from opsplice.torch.progress import watching
@@ -157,7 +157,7 @@ def _compiled(options: Options, told: GraphReport, module: fx.GraphModule) -> Ca
     started = time.perf_counter()
     check(module.graph)
     frozen = frozen_inputs(module) if options.freeze and told.part == "inference" else ()
-    graph = import_graph(module, frozen, aliases() if told.part != "backward" else frozenset())
+    graph = import_graph(module, frozen, returned_tensors() if told.part != "backward" else {})
     if graph.is_empty:
         log.add(told)
         return _Running(graph, lambda _arguments: [])

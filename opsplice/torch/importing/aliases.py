@@ -1,24 +1,28 @@
 """Results of graphs that share memory with inputs, or with other results.
 
 PyTorch makes such a result again when a graph has run: it reads sizes, strides and offset off the tensor that the graph
-gives. A program gives tensors without gaps, of other strides. So PyTorch makes these views of the graph's inputs and
-results, and the program does not.
+gives. A program gives tensors without gaps, whose dims are in order in memory. So PyTorch makes these views of the
+graph's inputs and results, and the program does not. What they are views of has its dims in the order that PyTorch has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import fx
 from torch._functorch._aot_autograd.schemas import OutputType
 from torch._guards import TracingContext
 from torch._prims_common import is_contiguous_or_false
-from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.fx.experimental.symbolic_shapes import statically_known_true, sym_or
 
 from opsplice.common.reaching import reachable
 from opsplice.torch.importing.lines import location_of
 from opsplice.torch.importing.refusals import UnsupportedError
+
+aten = torch.ops.aten
 
 _ALIASES = (
     OutputType.alias_of_input,
@@ -28,28 +32,58 @@ _ALIASES = (
 )
 
 
-def aliases() -> frozenset[int]:
-    """Which results of the forward graph that PyTorch has compiled now are aliases, by number."""
+def returned_tensors() -> dict[int, bool]:
+    """The results of the forward graph that PyTorch has compiled now which the user gets, by number: whether PyTorch
+    reads off each how it lies in memory."""
     context = TracingContext.try_get()
     known = context.fw_metadata if context else None
     if known is None:
-        return frozenset()
+        return {}
     first = known.num_mutated_inp_runtime_indices
-    return frozenset(first + i for i, each in enumerate(known.output_info) if each.output_type in _ALIASES)
+    return {first + number: each.output_type in _ALIASES for number, each in enumerate(known.output_info)}
+
+
+def bases_of(results: Sequence[tuple[fx.Node, bool]]) -> dict[fx.Node, fx.Node]:
+    """The inputs and the computed tensors of which results are to be views, by result.
+
+    results: with whether PyTorch reads off each how it lies in memory. The others are views where they share a tensor
+    that the graph computes with another result, or are views of one: PyTorch leaves these to the program.
+
+    Raises UnsupportedError as `base_of` does.
+    """
+    found = {node: base for node, is_read in results if is_read and (base := base_of(node))}
+    others = {node: _base(_sources(node)) or node for node, _ in results if node not in found}
+    sharing = Counter([*found.values(), *others.values()])
+    shared = {base for base, number in sharing.items() if number > 1 and base.op != "placeholder"}
+    dense = {base for base in shared if order_of(base) is not None}
+    return found | {node: base for node, base in others.items() if base is not node and base in dense}
+
+
+def order_of(node: fx.Node) -> list[int] | None:
+    """The dims of a tensor from the outermost in memory to the innermost; None where it is not known to be dense."""
+    value, stride = node.meta["val"], 1
+    left = set(range(value.dim()))
+    order: list[int] = []
+    while left:
+        inner = [
+            dim for dim in left if statically_known_true(sym_or(value.shape[dim] == 1, value.stride(dim) == stride))
+        ]
+        if not inner:
+            return None
+        left.remove(max(inner))
+        order.insert(0, max(inner))
+        stride = stride * value.shape[max(inner)]
+    return order if statically_known_true(value.storage_offset() == 0) else None
 
 
 def base_of(node: fx.Node) -> fx.Node | None:
     """The input or the computed tensor that a node is a view of; None where it is none.
 
-    A view may have sizes of a tensor that lies between it and where it comes from in the end: then it is one of that.
-
     Raises UnsupportedError for views of sizes that only the graph knows, and for `as_strided` of a computed tensor that
     a program would give other strides.
     """
-    sources = [node]
-    while _is_view(sources[-1]):
-        sources.append(sources[-1].all_input_nodes[0])
-    base = next((each for each in reversed(sources[1:]) if _is_known(_needed(node, each), each)), None)
+    sources = _sources(node)
+    base = _base(sources)
     if base is None:
         if len(sources) > 1 and not _is_in_order(node.meta["val"]):
             raise UnsupportedError(
@@ -58,30 +92,53 @@ def base_of(node: fx.Node) -> fx.Node | None:
             )
         return None
     is_strided = base.op != "placeholder" and any(each.target is _STRIDED for each in _needed(node, base))
-    if is_strided and not base.meta["val"].is_contiguous():
+    if is_strided and order_of(base) is None:
         raise UnsupportedError(
-            f"{location_of(base)}a result of as_strided shares memory with a tensor that does not lie there in order",
+            f"{location_of(base)}a result of as_strided shares memory with a tensor that has gaps there",
             hint="return a copy: .clone()",
         )
     return base
 
 
 def view_module(
-    module: torch.nn.Module, graph: fx.Graph, bases: Sequence[fx.Node], views: Sequence[fx.Node]
+    module: torch.nn.Module, graph: fx.Graph, bases: Mapping[fx.Node, Sequence[int]], views: Sequence[fx.Node]
 ) -> fx.GraphModule:
-    """What makes the views of the graph's inputs and of tensors that it computes, given both."""
+    """What makes the views of the graph's inputs and of tensors that it computes, given both.
+
+    bases: these tensors, with the dims of each in the order in which the program gives them, if that is another.
+    The views are detached: PyTorch lets nobody who asks for gradients change a view that was made where none are.
+    """
     apart = fx.Graph()
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
     copied = {node: apart.placeholder(f"given_{number}") for number, node in enumerate((*inputs, *bases))}
+    for node, order in bases.items():
+        back = sorted(range(len(order)), key=order.__getitem__)
+        if order:
+            copied[node] = apart.call_function(aten.permute.default, (copied[node], back))
     needed = set(reachable(views, lambda node: () if node in copied else node.all_input_nodes))
     for node in graph.nodes:
         if node in needed and node not in copied:
             copied[node] = apart.node_copy(node, lambda source: copied[source])
-    apart.output(tuple(copied[node] for node in views))
+    apart.output(tuple(apart.call_function(aten.detach.default, (copied[node],)) for node in views))
     return fx.GraphModule(module, apart)
 
 
-_STRIDED = torch.ops.aten.as_strided.default
+_STRIDED = aten.as_strided.default
+
+
+def _sources(node: fx.Node) -> list[fx.Node]:
+    """A node, what it is a view of, and so on."""
+    sources = [node]
+    while _is_view(sources[-1]):
+        sources.append(sources[-1].all_input_nodes[0])
+    return sources
+
+
+def _base(sources: Sequence[fx.Node]) -> fx.Node | None:
+    """What the first of some sources is a view of. A view may have sizes of a tensor that lies between it and where it
+    comes from in the end: then it is one of that."""
+    views = reversed(sources[1:])
+    return next((each for each in views if _is_known(_needed(sources[0], each), each)), None)
 
 
 def _needed(node: fx.Node, base: fx.Node) -> list[fx.Node]:
@@ -97,6 +154,8 @@ def _is_in_order(value: torch.Tensor) -> bool:
 
 
 def _is_view(node: fx.Node) -> bool:
+    if node.target is operator.getitem:
+        node = node.args[0]
     if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
         return False
     returned = node.target._schema.returns
@@ -105,6 +164,6 @@ def _is_view(node: fx.Node) -> bool:
 
 def _is_number(node: fx.Node) -> bool:
     return not isinstance(node.meta.get("val"), torch.Tensor) and (
-        node.target is torch.ops.aten.sym_size.int
+        node.target is aten.sym_size.int
         or all(source.op == "placeholder" or _is_number(source) for source in node.all_input_nodes)
     )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal
 
 import torch
 from torch import fx
 
 from opsplice.rewrites.ir import emit
-from opsplice.torch.importing.aliases import base_of, view_module
+from opsplice.torch.importing.aliases import bases_of, order_of, view_module
 from opsplice.torch.importing.complex_products import write_parts
 from opsplice.torch.importing.control_flow import NodeImporter
 from opsplice.torch.importing.graph_edits import (
@@ -31,6 +32,8 @@ from opsplice.torch.importing.python_numbers import write_numbers
 from opsplice.torch.importing.refusals import unimportable
 from opsplice.torch.importing.symbolic_sizes import limits, read_from_tensors
 from opsplice.torch.importing.tensor_parameters import freeze
+
+aten = torch.ops.aten
 
 
 @dataclass(frozen=True)
@@ -66,12 +69,12 @@ class ImportedGraph:
 
 
 def import_graph(
-    module: fx.GraphModule, frozen: Sequence[int] = (), aliases: frozenset[int] = frozenset()
+    module: fx.GraphModule, frozen: Sequence[int] = (), for_user: Mapping[int, bool] = MappingProxyType({})
 ) -> ImportedGraph:
     """Bring a graph without mutation, as aot_autograd makes it, into IREE's Torch dialect.
 
-    frozen: the inputs, by number, that become parameters of the program. aliases: the results, by number, of which
-    PyTorch reads how they lie in memory.
+    frozen: the inputs, by number, that become parameters of the program. for_user: the results that may share memory,
+    by number: whether PyTorch reads off each how it lies there.
 
     Raises OpspliceError where random numbers depend on what the graph computes, where a result is a view that needs the
     strides of a tensor that the graph computes, and for what IREE's importer does not know.
@@ -82,9 +85,9 @@ def import_graph(
     returned = graph.output(graph.graph_copy(module.graph, {}))
     write_out(module, graph)
     draws = take_draws(module, graph)
-    outputs, results, views = _outputs(graph, returned.args[0], aliases)
+    outputs, results, views = _outputs(graph, returned.args[0], for_user)
     made = view_module(module, graph, results, views) if views else None
-    returned.args = (tuple(results),)
+    returned.args = (tuple(_in_order(graph, node, order) for node, order in results.items()),)
     fill_empty(graph)
     graph.eliminate_dead_code()
     read_from_tensors(graph)
@@ -101,25 +104,44 @@ def import_graph(
 
 
 def _outputs(
-    graph: fx.Graph, returned: Any, aliases: frozenset[int]
-) -> tuple[list[Output], list[fx.Node], list[fx.Node]]:
-    """What the graph returns; the nodes among it that a program has to compute, each once; and those that are views."""
+    graph: fx.Graph, returned: Any, for_user: Mapping[int, bool]
+) -> tuple[list[Output], dict[fx.Node, list[int]], list[fx.Node]]:
+    """What the graph returns; the nodes among it that a program has to compute, each once; and those that are views.
+
+    The nodes come with their dims in the order in which the program gives them: that of memory, where there are views.
+    """
     inputs = {node: number for number, node in enumerate(graph.find_nodes(op="placeholder"))}
+    values = returned if isinstance(returned, Sequence) else (returned,)
+    tensors = {n: value for n, value in enumerate(values) if isinstance(value, fx.Node) and value not in inputs}
+    bases = bases_of([(tensors[n], is_read) for n, is_read in for_user.items() if n in tensors])
+    computed = set(bases.values()) - set(inputs)
+    turned = {base: order for base in computed if (order := order_of(base)) and order != sorted(order)}
     results: dict[fx.Node, int] = {}
     views: dict[fx.Node, int] = {}
     outputs = []
-    for number, value in enumerate(returned if isinstance(returned, Sequence) else (returned,)):
+    for value in values:
         if not isinstance(value, fx.Node):
             outputs.append(Output("constant", value))
         elif value in inputs:
             outputs.append(Output("input", inputs[value]))
-        elif number in aliases and (base := base_of(value)):
+        elif value in bases or value in turned:
+            base = bases.get(value, value)
             if base not in inputs:
                 results.setdefault(base, len(results))
             outputs.append(Output("view", views.setdefault(value, len(views))))
         else:
             outputs.append(Output("result", results.setdefault(value, len(results))))
-    return outputs, list(results), list(views)
+    return outputs, {node: turned.get(node, []) for node in results}, list(views)
+
+
+def _in_order(graph: fx.Graph, node: fx.Node, order: list[int]) -> fx.Node:
+    """A tensor with its dims in an order; as it is where there is none."""
+    if not order:
+        return node
+    with graph.inserting_before(graph.output_node()):
+        turned = graph.call_function(aten.permute.default, (node, order))
+    turned.meta = {"val": node.meta["val"].permute(order), "stack_trace": node.meta.get("stack_trace")}
+    return turned
 
 
 def prepare(module: torch.nn.Module, graph: fx.Graph) -> None:

@@ -84,3 +84,32 @@ def test_views_of_sizes_that_only_the_graph_knows_are_refused() -> None:
     refused = pytest.raises(opsplice.OpspliceError, match=r"test_aliases\.py:\d+: a result shares memory with another")
     with torch._dynamo.config.patch(capture_scalar_outputs=True), refused:
         torch.compile(function, backend="opsplice", dynamic=True)(torch.ones(6, 4), torch.tensor(2))
+
+
+def of_several_results(x):
+    y = x.mT + 1
+    return y, y.mT.view(-1), y[1:], *y.split(3, -1), *(x * 2).unbind()
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("needs_gradients", [False, True])
+def test_results_share_memory_as_in_eager(is_open: bool, needs_gradients: bool) -> None:
+    fast = torch.compile(of_several_results, backend="opsplice", dynamic=is_open)
+    for sizes in ((2, 6, 4), (2, 9, 5)) if is_open else ((2, 6, 4),):
+        x = torch.randn(sizes, requires_grad=needs_gradients)
+        found, wanted = ([each.detach() for each in function(x)] for function in (fast, of_several_results))
+        torch.testing.assert_close(found, wanted, check_stride=True)
+        for results in (found, wanted):
+            results[1].mul_(2)
+            results[-1].zero_()
+        torch.testing.assert_close(found, wanted)
+        assert found[-1].untyped_storage().data_ptr() == found[-2].untyped_storage().data_ptr()
+
+
+def test_a_view_takes_what_needs_gradients() -> None:
+    weight = torch.ones(4, requires_grad=True)
+    whole, rows = torch.compile(lambda x: (y := x + 1, y[1:]), backend="opsplice")(torch.zeros(3, 4))
+    rows.mul_(weight)
+    rows.sum().backward()
+    assert weight.grad.tolist() == [2.0] * 4
+    assert whole.shape == (3, 4)
