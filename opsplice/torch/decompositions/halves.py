@@ -31,15 +31,16 @@ def in_f32(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def by_number(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A product or quotient of halves and a number that is none of them, in f32: 0.7 is 0.1 % less in bf16."""
+    """An op on halves and numbers of which one is no half, in f32: 0.7 is 0.1 % less in bf16."""
+    defaults = [each.default_value for each in op._schema.arguments] if isinstance(op, torch._ops.OpOverload) else []
 
-    def formula(left: Any, right: Any) -> Tensor:
-        tensor, number = (left, right) if isinstance(left, Tensor) else (right, left)
-        if isinstance(number, Tensor) or tensor.dtype not in HALVES or not isinstance(number, float):
+    def formula(*args: Any, **options: Any) -> Tensor:
+        kinds = {each.dtype for each in args if isinstance(each, Tensor)}
+        kind = kinds.pop()
+        numbers = [each for each in (*args, *defaults[len(args) :]) if type(each) in (int, float)]
+        if kinds or kind not in HALVES or all(rounded(each, _NAMES[kind]) == each for each in numbers):
             return NotImplemented
-        if rounded(number, _NAMES[tensor.dtype]) == number:
-            return NotImplemented
-        return op(*(each.float() if each is tensor else each for each in (left, right))).to(tensor.dtype)
+        return op(*(each.float() if isinstance(each, Tensor) else each for each in args), **options).to(kind)
 
     return formula
 

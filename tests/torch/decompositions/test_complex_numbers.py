@@ -91,3 +91,12 @@ def test_compiled_graphs_pass_complex_numbers_and_their_gradients():
 
     compiled = gradients(torch.compile(loss, backend="opsplice"))
     torch.testing.assert_close(compiled, gradients(loss), rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_of_means() -> None:
+    """They are quotients by a number, which IREE has for floats alone."""
+    x = torch.randn(3, 4, dtype=torch.complex64)
+    given = [x.clone().requires_grad_() for _ in range(2)]
+    for tensor, function in zip(given, (f := lambda x: x.mean(1), torch.compile(f, backend="opsplice")), strict=True):
+        function(tensor).abs().sum().backward()
+    torch.testing.assert_close(given[0].grad, given[1].grad)
