@@ -23,6 +23,9 @@ import torch
 from torch import fx
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from opsplice.common.reaching import reachable
 from opsplice.frontends.reshapes import is_misread
@@ -339,13 +342,17 @@ def take_draws(module: torch.nn.Module, graph: fx.Graph) -> fx.GraphModule | Non
     if not drawn:
         return None
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
-    needed = dict.fromkeys(reachable(drawn, lambda node: node.all_input_nodes))
+    needed = dict.fromkeys(reachable(drawn, lambda node: () if _is_computed_size(node) else node.all_input_nodes))
     for node in needed:
         _check(node)
     apart = fx.Graph()
-    copied: dict[fx.Node, fx.Node] = {}
+    copied: dict[fx.Node, Any] = {node: apart.node_copy(node) for node in inputs}
+    symbols = _symbols(apart, copied) if any(map(_is_computed_size, needed)) else {}
     for node in graph.nodes:
-        if node.op == "placeholder" or node in needed:
+        if node in needed and _is_computed_size(node):
+            size = sympy_interp(PythonReferenceAnalysis, symbols, node.meta["val"].node.expr)
+            copied[node] = size.node if isinstance(size, fx.Proxy) else size
+        elif node in needed and node not in copied:
             copied[node] = apart.node_copy(node, lambda source: copied[source])
     apart.output(tuple(copied[node] for node in drawn))
     for number, node in enumerate(drawn):
@@ -368,6 +375,27 @@ def refuse_draws(functions: Iterable[fx.Graph]) -> None:
             f"{location_of(node)}a branch or a loop draws random numbers with {node.target}",
             hint="draw them before it, and let it use them",
         )
+
+
+def _is_computed_size(node: fx.Node) -> bool:
+    """Whether a node is a size of a tensor that the graph computes, which sizes of its inputs say as well."""
+    if node.target is not aten.sym_size.int or node.args[0].op == "placeholder":
+        return False
+    return not any(free_unbacked_symbols(node.meta["val"]))
+
+
+def _symbols(graph: fx.Graph, inputs: Mapping[fx.Node, fx.Node]) -> dict[Any, fx.Proxy]:
+    """The sizes of a graph's inputs, by PyTorch's symbols for them. inputs: by those of a graph with values."""
+    tracer = fx.proxy.GraphAppendingTracer(graph)
+    found = {}
+    for node, given in inputs.items():
+        value = node.meta["val"]
+        if isinstance(value, torch.SymInt):
+            found[value.node.expr] = fx.Proxy(given, tracer)
+        for dim, size in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
+            if isinstance(size, torch.SymInt) and size.node.expr not in found:
+                found[size.node.expr] = fx.Proxy(graph.call_function(aten.sym_size.int, (given, dim)), tracer)
+    return found
 
 
 def _is_tensor(node: fx.Node) -> bool:

@@ -94,3 +94,21 @@ def test_attention_of_heads_in_the_batch() -> None:
     for rows in (3, 4):
         x, batch = torch.randn(4 * rows, rows + 3, 4), torch.empty(rows)
         torch.testing.assert_close(fast(x, batch), joined(x, batch))
+
+
+def test_numbers_are_drawn_in_the_shape_of_what_is_computed() -> None:
+    """Its sizes are computed from those of the inputs, before the program runs."""
+    weights = torch.randn(4, 3, 5)
+
+    def dropped(x: torch.Tensor) -> torch.Tensor:
+        return functional.dropout(functional.conv1d(x, weights, stride=2, padding=1), 0.3) + torch.rand_like(
+            x[:, :1, :1]
+        )
+
+    fast = torch.compile(dropped, backend="opsplice", dynamic=True, fullgraph=True)
+    for batch, length in ((2, 20), (3, 13)):
+        x, results = torch.randn(batch, 3, length), []
+        for function in (fast, dropped):
+            torch.manual_seed(1)
+            results.append(function(x))
+        torch.testing.assert_close(*results)
