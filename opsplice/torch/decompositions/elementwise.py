@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -235,3 +236,35 @@ def soft_margin_loss_backward(gradient: Tensor, tensor: Tensor, target: Tensor, 
     """Without the difference to 1 of a sigmoid, of which nothing is left where the loss is small."""
     found = -target * gradient * torch.sigmoid(-target * tensor)
     return found / tensor.numel() if reduction == _MEAN else found
+
+
+# Ops on lists whose ops on tensors have other names.
+_OF_TENSORS: dict[str, Callable[..., Tensor]] = {
+    "addcdiv": lambda tensor, one, other, value=1: torch.addcdiv(tensor, one, other, value=value),
+    "addcmul": lambda tensor, one, other, value=1: torch.addcmul(tensor, one, other, value=value),
+    "max": torch.amax,
+    "maximum": torch.clamp_min,
+    "minimum": torch.clamp_max,
+    "norm": torch.linalg.vector_norm,
+    "zero": torch.zeros_like,
+}
+
+
+def on_lists() -> dict[Any, Callable[..., list[Tensor]]]:
+    """What computes ops on lists of tensors, which optimizers and the clipping of gradients have, by op."""
+    found: dict[Any, Callable[..., list[Tensor]]] = {}
+    for name in {name.rstrip("_") for name in dir(torch) if name.startswith("_foreach_")}:
+        packet, plain = getattr(torch.ops.aten, name), name.removeprefix("_foreach_")
+        op = _OF_TENSORS.get(plain) or getattr(torch.ops.aten, plain, None)
+        if op is None:
+            continue
+        for kind in packet.overloads():
+            if kind != "out" and not (plain in ("addcdiv", "addcmul") and kind == "Tensor"):
+                found[getattr(packet, kind)] = functools.partial(_one_by_one, op)
+    return found
+
+
+def _one_by_one(op: Callable[..., Tensor], *args: Any, **options: Any) -> list[Tensor]:
+    number = next(len(arg) for arg in args if isinstance(arg, (list, tuple)))
+    rows = zip(*(arg if isinstance(arg, (list, tuple)) else [arg] * number for arg in args), strict=True)
+    return [op(*row, **options) for row in rows]

@@ -157,6 +157,7 @@ OWN: Table = {
     **_OF_NUMBERS,
     **_COMPARED,
     **_OVER_A_DIM,
+    **elementwise.on_lists(),
     aten._assert_tensor_metadata.default: formulas.nothing,
     aten._adaptive_avg_pool2d.default: _either(
         halves.in_f32(aten._adaptive_avg_pool2d), windows.adaptive_average_pool(aten.avg_pool2d)

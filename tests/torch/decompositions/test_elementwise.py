@@ -200,3 +200,31 @@ def test_numbers_below_zero_with_constants():
         lambda x: x + (5 - torch.full((4,), 3)) + torch.full((4,), 3) * -2,
     )
     assert _differences(module, torch.tensor([0.0, 1.0, -7.25, 1e-3])) == {}
+
+
+def lists(x: torch.Tensor, y: torch.Tensor, scale: torch.Tensor) -> list[torch.Tensor]:
+    one, other = [x, y], [y * 2, x * 2]
+    written = [each * 1 for each in one]
+    torch._foreach_mul_(written, 3)
+    torch._foreach_copy_(written[:1], other[:1])
+    torch._foreach_zero_(written[1:])
+    made = [
+        torch._foreach_add(one, other, alpha=2),
+        torch._foreach_sub(one, [1.0, 2.0]),
+        torch._foreach_mul(one, scale),
+        torch._foreach_addcmul(one, other, other, 0.3),
+        torch._foreach_addcdiv(one, other, other, [0.3, 0.4]),
+        torch._foreach_lerp(one, other, 0.3),
+        torch._foreach_maximum(one, other),
+        torch._foreach_minimum(one, [0.1, 0.2]),
+        torch._foreach_norm(one, 1),
+        torch._foreach_max(one),
+        torch._foreach_pow(2.0, one),
+    ]
+    return [*written, *(each for results in made for each in results)]
+
+
+def test_ops_on_lists() -> None:
+    """Optimizers and the clipping of gradients have them."""
+    given = torch.randn(4, 3), torch.randn(4, 3), torch.tensor(2.0)
+    torch.testing.assert_close(torch.compile(lists, backend="opsplice")(*given), lists(*given))
