@@ -30,6 +30,21 @@ def in_f32(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return formula
 
 
+def norm_in_f32(op: Callable[..., tuple[Tensor, ...]]) -> Callable[..., tuple[Tensor, ...]]:
+    """A norm of halves, or their moments, in f32. Moments have the type of the norm's weights, if there are any."""
+
+    def formula(tensor: Tensor, *args: Any, **options: Any) -> tuple[Tensor, ...]:
+        if tensor.dtype not in HALVES:
+            return NotImplemented
+        weights = [each for each in args if isinstance(each, Tensor)]
+        wide = [each.float() if isinstance(each, Tensor) else each for each in args]
+        result, *moments = op(tensor.float(), *wide, **options)
+        kind = weights[0].dtype if weights else tensor.dtype
+        return result.to(tensor.dtype), *(each.to(kind) for each in moments)
+
+    return formula
+
+
 def by_number(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """An op on halves and numbers of which one is no half, in f32: 0.7 is 0.1 % less in bf16."""
     defaults = [each.default_value for each in op._schema.arguments] if isinstance(op, torch._ops.OpOverload) else []

@@ -21,6 +21,7 @@ def computed(x: torch.Tensor, places: torch.Tensor) -> list[torch.Tensor]:
     ]
     added.append(few.index_put((places.view(20, 30) - 3,), table.view(20, 30, 4), accumulate=True))
     bags = functional.embedding_bag(places.view(2, -1), table[:3], mode="sum")
+    norms += [functional.layer_norm(x, (600,)), functional.group_norm(x, 2), torch.var_mean(x, -1)[1]]
     return [*sums, *norms, *pools, *added, bags]
 
 
