@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
+from torch.nn import functional
 from torch.utils import _pytree as pytree
 
 from opsplice.common.errors import OpspliceError
@@ -55,6 +56,47 @@ def attention_backward(
     of_key = _per_own_head(of_scores.transpose(-2, -1) @ query, key)
     of_value = _per_own_head(weights.transpose(-2, -1) @ gradient, value)
     return _rows_outside(of_query), _rows_outside(of_key), _rows_outside(of_value)
+
+
+def encoder_layer(
+    tensor: Tensor,
+    width: int,
+    heads: int,
+    in_weight: Tensor,
+    in_bias: Tensor,
+    out_weight: Tensor,
+    out_bias: Tensor,
+    use_gelu: bool,
+    norm_first: bool,
+    eps: float,
+    *parts: Any,
+) -> Tensor:
+    """A layer of a transformer in evaluation mode, which PyTorch has as one op.
+
+    parts: weights and biases of two norms and of two linear layers, then, if there is one, a mask that is true where
+    nothing is seen, and its kind: 0 for (length, length), 1 for (batch, length), 2 for (batch, heads, length, length).
+    """
+    norms, layers, (mask, kind) = parts[:4], parts[4:8], (*parts[8:], None, None)[:2]
+    seen = None if mask is None else mask.to(torch.bool).logical_not()
+    if seen is not None and kind == 1:
+        seen = seen.unsqueeze(1).unsqueeze(1)
+
+    def attended(x: Tensor) -> Tensor:
+        rows = functional.linear(x, in_weight, in_bias).view(*x.shape[:2], 3, heads, width // heads)
+        query, key, value = rows.permute(2, 0, 3, 1, 4).unbind()
+        result = functional.scaled_dot_product_attention(query, key, value, seen)
+        return functional.linear(result.transpose(1, 2).reshape(x.shape), out_weight, out_bias)
+
+    def fed(x: Tensor) -> Tensor:
+        hidden = functional.linear(x, *layers[:2])
+        return functional.linear(functional.gelu(hidden) if use_gelu else torch.relu(hidden), *layers[2:])
+
+    for function, (weight, bias) in ((attended, norms[:2]), (fed, norms[2:])):
+        if norm_first:
+            tensor = tensor + function(functional.layer_norm(tensor, (width,), weight, bias, eps))
+        else:
+            tensor = functional.layer_norm(tensor + function(tensor), (width,), weight, bias, eps)
+    return tensor
 
 
 def _attention_weights(query: Tensor, key: Tensor, is_causal: bool, mask: Tensor | None, scale: float | None) -> Tensor:

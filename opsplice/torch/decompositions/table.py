@@ -335,6 +335,7 @@ OWN: Table = {
     aten._upsample_bicubic2d_aa_backward.default: windows.smooth_backward(windows.cubic),
     aten._upsample_bilinear2d_aa.default: windows.smooth(windows.tent),
     aten._upsample_bilinear2d_aa_backward.default: windows.smooth_backward(windows.tent),
+    aten._transformer_encoder_layer_fwd.default: formulas.encoder_layer,
     aten._to_copy.default: _either(complex_numbers.converted, formulas.converted),
     aten._unsafe_view.default: formulas.view,
     aten._weight_norm_interface_backward.default: formulas.weight_norm_backward,

@@ -392,3 +392,19 @@ def test_halves_are_summed_and_sorted_as_in_eager(dtype: torch.dtype) -> None:
 def test_a_running_maximum_of_an_open_size_is_refused() -> None:
     with pytest.raises(opsplice.OpspliceError, match="dims of known sizes only"):
         torch.compile(lambda x: x.cummax(-1)[0], backend="opsplice", dynamic=True)(torch.randn(3, 5))
+
+
+@pytest.mark.parametrize("options", [{}, {"norm_first": True, "activation": "gelu"}])
+def test_layers_of_transformers_in_evaluation_mode(options) -> None:
+    """PyTorch has each as one op then, with one mask made of several."""
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, **options).eval()
+
+    def encoded(x, future, padding):
+        return layer(x), layer(x, future), layer(x, None, padding), layer(x, future, padding)
+
+    fast = torch.compile(encoded, backend="opsplice", dynamic=True, fullgraph=True)
+    for batch, length in ((2, 6), (3, 7)):
+        x, future = torch.randn(batch, length, 16), torch.ones(length, length, dtype=torch.bool).triu(1)
+        padding = torch.arange(length) >= length - torch.arange(batch)[:, None]
+        with torch.no_grad():
+            torch.testing.assert_close(fast(x, future, padding), encoded(x, future, padding), rtol=1e-4, atol=1e-5)
