@@ -3,6 +3,8 @@
 IREE's importer takes these ops where there are scales for channels, groups or tokens. Of those with one scale it
 refuses some, whose scale is a tensor, and leaves f64 in the others that it cannot compile. Each function here has the
 order of arguments of the ops that it is for.
+
+It has no code for the ops that round to such numbers in training either, which are at the end.
 """
 
 from __future__ import annotations
@@ -85,3 +87,30 @@ def _as(kind: torch.dtype, value: float | Tensor) -> float | Tensor:
 
 def _is_zero(value: int | Tensor) -> bool:
     return not isinstance(value, Tensor) and value == 0
+
+
+def rounded_to_range(tensor: Tensor, scale: float, zero: int, low: int, high: int) -> tuple[Tensor, Tensor]:
+    """What quantized numbers stand for, as training for them has it, and where none was out of range."""
+    return _rounded(tensor, tensor.new_full((), scale, dtype=torch.float32), zero, low, high)
+
+
+def rounded_to_ranges(
+    tensor: Tensor, scales: Tensor, zeros: Tensor, dim: int, low: int, high: int
+) -> tuple[Tensor, Tensor]:
+    """The same with a scale for each place of a dim."""
+    shape = [-1 if each == dim else 1 for each in range(tensor.dim())]
+    return _rounded(tensor, scales.view(shape), zeros.view(shape), low, high)
+
+
+def rounded_if_enabled(
+    tensor: Tensor, scale: Tensor, zero: Tensor, enabled: Tensor, low: int, high: int
+) -> tuple[Tensor, Tensor]:
+    """The same where a flag says so."""
+    result, inside = _rounded(tensor, scale, zero, low, high)
+    return torch.where(enabled != 0, result, tensor), inside | (enabled == 0)
+
+
+def _rounded(tensor: Tensor, scale: Tensor, zero: Tensor | int, low: int, high: int) -> tuple[Tensor, Tensor]:
+    number = torch.round(tensor * torch.reciprocal(scale)) + zero
+    result = (torch.clamp(number, low, high) - zero) * scale
+    return result.to(tensor.dtype), (number >= low) & (number <= high)

@@ -63,3 +63,24 @@ def test_numbers_that_integers_stand_for():
     for got, wanted in zip(program.run("main", x.numpy()), model(x), strict=True):
         assert str(np.asarray(got).dtype) == str(wanted.dtype).removeprefix("torch.")
         np.testing.assert_array_equal(np.asarray(got), wanted.numpy())
+
+
+def test_training_for_quantized_numbers() -> None:
+    """Gradients pass where no number is out of range."""
+    scales, zeros = torch.tensor([0.05, 0.1, 0.2, 0.03]), torch.tensor([0, 3, -2, 1], dtype=torch.int32)
+    scale, zero = torch.tensor([0.02]), torch.tensor([5], dtype=torch.int32)
+
+    def faked(x: torch.Tensor) -> list[torch.Tensor]:
+        return [
+            torch.fake_quantize_per_tensor_affine(x, 0.1, 3, -8, 7),
+            torch.fake_quantize_per_tensor_affine(x, scale, zero, -128, 127),
+            torch.fake_quantize_per_channel_affine(x, scales, zeros, 0, -8, 7),
+        ]
+
+    gradients = []
+    for function in (faked, torch.compile(faked, backend="opsplice")):
+        x = torch.linspace(-2, 2, 404).view(4, 101).requires_grad_()
+        results = function(x)
+        sum((each * (number + 1)).sum() for number, each in enumerate(results)).backward()
+        gradients.append([*results, x.grad])
+    torch.testing.assert_close(*gradients)
