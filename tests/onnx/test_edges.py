@@ -40,6 +40,26 @@ def test_what_is_put_around(mode, sizes):
     check(model, {"x": floats(1, 2, 4, 5), "v": floats(5)})
 
 
+def test_pads_that_the_program_computes():
+    """Negative ones leave elements out, which IREE keeps; it lowers no modes but that of one number around."""
+    pads, axes, nodes, outputs = np.array([-1, 2, 2, -1]), np.array([2, 0]), [], {}
+    for mode in ("constant", "edge", "reflect", "wrap"):
+        nodes += [node("Pad", "x pads", mode, mode=mode), node("Pad", "z pads - axes", f"{mode}_of_two", mode=mode)]
+        outputs |= {mode: [None, None], f"{mode}_of_two": [None, None, None]}
+    inputs = {"x": [4, "n"], "z": [4, 2, "n"], "pads": (TensorProto.INT64, [4])}
+    check(make_model(nodes, inputs, outputs, {"axes": axes}), {"x": floats(4, 5), "z": floats(4, 2, 5), "pads": pads})
+
+
+def test_slices_that_begin_where_the_program_says():
+    """Backwards from behind the end, where IREE reads what lies there."""
+    constants = {"axes": np.array([-1, 0]), "by": np.array([-2, 1])}
+    nodes = [node("Slice", "x starts ends axes by", "y"), node("Slice", "x inside ends axes by", "z")]
+    integers = {name: (TensorProto.INT64, [2]) for name in ("starts", "ends", "inside")}
+    model = make_model(nodes, {"x": [4, "n"]} | integers, {"y": [None, None], "z": [None, None]}, constants)
+    feed = {"starts": np.array([100, -3]), "ends": np.array([1, 9]), "inside": np.array([-2, 1])}
+    check(model, {"x": floats(4, 7)} | feed)
+
+
 @pytest.mark.parametrize("sizes", [[4, 5], ["h", "w"]], ids=["fixed", "open"])
 def test_negative_pads_leave_elements_out(sizes):
     """IREE moves the rest elsewhere, or does not compile it."""

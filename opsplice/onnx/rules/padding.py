@@ -5,14 +5,19 @@ What Pad puts around other than one number is gathered along each dim, and Slice
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx
 from onnx import TensorProto
 
-from opsplice.onnx.rules.node_writer import NodeWriter, attribute, input_name
+from opsplice.onnx.rules.node_writer import Input, NodeWriter, attribute, input_name
 
 # What exporters write for an end that is not known.
 _NO_SIZE = np.iinfo(np.int32).max
+_LAST = np.iinfo(np.int64).max
+# What a node says whose pads are not negative, and one that begins inside.
+_OUTWARD, _INSIDE = "outward", "from inside"
 
 
 def pad(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -22,9 +27,11 @@ def pad(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """
     x, pads, axes = node.input[0], on.constant(input_name(node, 1)), on.constant(input_name(node, 3))
     mode, shape = attribute(node, "mode", b"constant"), on.shape(x)
-    if pads is None or shape is None or (axes is None and input_name(node, 3)):
+    if shape is None or (axes is None and input_name(node, 3)):
         return None
     named = range(len(shape)) if axes is None else [int(axis) % len(shape) for axis in axes]
+    if pads is None:
+        return None if node.doc_string == _OUTWARD else _pad_by_values(on, node, named)
     sides = {axis: (int(pads[i]), int(pads[i + len(named)])) for i, axis in enumerate(named)}
     sides = {axis: side for axis, side in sides.items() if side != (0, 0)}
     negative = {axis: side for axis, side in sides.items() if min(side) < 0}
@@ -32,7 +39,7 @@ def pad(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         return None
     if negative:
         starts = [max(-before, 0) for before, _ in negative.values()]
-        ends = [min(after, 0) or np.iinfo(np.int64).max for _, after in negative.values()]
+        ends = [min(after, 0) or _LAST for _, after in negative.values()]
         x = on.put("Slice", x, starts, ends, list(negative))
         sides = {axis: (max(side[0], 0), max(side[1], 0)) for axis, side in sides.items()}
     if mode == b"constant":
@@ -44,18 +51,35 @@ def pad(on: NodeWriter, node: onnx.NodeProto) -> str | None:
             size += sum(min(each, 0) for each in negative.get(axis, ()))
             places = on.give(np.pad(np.arange(size), side, mode.decode()))
         else:
-            places = _places_around(on, on.size(x, axis), side, mode)
+            places = _places_around(on, on.size(x, axis), -side[0], side[1], mode)
         x = on.put("Gather", x, places, axis=axis)
     return x if sides else on.put("Identity", x)
 
 
-def _places_around(on: NodeWriter, size: str, side: tuple[int, int], mode: bytes) -> str:
-    """For each place of a dim of an open size with what is put around, the place of the element that it takes."""
-    before, after, one = (on.give(np.array(number)) for number in (-side[0], side[1], 1))
-    places = on.put("Range", before, on.put("Add", size, after), one)
+def _pad_by_values(on: NodeWriter, node: onnx.NodeProto, axes: Sequence[int]) -> str:
+    """By pads that are computed while the program runs: any of them may be negative."""
+    pads, mode, rank = node.input[1], attribute(node, "mode", b"constant"), len(axes)
+    before, after = (on.put("Slice", pads, [start], [start + rank]) for start in (0, rank))
+    ends = on.put("Add", on.put("Gather", on.put("Shape", node.input[0]), list(axes)), on.put("Min", after, 0))
+    x = on.put("Slice", node.input[0], on.put("Max", on.put("Neg", before), 0), ends, list(axes))
+    if mode == b"constant":
+        return on.put("Pad", x, on.put("Max", pads, 0), *node.input[2:], doc_string=_OUTWARD)
+    for number, axis in enumerate(axes):
+        first, more = (on.put("Max", on.put("Gather", side, number), 0) for side in (before, after))
+        places = _places_around(on, on.size(x, axis), on.put("Neg", first), more, mode)
+        x = on.put("Gather", x, places, axis=axis)
+    return x
+
+
+def _places_around(on: NodeWriter, size: str, first: Input, more: Input, mode: bytes) -> str:
+    """For each place of a dim of an open size with what is put around, the place of the element that it takes.
+
+    first: the first of these places. more: how many there are behind the end.
+    """
+    places = on.put("Range", first, on.put("Add", size, more), 1)
     if mode == b"wrap":
         return on.put("Mod", places, size)
-    last = on.put("Sub", size, one)
+    last = on.put("Sub", size, 1)
     if mode == b"edge":
         return on.put("Min", on.put("Max", places, 0), last)
     return on.put("Sub", last, on.put("Abs", on.put("Sub", last, on.put("Abs", places))))
@@ -65,29 +89,32 @@ def cut(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Backwards from behind the end, where IREE reads what lies there, as from the last element."""
     starts, axes, steps = (on.constant(input_name(node, number)) for number in (1, 3, 4))
     shape = on.shape(node.input[0])
-    if starts is None or steps is None or not shape or (axes is None and input_name(node, 3)):
+    if steps is None or not shape or (axes is None and input_name(node, 3)) or node.doc_string == _INSIDE:
         return None
-    begins = [int(start) for start in starts.ravel()]
+    begins: list[int | None] = [None] * steps.size if starts is None else [int(start) for start in starts.ravel()]
     places = [number if axes is None else int(axes.ravel()[number]) % len(shape) for number in range(len(begins))]
     may_be_behind = []
     for number, (start, step) in enumerate(zip(begins, steps.ravel(), strict=True)):
         size = shape[places[number]]
-        if step < 0 and (start >= _NO_SIZE if size is None else start >= size > 0):
+        if step > 0:
+            continue
+        if start is not None and (start >= _NO_SIZE if size is None else start >= size > 0):
             begins[number] = -1
-        elif step < 0 <= start and size is None:
+        elif start is None or (start >= 0 and size is None):
             may_be_behind.append(number)
     if not may_be_behind:
-        if begins == starts.ravel().tolist():
+        if starts is None or begins == starts.ravel().tolist():
             return None
         return on.put("Slice", node.input[0], np.array(begins, starts.dtype), *node.input[2:])
     x, others = node.input[0], [number for number in range(len(begins)) if number not in may_be_behind]
     for numbers in filter(None, (others, *([number] for number in may_be_behind))):
-        first: str | list[int] = [begins[number] for number in numbers]
+        taken = (on.put("Gather", name, numbers) for name in node.input[1:3])
+        first, ends = (on.put("Cast", name, to=TensorProto.INT64) for name in taken)
+        if starts is not None:
+            first = on.give(np.array([begins[number] for number in numbers]))
         if numbers != others:
             last = on.put("Sub", on.put("Gather", on.put("Shape", x), [places[numbers[0]]]), 1)
             first = on.put("Min", last, first)
-        ends, along = on.put("Gather", node.input[2], numbers), [places[number] for number in numbers]
-        x = on.put(
-            "Slice", x, first, on.put("Cast", ends, to=TensorProto.INT64), along, steps.ravel()[numbers].tolist()
-        )
+        along, by = [places[number] for number in numbers], steps.ravel()[numbers].tolist()
+        x = on.put("Slice", x, first, ends, along, by, doc_string=_INSIDE)
     return x
