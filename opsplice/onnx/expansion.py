@@ -27,6 +27,7 @@ from opsplice.onnx.rules import (
     recurrent,
     resizing,
     scattering,
+    valued_sizes,
 )
 from opsplice.onnx.rules.node_writer import (
     FLOATS,
@@ -363,6 +364,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "AveragePool"): pooling.average_pool,
     ("", "CastLike"): quantized.cast_like,
     ("", "Clip"): _clip,
+    ("", "Compress"): valued_sizes.compress,
     ("", "Conv"): convolutions.convolution,
     ("", "ConvInteger"): quantized.conv_integer,
     ("", "ConvTranspose"): convolutions.conv_transpose,
@@ -371,6 +373,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "Div"): _unsigned,
     ("", "Einsum"): einsum.einsum,
     ("", "Equal"): _equal,
+    ("", "Expand"): valued_sizes.expand,
     ("", "GRU"): recurrent.written_out,
     ("", "Gather"): quantized.gather,
     ("", "GatherND"): scattering.gather_nd,
@@ -393,6 +396,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "QLinearMatMul"): quantized.on_dequantized("MatMul", 2, -1),
     ("", "DequantizeLinear"): quantized.dequantize,
     ("", "QuantizeLinear"): quantized.quantize,
+    ("", "Range"): valued_sizes.range_,
     ("", "ReduceL2"): _norm_of_none,
     ("", "ReduceLogSum"): _norm_of_none,
     ("", "ReduceLogSumExp"): _log_sum_exp,
