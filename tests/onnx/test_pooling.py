@@ -30,6 +30,16 @@ def test_windows_that_round_up():
     check(model, {"x": floats(1, 2, 8, 6)})
 
 
+def test_windows_with_more_around_at_one_end():
+    """Of open sizes IREE makes results of a negative size, or does not compile."""
+    nodes = [
+        node("MaxPool", "x", "y", kernel_shape=[3, 3], pads=[0, 1, 2, 1], strides=[2, 1]),
+        node("MaxPool", "x", "z", kernel_shape=[3, 2], auto_pad="SAME_LOWER"),
+    ]
+    outputs = {"y": ["n", 3, None, None], "z": ["n", 3, None, None]}
+    check(make_model(nodes, {"x": ["n", 3, "h", "w"]}, outputs), {"x": floats(2, 3, 8, 7)})
+
+
 def test_places_of_maxima_count_the_elements_of_all_images():
     """IREE counts them in each image."""
     nodes = [node("MaxPool", "x", "y at", kernel_shape=[2, 2], strides=[2, 1])]

@@ -109,14 +109,21 @@ class _Around:
 
 
 def _around(on: NodeWriter, node: onnx.NodeProto) -> _Around | None:
-    """Where IREE puts windows elsewhere: by `auto_pad` every few elements, and those that `ceil_mode` adds."""
+    """Where IREE puts windows elsewhere: by `auto_pad` every few elements, and those that `ceil_mode` adds.
+
+    And those of MaxPool with more around at one end than at the other.
+    """
     kernel, automatic = attribute(node, "kernel_shape", []), attribute(node, "auto_pad", b"NOTSET")
     steps, apart = map(np.array, steps_of(node, len(kernel)))
     is_same = automatic.startswith(b"SAME")
     is_open = None in (on.shape(node.input[0]) or [])[2:]
-    if not is_open or not ((is_same and max(steps) > 1) or _rounds_up(node)):
-        return None
     reach = apart * (np.array(kernel) - 1) + 1
+    pads = attribute(node, "pads", []) if automatic == b"NOTSET" else []
+    front, behind = np.array(pads or [0] * 2 * len(kernel)).reshape(2, -1)
+    is_lopsided = (reach % 2 == 0).any() if is_same else (front != behind).any()
+    is_elsewhere = (is_same and max(steps) > 1) or _rounds_up(node) or (is_lopsided and node.op_type == "MaxPool")
+    if not is_open or not is_elsewhere:
+        return None
     sizes = on.put("Slice", on.put("Shape", node.input[0]), [2], [2 + len(kernel)])
     if is_same:
         last = on.put("Mul", on.put("Div", on.put("Sub", sizes, 1), steps), steps)
@@ -125,8 +132,8 @@ def _around(on: NodeWriter, node: onnx.NodeProto) -> _Around | None:
         more = on.put("Sub", missing, less)
         before, after = (less, more) if automatic == b"SAME_UPPER" else (more, less)
         return _Around(sizes, before, after, after)
-    pads = attribute(node, "pads", []) if automatic == b"NOTSET" else []
-    front, behind = np.array(pads or [0] * 2 * len(kernel)).reshape(2, -1)
+    if not _rounds_up(node):
+        return _Around(sizes, front, behind, behind)
     last = on.put("Mul", on.put("Div", on.put("Add", sizes, front + behind - reach + steps - 1), steps), steps)
     is_behind = on.put("GreaterOrEqual", last, on.put("Add", sizes, front))  # it begins behind the image
     last = on.put("Sub", last, on.put("Mul", on.put("Cast", is_behind, to=TensorProto.INT64), steps))
