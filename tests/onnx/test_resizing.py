@@ -121,3 +121,12 @@ def test_images_that_keep_their_ratio(policy):
     opened = make_model(nodes, {"x": ["n", 1, "h", 4]}, {"y": [None] * 4}, size)
     with pytest.raises(OpspliceError, match="keeps the ratio"):
         opsplice.onnx.session(opened, cache=False)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_places_as_older_models_have_them(mode):
+    """In the middle of elements, as TensorFlow's converters wrote them before version 13."""
+    form = {"mode": mode, "coordinate_transformation_mode": "tf_half_pixel_for_nn"}
+    constants = {"none": np.array([], np.float32), "by": np.array([1, 1, 2, 1.5], np.float32)}
+    nodes = [node("Resize", "x none by", "y", **form)]
+    check(make_model(nodes, {"x": [1, 2, 3, 4]}, {"y": [1, 2, 6, 6]}, constants, opset=11), {"x": floats(1, 2, 3, 4)})

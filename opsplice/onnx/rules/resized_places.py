@@ -111,7 +111,10 @@ def positions(on: NodeWriter, node: onnx.NodeProto, axis: Axis) -> Any:
         half = np.float64(_HALF)
         at = of("Sub", of("Add", before, of("Div", of("Add", x, half), scale)), half)
         return _cast(on, at, TensorProto.FLOAT)
-    centred = of("Sub", of("Div", of("Add", x, _HALF), axis.scale), _HALF)
+    centres = of("Div", of("Add", x, _HALF), axis.scale)
+    if mode == b"tf_half_pixel_for_nn":  # of versions before 13
+        return centres
+    centred = of("Sub", centres, _HALF)
     return of("Where", is_one, _ZERO, centred) if mode == b"pytorch_half_pixel" else centred
 
 
