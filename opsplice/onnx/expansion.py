@@ -85,39 +85,7 @@ def expand(scope: Scope, weights: dict[str, np.ndarray], version: int, around: N
     return changed or any(inner)
 
 
-# ---- norms -----------------------------------------------------------------------------------------------------------
-
-
-def _rms_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    x, scale = node.input
-    shape, element = on.shape(x), on.element(x)
-    if shape is None or not element:
-        return None
-    axis = attribute(node, "axis", -1) % len(shape)
-    stash = attribute(node, "stash_type", TensorProto.FLOAT)
-    wide = on.cast(x, stash)
-    mean = on.put("ReduceMean", on.put("Mul", wide, wide), np.arange(axis, len(shape)))
-    epsilon = on.put("Cast", np.array(attribute(node, "epsilon", 1e-5), np.float32), to=stash)
-    normed = on.put("Div", wide, on.put("Sqrt", on.put("Add", mean, epsilon)))
-    return on.put("Mul", normed if wide == x else on.put("Cast", normed, to=element), scale)
-
-
-def _group_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Of groups of channels, or of each channel, of sizes that are not fixed: in IREE, instances come out wrong."""
-    x, gain, bias = node.input
-    shape, element = on.shape(x), on.element(x)
-    is_fixed = node.op_type == "InstanceNormalization" and None not in (shape or ())
-    if shape is None or not element or shape[1] is None or len(shape) <= _MATRIX or is_fixed:
-        return None
-    groups, stash = attribute(node, "num_groups", shape[1]), attribute(node, "stash_type", TensorProto.FLOAT)
-    wide = on.put("Reshape", on.cast(x, stash), [0, groups, -1])
-    centered = on.put("Sub", wide, on.mean(wide))
-    epsilon = on.put("Cast", np.array(attribute(node, "epsilon", 1e-5), np.float32), to=stash)
-    deviation = on.put("Sqrt", on.put("Add", on.mean(on.put("Mul", centered, centered)), epsilon))
-    normed = on.put("Cast", on.put("Div", centered, deviation), to=element)
-    channels = on.put("Reshape", normed, [0, groups, shape[1] // groups, -1])
-    scale, shift = (on.put("Reshape", each, [1, groups, -1, 1]) for each in (gain, bias))
-    return on.put("Reshape", on.put("Add", on.put("Mul", channels, scale), shift), on.put("Shape", x))
+# ---- products and sums -----------------------------------------------------------------------------------------------
 
 
 def _matmul(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -168,18 +136,6 @@ def _sum_of_halves(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         return None
     wide = on.put("Cast", node.input[0], to=TensorProto.FLOAT)
     return on.put("Cast", on.put(node.op_type, wide, *node.input[1:], **attributes(node)), to=on.element(node.input[0]))
-
-
-def _lp_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Zeros stay zeros, which IREE divides by their norm."""
-    x, element = node.input[0], on.element(node.input[0])
-    if not element:
-        return None
-    whole = on.put("Mul", x, x) if (squared := attribute(node, "p", 2) == 2) else on.put("Abs", x)
-    norm = on.put("ReduceSum", whole, [attribute(node, "axis", -1)], keepdims=1)
-    norm = on.put("Sqrt", norm) if squared else norm
-    zero, one = (on.give(np.array(number, helper.tensor_dtype_to_np_dtype(element))) for number in (0, 1))
-    return on.put("Div", x, on.put("Where", on.put("Equal", norm, zero), one, norm))
 
 
 def _determinant(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -378,15 +334,16 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "Gather"): quantized.gather,
     ("", "GatherND"): scattering.gather_nd,
     ("", "GridSample"): resizing.grid_sample,
-    ("", "GroupNormalization"): _group_norm,
-    ("", "InstanceNormalization"): _group_norm,
+    ("", "GroupNormalization"): fused.group_norm,
+    ("", "InstanceNormalization"): fused.group_norm,
     ("", "LSTM"): _lstm,
-    ("", "LpNormalization"): _lp_norm,
+    ("", "LpNormalization"): fused.lp_norm,
     ("", "LpPool"): pooling.lp_pool,
     ("", "MatMul"): _matmul,
     ("", "MatMulInteger"): quantized.matmul_integer,
     ("", "Max"): _extreme,
     ("", "MaxPool"): pooling.max_pool,
+    ("", "MeanVarianceNormalization"): fused.mean_variance_norm,
     ("", "Min"): _extreme,
     ("", "Mod"): _unsigned,
     ("", "Neg"): _negative,
@@ -404,7 +361,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "Reshape"): folded_sizes.reshape,
     ("", "Resize"): resizing.resize,
     ("", "ReverseSequence"): scattering.reverse_sequence,
-    ("", "RMSNormalization"): _rms_norm,
+    ("", "RMSNormalization"): fused.standard_rms_norm,
     ("", "RNN"): recurrent.written_out,
     ("", "Scan"): loops.scan,
     ("", "ScatterElements"): scattering.scatter_elements,

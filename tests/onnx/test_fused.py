@@ -53,6 +53,13 @@ def test_products_and_convolutions_with_activations():
     compare(nodes, feed, constants, shapes)
 
 
+def test_norms_of_chosen_dims():
+    """ONNX knows no shape where the model names no dims."""
+    nodes = [node("MeanVarianceNormalization", "x", "channels"), node("Relu", "channels", "y")]
+    nodes.append(node("MeanVarianceNormalization", "x", "z", axes=[1, -1]))
+    compare(nodes, {"x": floats(2, 3, 4, 5)}, {}, {"y": [2, 3, 4, 5], "z": [2, 3, 4, 5]})
+
+
 def test_forms_that_iree_does_not_lower_or_reads_otherwise():
     """Vectors times batches, the largest of several shapes, and scans that run backwards."""
     x, state = helper.make_tensor_value_info("s_x", 1, [4]), helper.make_tensor_value_info("s_state", 1, [4])

@@ -1,4 +1,7 @@
-"""Writes operators that onnxruntime's optimisers make of several nodes as nodes of ONNX; docs/onnx.md lists them."""
+"""Writes norms, and operators that onnxruntime's optimisers make of several nodes, as nodes of ONNX.
+
+docs/onnx.md lists them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnx
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from opsplice.onnx.rules.node_writer import NodeWriter, attribute, input_name
 
@@ -86,10 +89,65 @@ def convolution(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return _activated(on, node, y, attribute(node, "activation_params", []))
 
 
+_MATRIX = 2  # dims
 _GEMM = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
 
 
 # ---- norms -----------------------------------------------------------------------------------------------------------
+
+
+def standard_rms_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    x, scale = node.input
+    shape, element = on.shape(x), on.element(x)
+    if shape is None or not element:
+        return None
+    axis = attribute(node, "axis", -1) % len(shape)
+    stash = attribute(node, "stash_type", TensorProto.FLOAT)
+    wide = on.cast(x, stash)
+    mean = on.put("ReduceMean", on.put("Mul", wide, wide), np.arange(axis, len(shape)))
+    epsilon = on.put("Cast", np.array(attribute(node, "epsilon", 1e-5), np.float32), to=stash)
+    normed = on.put("Div", wide, on.put("Sqrt", on.put("Add", mean, epsilon)))
+    return on.put("Mul", normed if wide == x else on.put("Cast", normed, to=element), scale)
+
+
+def group_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Of groups of channels, or of each channel, of sizes that are not fixed: in IREE, instances come out wrong."""
+    x, gain, bias = node.input
+    shape, element = on.shape(x), on.element(x)
+    is_fixed = node.op_type == "InstanceNormalization" and None not in (shape or ())
+    if shape is None or not element or shape[1] is None or len(shape) <= _MATRIX or is_fixed:
+        return None
+    groups, stash = attribute(node, "num_groups", shape[1]), attribute(node, "stash_type", TensorProto.FLOAT)
+    wide = on.put("Reshape", on.cast(x, stash), [0, groups, -1])
+    centered = on.put("Sub", wide, on.mean(wide))
+    epsilon = on.put("Cast", np.array(attribute(node, "epsilon", 1e-5), np.float32), to=stash)
+    deviation = on.put("Sqrt", on.put("Add", on.mean(on.put("Mul", centered, centered)), epsilon))
+    normed = on.put("Cast", on.put("Div", centered, deviation), to=element)
+    channels = on.put("Reshape", normed, [0, groups, shape[1] // groups, -1])
+    scale, shift = (on.put("Reshape", each, [1, groups, -1, 1]) for each in (gain, bias))
+    return on.put("Reshape", on.put("Add", on.put("Mul", channels, scale), shift), on.put("Shape", x))
+
+
+def mean_variance_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Over all dims but that of channels, or given ones: ONNX leaves the shape open where none are given."""
+    x, axes = node.input[0], attribute(node, "axes", [0, 2, 3])
+    if not on.element(x):
+        return None
+    centred = on.put("Sub", x, on.mean(x, axes))
+    deviation = on.put("Sqrt", on.mean(on.put("Mul", centred, centred), axes))
+    return on.put("Div", centred, on.put("Add", deviation, on.number(1e-9, x)))
+
+
+def lp_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Zeros stay zeros, which IREE divides by their norm."""
+    x, element = node.input[0], on.element(node.input[0])
+    if not element:
+        return None
+    whole = on.put("Mul", x, x) if (squared := attribute(node, "p", 2) == 2) else on.put("Abs", x)
+    norm = on.put("ReduceSum", whole, [attribute(node, "axis", -1)], keepdims=1)
+    norm = on.put("Sqrt", norm) if squared else norm
+    zero, one = (on.give(np.array(number, helper.tensor_dtype_to_np_dtype(element))) for number in (0, 1))
+    return on.put("Div", x, on.put("Where", on.put("Equal", norm, zero), one, norm))
 
 
 def skip_norm(on: NodeWriter, node: onnx.NodeProto) -> list[str]:

@@ -108,11 +108,11 @@ class NodeWriter:
         kind = helper.tensor_dtype_to_np_dtype(self.element(like) or self.element(self._node.input[0]))
         return self.give(np.array(ml_dtypes.finfo(kind).min, kind))
 
-    def mean(self, name: str) -> str:
-        """Means over the last dim, which stays."""
+    def mean(self, name: str, axes: Sequence[int] = (-1,)) -> str:
+        """Means over the last dim, or others, which stay."""
         if self.version < _AXES_ARE_INPUTS:
-            return self.put("ReduceMean", name, axes=[-1], keepdims=1)
-        return self.put("ReduceMean", name, [-1], keepdims=1)
+            return self.put("ReduceMean", name, axes=axes, keepdims=1)
+        return self.put("ReduceMean", name, axes, keepdims=1)
 
     def largest(self, name: str, axes: np.ndarray) -> str:
         """The largest elements over some dims, which stay."""
