@@ -169,6 +169,7 @@ _WIDER = {
 }
 _WITHOUT_SIGN = (*_WIDER, TensorProto.UINT64)
 _PRODUCTS = (2, 3)
+_NEAR = np.float64(2**-40)
 _LARGEST_DETERMINANT = 4
 _MATRIX = 2  # dims
 _PAIR = 2
@@ -225,7 +226,11 @@ def _power(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     exponent = on.constant(node.input[1])
     if exponent is not None and exponent.ndim == 0 and exponent in _PRODUCTS:
         return functools.reduce(lambda made, _: on.put("Mul", made, x), range(int(exponent) - 1), x)
-    return on.put("Cast", on.put("Pow", *(on.cast(each, TensorProto.DOUBLE) for each in node.input)), to=element)
+    power = on.put("Pow", *(on.cast(each, TensorProto.DOUBLE) for each in node.input))
+    whole = on.put("Round", power)  # IREE's powers may be a little below whole numbers
+    apart, near = (on.put("Abs", each) for each in (on.put("Sub", power, whole), whole))
+    is_whole = on.put("LessOrEqual", apart, on.put("Mul", near, _NEAR))
+    return on.put("Cast", on.put("Where", is_whole, whole, power), to=element)
 
 
 def _negative(on: NodeWriter, node: onnx.NodeProto) -> str | None:

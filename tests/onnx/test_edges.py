@@ -257,3 +257,14 @@ def test_powers_of_integers_and_their_signs():
         for one, other in zip(found[6 * at : 6 * at + 6], wanted, strict=True):
             assert one.dtype == other.dtype
             np.testing.assert_array_equal(one, other)
+
+
+def test_powers_that_the_program_computes():
+    """Of integers, and whole: IREE's powers of doubles are a little less than some, so 2 to the power of 3 was 7."""
+    whole = TensorProto.INT64
+    nodes = [node("Pow", "x by", "y"), node("Pow", "two x", "z"), node("Pow", "square root", "w")]
+    constants = {"two": np.array(2), "root": np.array(0.5, np.float32)}
+    inputs = {"x": (whole, ["n"]), "by": (whole, [4, 1]), "square": (whole, ["n"])}
+    outputs = {"y": (whole, [4, "n"]), "z": (whole, ["n"]), "w": (whole, ["n"])}
+    x = np.arange(-7, 12)
+    check(make_model(nodes, inputs, outputs, constants), {"x": x, "by": np.arange(1, 5)[:, None], "square": x**2})
