@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from opsplice.onnx import folded_sizes
 from opsplice.onnx.model_file import Scope, graphs, replace
@@ -196,6 +196,20 @@ def _unsigned(on: NodeWriter, node: onnx.NodeProto) -> str | list[str] | None:
     return [on.put("Cast", first, to=element), *others]
 
 
+def _made_without_sign(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Constants of integers of 16 or 64 bits without a sign, cast from some with one: IREE's compiler crashes."""
+    form = attributes(node)
+    value = form.get("value")
+    element = form.get("dtype", on.element(node.input[0])) if value is None else value.data_type
+    if element not in (TensorProto.UINT16, TensorProto.UINT64) or (value is None and node.op_type != "EyeLike"):
+        return None
+    if value is None:
+        form["dtype"] = TensorProto.INT64
+    else:
+        form["value"] = numpy_helper.from_array(numpy_helper.to_array(value).astype(np.int64))
+    return on.put("Cast", on.put(node.op_type, node.input[0], **form), to=element)
+
+
 def _last_of_equals(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """The first one from behind: IREE takes the first one always."""
     axis = attribute(node, "axis", 0)
@@ -326,6 +340,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "CastLike"): quantized.cast_like,
     ("", "Clip"): _clip,
     ("", "Compress"): valued_sizes.compress,
+    ("", "ConstantOfShape"): _made_without_sign,
     ("", "Conv"): convolutions.convolution,
     ("", "ConvInteger"): quantized.conv_integer,
     ("", "ConvTranspose"): convolutions.conv_transpose,
@@ -334,6 +349,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "Div"): _unsigned,
     ("", "Einsum"): einsum.einsum,
     ("", "Equal"): _equal,
+    ("", "EyeLike"): _made_without_sign,
     ("", "Expand"): valued_sizes.expand,
     ("", "GRU"): recurrent.written_out,
     ("", "Gather"): quantized.gather,

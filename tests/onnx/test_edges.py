@@ -12,7 +12,7 @@ from onnx import TensorProto
 
 import opsplice.onnx
 from tests.onnx.models import make_model, node
-from tests.onnx.test_expansion import check, floats
+from tests.onnx.test_expansion import U8, check, floats
 
 NAN, INFINITE = np.nan, np.inf
 
@@ -268,3 +268,22 @@ def test_powers_that_the_program_computes():
     outputs = {"y": (whole, [4, "n"]), "z": (whole, ["n"]), "w": (whole, ["n"])}
     x = np.arange(-7, 12)
     check(make_model(nodes, inputs, outputs, constants), {"x": x, "by": np.arange(1, 5)[:, None], "square": x**2})
+
+
+def test_integers_at_which_the_compiler_ended_the_process():
+    """Constants of 16 and 64 bits without a sign, and Einsum of bytes."""
+    wide = {TensorProto.UINT16: np.uint16, TensorProto.UINT64: np.uint64}
+    nodes, outputs = [node("Einsum", "bytes bytes", "product", equation="ij,kj->ik")], {"product": (U8, [2, 2])}
+    for element, kind in wide.items():
+        most = onnx.numpy_helper.from_array(np.array([np.iinfo(kind).max], kind))
+        nodes.append(node("ConstantOfShape", "shape", f"filled{element}", value=most))
+        nodes.append(node("EyeLike", "bytes", f"eye{element}", dtype=element, k=1))
+        outputs |= {f"filled{element}": (element, [None, None]), f"eye{element}": (element, [2, 3])}
+    model = make_model(nodes, {"shape": (TensorProto.INT64, [2]), "bytes": (U8, [2, 3])}, outputs)
+    feed = {"shape": np.array([2, 1]), "bytes": np.array([[1, 2, 200], [3, 4, 5]], np.uint8)}
+    product, *found = opsplice.onnx.session(model, providers=["local-sync"]).run(None, feed)
+    np.testing.assert_array_equal(product, np.einsum("ij,kj->ik", feed["bytes"], feed["bytes"]))
+    for kind, filled, eye in zip(wide.values(), found[::2], found[1::2], strict=True):
+        np.testing.assert_array_equal(filled, np.full((2, 1), np.iinfo(kind).max, kind))
+        np.testing.assert_array_equal(eye, np.eye(2, 3, 1, kind))
+        assert filled.dtype == eye.dtype == kind

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx
+from onnx import TensorProto
 
 from opsplice.onnx.rules.node_writer import NodeWriter, attribute
 
@@ -37,6 +38,9 @@ def einsum(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if any(shape is None for shape in shapes):
         return None
     known = [shape or [] for shape in shapes]
+    if (element := on.element(node.input[0])) in (TensorProto.INT8, TensorProto.UINT8):  # IREE's compiler crashes
+        wide = (on.put("Cast", name, to=TensorProto.INT32) for name in node.input)
+        return on.put("Cast", on.put("Einsum", *wide, equation=equation), to=element)
     if "->" in equation and all(None not in shape for shape in known):
         return None
     read = _letters(equation, [len(shape) for shape in known])
