@@ -50,6 +50,13 @@ def test_pads_that_the_program_computes():
     check(make_model(nodes, inputs, outputs, {"axes": axes}), {"x": floats(4, 5), "z": floats(4, 2, 5), "pads": pads})
 
 
+def test_slices_with_steps_that_name_no_dims():
+    """IREE does not lower them."""
+    constants = {"starts": np.array([0, -1]), "ends": np.array([9, 0]), "by": np.array([2, -2])}
+    model = make_model([node("Slice", "x starts ends - by", "y")], {"x": [5, 4]}, {"y": [3, 2]}, constants)
+    check(model, {"x": floats(5, 4)})
+
+
 def test_slices_that_begin_where_the_program_says():
     """Backwards from behind the end, where IREE reads what lies there."""
     constants = {"axes": np.array([-1, 0]), "by": np.array([-2, 1])}

@@ -86,7 +86,10 @@ def _places_around(on: NodeWriter, size: str, first: Input, more: Input, mode: b
 
 
 def cut(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Backwards from behind the end, where IREE reads what lies there, as from the last element."""
+    """Backwards from behind the end, where IREE reads what lies there, as from the last element.
+
+    IREE lowers none that has steps and does not name its dims.
+    """
     starts, axes, steps = (on.constant(input_name(node, number)) for number in (1, 3, 4))
     shape = on.shape(node.input[0])
     if steps is None or not shape or (axes is None and input_name(node, 3)) or node.doc_string == _INSIDE:
@@ -103,9 +106,10 @@ def cut(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         elif start is None or (start >= 0 and size is None):
             may_be_behind.append(number)
     if not may_be_behind:
-        if starts is None or begins == starts.ravel().tolist():
+        if axes is not None and (starts is None or begins == starts.ravel().tolist()):
             return None
-        return on.put("Slice", node.input[0], np.array(begins, starts.dtype), *node.input[2:])
+        first = node.input[1] if starts is None else on.give(np.array(begins, starts.dtype))
+        return on.put("Slice", node.input[0], first, node.input[2], np.array(places, steps.dtype), node.input[4])
     x, others = node.input[0], [number for number in range(len(begins)) if number not in may_be_behind]
     for numbers in filter(None, (others, *([number] for number in may_be_behind))):
         taken = (on.put("Gather", name, numbers) for name in node.input[1:3])
