@@ -8,6 +8,7 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (make fr
 
 from onnx import TensorProto
 
+import opsplice.onnx
 from tests.onnx.models import RANDOM, make_model, node
 from tests.onnx.test_expansion import check, floats
 
@@ -37,3 +38,19 @@ def test_places_of_an_open_number_of_dims():
     model = make_model(nodes, kinds, {"elements": ["n", "m", 3], "taken": ["k", 3], "rows": ["n", 3]})
     at = np.array([[0, 1], [2, -1], [1, 0]])
     check(model, {"x": floats(3, 4, 3), "at": at, "new": floats(3, 3), "within": at[:, 1:]})
+
+
+def test_truth_values_that_are_scattered():
+    """Their sum is whether one is true, their product whether all are; IREE compares them as numbers with a sign."""
+    kinds = ("add", "mul", "max", "min")
+    nodes = [node("ScatterND", "x at new", f"nd_{kind}", reduction=kind) for kind in kinds]
+    nodes += [node("ScatterElements", "x places new", kind, axis=1, reduction=kind) for kind in kinds]
+    flags = TensorProto.BOOL, [4, 2]
+    inputs = {"x": flags, "new": flags, "at": (TensorProto.INT64, [4, 1]), "places": (TensorProto.INT64, [4, 2])}
+    model = make_model(nodes, inputs, {each.output[0]: flags for each in nodes})
+    feed = {"x": np.array([[True, True], [False, False], [True, False], [False, True]])}
+    feed |= {"new": feed["x"][:, ::-1], "at": np.arange(4)[:, None], "places": np.tile(np.array([0, 1]), (4, 1))}
+    found = opsplice.onnx.session(model, providers=["local-sync"]).run(None, feed)
+    either, both = feed["x"] | feed["new"], feed["x"] & feed["new"]
+    for one, wanted in zip(found, (either, both) * 4, strict=True):
+        np.testing.assert_array_equal(one, wanted)

@@ -11,6 +11,8 @@ from opsplice.onnx.rules.node_writer import NodeWriter, attribute, attributes
 
 def scatter_elements(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """By whole places, where the larger or the smaller element stays: IREE does not lower it by places along a dim."""
+    if (result := _of_flags(on, node)) is not None:
+        return result
     x, indices, updates = node.input
     shape, sizes = on.shape(x), on.shape(indices)
     kind = attribute(node, "reduction", b"none")
@@ -32,6 +34,8 @@ def scatter_elements(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 def scatter_nd(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Of indices of as many dims as the updates leave, where that is not said: IREE has to know it."""
+    if (result := _of_flags(on, node)) is not None:
+        return result
     x, indices, updates = (on.shape(name) for name in node.input)
     if x is None or indices is None or updates is None:
         return None
@@ -44,6 +48,18 @@ def gather_nd(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if x is None or indices is None or result is None:
         return None
     return _of_depth(on, node, len(x) + len(indices) - 1 - len(result) - attribute(node, "batch_dims", 0))
+
+
+def _of_flags(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Of truth values, a larger or a smaller one of integers: IREE adds, multiplies and compares them otherwise."""
+    form = attributes(node)
+    kind = form.get("reduction", b"none")
+    if on.element(node.input[0]) != TensorProto.BOOL or kind == b"none":
+        return None
+    form["reduction"] = {b"add": b"max", b"mul": b"min"}.get(kind, kind)
+    x, indices, updates = node.input
+    x, updates = (on.put("Cast", each, to=TensorProto.INT32) for each in (x, updates))
+    return on.put("Cast", on.put(node.op_type, x, indices, updates, **form), to=TensorProto.BOOL)
 
 
 def _of_depth(on: NodeWriter, node: onnx.NodeProto, depth: int) -> str | None:
