@@ -165,6 +165,25 @@ def keep_whole_dims(model: onnx.ModelProto) -> bool:
     return changed
 
 
+def keep_counts(model: onnx.ModelProto) -> bool:
+    """Note how many elements TopK takes along a dim of an open size, of which ONNX says nothing.
+
+    Whether there were any.
+    """
+    changed = False
+    for scope, node in _nodes(model):
+        if node.op_type != "TopK" or node.domain not in STANDARD or node.input[1] not in scope.constants:
+            continue
+        count = numpy_helper.to_array(scope.constants[node.input[1]]).item()
+        axis = next((each.i for each in node.attribute if each.name == "axis"), -1)
+        for value in filter(None, (scope.values.get(name) for name in node.output)):
+            dims = value.type.tensor_type.shape.dim
+            if dims and not dims[axis].HasField("dim_value"):
+                dims[axis].dim_value = count
+                changed = True
+    return changed
+
+
 def keep_elements(model: onnx.ModelProto) -> bool:
     """Note the one size of a reshape that ONNX does not know where all other open sizes are also those of its operand.
 

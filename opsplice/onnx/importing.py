@@ -28,7 +28,14 @@ from opsplice.onnx import versions
 from opsplice.onnx.body_names import part_names
 from opsplice.onnx.casts import TO_SIGNLESS, write_casts
 from opsplice.onnx.expansion import FUNCTIONS, expand, known_of
-from opsplice.onnx.folded_sizes import fold, forced_sizes, give_constants, keep_elements, keep_whole_dims
+from opsplice.onnx.folded_sizes import (
+    fold,
+    forced_sizes,
+    give_constants,
+    keep_counts,
+    keep_elements,
+    keep_whole_dims,
+)
 from opsplice.onnx.model_file import (
     STANDARD,
     STORED,
@@ -211,6 +218,7 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
         changed = fold(model)
         changed |= give_constants(model)
         changed |= keep_whole_dims(model)
+        changed |= keep_counts(model)
         changed |= keep_elements(model)
         changed |= loops.type_states(model)
         changed |= loops.rewrite(model.graph)

@@ -90,3 +90,10 @@ def test_the_size_of_what_is_left_is_known_where_the_open_sizes_are_the_same(bat
     (places,) = (value for value in typed.graph.value_info if value.name == "places")
     assert places.type.tensor_type.shape.dim[1].dim_value == (64 if batch else 0)
     check(model, {"x": floats(3, 8, 8, 4)})
+
+
+def test_the_count_of_chosen_elements_is_known():
+    """Along an open dim, of which ONNX says nothing: a size of 1 was not known to be one that is repeated."""
+    nodes = [node("TopK", "x one", "most at", axis=0), node("Sub", "x most", "y")]
+    model = make_model(nodes, {"x": ["n", 3]}, {"y": ["n", 3]}, {"one": np.array([1])})
+    check(model, {"x": floats(5, 3)})
