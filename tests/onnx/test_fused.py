@@ -53,6 +53,16 @@ def test_products_and_convolutions_with_activations():
     compare(nodes, feed, constants, shapes)
 
 
+def test_products_whose_rows_come_before_batches():
+    nodes = [
+        node("FusedMatMul", "x y", "one", transBatchA=1, **MICROSOFT),
+        node("FusedMatMul", "turned y", "other", transA=1, transBatchA=1, alpha=0.5, **MICROSOFT),
+        node("FusedMatMul", "x y1", "both", transBatchA=1, transBatchB=1, **MICROSOFT),
+    ]
+    feed = {"x": floats(3, 2, 6, 5), "turned": floats(5, 2, 6, 3), "y": floats(2, 6, 5, 4), "y1": floats(5, 2, 6, 4)}
+    compare(nodes, feed, {}, {name: [2, 6, 3, 4] for name in ("one", "other", "both")})
+
+
 def test_norms_of_chosen_dims():
     """ONNX knows no shape where the model names no dims."""
     nodes = [node("MeanVarianceNormalization", "x", "channels"), node("Relu", "channels", "y")]
@@ -196,9 +206,9 @@ def test_operators_of_others_are_refused():
     for kind, domain, said in (
         ("MatMul", "acme", r"node '/mine' of .* is acme\.MatMul, which is not supported"),
         ("Nhwc", "com.microsoft", "is com.microsoft.Nhwc, which is not supported"),
-        ("FusedMatMul", "com.microsoft", "FusedMatMul, with these inputs and attributes, which is not supported"),
+        ("FusedGemm", "com.microsoft", "FusedGemm, with these inputs and attributes, which is not supported"),
     ):
-        nodes = [node(kind, "x x", "y", name="/mine", domain=domain, transBatchA=1)]
+        nodes = [node(kind, "x x", "y", name="/mine", domain=domain, activation="Elu")]
         model = make_model(nodes, {"x": [4, 4]}, {"y": [4, 4]}, domains={domain: 1})
         with pytest.raises(OpspliceError, match=said):
             frontends.load(model)

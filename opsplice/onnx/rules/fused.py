@@ -59,15 +59,17 @@ def _activated(on: NodeWriter, node: onnx.NodeProto, y: str, numbers: Sequence[f
 
 def matmul(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """FusedMatMul: of transposed matrices, times a number."""
-    if attribute(node, "transBatchA", 0) or attribute(node, "transBatchB", 0):
-        return None
     sides = []
-    for name, flag in zip(node.input, ("transA", "transB"), strict=True):
+    for name, side in zip(node.input, "AB", strict=True):
         shape = on.shape(name)
         if shape is None:
             return None
-        order = [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]
-        sides.append(on.put("Transpose", name, perm=order) if attribute(node, flag, 0) and len(shape) > 1 else name)
+        order = given = list(range(len(shape)))
+        if attribute(node, f"transBatch{side}", 0) and len(shape) > _MATRIX:  # rows come before batches
+            order = [*order[1:-1], 0, order[-1]]
+        if attribute(node, f"trans{side}", 0) and len(shape) > 1:
+            order = [*order[:-2], order[-1], order[-2]]
+        sides.append(name if order == given else on.put("Transpose", name, perm=order))
     product = on.put("MatMul", *sides)
     alpha = attribute(node, "alpha", 1.0)
     return product if alpha == 1 else on.put("Mul", product, on.number(alpha, node.input[0]))
