@@ -410,6 +410,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("com.microsoft", "LayerNormalization"): fused.layer_norm,
     ("com.microsoft", "MatMulIntegerToFloat"): quantized.matmul_to_float,
     ("com.microsoft", "MultiHeadAttention"): attention.multi_head,
+    ("com.microsoft", "QAttention"): quantized.attention,
     ("com.microsoft", "QGemm"): quantized.qgemm,
     ("com.microsoft", "QLinearAdd"): quantized.on_dequantized("Add", 2),
     ("com.microsoft", "QLinearAveragePool"): quantized.on_dequantized("AveragePool"),

@@ -117,6 +117,9 @@ def test_attention():
     feed = {"x": floats(2, 6, 32), "past": floats(2, 2, 4, 5, 8), "keys": ints([1] * 6, [1, 1, 1, 0, 0, 0])}
     feed |= {
         "longer": floats(2, 9, 32),
+        "spans": ints(6, 3, 1, 0),
+        "more": ints(9, 4),
+        "packed": ints(9, 4, 0, 6, 12, 0, 9, 18),
         "ends": ints(6, 3),
         "bias": floats(1, 4, 6, 11),
         "k": floats(2, 4, 6, 8),
@@ -131,12 +134,29 @@ def test_attention():
         node("MultiHeadAttention", "x x x - - bias cache cache", "biased keys1 values1", **HEADS),
         node("MultiHeadAttention", "x k k", "heads", unidirectional=1, **HEADS),
         node("MultiHeadAttention", "x longer longer", "across", unidirectional=1, **HEADS),
+        node("Attention", "x w b spans", "between", **HEADS),
+        node("MultiHeadAttention", "x longer longer - more", "shorter", **HEADS),
+        node("MultiHeadAttention", "x longer longer - packed", "shorter1", **HEADS),
     ]
     shapes = {name: [2, 6, 32] for name in ("masked", "cut", "causal", "apart", "biased", "heads", "across")} | {
         "small": [2, 6, 16]
     }
+    shapes |= {name: [2, 6, 32] for name in ("between", "shorter", "shorter1")}
     shapes |= {"kept": [2, 2, 4, 11, 8], "keys1": [2, 4, 11, 8], "values1": [2, 4, 11, 8]}
     compare(nodes, feed, constants, shapes, 2e-5)
+
+
+def test_attention_of_bytes():
+    """With masks by key, and behind what was kept."""
+    constants = {"w": RANDOM.integers(-128, 128, (32, 96), np.int8), "b": floats(96), "none": np.int8(0)}
+    constants |= {"step": np.float32(0.02), "scale": np.float32(0.01), "middle": np.uint8(120)}
+    feed = {"x": RANDOM.integers(0, 256, (2, 6, 32), np.uint8), "keys": ints([1] * 6, [1, 1, 1, 0, 0, 0])}
+    nodes = [
+        node("QAttention", "x w b step scale keys middle none", "y", **HEADS),
+        node("QAttention", "x w b step scale - middle none past", "z kept", unidirectional=1, **HEADS),
+    ]
+    shapes = {"y": [2, 6, 32], "z": [2, 6, 32], "kept": [2, 2, 4, 11, 8]}
+    compare(nodes, feed | {"past": floats(2, 2, 4, 5, 8)}, constants, shapes, 1e-4)
 
 
 def test_a_mask_that_is_known_in_the_second_round():

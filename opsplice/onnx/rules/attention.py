@@ -60,8 +60,6 @@ def multi_head(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     )
     if past_k:
         k, v = (on.put("Concat", old, new, axis=_LENGTH) for old, new in ((past_k, k), (past_v, v)))
-    if len(on.shape(mask) or ()) == 1:
-        return None
     result = _with_mask(on, node, (q, k, v), added, mask, sizes[0] // heads)
     return None if result is None else [result, k, v]
 
@@ -207,7 +205,8 @@ def _with_mask(
 ) -> str | None:
     """The result of q, k and v by heads, None for a mask of another kind. added: to scores; size: of a head."""
     q, k, v = values
-    masked = _masked(on, mask, k, attribute(node, "mask_filter_value", _FILTER)) if mask else ""
+    batch = (on.shape(node.input[0]) or [None])[0]
+    masked = _masked(on, mask, k, batch, attribute(node, "mask_filter_value", _FILTER)) if mask else ""
     if masked is None:
         return None
     causal = ""
@@ -297,12 +296,23 @@ def _causal_apart(on: NodeWriter, q: str, k: str) -> str:
     return _bias(on, on.put("Or", on.put("LessOrEqual", on.places(k, _LENGTH), queries), is_last), q)
 
 
-def _masked(on: NodeWriter, mask: str, k: str, lowest: float) -> str | None:
-    """Of a mask by batch and key, by batch, query and key, or of how many keys of each batch are seen."""
-    rank = len(on.shape(mask) or ())
+def _masked(on: NodeWriter, mask: str, k: str, batch: int | None, lowest: float) -> str | None:
+    """Of a mask by batch and key, by batch, query and key, or of how many keys of each batch are seen.
+
+    What has two numbers for each batch says then where the first key lies. Others behind those are not read.
+    """
+    shape = on.shape(mask) or []
+    rank = len(shape)
     if rank == 1:
-        ends = on.put("Unsqueeze", on.put("Cast", mask, to=TensorProto.INT64), [1, 2, 3])
-        return _bias(on, on.put("Less", on.places(k, _LENGTH), ends), k, lowest)
+        columns = on.put("Unsqueeze", on.put("Cast", mask, to=TensorProto.INT64), [1, 2, 3])
+        ends, places = columns, on.places(k, _LENGTH)
+        if batch is not None and shape[0] not in (None, batch):
+            ends = on.put("Slice", columns, [0], [batch], [0])
+        seen = on.put("Less", places, ends)
+        if batch is not None and shape[0] == 2 * batch:
+            starts = on.put("Slice", columns, [batch], [2 * batch], [0])
+            seen = on.put("And", seen, on.put("GreaterOrEqual", places, starts))
+        return _bias(on, seen, k, lowest)
     if rank not in (2, 3):
         return None
     axes = on.give(np.array([1, 2] if rank == 2 else [1]))

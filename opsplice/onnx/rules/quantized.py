@@ -250,6 +250,17 @@ def dynamic_matmul(on: NodeWriter, node: onnx.NodeProto) -> str:
     return _product_of_bytes(on, (bytes_, b, middle, zero), on.put("Mul", step, scale), bias)
 
 
+def attention(on: NodeWriter, node: onnx.NodeProto) -> list[str]:
+    """QAttention: Attention of the numbers that x and the weight stand for."""
+    x, weight, bias, x_scale, scale, mask, x_zero, zero, past = (input_name(node, number) for number in range(9))
+    x, weight = (
+        on.put("DequantizeLinear", values, *(_single(on, each) for each in beside if each), axis=-1)
+        for values, beside in ((x, (x_scale, x_zero)), (weight, (scale, zero)))
+    )
+    given = (x, weight, bias, mask, past)
+    return on.put_all("Attention", len(node.output), *given, domain=node.domain, **attributes(node))
+
+
 def conv_integer(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """A convolution of wider numbers less their zero points: IREE does not lower all forms of ConvInteger.
 
