@@ -101,12 +101,16 @@ def base_of(node: fx.Node) -> fx.Node | None:
 
 
 def view_module(
-    module: torch.nn.Module, graph: fx.Graph, bases: Mapping[fx.Node, Sequence[int]], views: Sequence[fx.Node]
+    module: torch.nn.Module,
+    graph: fx.Graph,
+    bases: Mapping[fx.Node, Sequence[int]],
+    views: Sequence[tuple[fx.Node, bool]],
 ) -> fx.GraphModule:
     """What makes the views of the graph's inputs and of tensors that it computes, given both.
 
     bases: these tensors, with the dims of each in the order in which the program gives them, if that is another.
-    The views are detached: PyTorch lets nobody who asks for gradients change a view that was made where none are.
+    views: with whether PyTorch makes each again, step by step, since gradients go back by these steps. The others are
+    detached: PyTorch lets nobody who asks for gradients change a view that was made where none are.
     """
     apart = fx.Graph()
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
@@ -115,11 +119,13 @@ def view_module(
         back = sorted(range(len(order)), key=order.__getitem__)
         if order:
             copied[node] = apart.call_function(aten.permute.default, (copied[node], back))
-    needed = set(reachable(views, lambda node: () if node in copied else node.all_input_nodes))
+    nodes = [node for node, _ in views]
+    needed = set(reachable(nodes, lambda node: () if node in copied else node.all_input_nodes))
     for node in graph.nodes:
         if node in needed and node not in copied:
             copied[node] = apart.node_copy(node, lambda source: copied[source])
-    apart.output(tuple(apart.call_function(aten.detach.default, (copied[node],)) for node in views))
+    made = (copied[n] if is_again else apart.call_function(aten.detach.default, (copied[n],)) for n, is_again in views)
+    apart.output(tuple(made))
     return fx.GraphModule(module, apart)
 
 

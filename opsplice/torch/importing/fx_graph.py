@@ -105,10 +105,11 @@ def import_graph(
 
 def _outputs(
     graph: fx.Graph, returned: Any, for_user: Mapping[int, bool]
-) -> tuple[list[Output], dict[fx.Node, list[int]], list[fx.Node]]:
+) -> tuple[list[Output], dict[fx.Node, list[int]], list[tuple[fx.Node, bool]]]:
     """What the graph returns; the nodes among it that a program has to compute, each once; and those that are views.
 
     The nodes come with their dims in the order in which the program gives them: that of memory, where there are views.
+    The views come with whether PyTorch makes them again.
     """
     inputs = {node: number for number, node in enumerate(graph.find_nodes(op="placeholder"))}
     values = returned if isinstance(returned, Sequence) else (returned,)
@@ -117,9 +118,9 @@ def _outputs(
     computed = set(bases.values()) - set(inputs)
     turned = {base: order for base in computed if (order := order_of(base)) and order != sorted(order)}
     results: dict[fx.Node, int] = {}
-    views: dict[fx.Node, int] = {}
+    views: dict[tuple[fx.Node, bool], int] = {}
     outputs = []
-    for value in values:
+    for number, value in enumerate(values):
         if not isinstance(value, fx.Node):
             outputs.append(Output("constant", value))
         elif value in inputs:
@@ -128,7 +129,8 @@ def _outputs(
             base = bases.get(value, value)
             if base not in inputs:
                 results.setdefault(base, len(results))
-            outputs.append(Output("view", views.setdefault(value, len(views))))
+            view = value, for_user.get(number, False)
+            outputs.append(Output("view", views.setdefault(view, len(views))))
         else:
             outputs.append(Output("result", results.setdefault(value, len(results))))
     return outputs, {node: turned.get(node, []) for node in results}, list(views)

@@ -59,14 +59,22 @@ def test_results_that_are_laid_out_like_an_input(dynamic: bool) -> None:
     torch.testing.assert_close(found, between(x, y, weight))
 
 
-def test_views_that_need_other_strides_are_refused() -> None:
-    """A program gives the tensor in order, and PyTorch would make the view from that."""
+def laid_out(x: torch.Tensor, *strides: int) -> tuple[torch.Tensor, torch.Tensor]:
+    made = torch.empty_strided(x.shape, strides).copy_(x)
+    return made.as_strided((3, 2), (1, 2)), made
 
-    def turned(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        made = torch.empty_strided(x.shape, (1, x.shape[0])).copy_(x)
-        return made.as_strided((3, 2), (1, 2)), made
 
+def test_views_of_a_tensor_whose_dims_lie_in_another_order() -> None:
+    x = torch.arange(12.0).view(3, 4).requires_grad_()
+    wanted, got = laid_out(x, 1, 3), torch.compile(laid_out, backend="opsplice")(x, 1, 3)
+    for one, other in zip(wanted, got, strict=True):
+        assert other.stride() == one.stride()
+        torch.testing.assert_close(other, one, rtol=0, atol=0)
+
+
+def test_views_of_a_tensor_with_gaps_are_refused() -> None:
+    """A program gives the tensor without gaps, and PyTorch would make the view from that."""
     with pytest.raises(
         opsplice.OpspliceError, match=r"test_places_in_memory\.py:\d+: a result of as_strided shares memory"
     ):
-        torch.compile(turned, backend="opsplice")(torch.ones(3, 4, requires_grad=True))
+        torch.compile(laid_out, backend="opsplice")(torch.ones(3, 4, requires_grad=True), 8, 2)
