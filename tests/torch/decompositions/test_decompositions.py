@@ -15,7 +15,7 @@ from torch.nn import functional
 from torch.utils import checkpoint
 
 import opsplice
-from opsplice.torch.decompositions import formulas
+from opsplice.torch.decompositions import formulas, whole_layers
 
 
 class Images(nn.Module):
@@ -306,9 +306,9 @@ def test_rows_without_any_key_are_zeros(absent):
     mask[[1, 4]] = absent
     expected = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
     assert (expected[..., [1, 4], :] == 0).all()
-    result, sums = formulas.attention(query, key, value, attn_mask=mask)
+    result, sums = whole_layers.attention(query, key, value, attn_mask=mask)
     torch.testing.assert_close(result, expected)
-    gradients = formulas.attention_backward(upstream, query, key, value, result, sums, 0.0, False, attn_mask=mask)
+    gradients = whole_layers.attention_backward(upstream, query, key, value, result, sums, 0.0, False, attn_mask=mask)
     assert all(each.isfinite().all() for each in gradients)
     assert (gradients[0][..., [1, 4], :] == 0).all()
 

@@ -1,6 +1,7 @@
-"""Recurrent layers as operators of ONNX, which kernels take whole, and the loops that stand for them elsewhere.
+"""Layers that PyTorch has as one op. Each formula has the signature of its op.
 
-Each formula has the signature of its op.
+Recurrent layers become operators of ONNX, which kernels take whole, and the loops that stand for them elsewhere.
+Attention becomes products around a softmax.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from torch import Tensor
 from torch._higher_order_ops.hints_wrap import hints_wrapper
 from torch._higher_order_ops.scan import scan_op
 from torch.nn import functional
+
+from opsplice.torch.decompositions.halves import HALVES
+
+# ---- recurrent layers -----------------------------------------------------------------------------------------------
 
 # The states behind a step: of those before it, its row of the input's product, and the state's product.
 Step = Callable[[Sequence[Tensor], Tensor, Tensor], tuple[Tensor, ...]]
@@ -146,3 +151,126 @@ def _plain(function: Callable[[Tensor], Tensor]) -> Step:
 LSTM = Kind(_lstm, (0, 3, 1, 2), "LSTM")
 GRU = Kind(_gru, (1, 0, 2), "GRU", (("linear_before_reset", 1),))
 TANH, RELU = Kind(_plain(torch.tanh), (0,)), Kind(_plain(torch.relu), (0,))
+
+
+# ---- attention -------------------------------------------------------------------------------------------------------
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    dropout: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Attention as products around a softmax, laid out as PyTorch lays its result out."""
+    q, k, v, mask = _wide(query, key, value, attn_mask)
+    result = _attention_weights(q, k, is_causal, mask, scale) @ _per_query_head(v, q)
+    # What the backward pass makes of the second result, the sums of the softmax, it computes again.
+    return _rows_outside(result.to(query.dtype)), query.new_zeros(query.shape[:-1], dtype=torch.float32)
+
+
+def attention_backward(
+    gradient: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    _result: Tensor,
+    _sums: Tensor,
+    dropout: float,
+    is_causal: bool,
+    *,
+    attn_mask: Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    kind = query.dtype
+    gradient, query, key, value, mask = _wide(gradient, query, key, value, attn_mask)
+    weights = _attention_weights(query, key, is_causal, mask, scale)
+    of_weights = gradient @ _per_query_head(value, query).transpose(-2, -1)
+    of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True)) * _scale(query, scale)
+    of_query = of_scores @ _per_query_head(key, query)
+    of_key = _per_own_head(of_scores.transpose(-2, -1) @ query, key)
+    of_value = _per_own_head(weights.transpose(-2, -1) @ gradient, value)
+    return _rows_outside(of_query.to(kind)), _rows_outside(of_key.to(kind)), _rows_outside(of_value.to(kind))
+
+
+def encoder_layer(
+    tensor: Tensor,
+    width: int,
+    heads: int,
+    in_weight: Tensor,
+    in_bias: Tensor,
+    out_weight: Tensor,
+    out_bias: Tensor,
+    use_gelu: bool,
+    norm_first: bool,
+    eps: float,
+    *parts: Any,
+) -> Tensor:
+    """A layer of a transformer in evaluation mode, which PyTorch has as one op.
+
+    parts: weights and biases of two norms and of two linear layers, then, if there is one, a mask that is true where
+    nothing is seen, and its kind: 0 for (length, length), 1 for (batch, length), 2 for (batch, heads, length, length).
+    """
+    norms, layers, (mask, kind) = parts[:4], parts[4:8], (*parts[8:], None, None)[:2]
+    seen = None if mask is None else mask.to(torch.bool).logical_not()
+    if seen is not None and kind == 1:
+        seen = seen.unsqueeze(1).unsqueeze(1)
+
+    def attended(x: Tensor) -> Tensor:
+        rows = functional.linear(x, in_weight, in_bias).view(*x.shape[:2], 3, heads, width // heads)
+        query, key, value = rows.permute(2, 0, 3, 1, 4).unbind()
+        result = functional.scaled_dot_product_attention(query, key, value, seen)
+        return functional.linear(result.transpose(1, 2).reshape(x.shape), out_weight, out_bias)
+
+    def fed(x: Tensor) -> Tensor:
+        hidden = functional.linear(x, *layers[:2])
+        return functional.linear(functional.gelu(hidden) if use_gelu else torch.relu(hidden), *layers[2:])
+
+    for function, (weight, bias) in ((attended, norms[:2]), (fed, norms[2:])):
+        if norm_first:
+            tensor = tensor + function(functional.layer_norm(tensor, (width,), weight, bias, eps))
+        else:
+            tensor = functional.layer_norm(tensor + function(tensor), (width,), weight, bias, eps)
+    return tensor
+
+
+def _wide(*tensors: Tensor | None) -> tuple[Any, ...]:
+    """Halves as f32: PyTorch rounds nothing between the two products."""
+    return tuple(each.float() if each is not None and each.dtype in HALVES else each for each in tensors)
+
+
+def _attention_weights(query: Tensor, key: Tensor, is_causal: bool, mask: Tensor | None, scale: float | None) -> Tensor:
+    scores = query @ _per_query_head(key, query).transpose(-2, -1) * _scale(query, scale)
+    if is_causal:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        scores = torch.where(seen, scores, -torch.inf)
+    if mask is not None:
+        scores = torch.where(mask, scores, -torch.inf) if mask.dtype == torch.bool else scores + mask
+        # PyTorch makes zeros of rows without any key.
+        none = (scores == -torch.inf).all(-1, keepdim=True)
+        return torch.where(none, 0.0, torch.softmax(scores, -1))
+    return torch.softmax(scores, -1)
+
+
+def _scale(query: Tensor, scale: float | None) -> float:
+    return query.shape[-1] ** -0.5 if scale is None else scale
+
+
+def _per_query_head(tensor: Tensor, query: Tensor) -> Tensor:
+    """Keys or values, repeated for the heads of the queries that share them."""
+    heads = query.shape[1] // tensor.shape[1]
+    return tensor if heads == 1 else tensor.repeat_interleave(heads, 1)
+
+
+def _per_own_head(gradient: Tensor, tensor: Tensor) -> Tensor:
+    heads = gradient.shape[1] // tensor.shape[1]
+    return gradient if heads == 1 else gradient.unflatten(1, (tensor.shape[1], heads)).sum(2)
+
+
+def _rows_outside(tensor: Tensor) -> Tensor:
+    """The same numbers with heads inside rows in memory: views behind an attention count on that."""
+    return tensor.transpose(1, 2).contiguous().transpose(1, 2)
