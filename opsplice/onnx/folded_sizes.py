@@ -1,5 +1,7 @@
 """Computes what a model says of its own sizes: shapes of values that are fixed, and whole numbers made from constants.
 
+So it does single floats, of which exporters make whole numbers: `Cast(Ceil(16.0) * 2.0)`.
+
 Values that have no elements are constants, too: IREE's compiler crashes where it reshapes some.
 
 Sizes that inputs cannot but have are fixed, too, and Reshape gets sizes that IREE reads as they are meant.
@@ -310,6 +312,7 @@ def _fixed(tensor: onnx.TypeProto.Tensor | None) -> list[int] | None:
 
 def _is_small(tensor: onnx.TypeProto.Tensor | None) -> bool:
     sizes = _fixed(tensor)
-    if tensor is None or sizes is None or tensor.elem_type not in _WHOLE:
+    if tensor is None or sizes is None:
         return False
-    return math.prod(sizes) <= _MOST_ELEMENTS
+    is_size = tensor.elem_type == TensorProto.FLOAT and not sizes
+    return is_size or (tensor.elem_type in _WHOLE and math.prod(sizes) <= _MOST_ELEMENTS)

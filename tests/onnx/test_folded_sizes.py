@@ -72,6 +72,28 @@ def test_a_known_size_beside_an_open_one_is_a_number(chosen):
     check(model, {"x": floats(3, 8)})
 
 
+def test_sizes_by_way_of_floats_are_numbers():
+    """As MobileViT has them: a sum of two such views was refused as it ran."""
+    constants = {"height": np.array(16.0, np.float32), "patch": np.array(2.0, np.float32), "rest": np.array([-1])}
+    constants |= {"zero": np.array([0])}
+    nodes = [
+        node("Div", "height patch", "patches"),
+        node("Ceil", "patches", "whole"),
+        node("Mul", "whole patch", "rows"),
+        node("Cast", "rows", "size", to=onnx.TensorProto.INT64),
+        node("Unsqueeze", "size zero", "sizes"),
+        node("Concat", "sizes rest", "wanted", axis=0),
+        node("Reshape", "x wanted", "y"),
+    ]
+    model = onnx.shape_inference.infer_shapes(
+        make_model(nodes, {"x": [64]}, {"y": [None, None]}, constants), data_prop=True
+    )
+    while fold(model):
+        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    assert [each.op_type for each in model.graph.node] == ["Reshape"]
+    check(model, {"x": floats(64)})
+
+
 @pytest.mark.parametrize("batch", ["batch", None], ids=["named", "without a name"])
 def test_the_size_of_what_is_left_is_known_where_the_open_sizes_are_the_same(batch):
     """As Swin has the places of an image in a row and back, with an open batch: IREE did not compile Swin v2's."""
