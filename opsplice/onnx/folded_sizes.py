@@ -311,8 +311,9 @@ def _fixed(tensor: onnx.TypeProto.Tensor | None) -> list[int] | None:
 
 
 def _is_small(tensor: onnx.TypeProto.Tensor | None) -> bool:
+    """Whether it is a single float, or some whole numbers."""
     sizes = _fixed(tensor)
     if tensor is None or sizes is None:
         return False
-    is_size = tensor.elem_type == TensorProto.FLOAT and not sizes
-    return is_size or (tensor.elem_type in _WHOLE and math.prod(sizes) <= _MOST_ELEMENTS)
+    is_single_float = tensor.elem_type == TensorProto.FLOAT and not sizes
+    return is_single_float or (tensor.elem_type in _WHOLE and math.prod(sizes) <= _MOST_ELEMENTS)

@@ -17,6 +17,11 @@ _NAMES = {torch.float16: "f16", torch.bfloat16: "bf16"}
 HALVES = tuple(_NAMES)
 
 
+def widened(*args: Any) -> list[Any]:
+    """Arguments with halves among them as f32."""
+    return [each.float() if isinstance(each, Tensor) and each.dtype in HALVES else each for each in args]
+
+
 def in_f32(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """An op on halves, computed in f32 and rounded once."""
 
@@ -24,8 +29,7 @@ def in_f32(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
         kind = dtype or tensor.dtype
         if kind not in HALVES:
             return NotImplemented
-        wide = [each.float() if isinstance(each, Tensor) and each.dtype in HALVES else each for each in args]
-        return op(tensor.to(kind).float(), *wide, **options).to(kind)
+        return op(*widened(tensor.to(kind), *args), **options).to(kind)
 
     return formula
 
@@ -37,8 +41,7 @@ def norm_in_f32(op: Callable[..., tuple[Tensor, ...]]) -> Callable[..., tuple[Te
         if tensor.dtype not in HALVES:
             return NotImplemented
         weights = [each for each in args if isinstance(each, Tensor)]
-        wide = [each.float() if isinstance(each, Tensor) else each for each in args]
-        result, *moments = op(tensor.float(), *wide, **options)
+        result, *moments = op(*widened(tensor, *args), **options)
         kind = weights[0].dtype if weights else tensor.dtype
         return result.to(tensor.dtype), *(each.to(kind) for each in moments)
 
@@ -55,7 +58,7 @@ def by_number(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
         numbers = [each for each in (*args, *defaults[len(args) :]) if type(each) in (int, float)]
         if kinds or kind not in HALVES or all(rounded(each, _NAMES[kind]) == each for each in numbers):
             return NotImplemented
-        return op(*(each.float() if isinstance(each, Tensor) else each for each in args), **options).to(kind)
+        return op(*widened(*args), **options).to(kind)
 
     return formula
 

@@ -16,7 +16,7 @@ from torch._higher_order_ops.hints_wrap import hints_wrapper
 from torch._higher_order_ops.scan import scan_op
 from torch.nn import functional
 
-from opsplice.torch.decompositions.halves import HALVES
+from opsplice.torch.decompositions.halves import widened
 
 # ---- recurrent layers -----------------------------------------------------------------------------------------------
 
@@ -166,8 +166,11 @@ def attention(
     attn_mask: Tensor | None = None,
     scale: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Attention as products around a softmax, laid out as PyTorch lays its result out."""
-    q, k, v, mask = _wide(query, key, value, attn_mask)
+    """Attention as products around a softmax, laid out as PyTorch lays its result out.
+
+    Halves are f32 in between: PyTorch rounds nothing between the two products.
+    """
+    q, k, v, mask = widened(query, key, value, attn_mask)
     result = _attention_weights(q, k, is_causal, mask, scale) @ _per_query_head(v, q)
     # What the backward pass makes of the second result, the sums of the softmax, it computes again.
     return _rows_outside(result.to(query.dtype)), query.new_zeros(query.shape[:-1], dtype=torch.float32)
@@ -187,7 +190,7 @@ def attention_backward(
     scale: float | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     kind = query.dtype
-    gradient, query, key, value, mask = _wide(gradient, query, key, value, attn_mask)
+    gradient, query, key, value, mask = widened(gradient, query, key, value, attn_mask)
     weights = _attention_weights(query, key, is_causal, mask, scale)
     of_weights = gradient @ _per_query_head(value, query).transpose(-2, -1)
     of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True)) * _scale(query, scale)
@@ -236,11 +239,6 @@ def encoder_layer(
         else:
             tensor = functional.layer_norm(tensor + function(tensor), (width,), weight, bias, eps)
     return tensor
-
-
-def _wide(*tensors: Tensor | None) -> tuple[Any, ...]:
-    """Halves as f32: PyTorch rounds nothing between the two products."""
-    return tuple(each.float() if each is not None and each.dtype in HALVES else each for each in tensors)
 
 
 def _attention_weights(query: Tensor, key: Tensor, is_causal: bool, mask: Tensor | None, scale: float | None) -> Tensor:
