@@ -46,12 +46,8 @@ def term_text(term: Term) -> str:
     """What makes a term."""
     if isinstance(term, Constant):
         return f"the constant {constants.text(term.value, term.type)}"
-    if isinstance(term, Apply) and term.op == POSITION and isinstance(term.args[0], Reduce):
-        return f"a reduction by {short(term.args[0].combiner)}"
-    if isinstance(term, Apply):
-        return short(term.op)
-    if isinstance(term, Reduce):
-        return f"a reduction by {short(term.combiner)}"
+    if isinstance(term, (Apply, Reduce)):
+        return _op_or_reduction(term)
     if isinstance(term, Access):
         op = defining_op(term.value)
         return op.name if op is not None else f"an argument of {term.value.owner.owner.operation.name}"
@@ -82,11 +78,14 @@ def _number(node: Number) -> str:
 def op_text(node: Whole | Number | Reduce[Node, Label] | Apply[Node]) -> str:
     if isinstance(node, Number):
         return _number(node)
-    if isinstance(node, Apply) and node.op == POSITION and isinstance(node.args[0], Reduce):
-        node = node.args[0]
-    if isinstance(node, Reduce):
-        return f"a reduction by {short(node.combiner)}"
-    return str(node.op) if isinstance(node, Whole) else short(node.op)
+    return str(node.op) if isinstance(node, Whole) else _op_or_reduction(node)
+
+
+def _op_or_reduction(each: Reduce[Any, Any] | Apply[Any]) -> str:
+    """Of a term or a node; the place that a reduction finds is named by that."""
+    if isinstance(each, Apply) and each.op == POSITION and isinstance(each.args[0], Reduce):
+        each = each.args[0]
+    return f"a reduction by {short(each.combiner)}" if isinstance(each, Reduce) else short(each.op)
 
 
 def _rank(labels: tuple[Label, ...]) -> str:

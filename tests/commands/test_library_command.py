@@ -130,16 +130,17 @@ func.func @f(%x: tensor<9xf32>, %w: tensor<3xf32>, %y: tensor<7xf32>) -> tensor<
 NEAR = "func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
 
 
+def checked(folder: Path, files: dict[str, str]) -> tuple[Finding, ...]:
+    """What a library with examples is found to be, written to a folder."""
+    (folder / "examples").mkdir()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return opsplice.check_library(folder)
+
+
 def test_what_is_wrong_with_a_library_is_found(tmp_path: Path) -> None:
-    (tmp_path / "examples").mkdir()
-    for name, text in {
-        "mixed.splice": MIXED,
-        "k.c": CODE,
-        "examples/near.mlir": NEAR,
-        "examples/smooth.mlir": SMOOTH,
-    }.items():
-        (tmp_path / name).write_text(text)
-    findings = opsplice.check_library(tmp_path)
+    examples = {"examples/near.mlir": NEAR, "examples/smooth.mlir": SMOOTH}
+    findings = checked(tmp_path, {"mixed.splice": MIXED, "k.c": CODE} | examples)
     part = f"{tmp_path.name}:mixed"
     assert outcomes(findings) == {
         ("format", "mixed.splice"): "failed",
@@ -224,14 +225,8 @@ void zeros(const float *x, float *out, size_t n) {
 
 def test_examples_are_matched_as_the_rules_of_the_library_match(tmp_path: Path) -> None:
     """A strided kernel takes other layouts. One that is wrong for infinities alone is told the word for that."""
-    (tmp_path / "examples").mkdir()
-    for name, text in {
-        "strided.splice": ANY_LAYOUT,
-        "k.c": BELOW,
-        "examples/below_peak.mlir": ALONG_COLUMNS,
-    }.items():
-        (tmp_path / name).write_text(text)
-    findings = opsplice.check_library(tmp_path)
+    examples = {"examples/below_peak.mlir": ALONG_COLUMNS}
+    findings = checked(tmp_path, {"strided.splice": ANY_LAYOUT, "k.c": BELOW} | examples)
     assert detail(findings, "pattern", "below_peak") == "replaced by below"
     assert outcomes(findings)["numbers", "below_peak"] == "ok"
     assert outcomes(findings)["numbers", "times_zero"] == "failed"

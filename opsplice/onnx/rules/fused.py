@@ -106,9 +106,8 @@ def standard_rms_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     axis = attribute(node, "axis", -1) % len(shape)
     stash = attribute(node, "stash_type", TensorProto.FLOAT)
     wide = on.cast(x, stash)
-    mean = on.put("ReduceMean", on.put("Mul", wide, wide), np.arange(axis, len(shape)))
     epsilon = on.put("Cast", np.array(attribute(node, "epsilon", 1e-5), np.float32), to=stash)
-    normed = on.put("Div", wide, on.put("Sqrt", on.put("Add", mean, epsilon)))
+    normed = on.put("Div", wide, _root_of_mean(on, wide, epsilon, [*range(axis, len(shape))]))
     return on.put("Mul", normed if wide == x else on.put("Cast", normed, to=element), scale)
 
 
@@ -123,8 +122,7 @@ def group_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     wide = on.put("Reshape", on.cast(x, stash), [0, groups, -1])
     centered = on.put("Sub", wide, on.mean(wide))
     epsilon = on.put("Cast", np.array(attribute(node, "epsilon", 1e-5), np.float32), to=stash)
-    deviation = on.put("Sqrt", on.put("Add", on.mean(on.put("Mul", centered, centered)), epsilon))
-    normed = on.put("Cast", on.put("Div", centered, deviation), to=element)
+    normed = on.put("Cast", on.put("Div", centered, _root_of_mean(on, centered, epsilon)), to=element)
     channels = on.put("Reshape", normed, [0, groups, shape[1] // groups, -1])
     scale, shift = (on.put("Reshape", each, [1, groups, -1, 1]) for each in (gain, bias))
     return on.put("Reshape", on.put("Add", on.put("Mul", channels, scale), shift), on.put("Shape", x))
@@ -196,6 +194,11 @@ def embedding_norm(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     return [y, on.put("ReduceSum", present, [1], keepdims=0), total]
 
 
+def _root_of_mean(on: NodeWriter, x: str, epsilon: str, axes: Sequence[int] = (-1,)) -> str:
+    """The root of the mean of squares and epsilon, over the last dim or others, which stay."""
+    return on.put("Sqrt", on.put("Add", on.mean(on.put("Mul", x, x), axes), epsilon))
+
+
 def _normed(
     on: NodeWriter, node: onnx.NodeProto, parts: Sequence[str], gain: str, bias: str | None, epsilon: float = 1e-12
 ) -> list[str]:
@@ -208,7 +211,7 @@ def _normed(
     mean = "" if bias is None else on.mean(wide)
     centred = on.put("Sub", wide, mean) if mean else wide
     least = on.give(np.array(attribute(node, "epsilon", epsilon), np.float32))
-    root = on.put("Sqrt", on.put("Add", on.mean(on.put("Mul", centred, centred)), least))
+    root = _root_of_mean(on, centred, least)
     normed = on.put("Div", centred, root)
     normed = normed if wide == total else on.put("Cast", normed, to=element)
     y = on.put("Mul", normed, gain)
