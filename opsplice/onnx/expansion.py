@@ -13,7 +13,6 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from opsplice.onnx import folded_sizes
 from opsplice.onnx.model_file import Scope, graphs, replace
 from opsplice.onnx.rules import (
     attention,
@@ -379,7 +378,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "ReduceLogSum"): _norm_of_none,
     ("", "ReduceLogSumExp"): _log_sum_exp,
     ("", "ReduceMean"): _mean,
-    ("", "Reshape"): folded_sizes.reshape,
+    ("", "Reshape"): valued_sizes.reshape,
     ("", "Resize"): resizing.resize,
     ("", "ReverseSequence"): scattering.reverse_sequence,
     ("", "RMSNormalization"): fused.standard_rms_norm,

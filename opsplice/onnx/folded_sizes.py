@@ -4,7 +4,7 @@ So it does single floats, of which exporters make whole numbers: `Cast(Ceil(16.0
 
 Values that have no elements are constants, too: IREE's compiler crashes where it reshapes some.
 
-Sizes that inputs cannot but have are fixed, too, and Reshape gets sizes that IREE reads as they are meant.
+Sizes that inputs cannot but have are fixed, too.
 
 Exporters write `Expand` and `Reshape` with shapes that the model computes from its inputs' sizes. Where these are
 fixed, so are the shapes, and IREE needs to know it.
@@ -20,9 +20,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from opsplice.frontends.reshapes import is_misread
 from opsplice.onnx.model_file import STANDARD, Scope, replace, scopes, sizes_of
-from opsplice.onnx.rules.node_writer import NodeWriter
 
 _MOST_ELEMENTS = 256
 _MOST_SHARED = 16
@@ -219,47 +217,6 @@ def keep_elements(model: onnx.ModelProto) -> bool:
 
 def _nodes(model: onnx.ModelProto) -> Iterator[tuple[Scope, onnx.NodeProto]]:
     return ((scope, node) for scope in scopes(model.graph) for node in scope.graph.node)
-
-
-def reshape(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """What IREE misreads, through one dim, or with the size that -1 stands for."""
-    given, sizes = on.shape(node.input[0]), on.constant(node.input[1])
-    if given is None:
-        return None
-    if sizes is None:
-        return _with_the_rest(on, node, given)
-    if 0 in sizes or not is_misread(given, [None if size < 0 else int(size) for size in sizes]):
-        return None
-    return on.put("Reshape", on.put("Reshape", node.input[0], [-1]), node.input[1])
-
-
-def _with_the_rest(on: NodeWriter, node: onnx.NodeProto, given: list[int | None]) -> str | None:
-    """Where one dim becomes several, -1 and others of open sizes among them: IREE takes -1 for the size itself."""
-    made, wanted = on.producer(node.input[1]), on.shape(node.output[0])
-    if made is None or made.op_type != "Concat" or wanted is None or len(made.input) != len(wanted):
-        return None
-    known = [on.constant(part) for part in made.input]
-    values = [None if each is None else each.tolist() for each in known]
-    rest = [place for place, value in enumerate(values) if value == [-1]]
-    same = sum(1 for _ in itertools.takewhile(_is_one_size, zip(reversed(given), reversed(wanted), strict=False)))
-    split = range(len(given) - same - 1, len(wanted) - same)
-    if len(rest) != 1 or rest[0] not in split or [0] in values:
-        return None
-    (place,) = rest
-    if all(values[each] is not None for each in split):
-        return None
-    shape = on.put("Shape", node.input[0])
-    left = on.give(np.array([math.prod(size for size in given if size is not None)]))
-    for axis in (axis for axis, size in enumerate(given) if size is None):
-        left = on.put("Mul", left, on.put("Gather", shape, [axis]))
-    for part in (part for part in made.input if part != made.input[place]):
-        left = on.put("Div", left, on.put("Max", part, 1))  # a size of zero is not to end the process
-    parts = [left if each == place else part for each, part in enumerate(made.input)]
-    return on.put("Reshape", node.input[0], on.put("Concat", *parts, axis=0))
-
-
-def _is_one_size(sizes: tuple[int | None, int | None]) -> bool:
-    return sizes[0] is not None and sizes[0] == sizes[1]
 
 
 def forced_sizes(model: onnx.ModelProto) -> dict[str, int]:

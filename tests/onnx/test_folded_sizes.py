@@ -10,43 +10,9 @@ import onnx
 import onnx.shape_inference
 from onnx import numpy_helper
 
-import opsplice.onnx
 from opsplice.onnx.folded_sizes import fold, keep_elements
 from tests.onnx.models import make_model, node
 from tests.onnx.test_expansion import check, floats
-
-SIZES = {"h": 3, "w": 5, "rows": 2, "many": 30, "wide": 8}
-
-
-def test_one_dim_becomes_several_of_open_sizes():
-    """As views of attention and windows are exported: IREE takes -1 for the size where it stands for the rest."""
-    reshapes = [
-        (["many", 8], [-1, "h", 8]),
-        (["many", 8], ["h", -1, 8]),
-        (["many", 8], [-1, "h", "w", 8]),
-        (["rows", "many", "wide"], ["rows", "h", -1, "wide"]),
-        (["rows", "many", 8], ["rows", -1, "h", "w", 8]),
-        (["rows", 15, 8], ["rows", "h", -1, 8]),
-        (["rows", "many"], ["rows", "h", -1]),
-        (["rows", 8, "many"], ["rows", -1, "h", "w"]),
-    ]
-    named = sorted(SIZES)
-    inputs = {"sizes": named} | {f"x{number}": given for number, (given, _) in enumerate(reshapes)}
-    constants = {name: np.array([place]) for place, name in enumerate(named)} | {"rest": np.array([-1])}
-    constants |= {"size8": np.array([8])}
-    nodes = [node("Shape", "sizes", "shape"), *(node("Gather", f"shape {name}", f"size_{name}") for name in named)]
-    for number, (_, wanted) in enumerate(reshapes):
-        parts = ["rest" if size == -1 else "size8" if size == 8 else f"size_{size}" for size in wanted]
-        nodes += [
-            node("Concat", " ".join(parts), f"shape{number}", axis=0),
-            node("Reshape", f"x{number} shape{number}", f"r{number}"),
-            node("Neg", f"r{number}", f"y{number}"),
-        ]
-    outputs = {f"y{number}": [None] * len(wanted) for number, (_, wanted) in enumerate(reshapes)}
-    session = opsplice.onnx.session(make_model(nodes, inputs, outputs, constants), providers=["local-sync"])
-    given = {name: floats(*(SIZES.get(size, size) for size in sizes)) for name, sizes in inputs.items()}
-    for number, (found, (_, wanted)) in enumerate(zip(session.run(None, given), reshapes, strict=True)):
-        np.testing.assert_array_equal(found, -given[f"x{number}"].reshape([SIZES.get(size, size) for size in wanted]))
 
 
 @pytest.mark.parametrize("chosen", [("Gather", "shape one"), ("Slice", "shape one two")], ids=["gather", "slice"])

@@ -8,10 +8,12 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (make fr
 
 from onnx import TensorProto
 
+import opsplice.onnx
 from tests.onnx.models import make_model, node
 from tests.onnx.test_expansion import check, floats
 
 NUMBERS, FLAGS = TensorProto.INT64, TensorProto.BOOL
+SIZES = {"h": 3, "w": 5, "rows": 2, "many": 30, "wide": 8}
 
 
 def test_elements_that_are_kept():
@@ -47,3 +49,62 @@ def test_ranges():
         outputs[f"y_{element}"] = (element, [None])
         feed |= {name: np.array(number, kind) for name, number in zip(names, numbers, strict=True)}
     check(make_model(nodes, inputs, outputs), feed)
+
+
+def test_one_dim_becomes_several_of_open_sizes():
+    """As views of attention and windows are exported: IREE takes -1 for the size where it stands for the rest."""
+    reshapes = [
+        (["many", 8], [-1, "h", 8]),
+        (["many", 8], ["h", -1, 8]),
+        (["many", 8], [-1, "h", "w", 8]),
+        (["rows", "many", "wide"], ["rows", "h", -1, "wide"]),
+        (["rows", "many", 8], ["rows", -1, "h", "w", 8]),
+        (["rows", 15, 8], ["rows", "h", -1, 8]),
+        (["rows", "many"], ["rows", "h", -1]),
+        (["rows", 8, "many"], ["rows", -1, "h", "w"]),
+    ]
+    named = sorted(SIZES)
+    inputs = {"sizes": named} | {f"x{number}": given for number, (given, _) in enumerate(reshapes)}
+    constants = {name: np.array([place]) for place, name in enumerate(named)} | {"rest": np.array([-1])}
+    constants |= {"size8": np.array([8])}
+    nodes = [node("Shape", "sizes", "shape"), *(node("Gather", f"shape {name}", f"size_{name}") for name in named)]
+    for number, (_, wanted) in enumerate(reshapes):
+        parts = ["rest" if size == -1 else "size8" if size == 8 else f"size_{size}" for size in wanted]
+        nodes += [
+            node("Concat", " ".join(parts), f"shape{number}", axis=0),
+            node("Reshape", f"x{number} shape{number}", f"r{number}"),
+            node("Neg", f"r{number}", f"y{number}"),
+        ]
+    outputs = {f"y{number}": [None] * len(wanted) for number, (_, wanted) in enumerate(reshapes)}
+    session = opsplice.onnx.session(make_model(nodes, inputs, outputs, constants), providers=["local-sync"])
+    given = {name: floats(*(SIZES.get(size, size) for size in sizes)) for name, sizes in inputs.items()}
+    for number, (found, (_, wanted)) in enumerate(zip(session.run(None, given), reshapes, strict=True)):
+        np.testing.assert_array_equal(found, -given[f"x{number}"].reshape([SIZES.get(size, size) for size in wanted]))
+
+
+def test_shapes_made_by_way_of_floats():
+    """As windows are exported: IREE does not see that the rest is meant by -1, and that a size is kept by 0."""
+    constants = {"one": np.array([1]), "two": np.array([2.0], np.float32)}
+    constants |= {"rest": np.array([-1]), "kept": np.array([0])}
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("Gather", "shape one", "size"),
+        node("Cast", "size", "wide", to=TensorProto.FLOAT),
+        node("Div", "wide two", "half"),
+        node("Ceil", "half", "whole"),
+        node("Cast", "whole", "windows", to=NUMBERS),
+        node("Concat", "kept windows rest", "shape1", axis=0),
+        node("Concat", "rest windows", "shape2", axis=0),
+        node("Reshape", "x shape1", "v"),
+        node("Relu", "v", "y"),
+        node("Reshape", "x shape2", "z"),
+    ]
+    model = make_model(nodes, {"x": [2, "n", 3]}, {"y": [2, None, None], "z": [None, None]}, constants)
+    check(model, {"x": floats(2, 6, 3)})
+
+
+@pytest.mark.parametrize("shape", [[-1, 6], [0, -1], [4, 9]])
+def test_a_shape_that_is_given(shape):
+    inputs = {"x": [2, "n", 3], "shape": (NUMBERS, [2])}
+    model = make_model([node("Reshape", "x shape", "y")], inputs, {"y": [None, None]})
+    check(model, {"x": floats(2, 6, 3), "shape": np.array(shape)})

@@ -36,6 +36,7 @@ class NodeWriter:
         self.weights, self.version, self.graph, self._around = weights, version, scope.graph, around
         self.kinds = {name: value.type for name, value in scope.values.items()}
         self.constants = scope.constants
+        self._makers = {name: node for node in scope.graph.node for name in node.output}
         self._main: onnx.GraphProto = scope.graph if around is None else around._main
         self.added: list[onnx.NodeProto] = []
         self._count = 0
@@ -82,7 +83,7 @@ class NodeWriter:
 
     def producer(self, name: str) -> onnx.NodeProto | None:
         """The node that makes a value."""
-        own = next((node for node in self.graph.node if name in node.output), None)
+        own = self._makers.get(name)
         return own if own is not None or self._around is None else self._around.producer(name)
 
     # What rules write.

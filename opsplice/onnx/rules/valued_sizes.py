@@ -1,14 +1,21 @@
-"""Rules for results whose sizes are values of the program: Compress, Expand and Range."""
+"""Rules for results whose sizes are values of the program: Compress, Expand, Range and Reshape."""
 
 from __future__ import annotations
 
+import itertools
+import math
+
+import numpy as np
 import onnx
 from onnx import TensorProto
 
-from opsplice.onnx.rules.node_writer import FLOATS, NodeWriter, attribute
+from opsplice.frontends.reshapes import is_misread
+from opsplice.onnx.rules.node_writer import FLOATS, NodeWriter, attribute, attributes
 
 # The integers of which IREE computes ranges.
 _COUNTING = (TensorProto.INT32, TensorProto.INT64)
+# What a Reshape says whose shape holds sizes alone.
+_OF_SIZES = "of sizes"
 
 
 def compress(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -43,3 +50,77 @@ def range_(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     numbers = on.cast(on.count(on.put("Max", on.put("Cast", steps, to=TensorProto.INT64), 0)), kind)
     made = on.put("Add", start, on.put("Mul", numbers, step))
     return made if kind == element else on.put("Cast", made, to=element)
+
+
+def reshape(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """What IREE misreads, through one dim, or with the size that -1 stands for."""
+    given, sizes = on.shape(node.input[0]), on.constant(node.input[1])
+    if given is None or node.doc_string == _OF_SIZES:
+        return None
+    if sizes is None:
+        if not _is_followed(on, node.input[1]):
+            return _by_sizes(on, node, given)
+        return _with_the_rest(on, node, given)
+    if 0 in sizes or not is_misread(given, [None if size < 0 else int(size) for size in sizes]):
+        return None
+    return on.put("Reshape", on.put("Reshape", node.input[0], [-1]), node.input[1])
+
+
+def _is_followed(on: NodeWriter, name: str) -> bool:
+    """Whether IREE's importer sees whole numbers as a program of sizes: not those that are given, or made of floats."""
+    followed, seen = [name], {name}
+    for each in followed:
+        made = on.producer(each)
+        if on.constant(each) is not None or (made is not None and made.op_type in ("Shape", "Size")):
+            continue
+        if made is None or any(on.element(value) in FLOATS for value in made.input):
+            return False
+        followed += [value for value in made.input if value and value not in seen]
+        seen.update(made.input)
+    return True
+
+
+def _by_sizes(on: NodeWriter, node: onnx.NodeProto, given: list[int | None]) -> str | None:
+    """To a shape that is known only as the program runs: IREE takes -1 in it for a size."""
+    wanted, (shape,) = node.input[1], on.shape(node.input[1]) or [None]
+    if shape is None:
+        return None
+    present = on.put("Shape", node.input[0])
+    sizes = wanted
+    if not attribute(node, "allowzero", 0):
+        kept = on.put("Concat", present, [1] * shape, axis=0)
+        sizes = on.put("Where", on.put("Equal", wanted, 0), on.put("Slice", kept, [0], [shape]), wanted)
+    is_rest = on.put("Less", sizes, 0)
+    others = on.put("ReduceProd", on.put("Where", is_rest, 1, sizes), keepdims=0)
+    rest = on.put("Div", on.put("ReduceProd", present, keepdims=0), on.put("Max", others, 1))
+    made = on.put("Where", is_rest, rest, sizes)
+    return on.put("Reshape", node.input[0], made, **attributes(node), doc_string=_OF_SIZES)
+
+
+def _with_the_rest(on: NodeWriter, node: onnx.NodeProto, given: list[int | None]) -> str | None:
+    """Where one dim becomes several, -1 and others of open sizes among them: IREE takes -1 for the size itself."""
+    made, wanted = on.producer(node.input[1]), on.shape(node.output[0])
+    if made is None or made.op_type != "Concat" or wanted is None or len(made.input) != len(wanted):
+        return None
+    known = [on.constant(part) for part in made.input]
+    values = [None if each is None else each.tolist() for each in known]
+    rest = [place for place, value in enumerate(values) if value == [-1]]
+    same = sum(1 for _ in itertools.takewhile(_is_one_size, zip(reversed(given), reversed(wanted), strict=False)))
+    split = range(len(given) - same - 1, len(wanted) - same)
+    if len(rest) != 1 or rest[0] not in split or [0] in values:
+        return None
+    (place,) = rest
+    if all(values[each] is not None for each in split):
+        return None
+    shape = on.put("Shape", node.input[0])
+    left = on.give(np.array([math.prod(size for size in given if size is not None)]))
+    for axis in (axis for axis, size in enumerate(given) if size is None):
+        left = on.put("Mul", left, on.put("Gather", shape, [axis]))
+    for part in (part for part in made.input if part != made.input[place]):
+        left = on.put("Div", left, on.put("Max", part, 1))  # a size of zero is not to end the process
+    parts = [left if each == place else part for each, part in enumerate(made.input)]
+    return on.put("Reshape", node.input[0], on.put("Concat", *parts, axis=0))
+
+
+def _is_one_size(sizes: tuple[int | None, int | None]) -> bool:
+    return sizes[0] is not None and sizes[0] == sizes[1]
