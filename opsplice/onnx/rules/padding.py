@@ -94,31 +94,20 @@ def cut(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     shape = on.shape(node.input[0])
     if steps is None or not shape or (axes is None and input_name(node, 3)) or node.doc_string == _INSIDE:
         return None
-    begins: list[int | None] = [None] * steps.size if starts is None else [int(start) for start in starts.ravel()]
-    places = [number if axes is None else int(axes.ravel()[number]) % len(shape) for number in range(len(begins))]
-    may_be_behind = []
-    for number, (start, step) in enumerate(zip(begins, steps.ravel(), strict=True)):
-        size = shape[places[number]]
-        if step > 0:
-            continue
-        if start is not None and (start >= _NO_SIZE if size is None else start >= size > 0):
-            begins[number] = -1
-        elif start is None or (start >= 0 and size is None):
-            may_be_behind.append(number)
-    if not may_be_behind:
-        if axes is not None and (starts is None or begins == starts.ravel().tolist()):
-            return None
-        first = node.input[1] if starts is None else on.give(np.array(begins, starts.dtype))
-        return on.put("Slice", node.input[0], first, node.input[2], np.array(places, steps.dtype), node.input[4])
-    x, others = node.input[0], [number for number in range(len(begins)) if number not in may_be_behind]
-    for numbers in filter(None, (others, *([number] for number in may_be_behind))):
-        taken = (on.put("Gather", name, numbers) for name in node.input[1:3])
-        first, ends = (on.put("Cast", name, to=TensorProto.INT64) for name in taken)
-        if starts is not None:
-            first = on.give(np.array([begins[number] for number in numbers]))
-        if numbers != others:
-            last = on.put("Sub", on.put("Gather", on.put("Shape", x), [places[numbers[0]]]), 1)
-            first = on.put("Min", last, first)
-        along, by = [places[number] for number in numbers], steps.ravel()[numbers].tolist()
-        x = on.put("Slice", x, first, ends, along, by, doc_string=_INSIDE)
-    return x
+    places = list(range(steps.size)) if axes is None else [int(axis) % len(shape) for axis in axes.ravel()]
+    begins: list[Input] = []
+    for number, (axis, step) in enumerate(zip(places, steps.ravel(), strict=True)):
+        start, size = None if starts is None else int(starts.ravel()[number]), shape[axis]
+        if start is not None and (step > 0 or start < 0 or (size is not None and start < max(size, 1))):
+            begins.append([start])
+        elif start is not None and (size is not None or start >= _NO_SIZE):
+            begins.append([-1])
+        else:
+            first = on.cast(on.put("Gather", node.input[1], [number]), TensorProto.INT64)
+            last = on.put("Sub", on.put("Gather", on.put("Shape", node.input[0]), [axis]), 1)
+            begins.append(first if step > 0 else on.put("Min", first, last))
+    is_given = starts is not None and begins == [[int(start)] for start in starts.ravel()]
+    if axes is not None and (is_given or steps.min() > 0):
+        return None
+    first, ends = on.put("Concat", *begins, axis=0), on.cast(node.input[2], TensorProto.INT64)
+    return on.put("Slice", node.input[0], first, ends, places, steps.ravel().tolist(), doc_string=_INSIDE)
