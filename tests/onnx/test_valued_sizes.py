@@ -108,3 +108,18 @@ def test_a_shape_that_is_given(shape):
     inputs = {"x": [2, "n", 3], "shape": (NUMBERS, [2])}
     model = make_model([node("Reshape", "x shape", "y")], inputs, {"y": [None, None]})
     check(model, {"x": floats(2, 6, 3), "shape": np.array(shape)})
+
+
+def test_several_open_dims_become_one_of_a_size_that_is_computed():
+    """As grids of anchors are exported: IREE takes the first dim for the one of size 1."""
+    constants = {"zero": np.array([0]), "one": np.array([1]), "two": np.array([2])}
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("Gather", "shape zero", "height"),
+        node("Gather", "shape one", "width"),
+        node("Mul", "height width", "places"),
+        node("Concat", "one places two", "wanted", axis=0),
+        node("Reshape", "x wanted", "y"),
+    ]
+    model = make_model(nodes, {"x": ["h", "w", 2]}, {"y": [1, None, 2]}, constants)
+    check(model, {"x": floats(3, 5, 2)})

@@ -57,13 +57,12 @@ def reshape(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     given, sizes = on.shape(node.input[0]), on.constant(node.input[1])
     if given is None or node.doc_string == _OF_SIZES:
         return None
-    if sizes is None:
-        if not _is_followed(on, node.input[1]):
-            return _by_sizes(on, node, given)
-        return _with_the_rest(on, node, given)
-    if 0 in sizes or not is_misread(given, [None if size < 0 else int(size) for size in sizes]):
-        return None
-    return on.put("Reshape", on.put("Reshape", node.input[0], [-1]), node.input[1])
+    if sizes is None and not _is_followed(on, node.input[1]):
+        return _by_sizes(on, node, given)
+    wanted = on.shape(node.output[0]) if sizes is None else [None if size < 0 else int(size) for size in sizes]
+    if wanted is not None and 0 not in wanted and is_misread(given, wanted):
+        return on.put("Reshape", on.put("Reshape", node.input[0], [-1]), node.input[1])
+    return _with_the_rest(on, node, given) if sizes is None else None
 
 
 def _is_followed(on: NodeWriter, name: str) -> bool:
