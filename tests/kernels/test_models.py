@@ -72,6 +72,15 @@ def grouped_convs() -> onnx_models.Model:
     return graph.model(graph.op("HardSwish", graph.conv(x, 32, 80, 3, 2, groups=2)))
 
 
+def norm_of_an_activation() -> onnx_models.Model:
+    """A batch norm that no filter takes up, of means of 0: a product for each element, left to the compiler."""
+    graph = onnx_models.Graph()
+    y = graph.op("Gelu", graph.conv(graph.input(1, 8, 40, 40), 8, 16, 3))
+    none, ones = (graph.constant(np.full(16, each, np.float32)) for each in (0, 1))
+    y = graph.op("BatchNormalization", y, ones, none, none, ones)
+    return graph.model(graph.conv(graph.op("Relu", y), 16, 8, 1))
+
+
 def pooled_volumes() -> onnx_models.Model:
     """The largest and the mean of windows in three dims, and a norm of each image of what comes out."""
     graph = onnx_models.Graph()
@@ -328,6 +337,7 @@ MODELS = {
         lambda: onnx_models.normed_convs(takes_weights=True),
         {"convolution_packed": 1, "depthwise_rows": 1},
     ),
+    "norm of an activation": (norm_of_an_activation, {"convolution_packed": 2}),
     "filter that is an input": (lambda: onnx_models.conv_of_inputs(5, 14, 40), {"convolution_packed": 1}),
     "convolutions": (onnx_models.varied_convs, CONVOLUTIONS),
     "convolutions of a dynamic batch": (lambda: onnx_models.varied_convs("batch"), CONVOLUTIONS),
