@@ -87,8 +87,8 @@ class _Call:
 
     def __init__(self, direct: DirectCall, dtypes: Dtypes) -> None:
         self._direct = direct
-        # The results that are to be seen as another type of the same bits.
-        self._views = {index: dtype for index, dtype in enumerate(dtypes) if dtype is not None and dtype in _UNSIGNED}
+        # Results that may have another type of the same bits: IREE's integers have no sign.
+        self._views = {index: dtype for index, dtype in enumerate(dtypes) if dtype is not None and dtype in _INTEGERS}
 
     def __call__(self, given: Sequence[Any]) -> list[Any]:
         results = self._results(given)
@@ -122,7 +122,7 @@ class _Call:
         return [_result(direct, results, index, places) for index in range(results.size)]
 
 
-_UNSIGNED = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)
+_INTEGERS = tuple(getattr(torch, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64))
 _NOT_SHARED = (*runtime_devices.FAILURES, BufferError)
 
 

@@ -14,6 +14,9 @@ from torch import Tensor
 # PyTorch's number of a reduction.
 _MEAN = 1
 
+# IREE's compiler ends the process where it subtracts a number from these, or these from a number.
+_BYTES = (torch.int8, torch.uint8)
+
 
 def power(base: Tensor | float, exponent: Tensor | float) -> Tensor:
     """Of integers, as C does it: a product of squares of the base, by the exponent's bits. IREE takes floats alone.
@@ -57,12 +60,15 @@ def _product_of_squares(square: Tensor, exponent: Tensor | int, bits: int) -> Te
 
 def difference(left: Tensor | float, right: Tensor | float, *, alpha: float = 1) -> Tensor:
     """IREE takes no number to subtract from; PyTorch makes some where it pads a dim of an open size by reflection."""
-    return NotImplemented if isinstance(left, Tensor) else torch.mul(right, -alpha) + left
+    if not isinstance(left, Tensor):
+        return torch.mul(right, -alpha) + left
+    return torch.add(left, right, alpha=-alpha) if left.dtype in _BYTES and type(right) is int else NotImplemented
 
 
 def difference_from_number(tensor: Tensor, number: float, alpha: float = 1) -> Tensor:
     """IREE's has a factor of -1, which is none of floats (`graph_edits`)."""
-    return torch.mul(tensor, -alpha) + number if tensor.is_floating_point() else NotImplemented
+    is_taken = not tensor.is_floating_point() and not (tensor.dtype in _BYTES and type(number) is int)
+    return NotImplemented if is_taken else torch.mul(tensor, -alpha) + number
 
 
 def remainder_of_division(tensor: Tensor, divisor: Tensor | float) -> Tensor:
@@ -78,17 +84,17 @@ def remainder_of_division(tensor: Tensor, divisor: Tensor | float) -> Tensor:
 def floor_remainder(left: Tensor | float, right: Tensor | float) -> Tensor:
     """With the sign of the divisor. IREE takes bytes for signed ones, and has no code for that of a number."""
     kind = torch.result_type(left, right)
-    if kind == torch.uint8:
-        return torch.remainder(*_tensors(torch.int32, left, right)).to(kind)
+    if kind in _BYTES:
+        return torch.remainder(*_tensors(torch.int32, *_tensors(kind, left, right))).to(kind)
     return NotImplemented if isinstance(left, Tensor) else torch.remainder(*_tensors(kind, left, right))
 
 
 def quotient(left: Tensor | float, right: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
     """IREE rounds the rounded quotient down, so that 1.0 // 0.1 is 10, and takes bytes for signed ones."""
     kind = torch.result_type(left, right)
-    if kind == torch.uint8 and rounding_mode is not None:
-        left, right = _tensors(torch.int32, left, right)
-        return torch.div(left, right, rounding_mode="trunc").to(kind)
+    if kind in _BYTES and rounding_mode is not None:
+        left, right = _tensors(torch.int32, *_tensors(kind, left, right))
+        return torch.div(left, right, rounding_mode="trunc" if kind == torch.uint8 else rounding_mode).to(kind)
     if rounding_mode != "floor":
         return NotImplemented
     left, right = _tensors(kind, left, right)
@@ -125,6 +131,8 @@ def comparison(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
             return NotImplemented if type(number) is float and rounded == number else op(tensor, rounded)
         if type(number) is float:
             return op(tensor.to(torch.get_default_dtype()), number)
+        if tensor.dtype == torch.bool:
+            return op(tensor.to(torch.int64), number)
         return (
             op(tensor.to(torch.int32), number) if tensor.dtype == torch.uint8 and 0 <= number < 256 else NotImplemented
         )

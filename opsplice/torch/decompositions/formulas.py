@@ -288,7 +288,7 @@ def histogram(tensor: Tensor, bins: int = 100, low: float = 0, high: float = 0) 
 
 
 def of_tensors(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """An op on integers for which IREE wants tensors alone: a number becomes one, of the other's type.
+    """An op on integers for which IREE wants tensors alone: a number becomes one, of the result's type.
 
     It is filled, and no constant: torch.export would not find that among the program's.
     """
@@ -296,7 +296,8 @@ def of_tensors(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def formula(left: Tensor | int, right: Tensor | int) -> Tensor:
         tensor = left if isinstance(left, Tensor) else right
         assert isinstance(tensor, Tensor)
-        whole = (x.to(tensor.dtype) if isinstance(x, Tensor) else tensor.new_full((), x) for x in (left, right))
+        kind = torch.result_type(left, right)
+        whole = (x.to(kind) if isinstance(x, Tensor) else tensor.new_full((), x, dtype=kind) for x in (left, right))
         return op(*whole)
 
     return formula

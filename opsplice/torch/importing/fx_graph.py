@@ -32,6 +32,7 @@ from opsplice.torch.importing.python_numbers import write_numbers
 from opsplice.torch.importing.refusals import unimportable
 from opsplice.torch.importing.symbolic_sizes import limits, read_from_tensors
 from opsplice.torch.importing.tensor_parameters import freeze
+from opsplice.torch.importing.unsigned_operands import widen_unsigned
 
 aten = torch.ops.aten
 
@@ -156,6 +157,7 @@ def prepare(module: torch.nn.Module, graph: fx.Graph) -> None:
     refuse_draws(graphs[1:])
     name_as_iree(graphs)
     for each in graphs:
+        widen_unsigned(each)
         write_numbers(each)
         write_parts(each)
         fix_sizes(each)

@@ -129,6 +129,35 @@ def test_integers_at_the_ends_of_their_types():
     assert not _differences(module, long, byte)
 
 
+@pytest.mark.parametrize("kind", [torch.int8, torch.uint8])
+def test_bytes_and_numbers(kind: torch.dtype):
+    """IREE's compiler ends the process where it subtracts a number from bytes."""
+    module = _one_by_one(
+        lambda x: x - 3,
+        lambda x: x - -3,
+        lambda x: x - 1.5,
+        lambda x: torch.sub(x, 3, alpha=2),
+        lambda x: 3 - x,
+        lambda x: torch.rsub(x, 3, alpha=2),
+        lambda x: x % 3,
+        lambda x: x % -3,
+        lambda x: x // -3,
+        lambda x: torch.fmod(x, 3),
+    )
+    assert not _differences(module, torch.tensor([0, 1, 2, 7, 100, 127, 128, 200, 255]).to(kind))
+
+
+def test_truths_and_numbers():
+    module = _one_by_one(
+        lambda x: x <= -1,
+        lambda x: x >= 2,
+        lambda x: x == 1,
+        lambda x: x & 2,
+        lambda x: torch.bitwise_left_shift(x, 3),
+    )
+    assert not _differences(module, torch.tensor([True, False]))
+
+
 def test_comparisons_of_constants_with_numbers_of_other_types():
     ops = (torch.lt, torch.ge, torch.eq)
     values = ((3, torch.float32), (-3, torch.float64), (2, torch.float16), (3, torch.int32), (200, torch.uint8))

@@ -1,0 +1,52 @@
+"""Bytes and truths that meet numbers of other types: IREE's importer takes the highest bit of the former for a sign.
+
+    %r = torch.aten.mul.Scalar %x, 0.5 : tensor<4xui8> -> tensor<4xf32>
+
+        =>
+
+    %y = torch.prims.convert_element_type %x, f32
+    %r = torch.aten.mul.Scalar %y, 0.5 : tensor<4xf32> -> tensor<4xf32>
+
+By itself it multiplies -56 where a byte is 200. Truths have this fate in comparisons alone.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import fx
+
+from opsplice.torch.importing.graph_edits import put_like
+
+aten = torch.ops.aten
+
+_CONVERT = torch.ops.prims.convert_element_type.default
+_CONVERSIONS = (aten._to_copy.default, _CONVERT)
+# Ops that convert what they are given, and are none on elements.
+_OTHERS = (aten.cat.default, aten.mean.default, aten.mean.dim)
+
+
+def widen_unsigned(graph: fx.Graph) -> None:
+    """Convert such operands to the type in which their op computes."""
+    for node in list(graph.nodes):
+        is_on_elements = torch.Tag.pointwise in getattr(node.target, "tags", ()) or node.target in _OTHERS
+        if not is_on_elements or node.target in _CONVERSIONS or not isinstance(node.meta.get("val"), torch.Tensor):
+            continue
+        kind = _computed_in(node)
+        for given in node.all_input_nodes:
+            if kind != torch.bool and _is_misread(node, given, kind):
+                with graph.inserting_before(node):
+                    value = given.meta["val"]
+                    wide = put_like(node, _CONVERT, value.new_empty(value.shape, dtype=kind), given, kind)
+                node.replace_input_with(given, wide)
+
+
+def _computed_in(node: fx.Node) -> torch.dtype:
+    """The type of an op's result, or that in which it compares two tensors."""
+    kind = node.meta["val"].dtype
+    given = [value for each in node.all_input_nodes if isinstance(value := each.meta.get("val"), torch.Tensor)]
+    return torch.result_type(*given) if kind == torch.bool and len(given) == 2 else kind
+
+
+def _is_misread(node: fx.Node, given: fx.Node, kind: torch.dtype) -> bool:
+    own = getattr(given.meta.get("val"), "dtype", None)
+    return own != kind and (own == torch.uint8 or own == torch.bool == node.meta["val"].dtype)
