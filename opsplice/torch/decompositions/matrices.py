@@ -94,6 +94,17 @@ def added_product(added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1
     return beta * added + alpha * (left.transpose(0, 1).flatten(1) @ right.flatten(0, 1))
 
 
+def of_bytes(op: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """IREE's compiler crashes on products of bytes whose sums are bytes."""
+
+    def formula(left: Tensor, right: Tensor) -> Tensor:
+        if left.dtype not in (torch.int8, torch.uint8):
+            return NotImplemented
+        return op(left.to(torch.int32), right.to(torch.int32)).to(left.dtype)
+
+    return formula
+
+
 def distances(left: Tensor, right: Tensor, power: float, _mode: int | None) -> Tensor:
     return torch.linalg.vector_norm(left.unsqueeze(-2) - right.unsqueeze(-3), power, -1)
 

@@ -7,7 +7,8 @@
     %y = torch.prims.convert_element_type %x, f32
     %r = torch.aten.mul.Scalar %y, 0.5 : tensor<4xf32> -> tensor<4xf32>
 
-By itself it multiplies -56 where a byte is 200. Truths have this fate in comparisons alone.
+By itself it multiplies -56 where a byte is 200. Truths have this fate in comparisons alone. It crashes where they meet
+bytes in an op on bits.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _CONVERT = torch.ops.prims.convert_element_type.default
 _CONVERSIONS = (aten._to_copy.default, _CONVERT)
 # Ops that convert what they are given, and are none on elements.
 _OTHERS = (aten.cat.default, aten.mean.default, aten.mean.dim)
+_ON_BITS = (aten.bitwise_and.Tensor, aten.bitwise_or.Tensor, aten.bitwise_xor.Tensor)
 
 
 def widen_unsigned(graph: fx.Graph) -> None:
@@ -49,4 +51,5 @@ def _computed_in(node: fx.Node) -> torch.dtype:
 
 def _is_misread(node: fx.Node, given: fx.Node, kind: torch.dtype) -> bool:
     own = getattr(given.meta.get("val"), "dtype", None)
-    return own != kind and (own == torch.uint8 or own == torch.bool == node.meta["val"].dtype)
+    is_read = own == torch.bool and (node.target in _ON_BITS or node.meta["val"].dtype == torch.bool)
+    return own != kind and (is_read or own == torch.uint8)

@@ -32,6 +32,10 @@ def mixed(x: torch.Tensor, y: torch.Tensor, n: torch.Tensor, m: torch.Tensor) ->
         x.mean(dtype=torch.float32),
         m <= n,
         n == m,
+        x & m,
+        m ^ n,
+        x[:4].view(2, 2) @ x[:4].view(2, 2),
+        x[:4].view(2, 1, 2).to(torch.int8) @ x[:4].view(2, 2, 1).to(torch.int8),
         x.to(torch.int8),
     ]
 
