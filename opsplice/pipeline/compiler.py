@@ -28,6 +28,7 @@ from opsplice.pipeline import diagnostics as diag
 from opsplice.pipeline.bytecode import parse_bytecode
 from opsplice.pipeline.flags import apply_process_flags, asks_to_print, conversions, split_flags, with_default_target
 from opsplice.pipeline.phases import END, PHASES, START, phase_index
+from opsplice.rewrites.ir import stand_ins
 from opsplice.rewrites.plan.forbidden_passes import check_module
 
 if TYPE_CHECKING:
@@ -184,6 +185,7 @@ class Compilation:
             return
         library = _library()
         if self.phase == START:
+            stand_ins.put_in(self.module)
             self._leave_out_conversions()
         else:
             library.ireeCompilerInvocationSetCompileFromPhase(self._invocation._inv_p, self.phase.encode())

@@ -10,9 +10,8 @@ from iree.compiler import ir
 
 from opsplice.pipeline.compiler import Step
 from opsplice.pipeline.flags import links_executables, offset_alignment
-from opsplice.pipeline.phases import PHASE, START
+from opsplice.pipeline.phases import PHASE
 from opsplice.rewrites.approaches import dynamic_function
-from opsplice.rewrites.ir import stand_ins
 from opsplice.rewrites.link import mathematics
 from opsplice.rewrites.memory import (
     aligned_buffers,
@@ -49,7 +48,6 @@ from opsplice.rewrites.numbers import (
 _Edit = tuple[str, str, Callable[[ir.Module], Any]]
 
 _BEFORE_LINKING: tuple[_Edit, ...] = (
-    (START, "put in what stands for operators", stand_ins.put_in),
     (carried_values.GLOBALS_PHASE, "keep globals apart", carried_values.part_globals),
     (PHASE, "hide complex constants", complex_constants.hide),
     (PHASE, "write complex functions otherwise", complex_functions.mend),

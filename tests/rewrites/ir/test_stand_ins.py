@@ -41,3 +41,12 @@ def test_a_rule_takes_one_whole(tmp_path, times, wanted):
     spec.write_text(SPEC.replace("TIMES", str(times)))
     found = opsplice.compile(MODULE, [spec]).run("main", X)
     np.testing.assert_allclose(found, [-wanted(X), wanted(X)], rtol=1e-5)
+
+
+def test_commands_that_do_not_compile_put_them_in(tmp_path):
+    spec = tmp_path / "spec.splice"
+    spec.write_text("pattern simple(x: tensor<n x f32>) { sin(x) }\nreplace simple with simple(x)")
+    source = tmp_path / "model.mlir"
+    source.write_text(MODULE)
+    assert len(opsplice.match(source, [spec]).replacements) == 1
+    assert "simple" in str(opsplice.explain(source, [spec]))
