@@ -27,10 +27,17 @@ _MOST_SHARED = 16
 _WHOLE = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
 _AXES = 3  # which input of Slice
 _BIAS = 2  # which input of Conv
-_CHOOSING = ("Gather", "Slice")
+_STATES = (5, 6)  # which inputs of GRU, LSTM and RNN
 _OPEN = np.iinfo(np.int64).min  # stands for a size that is not known
+# Operators whose results have elements of some operands as they are.
+_MOVING = {
+    "Concat": range(_MOST_ELEMENTS),
+    "Where": range(1, 3),
+    **dict.fromkeys(("Cast", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze"), range(1)),
+}
+_PAIR = 2
 # Operators whose operands are spread to one shape. IREE spreads only dims of which it knows that they are of size 1.
-_SPREADING = {
+SPREADING = {
     "Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual", "Less",
     "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor",
 }  # fmt: skip
@@ -42,7 +49,7 @@ def fold(model: onnx.ModelProto) -> bool:
 
 
 def _folded(model: onnx.ModelProto, scope: Scope, shapes: dict[str, onnx.TensorProto]) -> bool:
-    graph, known = scope.graph, dict(scope.constants)
+    graph, known, noted = scope.graph, dict(scope.constants), False
     kinds = {name: value.type.tensor_type for name, value in scope.values.items()}
     outputs = {value.name for value in graph.output}
     kept, made = [], []
@@ -51,6 +58,7 @@ def _folded(model: onnx.ModelProto, scope: Scope, shapes: dict[str, onnx.TensorP
         if found is None and not outputs & set(node.output):
             found = _value(model, node, known, kinds, shapes)
         if found is None:
+            noted |= node.op_type == "Expand" and _note_sizes(node, kinds, shapes)
             kept.append(node)
         elif node.output[0] in outputs:
             made.append(numpy_helper.from_array(found, f"{node.output[0]}.nothing"))
@@ -61,7 +69,26 @@ def _folded(model: onnx.ModelProto, scope: Scope, shapes: dict[str, onnx.TensorP
     graph.initializer.extend(made)
     replace(graph.node, kept)
     inner = [_folded(model, each, dict(shapes)) for each in Scope.of(graph, scope).inner()]
-    return bool(made) or any(inner)
+    return bool(made) or noted or any(inner)
+
+
+def _note_sizes(
+    node: onnx.NodeProto, kinds: dict[str, onnx.TypeProto.Tensor], shapes: dict[str, onnx.TensorProto]
+) -> bool:
+    """Note the sizes that Expand gives its result, of a shape that is known in part; whether there were any."""
+    x, made = sizes_of(kinds.get(node.input[0])), kinds.get(node.output[0])
+    if x is None or made is None or node.input[1] not in shapes:
+        return False
+    wanted = numpy_helper.to_array(shapes[node.input[1]]).tolist()
+    changed = False
+    for dim, given, size in zip(
+        reversed(made.shape.dim), [*reversed(x), *[1] * len(wanted)], reversed(wanted), strict=False
+    ):
+        known = given if size == 1 or (size == _OPEN and given != 1) else None if size == _OPEN else size
+        if known is not None and not dim.HasField("dim_value"):
+            dim.dim_value = known
+            changed = True
+    return changed
 
 
 def give_constants(model: onnx.ModelProto) -> bool:
@@ -116,17 +143,17 @@ def _value(
         chosen = {each.name: each.i for each in node.attribute}
         part = every[chosen.get("start", 0) : chosen.get("end")]
         value = np.array([_OPEN if size is None else size for size in part], np.int64)
-        if _OPEN in value:
-            shapes[node.output[0]] = numpy_helper.from_array(value, node.output[0])
-            return None
-        return value
+        return _kept(node, value, shapes)
     if node.op_type == "Size":
         sizes = _fixed(kinds.get(node.input[0]))
         return None if sizes is None else np.array(math.prod(sizes), np.int64)
-    if node.op_type in _CHOOSING and node.input[0] in shapes:
-        known = {**known, node.input[0]: shapes[node.input[0]]}
+    opened = [place for place, name in enumerate(node.input) if name in shapes]
+    known = {**known, **{node.input[place]: shapes[node.input[place]] for place in opened}}
     if not node.input or any(name not in known for name in node.input if name):
         return None
+    if opened and (node.op_type not in _MOVING or not {*opened} <= {*_MOVING[node.op_type]}):
+        found = _of_open(node, [numpy_helper.to_array(known[name]) for name in node.input])
+        return None if found is None else _kept(node, found, shapes)
     if any(each.HasField("g") for each in node.attribute):
         return None
     from onnx.reference import ReferenceEvaluator  # it takes long to load
@@ -139,7 +166,27 @@ def _value(
     except Exception:  # whatever it cannot compute is left to the program
         return None
     value = np.asarray(value)
-    return None if node.op_type in _CHOOSING and _OPEN in value else value
+    return None if opened and value.dtype != np.int64 else _kept(node, value, shapes)
+
+
+def _of_open(node: onnx.NodeProto, operands: list[np.ndarray]) -> np.ndarray | None:
+    """The sum or product of two operands with sizes that are not known, or where they equal numbers that are none."""
+    if len(operands) != _PAIR or any(operand.dtype != np.int64 for operand in operands):
+        return None
+    one, other = np.broadcast_arrays(*operands)
+    is_open, is_number = (one == _OPEN) | (other == _OPEN), [(each < 0) & (each != _OPEN) for each in (one, other)]
+    if node.op_type == "Equal":
+        return None if (is_open & ~np.logical_or(*is_number)).any() else np.equal(one, other)
+    combine = {"Add": np.add, "Mul": np.multiply}.get(node.op_type)
+    return None if combine is None or np.any(is_number) else np.where(is_open, _OPEN, combine(one, other))
+
+
+def _kept(node: onnx.NodeProto, value: np.ndarray, shapes: dict[str, onnx.TensorProto]) -> np.ndarray | None:
+    """A value that is known; what is known in part is added to shapes."""
+    if value.dtype != np.int64 or _OPEN not in value:
+        return value
+    shapes[node.output[0]] = numpy_helper.from_array(value, node.output[0])
+    return None
 
 
 def keep_whole_dims(model: onnx.ModelProto) -> bool:
@@ -243,13 +290,16 @@ def forced_sizes(model: onnx.ModelProto) -> dict[str, int]:
 
 def _equal_sizes(node: onnx.NodeProto, inputs: list[list[str | int]]) -> Iterator[Sequence[str | int]]:
     """What has to be one size, but for ones, at an operator whose operands have these sizes."""
-    if node.op_type in _SPREADING:
+    if node.op_type in SPREADING:
         yield from itertools.zip_longest(*map(reversed, inputs), fillvalue=1)
     elif node.op_type == "MatMul" and min(map(len, inputs)) > 1:
         yield inputs[0][-1], inputs[1][-2]
         yield from itertools.zip_longest(*(reversed(each[:-2]) for each in inputs), fillvalue=1)
     elif node.op_type == "Conv" and len(inputs) > _BIAS and inputs[1] and inputs[_BIAS]:
         yield inputs[1][0], inputs[_BIAS][0]
+    elif node.op_type in ("GRU", "LSTM", "RNN"):  # the rows of the input and of states
+        axis = 0 if any(each.name == "layout" and each.i for each in node.attribute) else 1
+        yield [inputs[place][axis] for place in (0, *_STATES) if inputs[place : place + 1] and inputs[place]]
     elif node.op_type == "Concat":
         axis = helper.get_node_attr_value(node, "axis") % max(1, len(inputs[0]))
         yield from (each for place, each in enumerate(zip(*inputs, strict=False)) if place != axis)

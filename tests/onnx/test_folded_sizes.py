@@ -85,3 +85,24 @@ def test_the_count_of_chosen_elements_is_known():
     nodes = [node("TopK", "x one", "most at", axis=0), node("Sub", "x most", "y")]
     model = make_model(nodes, {"x": ["n", 3]}, {"y": ["n", 3]}, {"one": np.array([1])})
     check(model, {"x": floats(5, 3)})
+
+
+def test_dims_that_a_mask_is_spread_along():
+    """As masks of encoders are exported: -1 keeps a dim of size 1, and the other sizes are open."""
+    constants = {name: np.array(number) for name, number in (("at0", 0), ("at1", 1), ("times", -1))}
+    constants |= {"axis": np.array([0]), "rest": np.array([-1]), "axes": np.array([1, 2])}
+    one = numpy_helper.from_array(np.array([1]))
+    nodes = [
+        node("Shape", "x", "sizes"), node("Gather", "sizes at0", "batch"), node("Gather", "sizes at1", "length"),
+        node("Unsqueeze", "batch axis", "rows"), node("Unsqueeze", "length axis", "columns"),
+        node("Concat", "rows rest columns columns", "parts", axis=0), node("Reshape", "parts rest", "wanted"),
+        node("Shape", "wanted", "rank"), node("ConstantOfShape", "rank", "ones", value=one),
+        node("Mul", "ones times", "left"), node("Equal", "wanted left", "stays"),
+        node("Where", "stays ones wanted", "shape"),
+        node("Unsqueeze", "x axes", "keys"), node("Expand", "keys shape", "mask"), node("Add", "scores mask", "y"),
+    ]  # fmt: skip
+    inputs = {"x": ["n", "t"], "scores": ["n", 4, "t", "t"]}
+    check(
+        make_model(nodes, inputs, {"y": ["n", 4, "t", "t"]}, constants),
+        {"x": floats(2, 5), "scores": floats(2, 4, 5, 5)},
+    )
