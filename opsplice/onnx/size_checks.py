@@ -51,6 +51,9 @@ def check_sizes(module: ir.Module) -> None:
 def _alike(op: ir.Operation) -> Iterator[list[_Size]]:
     """The sizes of operands that have to be equal, or 1 where that is known."""
     name = ir.StringAttr(op.attributes["name"]).value.removeprefix("onnx.")
+    if name in ("GRU", "LSTM"):  # the rows of the input and of states
+        given = [(at, shape_of(op.operands[at])) for at in (0, 5, 6) if at < len(op.operands)]
+        yield [_Size(at, 1, shape[1]) for at, shape in given if shape]
     shapes = [shape for value in op.operands if (shape := shape_of(value)) is not None]
     if len(shapes) < len(op.operands):
         return

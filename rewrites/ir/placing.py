@@ -251,6 +251,14 @@ def builtin_type(value: ir.Value) -> ir.Type:
     return emit.tensor_type(shape, ir.Type.parse(element_type(value)))
 
 
+def with_sizes(value: ir.Value, sizes: Sequence[ir.Value]) -> ir.Value:
+    """A tensor whose open sizes are these."""
+    kind = builtin_type(value)
+    made = emit.value("torch_c.to_builtin_tensor", [value], kind)
+    tied = emit.value("flow.tensor.tie_shape", [made, *sizes], kind)
+    return emit.value("torch_c.from_builtin_tensor", [tied], value.type)
+
+
 def bound_type(binding: Binding) -> ir.Type:
     """The builtin type of the value of an input, as wide as the program has it."""
     kind = builtin_type(binding.value)

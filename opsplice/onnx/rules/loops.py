@@ -14,6 +14,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from opsplice.common.errors import OpspliceError
+from opsplice.onnx.folded_sizes import SPREADING
 from opsplice.onnx.model_file import STANDARD, Scope, graphs, replace, scopes, sizes_of, subgraphs
 from opsplice.onnx.rules.node_writer import NodeWriter, wrongly_computed
 
@@ -21,6 +22,7 @@ from opsplice.onnx.rules.node_writer import NodeWriter, wrongly_computed
 MOST_WRITTEN = 256
 MOST_RUN = 100_000
 
+_ELEMENTWISE = {*SPREADING, "Identity", "Sigmoid", "Tanh"}
 _Constants = Mapping[str, onnx.TensorProto]
 
 
@@ -82,9 +84,11 @@ def _type_state(model: onnx.ModelProto, scope: Scope, node: onnx.NodeProto) -> b
             one.input.append(scope.values[name])
     alone = helper.make_model(one, opset_imports=model.opset_import, ir_version=model.ir_version)
     typed = onnx.shape_inference.infer_shapes(alone, data_prop=True).graph
-    rounds = zip(typed.input[state[0]], typed.output[state[1]], strict=True)
-    if any(before.type.tensor_type != after.type.tensor_type for before, after in rounds):
-        return False
+    for before, after in zip(typed.input[state[0]], typed.output[state[1]], strict=True):
+        if _is_spread(typed, before, after):
+            after.type.CopyFrom(before.type)
+        if before.type.tensor_type != after.type.tensor_type:
+            return False
     replace(body.value_info, typed.value_info)
     for value, new in zip(body.input[state[0]], typed.input[state[0]], strict=True):
         value.type.CopyFrom(new.type)
@@ -96,6 +100,24 @@ def _type_state(model: onnx.ModelProto, scope: Scope, node: onnx.NodeProto) -> b
         elif name:
             scope.graph.value_info.append(helper.make_value_info(name, kind))
     return True
+
+
+def _is_spread(body: onnx.GraphProto, before: onnx.ValueInfoProto, after: onnx.ValueInfoProto) -> bool:
+    """Whether a state is changed element by element, so that it keeps its open sizes: IREE takes such for equal."""
+    kinds = {value.name: value.type.tensor_type for value in (*body.value_info, *body.input, *body.output)}
+    makers = {output: node for node in body.node for output in node.output}
+    wanted, sizes = before.type.tensor_type, _sizes(before.type) or []
+
+    def keeps(name: str) -> bool:
+        found = sizes_of(kinds.get(name))
+        if found is None or len(found) != len(sizes):
+            return False
+        if any(new not in (old, None) for old, new in zip(sizes, found, strict=True)):
+            return False
+        is_alike = name in makers and makers[name].op_type in _ELEMENTWISE
+        return kinds[name].shape == wanted.shape or (is_alike and any(map(keeps, makers[name].input)))
+
+    return wanted.elem_type == after.type.tensor_type.elem_type and keeps(after.name)
 
 
 def _type_of(name: str, scope: Scope) -> onnx.TypeProto | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -19,6 +19,8 @@ FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorPr
 # What a comparison says (`doc_string`) whose operand, the first of Max and Min, is a number, or whose NaN is seen to.
 OF_NUMBERS = "of numbers"
 
+# A value that a loop changes: its name, its element type and its sizes.
+State = tuple[str, int, Sequence[int | None]]
 # What a node takes: a value by its name, or numbers, which become a constant.
 Input = str | int | np.generic | Sequence[Any] | np.ndarray
 
@@ -34,6 +36,7 @@ class NodeWriter:
         self, scope: Scope, weights: dict[str, np.ndarray], version: int, around: NodeWriter | None = None
     ) -> None:
         self.weights, self.version, self.graph, self._around = weights, version, scope.graph, around
+        self._scope = scope
         self.kinds = {name: value.type for name, value in scope.values.items()}
         self.constants = scope.constants
         self._makers = {name: node for node in scope.graph.node for name in node.output}
@@ -98,6 +101,28 @@ class NodeWriter:
         outputs = [self._fresh() for _ in range(count)]
         self.added.append(helper.make_node(kind, names, outputs, name=self._node.name, **attributes))
         return outputs
+
+    def loop(
+        self, rounds: str, state: Sequence[State], step: Callable[[NodeWriter, str, list[str]], list[str]]
+    ) -> list[str]:
+        """The state behind some rounds. step: writes a round, of its number and the state, and returns the new one."""
+        body, name = onnx.GraphProto(name=self._fresh()), self._fresh()
+        on = NodeWriter(Scope(body, self._scope.values, self.constants), self.weights, self.version, self)
+        on.start(helper.make_node("Loop", self._node.input, [name], name=self._node.name))
+        number, goes, *own = (f"{name}.{place}" for place in range(len(state) + 2))
+        made = step(on, number, own)
+        ends = [on.put("Identity", each) for each in (goes, *made)]
+        body.node.extend(on.added)
+        kinds: list[tuple[int, Sequence[int | None]]] = [(TensorProto.BOOL, []), *(each[1:] for each in state)]
+        inputs = zip((number, goes, *own), [(TensorProto.INT64, []), *kinds], strict=True)
+        body.input.extend(helper.make_tensor_value_info(each, *kind) for each, kind in inputs)
+        outputs = zip(ends, kinds, strict=True)
+        body.output.extend(helper.make_tensor_value_info(each, *kind) for each, kind in outputs)
+        begins = [each for each, *_ in state]
+        results = self.put_all("Loop", len(state), rounds, np.array(True), *begins, body=body)
+        for each, kind in zip(results, kinds[1:], strict=True):  # of which ONNX says nothing
+            self.graph.value_info.append(helper.make_tensor_value_info(each, *kind))
+        return results
 
     def number(self, value: float, like: str) -> str:
         """A constant of the element type of another value, or of the node's first input if that is a new one."""

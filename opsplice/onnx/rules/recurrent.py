@@ -14,42 +14,51 @@ import onnx
 from onnx import helper
 
 from opsplice.onnx.rules.node_writer import NodeWriter, attribute, attributes, input_name, wrongly_computed
+from opsplice.onnx.stand_ins import has_one, named
 
 # The steps of a layer, in all directions, that are written out.
 MOST_WRITTEN = 128
 
 _ACTIVATIONS = {"LSTM": [b"Sigmoid", b"Tanh", b"Tanh"], "GRU": [b"Sigmoid", b"Tanh"], "RNN": [b"Tanh"]}
+_SIMPLE = (b"Tanh", b"Relu", b"Sigmoid")
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _BIAS, _LENGTHS, _HIDDEN, _CELL, _PEEPHOLES = 3, 4, 5, 6, 7
-_RESULTS, _SIZES = {"LSTM": 3, "GRU": 2}, 4
+_RESULTS = {"LSTM": 3, "GRU": 2}
+# Whether each direction goes backwards.
+_DIRECTIONS = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
 
 _State = tuple[str, str]  # h and c, "" where they are zero
 
 
 def written_out(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     """What an LSTM, GRU or RNN makes; None for those of many or of an open number of steps, or of special kinds."""
-    kind, (forward, backward) = node.op_type, (("forward", "bidirectional"), ("reverse", "bidirectional"))
-    direction = attribute(node, "direction", b"forward").decode()
-    backwards = [False] * (direction in forward) + [True] * (direction in backward)
+    kind, backwards = node.op_type, _DIRECTIONS[attribute(node, "direction", b"forward").decode()]
     shape, turned = on.shape(node.input[0]), attribute(node, "layout", 0)
     steps = shape[1 if turned else 0] if shape else None
     activations = attribute(node, "activations", []) or _ACTIVATIONS[kind] * len(backwards)
     special = attribute(node, "clip", None) is not None or attribute(node, "input_forget", 0)
-    is_usual = not special and activations == _ACTIVATIONS[kind] * len(backwards)
+    is_simple = kind == "RNN" and all(each in _SIMPLE for each in activations)
+    is_usual = not special and (is_simple or activations == _ACTIVATIONS[kind] * len(backwards))
     lengths = input_name(node, _LENGTHS)
     if (known := on.constant(lengths)) is not None and (known == steps).all():
         lengths = ""
     is_short = steps is not None and 0 < steps * len(backwards) <= MOST_WRITTEN
-    if not is_usual or not is_short or not steps or not attribute(node, "hidden_size", 0):
+    can_be_written = is_usual and shape and steps != 0 and attribute(node, "hidden_size", 0)
+    stays = kind == "LSTM" or attribute(node, "linear_before_reset", 0)  # kernels take it in both directions
+    if not can_be_written:
         if lengths:
             raise wrongly_computed(node, "it takes all steps, whatever the lengths of sequences (input sequence_lens)")
+        return _forwards(on, node, 1 if turned else 0) if backwards == [True] else None
+    if not is_short and stays and not lengths and not input_name(node, _PEEPHOLES):
         if backwards == [True]:
             return _forwards(on, node, 1 if turned else 0)
-        stays = kind == "LSTM" or attribute(node, "linear_before_reset", 0)  # kernels take it in both directions
-        if is_usual and len(backwards) > 1 and not stays:
-            return _each_way(on, node, 1 if turned else 0)
-        is_plain = is_usual and not turned and not input_name(node, _PEEPHOLES) and attribute(node, "hidden_size", 0)
-        return _whole(on, node) if kind in _RESULTS and is_plain and not is_short else None
+        return _whole(on, node) if not turned else None
+    return _layer(on, node, backwards, steps if is_short else None, lengths)
+
+
+def _layer(on: NodeWriter, node: onnx.NodeProto, backwards: list[bool], steps: int | None, lengths: str) -> list[str]:
+    """All results, step by step. backwards: of each direction; steps: None for a loop."""
+    turned = attribute(node, "layout", 0)
     layers = [_Direction(on, node, number, steps, each, lengths) for number, each in enumerate(backwards)]
     ends = [layer.run() for layer in layers]
     across = on.give(np.array([1]))
@@ -69,43 +78,42 @@ def _forwards(on: NodeWriter, node: onnx.NodeProto, time: int) -> list[str]:
     return [on.backwards(states, time), *ends]
 
 
-def _each_way(on: NodeWriter, node: onnx.NodeProto, batch_first: int) -> list[str]:
-    """A GRU or RNN in both directions as two layers: IREE lowers none in both."""
-    form = {name: given for name, given in attributes(node).items() if name != "activations"}
-    ways = []
-    for number, direction in enumerate(("forward", "reverse")):
-        axes = [0] * _LENGTHS + [0, batch_first]  # of the directions, in each input
-        parts = [
-            on.put("Slice", name, [number], [number + 1], [axes[place]]) if name and place else name
-            for place, name in enumerate(node.input)
-        ]
-        ways.append(on.put_all(node.op_type, len(node.output), *parts, **form | {"direction": direction}))
-    along = [1 + batch_first, batch_first]
-    return [on.put("Concat", *pair, axis=axis) for pair, axis in zip(zip(*ways, strict=True), along, strict=False)]
-
-
 def _whole(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
-    """A layer with all that it can have: a bias, a state to start from, its direction, and all results."""
+    """A layer with all that it can have: a bias, a state to start from, its direction, and all results.
+
+    And, as IREE lowers no GRU of open steps, with what stands for it.
+    """
     x, weights, of_state = node.input[:3]
-    shape, sizes, element = on.shape(x), on.shape(of_state), on.element(x)
+    sizes, element, results = on.shape(of_state), on.element(x), _RESULTS[node.op_type]
     forms = {"hidden_size": attribute(node, "hidden_size", 0), "direction": attribute(node, "direction", b"forward")}
-    results = _RESULTS[node.op_type]
-    if node.op_type == "GRU":
+    if is_gru := node.op_type == "GRU":
         forms["linear_before_reset"] = 1
-        if not attribute(node, "linear_before_reset", 0):
-            return None
     given = [input_name(node, index) for index in (_BIAS, _HIDDEN, _CELL)[:results]]
-    is_whole = all(given) and all(each in attributes(node) for each in forms) and len(node.attribute) == len(forms)
+    is_whole = all(given) and {each.name for each in node.attribute} == forms.keys() and has_one(node) == is_gru
     if is_whole and len(node.output) == results and all(node.output):
         return None
-    known = [each for each in (*(sizes or ()), shape[1] if shape else None) if each is not None]
-    if len(known) != _SIZES or not element:
+    if not sizes or None in sizes or not element:
         return None
-    both, wide, size, rows = known
+    both, wide, size = (int(each or 0) for each in sizes)
     kind = helper.tensor_dtype_to_np_dtype(element)
-    empty = [(both, 2 * wide), *[(both, rows, size)] * (results - 1)]
-    bias, *state = (each or on.give(np.zeros(zeros, kind)) for each, zeros in zip(given, empty, strict=True))
-    return on.put_all(node.op_type, results, x, weights, of_state, bias, "", *state, **forms)
+    bias, *state = (
+        each
+        or (on.put("Expand", np.zeros((), kind), empty) if isinstance(empty, str) else on.give(np.zeros(empty, kind)))
+        for each, empty in zip(given, [(both, 2 * wide), *[_of_rows(on, x, both, size)] * (results - 1)], strict=True)
+    )
+    operands = [x, weights, of_state, bias, "", *state]
+    if is_gru:
+        whole = helper.make_node("GRU", operands, ["all", "last"], **forms)
+        forms["doc_string"] = named(_layer(on, whole, _DIRECTIONS[forms["direction"].decode()], None, ""))
+    return on.put_all(node.op_type, results, *operands, **forms)
+
+
+def _of_rows(on: NodeWriter, x: str, directions: int, size: int) -> str | tuple[int, int, int]:
+    """The sizes of a state, whose rows may be open."""
+    rows = (on.shape(x) or [None, None])[1]
+    if rows is not None:
+        return directions, rows, size
+    return on.put("Concat", [directions], on.put("Slice", on.put("Shape", x), [1], [2]), [size], axis=0)
 
 
 def dynamically_quantized(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
@@ -132,12 +140,15 @@ class _Direction:
     """One direction of a layer."""
 
     def __init__(
-        self, on: NodeWriter, node: onnx.NodeProto, number: int, steps: int, is_backwards: bool, lengths: str
+        self, on: NodeWriter, node: onnx.NodeProto, number: int, steps: int | None, is_backwards: bool, lengths: str
     ) -> None:
+        """steps: how many are written out, None for a loop."""
         self.on, self.node, self.number = on, node, number
         self.lengths = on.put("Unsqueeze", lengths, [1]) if lengths else ""
         self.size, self.kind = attribute(node, "hidden_size", 0), node.op_type
-        self.order = range(steps)[:: -1 if is_backwards else 1]
+        self.steps, self.is_backwards = steps, is_backwards
+        self.order = range(steps or 0)[:: -1 if is_backwards else 1]
+        self._step: Callable[[str, _State], _State] = getattr(self, f"_{self.kind.lower()}")
         self.ends = [on.give(np.array([n * self.size])) for n in range(2 * _GATES[self.kind] + 1)]
         self.last, self.turned = on.give(np.array([-1])), attribute(node, "layout", 0)
         self.of_state = on.put("Transpose", self._own(2), perm=[1, 0])
@@ -152,8 +163,9 @@ class _Direction:
 
     def run(self) -> tuple[str, _State]:
         """The states of all steps, as [steps, batch, size], and the last."""
-        on = self.on
-        step: Callable[[str, _State], _State] = getattr(self, f"_{self.kind.lower()}")
+        on, step = self.on, self._step
+        if self.steps is None:
+            return self._in_rounds()
         state, states = (self._own(_HIDDEN), self._own(_CELL)), {}
         first = on.give(np.array([0]))
         for number in self.order:
@@ -162,12 +174,37 @@ class _Direction:
             states[number] = on.put("Unsqueeze", shown, first)
         return on.put("Concat", *(states[number] for number in sorted(states)), axis=0), state
 
-    def _ended(self, number: int, old: _State, new: _State) -> tuple[_State, str]:
+    def _in_rounds(self) -> tuple[str, _State]:
+        """The same of an open number of steps, each a round of a loop."""
+        on, element = self.on, self.on.element(self.node.input[0])
+        steps, *rows = (on.put("Slice", on.put("Shape", self.of_input), [axis], [axis + 1]) for axis in (0, 1))
+        batch = (on.shape(self.node.input[0]) or [None, None])[0 if self.turned else 1]
+        sizes = [on.put("Concat", *each, [self.size], axis=0) for each in (rows, (steps, *rows))]
+        zero, shown = (on.put("Expand", on.number(0, self.node.input[0]), each) for each in sizes)
+        starts = [self._own(index) or zero for index in (_HIDDEN, _CELL)[: 1 + (self.kind == "LSTM")]]
+        last = on.put("Sub", on.put("Reshape", steps, np.array([], np.int64)), 1)
+
+        def step(inner: NodeWriter, number: str, state: list[str]) -> list[str]:
+            self.on, (*own, states) = inner, state
+            place = inner.put("Sub", last, number) if self.is_backwards else number
+            old = own[0], own[1] if len(own) > 1 else ""
+            new, seen = self._ended(place, old, self._step(inner.put("Gather", self.of_input, place, axis=0), old))
+            row = inner.put("Reshape", place, [1, 1])
+            states = inner.put("ScatterND", states, row, inner.put("Unsqueeze", seen, [0]))
+            return [*filter(None, new), states]
+
+        kinds = [(each, element, [batch, self.size]) for each in starts]
+        *ends, shown = on.loop(on.size(self.of_input, 0), [*kinds, (shown, element, [None, batch, self.size])], step)
+        self.on = on
+        return shown, (ends[0], ends[1] if len(ends) > 1 else "")
+
+    def _ended(self, number: int | str, old: _State, new: _State) -> tuple[_State, str]:
         """The state behind a step, which stays where a sequence is shorter, and what the step shows: zeros there."""
         if not self.lengths:
             return new, new[0]
         on = self.on
-        goes, zero = on.put("Less", np.array(number, np.int32), self.lengths), on.number(0, self.node.input[0])
+        place = on.put("Cast", number, to=onnx.TensorProto.INT32) if isinstance(number, str) else np.int32(number)
+        goes, zero = on.put("Less", place, self.lengths), on.number(0, self.node.input[0])
         h, c = (on.put("Where", goes, each, kept or zero) if each else "" for each, kept in zip(new, old, strict=True))
         return (h, c), on.put("Where", goes, new[0], zero)
 
@@ -197,7 +234,8 @@ class _Direction:
         return self._plus(self.on.put("MatMul", h, self.of_state) if h else "", self.bias)
 
     def _rnn(self, given: str, state: _State) -> _State:
-        return self.on.put("Tanh", self._plus(self._from_state(state[0]), given)), ""
+        kinds = attribute(self.node, "activations", []) or [b"Tanh"] * (self.number + 1)
+        return self.on.put(kinds[self.number].decode(), self._plus(self._from_state(state[0]), given)), ""
 
     def _lstm(self, given: str, state: _State) -> _State:
         on, (h, c) = self.on, state

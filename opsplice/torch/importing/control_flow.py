@@ -11,7 +11,7 @@ from iree.compiler import ir
 from torch import fx
 
 from opsplice.rewrites.ir import emit, stand_ins
-from opsplice.rewrites.ir.placing import builtin_type
+from opsplice.rewrites.ir.placing import builtin_type, with_sizes
 from opsplice.torch.importing.symbolic_sizes import SizeImporter
 
 
@@ -129,7 +129,7 @@ def _of_equal_sizes(given: Sequence[ir.Value], known: Sequence[torch.Tensor]) ->
         if texts and isinstance(kind, ir.RankedTensorType):
             own = emit.dynamic_dims(emit.value("torch_c.to_builtin_tensor", [value], kind))
             first = [sizes.setdefault(text, size) for text, size in zip(texts, own, strict=True)]
-            value = value if first == own else _with_sizes(value, first)
+            value = value if first == own else with_sizes(value, first)
         found.append(value)
     return found
 
@@ -145,13 +145,5 @@ def _tied(value: ir.Value, first: ir.Value) -> ir.Value:
     """What a loop carries, with the sizes of what it begins with: IREE does not see that these are the same."""
     if value.type == first.type and "?" in str(value.type):
         begun = emit.value("torch_c.to_builtin_tensor", [first], builtin_type(first))
-        return _with_sizes(value, emit.dynamic_dims(begun))
+        return with_sizes(value, emit.dynamic_dims(begun))
     return value
-
-
-def _with_sizes(value: ir.Value, sizes: Sequence[ir.Value]) -> ir.Value:
-    """A tensor whose open sizes are these."""
-    kind = builtin_type(value)
-    made = emit.value("torch_c.to_builtin_tensor", [value], kind)
-    tied = emit.value("flow.tensor.tie_shape", [made, *sizes], kind)
-    return emit.value("torch_c.from_builtin_tensor", [tied], value.type)
