@@ -28,6 +28,7 @@ from opsplice.onnx.rules import (
     scattering,
     valued_sizes,
 )
+from opsplice.onnx.rules.detection import regions, suppression
 from opsplice.onnx.rules.node_writer import (
     FLOATS,
     OF_NUMBERS,
@@ -38,6 +39,7 @@ from opsplice.onnx.rules.node_writer import (
     not_compiled,
     wrongly_computed,
 )
+from opsplice.onnx.rules.signals import spectra
 
 # Operators that are functions of ONNX's own, and that IREE does not lower as they are.
 FUNCTIONS = (
@@ -115,7 +117,11 @@ def _of_pairs(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 
 def _norm_of_none(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Over no dims, so of each element: IREE's importer crashes."""
+    """Over no dims, so of each element, and of integers of 64 bits without a sign: IREE's compiler crashes."""
+    element = on.element(node.input[0])
+    if element == TensorProto.UINT64:
+        wide = on.put("Cast", node.input[0], to=TensorProto.DOUBLE)
+        return on.put("Cast", on.put(node.op_type, wide, *node.input[1:], **attributes(node)), to=element)
     axes = on.constant(input_name(node, 1))
     if axes is None or axes.size or not attribute(node, "noop_with_empty_axes", 0):
         return None
@@ -330,6 +336,11 @@ def _of_onnx(on: NodeWriter, node: onnx.NodeProto) -> list[str]:
     return on.put_all(node.op_type, len(node.output), *node.input, **attributes(node))
 
 
+def _expand_dims(on: NodeWriter, node: onnx.NodeProto) -> str:
+    x, axis = node.input
+    return on.put("Unsqueeze", x, on.put("Reshape", on.cast(axis, TensorProto.INT64), [1]))
+
+
 _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[str] | None]] = {
     ("", "Abs"): _unsigned,
     ("", "ArgMax"): _last_of_equals,
@@ -367,6 +378,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "Min"): _extreme,
     ("", "Mod"): _unsigned,
     ("", "Neg"): _negative,
+    ("", "NonMaxSuppression"): suppression.suppressed,
     ("", "Pad"): padding.pad,
     ("", "Pow"): _power,
     ("", "QLinearConv"): quantized.qlinear_conv,
@@ -383,12 +395,14 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "ReverseSequence"): scattering.reverse_sequence,
     ("", "RMSNormalization"): fused.standard_rms_norm,
     ("", "RNN"): recurrent.written_out,
+    ("", "RoiAlign"): regions.aligned,
     ("", "Scan"): loops.scan,
     ("", "ScatterElements"): scattering.scatter_elements,
     ("", "ScatterND"): scattering.scatter_nd,
     ("", "Sign"): _sign,
     ("", "Slice"): padding.cut,
     ("", "SpaceToDepth"): resizing.space_to_depth,
+    ("", "STFT"): spectra.short_spectra,
     ("", "Sum"): _of_pairs,
     ("", "TopK"): _unsigned,
     ("", "Unique"): _unique,
@@ -399,12 +413,14 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("com.microsoft", "DynamicQuantizeLSTM"): recurrent.dynamically_quantized,
     ("com.microsoft", "DynamicQuantizeMatMul"): quantized.dynamic_matmul,
     ("com.microsoft", "EmbedLayerNormalization"): fused.embedding_norm,
+    ("com.microsoft", "ExpandDims"): _expand_dims,
     ("com.microsoft", "FastGelu"): fused.fast_gelu,
     ("com.microsoft", "FusedConv"): fused.convolution,
     ("com.microsoft", "FusedGemm"): fused.gemm,
     ("com.microsoft", "FusedMatMul"): fused.matmul,
     ("com.microsoft", "Gelu"): fused.gelu,
     ("com.microsoft", "GatherBlockQuantized"): quantized.gather_blocks,
+    ("com.microsoft", "GatherND"): _of_onnx,
     ("com.microsoft", "GroupQueryAttention"): attention.group_query,
     ("com.microsoft", "LayerNormalization"): fused.layer_norm,
     ("com.microsoft", "MatMulIntegerToFloat"): quantized.matmul_to_float,
@@ -425,4 +441,6 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("com.microsoft", "SimplifiedLayerNormalization"): fused.rms_norm,
     ("com.microsoft", "SkipLayerNormalization"): fused.skip_norm,
     ("com.microsoft", "SkipSimplifiedLayerNormalization"): fused.skip_rms_norm,
+    ("com.microsoft", "TransposeMatMul"): fused.matmul,
+    ("com.microsoft", "Trilu"): _of_onnx,
 }

@@ -278,7 +278,7 @@ def test_powers_that_the_program_computes():
 
 
 def test_integers_at_which_the_compiler_ended_the_process():
-    """Constants of 16 and 64 bits without a sign, and Einsum of bytes."""
+    """Constants of 16 and 64 bits without a sign, norms of the latter, and Einsum of bytes."""
     wide = {TensorProto.UINT16: np.uint16, TensorProto.UINT64: np.uint64}
     nodes, outputs = [node("Einsum", "bytes bytes", "product", equation="ij,kj->ik")], {"product": (U8, [2, 2])}
     for element, kind in wide.items():
@@ -286,10 +286,15 @@ def test_integers_at_which_the_compiler_ended_the_process():
         nodes.append(node("ConstantOfShape", "shape", f"filled{element}", value=most))
         nodes.append(node("EyeLike", "bytes", f"eye{element}", dtype=element, k=1))
         outputs |= {f"filled{element}": (element, [None, None]), f"eye{element}": (element, [2, 3])}
-    model = make_model(nodes, {"shape": (TensorProto.INT64, [2]), "bytes": (U8, [2, 3])}, outputs)
+    nodes.append(node("ReduceL2", "numbers", "norm", keepdims=0))
+    outputs["norm"] = (TensorProto.UINT64, [])
+    inputs = {"shape": (TensorProto.INT64, [2]), "bytes": (U8, [2, 3]), "numbers": (TensorProto.UINT64, [2])}
+    model = make_model(nodes, inputs, outputs)
     feed = {"shape": np.array([2, 1]), "bytes": np.array([[1, 2, 200], [3, 4, 5]], np.uint8)}
-    product, *found = opsplice.onnx.session(model, providers=["local-sync"]).run(None, feed)
+    feed["numbers"] = np.array([3, 4], np.uint64)
+    product, *found, norm = opsplice.onnx.session(model, providers=["local-sync"]).run(None, feed)
     np.testing.assert_array_equal(product, np.einsum("ij,kj->ik", feed["bytes"], feed["bytes"]))
+    assert norm == 5
     for kind, filled, eye in zip(wide.values(), found[::2], found[1::2], strict=True):
         np.testing.assert_array_equal(filled, np.full((2, 1), np.iinfo(kind).max, kind))
         np.testing.assert_array_equal(eye, np.eye(2, 3, 1, kind))

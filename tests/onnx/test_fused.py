@@ -256,3 +256,15 @@ def test_integers_without_a_sign():
     model = make_model([node("Div", "a b", "wide")], {"a": widest, "b": widest}, {"wide": widest})
     with pytest.raises(OpspliceError, match=r"computes node 'Div of wide' \(Div\) wrongly"):
         frontends.load(model)
+
+
+def test_names_that_operators_had_before_onnx_had_them():
+    nodes = [
+        node("ExpandDims", "x last", "wide", **MICROSOFT),
+        node("Trilu", "x", "lower", upper=0, **MICROSOFT),
+        node("GatherND", "x places", "chosen", **MICROSOFT),
+        node("TransposeMatMul", "x x", "product", transA=1, alpha=0.5, **MICROSOFT),
+    ]
+    constants = {"last": np.array(-1, np.int32), "places": np.array([[0, 0], [1, 2]])}
+    shapes = {"wide": [3, 4, 1], "lower": [3, 4], "chosen": [2], "product": [4, 4]}
+    compare(nodes, {"x": floats(3, 4)}, constants, shapes)

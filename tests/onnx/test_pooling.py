@@ -133,6 +133,7 @@ def test_norms_of_windows(power):
         node("LpPool", "x", "lower", auto_pad="SAME_LOWER", strides=[2, 3], **form),
         node("LpPool", "x", "valid", auto_pad="VALID", **form),
         node("LpPool", "x", "apart", dilations=[2, 1], **form),
+        node("LpPool", "x", "more", dilations=[2, 1], strides=[3, 4], ceil_mode=1, **form),
     ]
     model = make_model(nodes, {"x": [1, 2, 8, 6]}, {each.output[0]: [1, 2, None, None] for each in nodes}, opset=22)
     check(model, {"x": floats(1, 2, 8, 6)})

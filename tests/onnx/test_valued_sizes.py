@@ -123,3 +123,18 @@ def test_several_open_dims_become_one_of_a_size_that_is_computed():
     ]
     model = make_model(nodes, {"x": ["h", "w", 2]}, {"y": [1, None, 2]}, constants)
     check(model, {"x": floats(3, 5, 2)})
+
+
+@pytest.mark.parametrize("limit", [5, 2, -3])
+def test_ranges_that_may_have_no_elements(limit):
+    """Of fewer than none IREE makes so many that memory does not suffice."""
+    inputs, feed = {}, {}
+    for name, element, kind in (("n", NUMBERS, np.int64), ("f", TensorProto.FLOAT, np.float32)):
+        feed |= {f"{name}_first": np.array(2, kind), f"{name}_limit": np.array(limit, kind)}
+        inputs |= dict.fromkeys((f"{name}_first", f"{name}_limit"), (element, []))
+    inputs["step"], feed["step"] = (NUMBERS, []), np.array(-1)
+    constants = {"one": np.array(1), "down": np.array(-2), "half": np.array(0.5, np.float32)}
+    rows = ["n_first n_limit one", "n_first n_limit down", "n_first n_limit step", "f_first f_limit half"]
+    nodes = [node("Range", row, f"y{at}") for at, row in enumerate(rows)]
+    outputs = {f"y{at}": (inputs[row.split()[0]][0], [None]) for at, row in enumerate(rows)}
+    check(make_model(nodes, inputs, outputs, constants), feed)

@@ -190,17 +190,21 @@ def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
 
 
 def on_dequantized(kind: str, inputs: int = 1, axis: int = 0) -> Callable[[NodeWriter, onnx.NodeProto], str | None]:
-    """An operator on dequantised numbers, whose result is quantised, with the channels in front.
+    """An operator on dequantised numbers, whose result is quantised.
 
     axis: that of scales, if an input has several.
     """
 
     def rule(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-        form = attributes(node)
-        if form.pop("channels_last", 0):
+        form, rank = attributes(node), len(on.shape(node.input[0]) or ())
+        operands = [_dequantised(on, node, 3 * number, axis) for number in range(inputs)]
+        if not form.pop("channels_last", 0):
+            return _quantised(on, node, on.put(kind, *operands, **form), 3 * inputs)
+        if not rank:
             return None
-        y = on.put(kind, *(_dequantised(on, node, 3 * number, axis) for number in range(inputs)), **form)
-        return _quantised(on, node, y, 3 * inputs)
+        behind = [0, *range(2, rank), 1]
+        y = on.put(kind, *(on.put("Transpose", each, perm=np.argsort(behind)) for each in operands), **form)
+        return _quantised(on, node, on.put("Transpose", y, perm=behind), 3 * inputs)
 
     return rule
 

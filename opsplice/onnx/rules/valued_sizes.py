@@ -16,6 +16,12 @@ from opsplice.onnx.rules.node_writer import FLOATS, NodeWriter, attribute, attri
 _COUNTING = (TensorProto.INT32, TensorProto.INT64)
 # What a Reshape says whose shape holds sizes alone.
 _OF_SIZES = "of sizes"
+# What a Range says whose limit does not lie behind its start.
+_AHEAD = "ahead"
+# Operators that make sizes, that choose some, and that make larger ones.
+_SIZES = ("Shape", "Size")
+_SAME = ("Cast", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze")
+_RISING = ("Add", "Max", "Mul")
 
 
 def compress(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -38,10 +44,13 @@ def expand(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 
 def range_(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Of other types than IREE counts in: as many steps as there are, each times the step."""
+    """Of other types than IREE counts in: as many steps as there are, each times the step.
+
+    Of those: no less than none, of which IREE makes so many that memory does not suffice.
+    """
     element = on.element(node.input[0])
     if element in (0, TensorProto.FLOAT, *_COUNTING):
-        return None
+        return _at_least_none(on, node) if element else None
     kind = TensorProto.DOUBLE if element in FLOATS else TensorProto.INT64
     start, limit, step = (on.cast(name, kind) for name in node.input)
     if kind == TensorProto.INT64:
@@ -123,3 +132,36 @@ def _with_the_rest(on: NodeWriter, node: onnx.NodeProto, given: list[int | None]
 
 def _is_one_size(sizes: tuple[int | None, int | None]) -> bool:
     return sizes[0] is not None and sizes[0] == sizes[1]
+
+
+def _at_least_none(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    start, limit, step = node.input
+    first, way = on.constant(start), on.constant(step)
+    rises = way is not None and way > 0
+    is_length = rises and first is not None and first <= 0 and _is_size(on, limit)
+    if node.doc_string == _AHEAD or is_length or (rises and _is_further(on, start, limit)):
+        return None
+    highest, lowest = (on.put(kind, start, limit) for kind in ("Max", "Min"))
+    if way is None:
+        ahead = on.put("Where", on.put("Less", step, on.number(0, step)), lowest, highest)
+    else:
+        ahead = highest if rises else lowest
+    return on.put("Range", start, ahead, step, doc_string=_AHEAD)
+
+
+def _is_size(on: NodeWriter, name: str) -> bool:
+    """Whether a value is a size, or the sum or product of some, so that it is not negative."""
+    known, made = on.constant(name), on.producer(name)
+    if known is not None or made is None or made.op_type in _SIZES:
+        return made is not None if known is None else bool((known >= 0).all())
+    return made.op_type in (*_SAME, *_RISING) and all(
+        _is_size(on, each) for each in (made.input if made.op_type in _RISING else made.input[:1])
+    )
+
+
+def _is_further(on: NodeWriter, start: str, limit: str) -> bool:
+    """Whether a value is another one and a size."""
+    made = on.producer(limit)
+    if made is None or made.op_type != "Add" or start not in made.input:
+        return False
+    return any(_is_size(on, each) for each in made.input if each != start)

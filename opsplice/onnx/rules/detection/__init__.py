@@ -1,0 +1,1 @@
+"""Rules for what finds objects in images: boxes that stay, and the parts of images in boxes."""
