@@ -106,3 +106,15 @@ def test_dims_that_a_mask_is_spread_along():
         make_model(nodes, inputs, {"y": ["n", 4, "t", "t"]}, constants),
         {"x": floats(2, 5), "scores": floats(2, 4, 5, 5)},
     )
+
+
+def test_heads_become_rows_of_a_number_that_the_program_computes():
+    """As PyTorch's attention is exported: IREE takes the first two sizes for the same, and reads what lies behind."""
+    constants = {name: np.array(number) for name, number in (("at0", 0), ("at1", 1), ("wide", [32]), ("axis", [0]))}
+    nodes = [
+        node("Shape", "x", "sizes"), node("Gather", "sizes at0", "length"), node("Gather", "sizes at1", "heads"),
+        node("Mul", "length heads", "all"), node("Div", "all four", "count"), node("Unsqueeze", "count axis", "rows"),
+        node("Concat", "rows wide", "shape", axis=0), node("Reshape", "x shape", "y"), node("Relu", "y", "z"),
+    ]  # fmt: skip
+    model = make_model(nodes, {"x": ["t", "h", 8]}, {"z": [None, 32]}, constants | {"four": np.array(4)})
+    check(model, {"x": floats(5, 8, 8)})

@@ -69,9 +69,16 @@ def reshape(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if sizes is None and not _is_followed(on, node.input[1]):
         return _by_sizes(on, node, given)
     wanted = on.shape(node.output[0]) if sizes is None else [None if size < 0 else int(size) for size in sizes]
-    if wanted is not None and 0 not in wanted and is_misread(given, wanted):
+    if wanted is not None and is_misread(given, wanted) and not _keeps_size(on, node.input[1]):
         return on.put("Reshape", on.put("Reshape", node.input[0], [-1]), node.input[1])
     return _with_the_rest(on, node, given) if sizes is None else None
+
+
+def _keeps_size(on: NodeWriter, shape: str) -> bool:
+    """Whether there is a 0 in a shape, or in a part that is known."""
+    made = on.producer(shape)
+    parts = [on.constant(part) for part in (made.input if made is not None and made.op_type == "Concat" else [shape])]
+    return any(part is not None and 0 in part for part in parts)
 
 
 def _is_followed(on: NodeWriter, name: str) -> bool:
