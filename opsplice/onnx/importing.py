@@ -24,7 +24,7 @@ from iree.compiler.extras import onnx_importer
 from opsplice.common.errors import OpspliceError
 from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
-from opsplice.onnx import stand_ins, versions
+from opsplice.onnx import enclosed_nodes, versions
 from opsplice.onnx.body_names import part_names
 from opsplice.onnx.casts import TO_SIGNLESS, write_casts
 from opsplice.onnx.expansion import FUNCTIONS, expand, known_of
@@ -243,7 +243,7 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
     for each in set(weights) - used - {value.name for value in graph.output}:
         del weights[each]
     _check_types(graph, name)
-    stand_ins.enclose(graph)
+    enclosed_nodes.enclose(graph)
     return model, forced
 
 
@@ -390,7 +390,7 @@ def _emit(model: onnx.ModelProto, weights: Mapping[str, np.ndarray], request: Re
             _load_weights(importer, module, types, weights)
         importer.import_all()
         with context:
-            stand_ins.mark(module)
+            enclosed_nodes.mark(module)
             write_casts(module)
             write_products(module)
             check_sizes(module)

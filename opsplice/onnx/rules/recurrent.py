@@ -13,8 +13,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from opsplice.onnx.enclosed_nodes import has_one, named
 from opsplice.onnx.rules.node_writer import NodeWriter, attribute, attributes, input_name, wrongly_computed
-from opsplice.onnx.stand_ins import has_one, named
 
 # The steps of a layer, in all directions, that are written out.
 MOST_WRITTEN = 128
