@@ -67,8 +67,6 @@ _PRODUCTS = {
     "float": ("arith.mulf", "arith.addf", "arith.extf"),
     "int": ("arith.muli", "arith.addi", "arith.extsi"),
 }
-
-
 # What a band has besides what is taken off the difference, which is zero where it does not say.
 _LIMITS = 4
 # A pattern that uses one twice, which uses one twice, and so on, would be larger than any program.
@@ -406,19 +404,22 @@ class _Builder:
         bound, new = self._bind(expr.subscripts, labels, scope)
         wanted = scope.element(self.type_of(expr))
         times, plus, extend = _PRODUCTS[self._family(expr, scope)]
-        factors = []
+        factors, kind = [], ""
         for arg, at in zip(expr.args, bound, strict=True):
             node = self._lower(arg, at, scope)
             given = scope.element(self.type_of(arg))
-            widened = wanted and given and wanted != given and not self._is_cast(given)
-            factors.append(self._apply(extend, (node,), (), wanted) if widened else node)
+            if wanted and given and wanted != given and not self._is_cast(given):
+                makers = [partial(self._apply, extend, (node,), (), wanted), partial(self._lower, arg, at, scope)]
+                is_open = wanted in self.variables.get(given, ())  # what is of that type already is not widened
+                node = self._choice(arg, scope, makers) if is_open else makers[0]()
+                kind = wanted if is_open else kind
+            factors.append(node)
         if are_two(expr.args) and factors[0] is not factors[1] and set(bound[0]) != set(bound[1]):
-            product = self._node(("product", *map(id, factors)), lambda: Product(times, tuple(factors)))
+            product = self._node(("product", kind, *map(id, factors)), lambda: Product(times, (*factors,), (), kind))
         else:
             product = factors[0]
             for factor in factors[1:]:
-                product = self._apply(times, (product, factor), (), "")
-                self.spans.setdefault(id(product), expr.span)
+                self.spans.setdefault(id(product := self._apply(times, (product, factor), (), kind)), expr.span)
         self.spans.setdefault(id(product), expr.span)
         return self._node(("reduce", new), lambda: Reduce(plus, new, product)) if new else product
 
