@@ -14,6 +14,7 @@ out of the code, and functions that need them are refused.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import linecache
 import os
@@ -21,7 +22,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opsplice.common.errors import OpspliceError
+from opsplice.common.errors import OpspliceError, one_of
 from opsplice.generating import Code, Request
 
 _TYPES = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
@@ -74,7 +75,12 @@ def compiled(
     attributes = {(at,): [["tt.divisibility", _ALIGNED]] for at in aligned}
     source = compiler.ASTSource(fn=wrapper, signature=signature, constexprs=dict(fixed), attrs=attributes)
     target = _target(request)
-    made = compiler.compile(source, target=target, options=options)
+    backend = compiler.make_backend(target)
+    _check_options(options, backend)
+    try:
+        made = compiler.compile(source, target=target, options=options)
+    except compiler.errors.CompilationError as failure:
+        raise _refused(kernel, fixed, failure) from None
     scratch = sum(getattr(made.metadata, f"{kind}_scratch_size", 0) for kind in ("global", "profile"))
     if scratch:
         raise OpspliceError(
@@ -84,10 +90,29 @@ def compiled(
     if request.target == "cuda":
         return Code(launchable_ptx(made.asm["ptx"], request.name, made.metadata.shared), ".ptx", made.metadata.shared)
     llvm.init_targets()  # Triton does so where it compiles, not where its cache has what it compiled
-    backend = compiler.make_backend(target)
     threads = made.metadata.num_warps * made.metadata.warp_size
     text = launchable_amdgcn(made.asm["amdgcn"], len(given), threads)
     return Code(backend.make_hsaco(text, {}, backend.parse_options(options)), ".hsaco", made.metadata.shared)
+
+
+def _check_options(options: Mapping[str, Any], backend: Any) -> None:
+    """Raises OpspliceError for an option that Triton does not have, which it would pass over in silence."""
+    known = [each.name for each in dataclasses.fields(backend.parse_options({}))]
+    if wrong := next((name for name in options if name not in known), None):
+        raise OpspliceError(f"Triton has no option {wrong}", hint=one_of(wrong, known))
+
+
+def _refused(kernel: Any, fixed: Mapping[str, Any], failure: Any) -> OpspliceError:
+    """What Triton says against a function. Each call in it hides what is wrong inside behind an error of its own."""
+    while isinstance(failure.__cause__, type(failure)):
+        failure = failure.__cause__
+    lines = str(failure).removesuffix(said := failure.error_message or "").rstrip()
+    unknown = [name for name, value in fixed.items() if value is None]
+    return OpspliceError(
+        f"Triton does not compile {kernel.__name__}: {said or 'this is not what it knows'}",
+        details=lines,
+        hint=f"{unknown[0]} is None, as a dim is that is known at run time alone" if unknown else None,
+    )
 
 
 def _target(request: Request) -> Any:

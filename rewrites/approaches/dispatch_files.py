@@ -12,10 +12,13 @@ from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan import interface, workgroups
 from opsplice.rewrites.plan.actions import Choice, KernelCall
 from opsplice.targets.artifacts.artifact import Artifact, Form
-from opsplice.targets.backends.backend_table import named
+from opsplice.targets.backends.backend_table import name_of, named
 from opsplice.targets.formats import entries, ptx
 from opsplice.targets.formats.entries import Entry, Launch, Threads
 from opsplice.targets.formats.ptx_parameters import Given, rearranged
+
+# A device of each kind that has much of all.
+_LARGER = {"vulkan": "vulkan:ada", "cuda": "cuda:sm_90", "rocm": "rocm:gfx942"}
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def _check_device(call: KernelCall, workgroup: Threads, entry: Entry, shared: in
         raise OpspliceError(
             f"kernel {call.kernel.name} has workgroups of {count} threads, and {target.backend} {target.arch} takes "
             f"{most[0]}",
-            hint="make them smaller, name the device, such as --target=vulkan:ada, or put this clause before another: "
+            hint=f"make them smaller, name {_device(target)}, or put this clause before another: "
             f"when threads >= {count}",
         )
     memory = target.limit("memory")
@@ -104,5 +107,12 @@ def _check_device(call: KernelCall, workgroup: Threads, entry: Entry, shared: in
         device = f"{target.backend} {target.arch}"
         raise OpspliceError(
             f"{entry.told} shares {entry.shared + shared} bytes in a workgroup, and {device} has {memory[0]}",
-            hint="make it smaller, name the device, such as --target=vulkan:ada, or add a clause: when memory >= ...",
+            hint=f"make it smaller, name {_device(target)}, or add a clause: when memory >= ...",
         )
+
+
+def _device(target: ProgramTarget) -> str:
+    """How to say what has more than is known of a target."""
+    larger = _LARGER.get(name_of(target.backend), "")
+    example = f", such as --target={larger}" if larger.partition(":")[2] not in ("", target.arch) else ""
+    return f"a device that has more{example}"

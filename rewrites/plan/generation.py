@@ -175,7 +175,8 @@ class Generators:
             raise
         except (Exception, SystemExit) as error:
             failure = _failed(f"{path.name} failed for {told(request)}", path, error)
-            if unknown := ", ".join(dim for dim, size in request.dims.items() if size is None):
+            unknown = ", ".join(dim for dim, size in request.dims.items() if size is None)
+            if unknown and "None" in failure.message:
                 failure.hint = f"dims that are known at run time alone are None: {unknown}; {_LEAVES_ALONE}"
             raise failure from None
         code = _checked(made, self._modules[path], path, request)

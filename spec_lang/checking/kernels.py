@@ -348,8 +348,12 @@ def _check_symbol(kernel: tree.Kernel, report: Report) -> None:
     rest = _PLACEHOLDER.sub("", symbol)
     if not symbol or re.search(r"[\s{}]", re.sub(r"<.*>", "", rest)):
         report(error(span, f'"{symbol}" is not a symbol that code can define'))
-    is_told = all(clause.form == "command" and not clause.path.endswith(".vmfb") for clause in kernel.artifacts)
-    for variable in kernel.type_variables:  # arrays and tensors of Python say of which type they are
+    # Arrays and tensors of Python say of which type they are, and a generator is told.
+    is_told = all(
+        clause.form == "generated" or (clause.form == "command" and not clause.path.endswith(".vmfb"))
+        for clause in kernel.artifacts
+    )
+    for variable in kernel.type_variables:
         if len(variable.choices) > 1 and variable.name not in named and not (is_told and kernel.artifacts):
             message = f"{kernel.name} calls one symbol, {symbol}, whatever {variable.name} is"
             advice = f'name one for each type: symbol "{symbol}_{{{variable.name}}}"'

@@ -864,8 +864,11 @@ def test_a_parameter_that_no_result_needs_cannot_be_passed_on():
     assert "not every match says what _y is" in found
 
 
-@pytest.mark.parametrize(("clause", "warns"), [('"k.py" as command', 0), ('"k.vmfb" as command', 1), ('"k.c"', 1)])
-def test_one_symbol_for_several_types_is_one_function_where_arrays_say_theirs(clause, warns):
+@pytest.mark.parametrize(
+    ("clause", "warns"),
+    [('"k.py" as command', 0), ('"k.vmfb" as command', 1), ('"k.py" as generated', 0), ('"k.c"', 1)],
+)
+def test_one_symbol_for_several_types_is_one_function_where_code_is_told_its_type(clause, warns):
     text = f"kernel k<T in {{f32, f64}}>(x: T[...m, n]) -> T[...m, n] {{ cpu {clause} }}"
     assert [each.code for each in checked(text).diagnostics] == ["shared-symbol"] * warns
 

@@ -321,6 +321,10 @@ def test_a_size_that_a_generator_needs_and_does_not_get(tmp_path):
     with pytest.raises(OpspliceError, match=r"on cpu: TypeError") as failure:
         opsplice.compile(program, [write_spec(tmp_path, SPEC, {"scale.py": code})])
     assert failure.value.hint.startswith("dims that are known at run time alone are None: m, n; ")
+    other_spec = write_spec(tmp_path, SPEC, {"scale.py": "def generate(r):\n  raise ValueError('too wide')\n"})
+    with pytest.raises(OpspliceError, match="ValueError: too wide") as other:
+        opsplice.compile(program, [other_spec])
+    assert not other.value.hint
     spec = SPEC.replace("replace scaled", "replace scaled where n > 0")
     assert not opsplice.compile(program, [write_spec(tmp_path, spec, {"scale.py": code})]).report.replacements
 

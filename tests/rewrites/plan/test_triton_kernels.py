@@ -230,6 +230,10 @@ def test_what_a_function_writes_besides_is_scratch(tmp_path, monkeypatch):
         ('"gain", "far")', '"gain", "near")', "nothing that softmax is passed is called near"),
         ('known["n"]', 'known["m"]', "the heuristic for BLOCK fails (KeyError: 'm')"),
         ("= 2):", "):", "the constants of softmax are BLOCK, TWICE, and given are BLOCK"),
+        ("num_warps=8", "numwarps=8", "Triton has no option numwarps"),
+        ("tl.sum(powers, axis=0)", "tl.sum(parts, axis=0)", "does not compile softmax: NameError('parts is"),
+        ("tl.arange(0, BLOCK)", "tl.arange(0, 3)", "does not compile softmax: arange's range must be a power of 2\n"),
+        ("{}, (", '{"BLOCK": request.dims["m"]}, (', "BLOCK is None, as a dim is that is known at run time alone"),
     ],
 )
 def test_functions_that_take_something_else(compiled, old, new, said):
@@ -237,3 +241,12 @@ def test_functions_that_take_something_else(compiled, old, new, said):
     with pytest.raises(OpspliceError, match="failed for softmax") as error:
         compiled(GENERATOR.replace(old, new))
     assert said in str(error.value)
+
+
+def test_memory_that_a_chip_does_not_have(compiled):
+    returned = "made = triton_code.compiled(softmax"
+    more = "\n    return type(made)(made.text, made.suffix, 200000)\n"
+    shares = GENERATOR.replace("return triton_code.compiled(softmax", returned).rstrip() + more
+    with pytest.raises(OpspliceError, match="shares 200000 bytes in a workgroup, and cuda sm_80 has") as error:
+        compiled(shares)
+    assert "such as --target=cuda:sm_90" in error.value.hint
