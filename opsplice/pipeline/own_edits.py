@@ -12,6 +12,7 @@ from opsplice.pipeline.compiler import Step
 from opsplice.pipeline.flags import links_executables, offset_alignment
 from opsplice.pipeline.phases import PHASE
 from opsplice.rewrites.approaches import dynamic_function
+from opsplice.rewrites.ir import unknown_ops
 from opsplice.rewrites.link import mathematics
 from opsplice.rewrites.memory import (
     aligned_buffers,
@@ -68,6 +69,7 @@ _BEFORE_LINKING: tuple[_Edit, ...] = (
     (crossed_reads.PHASE, "compute sizes of slices outside", slice_sizes.keep_outside),
 )
 _BEHIND_LINKING: tuple[_Edit, ...] = (
+    (unknown_ops.PHASE, "look for ops that IREE does not know", unknown_ops.check),
     (loop_types.PHASE, "begin loops with what they end with", loop_types.align),
     (kept_values.PHASE, "join what was kept apart", crossed_reads.join),
     (kept_values.PHASE, "keep what is overwritten too early", kept_values.keep),
