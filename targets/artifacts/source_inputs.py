@@ -129,6 +129,11 @@ def _update(digest: hashlib._Hash, *parts: bytes) -> None:
         digest.update(part)
 
 
+def through_c(library: Path) -> str:
+    """How a kernel gets at what a shared library has."""
+    return f'a function in C calls what a library has: cpu "k.c" as plugin links "{library.name}"'
+
+
 def check_kind(path: Path, device: str, accepted: Collection[str], more: str = "") -> None:
     """Raises OpspliceError for a file of a kind that a kernel for a device cannot be."""
     if path.suffix not in accepted:

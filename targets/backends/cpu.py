@@ -56,7 +56,8 @@ def resolve(request: ArtifactRequest, target: CpuTarget, store: Store) -> Artifa
     Raises OpspliceError when the file is absent or of an unknown kind, does not compile, is for another architecture,
     lacks a symbol, or needs what IREE does not link; and when no compiler can build it or the store cannot be written.
     """
-    source_inputs.check_request(request, "CPU", ACCEPTED, _SUFFIX, compiled=_LANGUAGES)
+    more = f"; {source_inputs.through_c(request.path)}" if request.path.suffix == ".so" else ""
+    source_inputs.check_request(request, "CPU", ACCEPTED, _SUFFIX, compiled=_LANGUAGES, more=more)
     for archive in request.links:
         source_inputs.check_file(archive, (".a",))
     suffix = request.path.suffix
@@ -236,6 +237,7 @@ def _check_object(
     may_choose = choice and request.form is None and not (prebuilt or archives)
     if archives and not is_archive:
         linker.join([output], archives, request.symbols, output, target)
+        name = f"{name} with {' and '.join(archive.name for archive in archives)}"
         code = elf.read_object(output.read_bytes(), name)
     if not may_choose and (called := code.undefined & (libm.NAMES | libm.HELPERS | linker.SUPPORT)):
         objects = [output]
@@ -246,7 +248,13 @@ def _check_object(
         code = elf.read_object(output.read_bytes(), name)
     left = code.undefined - elf.LINKED_INTO_BITCODE - libm.NAMES if may_choose else code.undefined
     found = replace(code, undefined=left)
-    elf.check_links(found, name, request.symbols, "object", may_be_bitcode=choice)
+    try:
+        elf.check_links(found, name, request.symbols, "object", may_be_bitcode=choice)
+    except OpspliceError as error:
+        if choice and archives:
+            linked = " ".join(f'links "{archive.name}"' for archive in archives)
+            error.hint = f'what needs a C library goes into a plugin: cpu "{request.path.name}" as plugin {linked}'
+        raise
     return {} if left == code.undefined else {_AS_BITCODE: ", ".join(sorted(code.undefined))}
 
 

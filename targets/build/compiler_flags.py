@@ -132,9 +132,12 @@ def checked(flags: Sequence[str], kind: Kind, folder: Path) -> tuple[str, ...]:
 def _refused(flag: str, allowed: _Allowed) -> OpspliceError:
     words = [*allowed.valued, *allowed.folders, *(f"-f{name}" for name in _CODE)]
     near = difflib.get_close_matches(flag, words, n=1, cutoff=0.8)
+    of_links = re.fullmatch(_ALLOWED["library"].alone, flag)
     return OpspliceError(
         f"the compiler flag {flag} is not one that a spec may give",
-        hint=(f"did you mean {near[0]}? " if near else "")
+        hint="libraries are linked to what is `as plugin`"
+        if of_links
+        else (f"did you mean {near[0]}? " if near else "")
         + "a spec's flags say how code is made; those that load or write files, or run programs, are refused "
         "(docs/security.md); your own go into OPSPLICE_CC or OPSPLICE_CUDA_CC",
     )

@@ -136,7 +136,9 @@ def _check_archive(path: Path) -> None:
             f"{path.name} is a thin archive, which only names its objects", hint="make it with `ar rcs`"
         )
     if begin != _ARCHIVE:
-        raise OpspliceError(f"{path.name} is not an archive of objects", hint="`ar rcs` makes one")
+        is_shared = ".so" in path.suffixes
+        hint = "a shared library is linked to what is `as plugin`" if is_shared else "`ar rcs` makes one"
+        raise OpspliceError(f"{path.name} is not an archive of objects", hint=hint)
 
 
 def defined_in(archive: Path) -> frozenset[str]:

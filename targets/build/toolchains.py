@@ -346,7 +346,8 @@ def _hint(stderr: str, toolchain: Toolchain, hosted: bool) -> str | None:
     if header is not None:
         return (
             f"kernels are built without a C library: besides your own headers there are <stddef.h>, <stdint.h>, "
-            f"<math.h>, <string.h>, <float.h>, <limits.h> and the compiler's intrinsics, not <{header.group(1)}>"
+            f"<math.h>, <string.h>, <float.h>, <limits.h> and the compiler's intrinsics, not <{header.group(1)}>; "
+            "what is `as plugin` has all that is installed"
         )
     if re.search(r"requires target feature|target specific option mismatch|needs target feature", stderr):
         return "the code needs a CPU feature: name it for this artifact ('when avx2') or add the flag (-mavx2)"

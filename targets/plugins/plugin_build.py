@@ -210,9 +210,12 @@ def _compile_hosted(toolchain: toolchains.Toolchain, source: Source, output: Pat
     if language is None:
         if source.path.suffix == ".o":
             return source.path.absolute()
+        more = "embedded plugins (-o kernels.sos) take .ll too"
+        if source.path.suffix in LINKED:
+            more = source_inputs.through_c(source.path)
         raise OpspliceError(
             f"{source.path.name} is not a kind of file that a system library is built of",
-            hint=f"accepted: {' '.join((*_LANGUAGES, '.o'))}; embedded plugins (-o kernels.sos) take .ll too",
+            hint=f"accepted: {' '.join((*_LANGUAGES, '.o'))}; {more}",
         )
     command = [*_command_hosted(toolchain, source, target), *toolchain.stack_flags, "-c", "-o", str(output)]
     toolchains.run_compiler(toolchain, command, source.path.resolve(), hosted=True)

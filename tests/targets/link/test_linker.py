@@ -129,6 +129,37 @@ def test_files_that_are_no_archives(tmp_path, store, content, said):
         cpu.resolve(request, CpuTarget("x86_64"), store)
 
 
+LIBRARIES = {
+    "needs 'malloc'": "void *malloc(unsigned long);\nfloat twice(float x) { return x * (malloc(4) != 0); }\n",
+    "has code that is to run": "static volatile float two;\n"
+    "__attribute__((constructor)) static void begin(void) { two = 2; }\n"
+    "float twice(float x) { return x * two; }\n",
+}
+
+
+@pytest.mark.parametrize("said", LIBRARIES)
+def test_what_wants_more_than_bare_code_goes_into_a_plugin(tmp_path, store, said):
+    library = archive(tmp_path, built(tmp_path, "lib", LIBRARIES[said]))
+    (tmp_path / "k.c").write_text(KERNEL)
+    with pytest.raises(OpspliceError, match=rf"^k\.c with lib\.a {said}") as caught:
+        cpu.resolve(ArtifactRequest(tmp_path / "k.c", ("scale",), links=(library,)), CpuTarget("x86_64"), store)
+    assert caught.value.hint.endswith('cpu "k.c" as plugin links "lib.a"')
+
+
+def test_so_does_a_shared_library(tmp_path, store):
+    (tmp_path / "k.c").write_text(KERNEL)
+    shared = tmp_path / "lib.so"
+    shared.write_bytes(b"\x7fELF")
+    for request in (
+        ArtifactRequest(shared, ("scale",)),
+        ArtifactRequest(tmp_path / "k.c", ("scale",), links=(shared,)),
+        ArtifactRequest(tmp_path / "k.c", ("scale",), flags=("-lblas",)),
+    ):
+        with pytest.raises(OpspliceError) as caught:
+            cpu.resolve(request, CpuTarget("x86_64"), store)
+        assert "as plugin" in caught.value.hint
+
+
 def test_a_damaged_archive_is_an_error_of_ours(tmp_path, store, library):
     (tmp_path / "k.c").write_text(KERNEL)
     whole = library.read_bytes()
