@@ -156,6 +156,25 @@ def test_an_op_of_two_matches_is_in_both(tmp_path: Path) -> None:
     ]
 
 
+def test_layouts_of_one_size_are_told_apart(tmp_path: Path) -> None:
+    """A sum of rows, and one of columns that lie further apart, each once."""
+    (tmp_path / "replace.splice").write_text(
+        'kernel rows(x: f32[m, n] strided) -> f32[m] { cpu "wrong.c" }\n'
+        "pattern p(x: tensor<m x n x f32>) { reduce addf[m n -> m](x) }\nreplace p with rows(x)\n"
+    )
+    model = """
+    func.func @main(%x: tensor<8x16xf32>, %y: tensor<16x8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+      %z = arith.constant dense<0.0> : tensor<8xf32>
+      %0 = linalg.reduce {arith.addf} ins(%x : tensor<8x16xf32>) outs(%z : tensor<8xf32>) dimensions = [1]
+      %1 = linalg.reduce {arith.addf} ins(%y : tensor<16x8xf32>) outs(%z : tensor<8xf32>) dimensions = [0]
+      %n = arith.negf %x : tensor<8x16xf32>
+      %2 = linalg.reduce {arith.addf} ins(%n : tensor<8x16xf32>) outs(%z : tensor<8xf32>) dimensions = [1]
+      return %0, %1, %2 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+    }"""
+    found = opsplice.survey(model, [tmp_path / "replace.splice"], timed=False)
+    assert sorted(len(item.places) for item in found.items if item.name == "p") == [1, 2]
+
+
 def test_a_computation_that_is_no_function_of_its_own_is_told(tmp_path: Path) -> None:
     """The program says its size, as it does of an open batch and its heads; what merges these has no loops."""
     (tmp_path / "model.mlir").write_text(

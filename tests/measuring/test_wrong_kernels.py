@@ -382,3 +382,23 @@ def test_places_with_one_location_and_size_are_compared_with_themselves_and_weig
     assert whole.note == ""
     assert whole.off is not None
     assert whole.off < 1e-6
+
+
+def test_each_function_is_told_its_own_drift(tmp_path: Path) -> None:
+    code = "#include <stddef.h>\nvoid twice(const float *x, float *out, size_t n) { CODE }\n"
+    wrong = code.replace("CODE", "for (size_t i = 0; i < n; i++) out[i] = x[i] * (n == 8 ? 3 : 2);")
+    spec = (
+        'kernel twice(x: f32[n]) -> f32[n] { cpu "twice.c" }\n'
+        "pattern p(x: tensor<n x f32>) { addf(x, x) }\nreplace p with twice(x)\n"
+    )
+    path = write_spec(tmp_path, spec, {"twice.c": wrong})
+    function = """func.func @NAME(%x: tensor<SIZExf32>) -> tensor<SIZExf32> {
+      %y = arith.addf %x, %x : tensor<SIZExf32>
+      return %y : tensor<SIZExf32>
+    }
+    """
+    model = "".join(function.replace("NAME", name).replace("SIZE", size) for name, size in (("a", "4"), ("b", "8")))
+    first, second = opsplice.verify(model, [path], trials=("program",)).whole
+    assert [drift for *_, drift in first.drift] == [0]
+    ((place, pattern, drift),) = second.drift
+    assert (place.rpartition(":")[0].endswith(":6"), pattern, drift > 0.1) == (True, "p", True)

@@ -159,7 +159,7 @@ class _Surveyor:
             operations = cut.operations(cut.sizes())
         except CutError:
             operations = sum(work.operations(op, OPEN_SIZE) for op in ops)
-        key = f"{name} {dims} {kernels}"
+        key = f"{name} {dims} {kernels} {cut and cut.digest}"  # one size may stand in several layouts and types
         is_match = isinstance(what, Match)
         found = self.found.setdefault(key, _Found(name, dims, is_match, operations, kernels=[*kernels], cut=cut))
         found.places.append(location)

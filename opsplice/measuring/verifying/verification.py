@@ -288,11 +288,13 @@ def _compared(job: Job, prepared: Prepared, options: Options, before: _Ran, afte
     if after.error:
         return (Whole("", float("inf"), 0.0, reason=after.error),)
     both = {place.root: place.replacement for place in prepared.places}.items()
-    drift = tuple(
-        (told.location, told.pattern, tolerance.difference(after.probes[root], before.probes[root]))
-        for root, told in both
-        if root in before.probes and root in after.probes
-    )
+    drift: dict[str, list[tuple[str, str, float]]] = {name: [] for name in before.results}
+    first = next(iter(drift), "")
+    for root, told in both:
+        if root in before.probes and root in after.probes:
+            within = told.function if told.function in drift else first  # what others call is the first one's
+            amount = tolerance.difference(after.probes[root], before.probes[root])
+            drift[within].append((told.location, told.pattern, amount))
     found = []
     limit = options.limit if options.limit is not None else _whole_limit(prepared.places)
     for name, results in before.results.items():
@@ -305,8 +307,7 @@ def _compared(job: Job, prepared: Prepared, options: Options, before: _Ran, afte
         wrong = difference > limit if off is None else off > max(limit, 2 * (reference_off or 0.0))
         reason = "its results differ from those without the kernels by more than the limit" if wrong else ""
         lost = _lost(results)
-        found.append(Whole(name, difference, limit, off, reference_off, drift, note, reason, lost))
-        drift = ()
+        found.append(Whole(name, difference, limit, off, reference_off, tuple(drift[name]), note, reason, lost))
     return tuple(found)
 
 
