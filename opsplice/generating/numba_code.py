@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -27,6 +28,9 @@ _LETTERS = {"float32": "float", "float64": "double", "int32": "i32", "int64": "i
 # Counts references of arrays that own memory, of which there are none.
 _COUNTING = re.compile(r"^define [^@]*@(NRT_(?:inc|dec)ref)\(.*?^}$", re.MULTILINE | re.DOTALL)
 _FOR_PYTHON = ("NRT_", "Py", "numba_", "_Py")
+# What an error of Numba's says of Numba, and of the function around the user's.
+_OF_ENTRY = ("During: typing of call at <string>", 'File "<string>"', "<source ")
+_OF_NUMBA = ("Failed in ", "During: Pass ", "During: resolving ", *_OF_ENTRY)
 
 # The names of dims, and not of what they are given to.
 _DIM = re.compile(r"[A-Za-z_]\w*\b(?!\s*\()")
@@ -43,7 +47,7 @@ def compiled(function: Callable[..., Any], request: Request, **options: Any) -> 
 
     Raises OpspliceError for another target, for buffers that are strided or of a type that Numba lacks, for a `cfunc`
     with other arguments, for a function that needs Python or allocates memory, and for CUDA where Numba does not find
-    NVIDIA's compiler; Numba's own errors pass through.
+    NVIDIA's compiler, and for what Numba does not compile.
     """
     import numba
     from numba.core.ccallback import CFunc
@@ -71,8 +75,23 @@ def compiled(function: Callable[..., Any], request: Request, **options: Any) -> 
     }
     exec(f"def entry({names}):\n    kernel({passed})\n", scope)
     kinds = [_kind(kind) for _, kind, _ in parts]
-    around = numba.cfunc(numba.types.void(*kinds), nopython=True)(scope["entry"])
+    with _told_plainly(function):
+        around = numba.cfunc(numba.types.void(*kinds), nopython=True)(scope["entry"])
     return _of_cfunc(around, [kind for _, kind, _ in parts], request.name)
+
+
+@contextmanager
+def _told_plainly(function: Any) -> Iterator[None]:
+    """Say what Numba has against a function or an option, without what it says of itself."""
+    from numba.core.errors import NumbaError
+
+    try:
+        yield
+    except (NumbaError, KeyError, TypeError) as failure:
+        said = str(failure.args[0] if isinstance(failure, KeyError) else failure).splitlines()
+        first, *rest = [line for line in said if line.strip() and not line.startswith(_OF_NUMBA)] or ["no word why"]
+        name = getattr(function, "__name__", "the function")
+        raise OpspliceError(f"Numba does not compile {name}: {first}", details="\n".join(rest)) from None
 
 
 def _of_cfunc(function: Any, kinds: list[str], name: str) -> Code:
@@ -195,7 +214,7 @@ def _for_cuda(function: Callable[..., Any], request: Request, options: Mapping[s
     # Numba asks the driver which GPU functions that are called are for, although it is told.
     gpu = SimpleNamespace(compute_capability=(major, minor))
     try:
-        with mock.patch.object(dispatcher, "get_current_device", return_value=gpu):
+        with mock.patch.object(dispatcher, "get_current_device", return_value=gpu), _told_plainly(function):
             text, _ = cuda.compile_ptx(scope["entry"], types.void(*kinds), cc=(major, minor), **options)
     except NvvmSupportError as error:
         raise OpspliceError(

@@ -140,6 +140,31 @@ def loops(x, number, out, row):
     out[row, 0] = number
 
 
+def lacks_a_name(x, number, out, row):
+    out[row, 0] = unheard_of(x)  # noqa: F821
+
+
+WORDS = (("t", "i32"), ("n", "i32"))
+CUDA = {"target": "cuda", "arch": "sm_80", "buffers": (("x", "f32"), ("out", "f32")), "words": WORDS}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "NameError: name 'unheard_of' is not defined"),
+        (CUDA, "Signature mismatch: 3 argument types given, but function takes 4 arguments"),
+    ],
+)
+def test_what_numba_does_not_compile_is_told_without_numbas_own_names(changes, said):
+    request = dataclasses.replace(REQUEST, **changes)
+    with pytest.raises(OpspliceError) as caught:
+        numba_code.compiled(lacks_a_name, request)
+    assert caught.value.message == f"Numba does not compile lacks_a_name: {said}"
+    assert "nopython" not in (caught.value.details or "")
+    with pytest.raises(OpspliceError, match=r"does not compile loops: .*fast_math"):
+        numba_code.compiled(loops, REQUEST, fast_math=True)
+
+
 @pytest.mark.parametrize(
     ("function", "changes", "message"),
     [
