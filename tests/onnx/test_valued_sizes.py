@@ -120,8 +120,12 @@ def test_several_open_dims_become_one_of_a_size_that_is_computed():
         node("Mul", "height width", "places"),
         node("Concat", "one places two", "wanted", axis=0),
         node("Reshape", "x wanted", "y"),
+        node("Cast", "places", "number", to=TensorProto.FLOAT),
+        node("Cast", "number", "counted", to=NUMBERS),
+        node("Concat", "one counted two", "made", axis=0),
+        node("Reshape", "x made", "z"),
     ]
-    model = make_model(nodes, {"x": ["h", "w", 2]}, {"y": [1, None, 2]}, constants)
+    model = make_model(nodes, {"x": ["h", "w", 2]}, {"y": [1, None, 2], "z": [1, None, 2]}, constants)
     check(model, {"x": floats(3, 5, 2)})
 
 
