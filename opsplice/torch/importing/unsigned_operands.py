@@ -8,7 +8,7 @@
     %r = torch.aten.mul.Scalar %y, 0.5 : tensor<4xf32> -> tensor<4xf32>
 
 By itself it multiplies -56 where a byte is 200. Truths have this fate in comparisons alone. It crashes where they meet
-bytes in an op on bits.
+bytes in an op on bits, or in one that chooses the larger.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ _CONVERT = torch.ops.prims.convert_element_type.default
 _CONVERSIONS = (aten._to_copy.default, _CONVERT)
 # Ops that convert what they are given, and are none on elements.
 _OTHERS = (aten.cat.default, aten.mean.default, aten.mean.dim)
-_ON_BITS = (aten.bitwise_and.Tensor, aten.bitwise_or.Tensor, aten.bitwise_xor.Tensor)
+# Ops at whose truths it crashes beside bytes.
+_CRASHING = (
+    *(aten.bitwise_and.Tensor, aten.bitwise_or.Tensor, aten.bitwise_xor.Tensor),
+    *(aten.maximum.default, aten.minimum.default),
+)
 
 
 def widen_unsigned(graph: fx.Graph) -> None:
@@ -51,5 +55,5 @@ def _computed_in(node: fx.Node) -> torch.dtype:
 
 def _is_misread(node: fx.Node, given: fx.Node, kind: torch.dtype) -> bool:
     own = getattr(given.meta.get("val"), "dtype", None)
-    is_read = own == torch.bool and (node.target in _ON_BITS or node.meta["val"].dtype == torch.bool)
+    is_read = own == torch.bool and (node.target in _CRASHING or node.meta["val"].dtype == torch.bool)
     return own != kind and (is_read or own == torch.uint8)

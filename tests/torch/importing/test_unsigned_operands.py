@@ -34,6 +34,7 @@ def mixed(x: torch.Tensor, y: torch.Tensor, n: torch.Tensor, m: torch.Tensor) ->
         n == m,
         x & m,
         m ^ n,
+        torch.minimum(x, m),
         x[:4].view(2, 2) @ x[:4].view(2, 2),
         x[:4].view(2, 1, 2).to(torch.int8) @ x[:4].view(2, 2, 1).to(torch.int8),
         x.to(torch.int8),
