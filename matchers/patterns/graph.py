@@ -39,6 +39,7 @@ from opsplice.matchers.patterns.nodes import (
     Within,
 )
 from opsplice.matchers.patterns.scopes import (
+    PRODUCTS,
     Maker,
     Scope,
     are_two,
@@ -62,11 +63,6 @@ from opsplice.spec_lang.checking.checker import Checked
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
 
-# What a contraction multiplies, adds and widens its operands with.
-_PRODUCTS = {
-    "float": ("arith.mulf", "arith.addf", "arith.extf"),
-    "int": ("arith.muli", "arith.addi", "arith.extsi"),
-}
 # What a band has besides what is taken off the difference, which is zero where it does not say.
 _LIMITS = 4
 # A pattern that uses one twice, which uses one twice, and so on, would be larger than any program.
@@ -403,23 +399,25 @@ class _Builder:
     def _contract(self, expr: tree.Contract, labels: tuple[Label, ...], scope: Scope) -> Node:
         bound, new = self._bind(expr.subscripts, labels, scope)
         wanted = scope.element(self.type_of(expr))
-        times, plus, extend = _PRODUCTS[self._family(expr, scope)]
+        times, plus, extend = PRODUCTS[self._family(expr, scope)]
         factors, kind = [], ""
         for arg, at in zip(expr.args, bound, strict=True):
             node = self._lower(arg, at, scope)
             given = scope.element(self.type_of(arg))
             if wanted and given and wanted != given and not self._is_cast(given):
-                makers = [partial(self._apply, extend, (node,), (), wanted), partial(self._lower, arg, at, scope)]
-                is_open = wanted in self.variables.get(given, ())  # what is of that type already is not widened
-                node = self._choice(arg, scope, makers) if is_open else makers[0]()
-                kind = wanted if is_open else kind
+                widen, leave = partial(self._apply, extend, (node,), (), wanted), partial(self._lower, arg, at, scope)
+                if wanted in self.variables.get(given, ()):  # what is of that type already is not widened
+                    node, kind = self._choice(arg, scope, [widen, leave]), wanted
+                else:
+                    node = widen()
             factors.append(node)
         if are_two(expr.args) and factors[0] is not factors[1] and set(bound[0]) != set(bound[1]):
             product = self._node(("product", kind, *map(id, factors)), lambda: Product(times, (*factors,), (), kind))
         else:
             product = factors[0]
             for factor in factors[1:]:
-                self.spans.setdefault(id(product := self._apply(times, (product, factor), (), kind)), expr.span)
+                product = self._apply(times, (product, factor), (), kind)
+                self.spans.setdefault(id(product), expr.span)
         self.spans.setdefault(id(product), expr.span)
         return self._node(("reduce", new), lambda: Reduce(plus, new, product)) if new else product
 

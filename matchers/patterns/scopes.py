@@ -16,6 +16,12 @@ from opsplice.spec_lang.syntax import tree, vocabulary
 _Dims = TypeVar("_Dims", bound="tree.Condition | tree.DimExpr")
 Maker = Callable[[tuple[Label, ...]], Node]
 
+# What a contraction multiplies, adds and widens its operands with.
+PRODUCTS = {
+    "float": ("arith.mulf", "arith.addf", "arith.extf"),
+    "int": ("arith.muli", "arith.addi", "arith.extsi"),
+}
+
 
 @dataclass(frozen=True, eq=False)
 class Scope:

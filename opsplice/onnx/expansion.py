@@ -186,12 +186,6 @@ def _lstm(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     return results
 
 
-def _softsign(on: NodeWriter, node: onnx.NodeProto) -> str:
-    """IREE has no such operator, and ONNX says what it is from its version 18 on only."""
-    size = on.put("Add", on.put("Abs", node.input[0]), on.number(1.0, node.input[0]))
-    return on.put("Div", node.input[0], size)
-
-
 def _unsigned(on: NodeWriter, node: onnx.NodeProto) -> str | list[str] | None:
     """Of integers without a sign, which IREE takes for integers with one: of wider ones."""
     element = on.element(node.input[0])
@@ -406,7 +400,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "ScatterND"): scattering.scatter_nd,
     ("", "Sign"): _sign,
     ("", "Slice"): padding.cut,
-    ("", "Softsign"): _softsign,
+    ("", "Softsign"): fused.softsign,
     ("", "SpaceToDepth"): resizing.space_to_depth,
     ("", "STFT"): spectra.short_spectra,
     ("", "Sum"): _of_pairs,

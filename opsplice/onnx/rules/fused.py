@@ -32,6 +32,12 @@ def fast_gelu(on: NodeWriter, node: onnx.NodeProto) -> str:
     return on.put("Mul", on.put("Mul", x, shares), on.number(0.5, x))
 
 
+def softsign(on: NodeWriter, node: onnx.NodeProto) -> str:
+    """IREE has no such operator, and ONNX says what it is from its version 18 on only."""
+    size = on.put("Add", on.put("Abs", node.input[0]), on.number(1.0, node.input[0]))
+    return on.put("Div", node.input[0], size)
+
+
 def quick_gelu(on: NodeWriter, node: onnx.NodeProto) -> str:
     """x / (1 + exp(-alpha x))."""
     x = node.input[0]
