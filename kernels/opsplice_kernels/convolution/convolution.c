@@ -9,8 +9,9 @@
 //
 // A 1x1 convolution of few channels and many places is a product with vectors of places instead, which leaves nothing to
 // transpose. So is one of any filter with a stride of 1 or 2 and few channels of the output, such as a group's, which would
-// leave half of a tile's channels empty. Where a row is one vector, its vectors are of several rows. With AVX-512 a tile of one
-// vector of channels takes less time where the channels fill it and its places divide a row.
+// leave half of a tile's channels empty, and with AVX-512 one of few products, as of an image's colours. Where a row is one
+// vector, its vectors are of several rows. With AVX-512 a tile of one vector of channels takes less time where the channels
+// fill it and its places divide a row.
 //
 // Filters of 3x3 with stride 1 take fewer products where the image is large enough (winograd.h). With AVX2 others of large images
 // are products of places that are copied side by side (packed.h).
@@ -41,8 +42,9 @@ enum { HELD = LOW };
 #else
 enum { HELD = SOME };
 #endif
-// Of convolutions that are computed so, too: channels of the output at most, taps of a row at most, places of a row at least.
-enum { NARROW = TILE / 2, SHORT = 16, LONG = LANES == 4 ? 40 : LANES / 2 + 1 };
+// Of convolutions that are computed so, too: channels of the output at most, or products of a sum, where what follows them takes
+// long beside them; taps of a row at most, places of a row at least.
+enum { NARROW = TILE / 2, SHALLOW = LANES == 16 ? 32 : 0, SHORT = 16, LONG = LANES == 4 ? 40 : LANES / 2 + 1 };
 // Of filters of at least HALVES taps and channels, tiles of one vector of channels take few places, too.
 enum { HALVES = 64 };
 
@@ -417,11 +419,13 @@ static __attribute__((noinline)) void row_products(const layer *of, size_t y, si
 }
 
 // Whether rows of `ow` places are computed by row_products: not those of which tiles of half a panel do as many at a time, if the
-// sums are long enough to be worth a tile.
+// sums are long enough to be worth a tile; and short sums, unless tiles divide a row.
 static int is_narrow(const layer *of, size_t ow) {
   const size_t places = half_of(ow), taps = of->c * of->kh * of->kw;
   const int is_half = of->columns > LOW && places && (places >= 12 || taps >= HALVES);
-  return !is_half && of->columns <= NARROW && of->kw <= SHORT && of->sw <= (LANES == 4 ? 1 : 2) && of->x_w == 1 && ow >= LONG;
+  const int is_shallow = taps <= (places < 12 ? SHALLOW : SHALLOW / 2) && of->sw == 1 && of->out_z == 1;
+  if (!is_shallow && (is_half || of->columns > NARROW)) return 0;
+  return of->kw <= SHORT && of->sw <= (LANES == 4 ? 1 : 2) && of->x_w == 1 && ow >= LONG;
 }
 
 // Pieces of rows `y` to `end` by the products of winograd.h; what is not finite there, or does not fit, as always.
