@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -42,7 +43,7 @@ class NodeArg:
     type: str
     shape: list[int | str | None]
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype:
         """The numpy type of its elements."""
         word = self.type.removeprefix("tensor(").removesuffix(")")
