@@ -175,6 +175,20 @@ def test_layouts_of_one_size_are_told_apart(tmp_path: Path) -> None:
     assert sorted(len(item.places) for item in found.items if item.name == "p") == [1, 2]
 
 
+def test_layers_with_weights_of_their_own_are_one_computation() -> None:
+    model = """
+    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %b = arith.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
+      %c = arith.constant dense<[4.0, 3.0, 2.0, 1.0]> : tensor<4xf32>
+      %0 = arith.mulf %x, %b : tensor<4xf32>
+      %1 = math.floor %0 : tensor<4xf32>
+      %2 = arith.mulf %1, %c : tensor<4xf32>
+      return %2 : tensor<4xf32>
+    }"""
+    found = opsplice.survey(model, [], timed=False)
+    assert {item.name: len(item.places) for item in found.items} == {"arith.mulf": 2, "math.floor": 1}
+
+
 def test_a_computation_that_is_no_function_of_its_own_is_told(tmp_path: Path) -> None:
     """The program says its size, as it does of an open batch and its heads; what merges these has no loops."""
     (tmp_path / "model.mlir").write_text(

@@ -153,13 +153,13 @@ class _Surveyor:
         else:
             name, dims, location = what.name, ", ".join(str(value.type) for value in what.results), location_text(what)
             ops, roots = (what,), tuple(what.results)
-        cut: Cut | None = None
+        cut, form = None, ""
         try:
             cut, _ = cuts.add(Piece.of_ops(ops, roots), Views())
-            operations = cut.operations(cut.sizes())
+            operations, form = cut.operations(cut.sizes()), _form(cuts, cut)
         except CutError:
             operations = sum(work.operations(op, OPEN_SIZE) for op in ops)
-        key = f"{name} {dims} {kernels} {cut and cut.digest}"  # one size may stand in several layouts and types
+        key = f"{name} {dims} {kernels} {form}"
         is_match = isinstance(what, Match)
         found = self.found.setdefault(key, _Found(name, dims, is_match, operations, kernels=[*kernels], cut=cut))
         found.places.append(location)
@@ -185,6 +185,13 @@ class _Surveyor:
             return call_isolated(benching.medians, given, on_progress=on_progress, method=method()), ""
         except (OpspliceError, ChildCrashError) as failure:
             return {}, f"no times: {failure.message}"
+
+
+def _form(cuts: Cuts, cut: Cut) -> str:
+    """Its ops and types, whatever its constants hold: sizes may stand in several layouts, and layers have weights."""
+    function = ir.SymbolTable(cuts.module.operation)[cut.function]
+    text: str = function.get_asm(use_local_scope=True, large_elements_limit=1)
+    return text.replace(f"@{cut.function}", "", 1)
 
 
 def _largest(module: ir.Module, taken: set[ir.Operation]) -> list[Match]:
