@@ -167,6 +167,11 @@ def extreme(exceeds: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Te
     return formula
 
 
+def extreme_of_all(op: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """The largest or the smallest of bytes, at which IREE's compiler ends the process, as over all dims."""
+    return lambda tensor: op(tensor) if tensor.dtype in _BYTES else NotImplemented
+
+
 def equal(left: Tensor, right: Tensor) -> Tensor:
     """IREE takes each number for equal to itself, NaN too."""
     both_float = left.is_floating_point() and right.is_floating_point()

@@ -23,7 +23,7 @@ aten = torch.ops.aten
 _CONVERT = torch.ops.prims.convert_element_type.default
 _CONVERSIONS = (aten._to_copy.default, _CONVERT)
 # Ops that convert what they are given, and are none on elements.
-_OTHERS = (aten.cat.default, aten.mean.default, aten.mean.dim)
+_OTHERS = (aten.cat.default, aten.mean.default, aten.mean.dim, aten.stack.default)
 # Ops at whose truths it crashes beside bytes.
 _CRASHING = (
     *(aten.bitwise_and.Tensor, aten.bitwise_or.Tensor, aten.bitwise_xor.Tensor),
@@ -47,10 +47,11 @@ def widen_unsigned(graph: fx.Graph) -> None:
 
 
 def _computed_in(node: fx.Node) -> torch.dtype:
-    """The type of an op's result, or that in which it compares two tensors."""
+    """The type of an op's result, or that in which it compares two tensors, of which a number is no less."""
     kind = node.meta["val"].dtype
     given = [value for each in node.all_input_nodes if isinstance(value := each.meta.get("val"), torch.Tensor)]
-    return torch.result_type(*given) if kind == torch.bool and len(given) == 2 else kind
+    is_compared = kind == torch.bool and len(given) == 2
+    return torch.promote_types(given[0].dtype, given[1].dtype) if is_compared else kind
 
 
 def _is_misread(node: fx.Node, given: fx.Node, kind: torch.dtype) -> bool:
