@@ -100,6 +100,16 @@ def test_products_of_bytes_without_zero_points():
 
 
 @exact_sums_of_bytes
+def test_products_of_bytes_in_batches_of_open_sizes():
+    """Of rank four with two open dims, which IREE does not compile as it is."""
+    constants = {"w": integers(np.int8, 4, 5), "z": np.uint8(7)}
+    nodes = [node("MatMulInteger", "x w z", "y")]
+    outputs = {"y": (TensorProto.INT32, ["n", "m", 3, 5])}
+    model = make_model(nodes, {"x": (U8, ["n", "m", 3, 4])}, outputs, constants)
+    check(model, {"x": integers(np.uint8, 2, 6, 3, 4)})
+
+
+@exact_sums_of_bytes
 def test_operators_on_quantised_numbers():
     """QLinearMatMul of matrices and of batches, QLinearConv, MatMulInteger, ConvInteger, DynamicQuantizeLinear."""
     constants = {

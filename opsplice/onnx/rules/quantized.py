@@ -19,6 +19,7 @@ _BYTE = 8
 _EXACT_TERMS = 2**24 // 255**2
 # The version of Softmax that takes one dim.
 _ONE_AXIS = 13
+_MATRIX = 2  # dims
 _EIGHT_BIT_FLOATS = (
     TensorProto.FLOAT8E4M3FN,
     TensorProto.FLOAT8E4M3FNUZ,
@@ -296,6 +297,10 @@ def matmul_integer(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     And with a zero point, where an operand has no sign: without any, IREE takes large bytes for negative ones.
     """
     a, b, a_zero, b_zero = (input_name(node, number) for number in range(4))
+    if _needs_one_matrix(on, a, b, a_zero):
+        rows = on.put("MatMulInteger", on.put("Flatten", a, axis=-1), *node.input[1:])
+        sizes = [on.put("Slice", on.put("Shape", each), [at], [end]) for each, at, end in ((a, 0, -1), (rows, 1, 2))]
+        return on.put("Reshape", rows, on.put("Concat", *sizes, axis=0))
     weight, zero = _with_sign(on, b, b_zero) if on.element(b) == TensorProto.UINT8 else (b, b_zero)
     elements = on.element(a), on.element(weight)
     if not a_zero and not zero and TensorProto.UINT8 in elements and all(elements):
@@ -303,6 +308,13 @@ def matmul_integer(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     elif weight == b:
         return None
     return on.put("MatMulInteger", a, weight, a_zero, zero)
+
+
+def _needs_one_matrix(on: NodeWriter, a: str, b: str, a_zero: str) -> bool:
+    """Whether matrices times one are in a batch with several open dims, of which IREE does not compile the product."""
+    *around, _ = on.shape(a) or [None]
+    times_one = len(on.shape(b) or ()) == _MATRIX and (not a_zero or on.shape(a_zero) in ([], [1]))
+    return times_one and len(around) > _MATRIX and around.count(None) > 1
 
 
 def _with_sign(on: NodeWriter, weight: str, zero: str) -> tuple[str, str]:
