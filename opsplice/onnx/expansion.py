@@ -24,6 +24,7 @@ from opsplice.onnx.rules import (
     pooling,
     quantized,
     recurrent,
+    refusals,
     resizing,
     scattering,
     valued_sizes,
@@ -67,6 +68,7 @@ def expand(scope: Scope, weights: dict[str, np.ndarray], version: int, around: N
         if node.domain and not writer.element(next(filter(None, node.input), "")):
             rule = None  # what makes its operand has to be written first
         writer.start(node)
+        refusals.check(writer, node)
         result = _sum_of_halves(writer, node) or (rule(writer, node) if rule is not None else None)
         if result is None:
             writer.undo()

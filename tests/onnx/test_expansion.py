@@ -470,6 +470,45 @@ def test_what_iree_crashes_at_is_refused():
         frontends.load(make_model([unique], {"x": [3]}, {"y": [None]}))
 
 
+_W, _AXIS, _INT4 = {"w": np.ones((3, 4, 3, 3), np.float32)}, (TensorProto.INT64, [1]), TensorProto.INT4
+
+
+@pytest.mark.parametrize(
+    ("nodes", "inputs", "constants", "why"),
+    [
+        ([node("CumSum", "x a", "y")], {"x": [3, 4], "a": _AXIS}, {}, "input of the model, 'a'"),
+        ([node("ReduceSum", "x a", "y")], {"x": [3, 4], "a": _AXIS}, {}, "input of the model, 'a'"),
+        ([node("ReduceMax", "x a", "y")], {"x": [3, 4], "a": _AXIS}, {}, "input of the model, 'a'"),
+        ([node("Col2Im", "x s s", "y")], {"x": [1, 8, 1]}, {"s": np.array([2, 2])}, "blocks that overlap"),
+        ([node("DeformConv", "x w o", "y")], {"x": [1, 4, 6, 6], "o": [1, 18, 4, 4]}, _W, "places that are computed"),
+        (
+            [node("MaxUnpool", "x i", "y", kernel_shape=[2, 2])],
+            {"x": [1, 1, 2, 2], "i": (TensorProto.INT64, [1, 1, 2, 2])},
+            {},
+            "places of a MaxPool",
+        ),
+        (
+            [node("QuantizeLinear", "x s", "q", output_dtype=_INT4), node("DequantizeLinear", "q s", "y")],
+            {"x": [3, 4]},
+            {"s": scale(0.3)},
+            "integers of 4 bits",
+        ),
+        (
+            [node("BatchNormalization", "x s s s s", "y")],
+            {"x": [3]},
+            {"s": np.ones(1, np.float32)},
+            "normalizes no vectors",
+        ),
+    ],
+    ids=lambda value: value[0].op_type if isinstance(value, list) else "",
+)
+def test_what_iree_does_not_lower_is_refused_by_the_name_of_its_node(nodes, inputs, constants, why):
+    shape = [None] * (4 if nodes[0].op_type == "Col2Im" else len(inputs["x"]))
+    model = make_model(nodes, inputs, {"y": shape}, constants)
+    with pytest.raises(OpspliceError, match=rf"does not compile node .*\({nodes[0].op_type}\): .*{why}"):
+        frontends.load(model)
+
+
 @pytest.fixture(scope="module")
 def spread():
     """A row for each of a batch, with the shape as PyTorch's exporter computes it."""

@@ -1,0 +1,32 @@
+"""Nodes that IREE does not compile and that no rule writes otherwise: what to say, with the name of the node."""
+
+from __future__ import annotations
+
+import onnx
+from onnx import TensorProto
+
+from opsplice.onnx.rules.node_writer import NodeWriter, attribute, input_name, not_compiled
+
+_NEVER = {
+    "Col2Im": "it has no form for sums of blocks that overlap",
+    "DeformConv": "it has no form for convolutions at places that are computed",
+    "MaxUnpool": "it has no form for what puts elements back at the places of a MaxPool",
+}
+_HALF_BYTES = (TensorProto.INT4, TensorProto.UINT4)
+
+
+def check(on: NodeWriter, node: onnx.NodeProto) -> None:
+    """Raise OpspliceError if the node is such a one."""
+    if node.domain:
+        return
+    axes = input_name(node, 1) if node.op_type.startswith("Reduce") or node.op_type == "CumSum" else ""
+    if axes and on.constant(axes) is None and on.producer(axes) is None:  # others may turn out to be constants
+        raise not_compiled(node, f"its axes are an input of the model, '{axes}'")
+    if node.op_type == "QuantizeLinear":
+        zero = input_name(node, 2)
+        if (on.element(zero) if zero else attribute(node, "output_dtype", 0)) in _HALF_BYTES:
+            raise not_compiled(node, "it quantizes to no integers of 4 bits")
+    if node.op_type == "BatchNormalization" and len(on.shape(node.input[0]) or "nc") == 1:
+        raise not_compiled(node, "it normalizes no vectors")
+    if node.op_type in _NEVER:
+        raise not_compiled(node, _NEVER[node.op_type])
