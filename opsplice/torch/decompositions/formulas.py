@@ -64,12 +64,27 @@ def in_order(start: float, end: float, step: float = 1, *, dtype: torch.dtype | 
     return NotImplemented
 
 
-def equal_bytes(size: Sequence[int], number: float, *, dtype: torch.dtype | None = None, **form: Any) -> Tensor:
-    """IREE takes no constant of bytes without a sign: a range of one number is none."""
+def filled(size: Sequence[int], number: float, *, dtype: torch.dtype | None = None, **form: Any) -> Tensor:
+    """IREE keeps the lowest bit of a number among truths, and takes no constant of bytes without a sign.
+
+    A range of one number is none.
+    """
+    if dtype == torch.bool and number not in (0, 1):
+        return torch.full(size, True, dtype=dtype, **form)
     if dtype != torch.uint8:
         return NotImplemented
     one = torch.arange(int(number), int(number) + 1, dtype=dtype, device=form.get("device"))
     return one.expand(size).contiguous() if size else one.squeeze(0)
+
+
+def filled_like(tensor: Tensor, number: float, *, dtype: torch.dtype | None = None, **form: Any) -> Tensor:
+    is_truth = (dtype or tensor.dtype) == torch.bool and number not in (0, 1)
+    return torch.full_like(tensor, True, dtype=dtype, **form) if is_truth else NotImplemented
+
+
+def filled_where(tensor: Tensor, mask: Tensor, number: float) -> Tensor:
+    is_truth = tensor.dtype == torch.bool and number not in (0, 1)
+    return torch.masked_fill(tensor, mask, True) if is_truth else NotImplemented
 
 
 def zero_tensor(size: Sequence[int], **options: Any) -> Tensor:
@@ -129,6 +144,20 @@ def counted_from_front(scatter: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return scatter(tensor, dim + tensor.dim(), *args, **options)
 
     return scattered
+
+
+def scatter_small(
+    tensor: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """Of truths and of bytes: IREE takes both for numbers with a sign, and adds the bits of truths."""
+    if tensor.dtype not in (torch.bool, torch.uint8) or reduce == "mean":
+        return NotImplemented
+    wide, source = tensor.int(), source.int()
+    return aten.scatter_reduce.two(wide, dim, index, source, reduce, include_self=include_self).to(tensor.dtype)
+
+
+def scatter_added(tensor: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    return torch.scatter_reduce(tensor, dim, index, source, "sum") if tensor.dtype == torch.bool else NotImplemented
 
 
 def scatter_reduced(tensor: Tensor, dim: int, index: Tensor, source: Tensor | float, *, reduce: str) -> Tensor:

@@ -105,6 +105,13 @@ def put_where(tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
     return torch.where(where, tensor + values if accumulate else values, tensor)
 
 
+def added_truths(tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    """Truths added up are true where one is: IREE adds their bits."""
+    if not accumulate or tensor.dtype != torch.bool:
+        return NotImplemented
+    return aten.index_put(tensor.int(), indices, values.int(), accumulate) != 0
+
+
 def put_at_index(tensor: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     """An index without dims, or of several of open sizes, as one of one dim: IREE takes such sizes for 1.
 

@@ -77,13 +77,6 @@ APART = (
     aten.view_copy,
 )
 
-_SCATTERS = (
-    aten.scatter.src,
-    aten.scatter.value,
-    aten.scatter_add.default,
-    aten.scatter_reduce.two,
-)
-
 
 # Ops on integers, of a tensor and a number, by the op on tensors that they stand for.
 _OF_NUMBERS: Table = {
@@ -120,10 +113,13 @@ def _either(*bodies: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _SCATTERED: Table = {
-    op: _either(halves.in_f32(op), formulas.counted_from_front(op))
-    if op in (aten.scatter_add.default, aten.scatter_reduce.two)
-    else formulas.counted_from_front(op)
-    for op in _SCATTERS
+    op: _either(*bodies, formulas.counted_from_front(op))
+    for op, bodies in {
+        aten.scatter.src: (),
+        aten.scatter.value: (),
+        aten.scatter_add.default: (formulas.scatter_added, halves.in_f32(aten.scatter_add.default)),
+        aten.scatter_reduce.two: (formulas.scatter_small, halves.in_f32(aten.scatter_reduce.two)),
+    }.items()
 }
 
 _COMPARED: Table = {op.Scalar: elementwise.comparison(op.Scalar) for op in (aten.ge, aten.gt, aten.le, aten.lt)}
@@ -233,7 +229,8 @@ OWN: Table = {
     aten.fmin.default: functions.extreme(torch.le),
     aten.fmod.Scalar: elementwise.remainder_of_division,
     aten.fmod.Tensor: elementwise.remainder_of_division,
-    aten.full.default: _either(complex_numbers.filled, formulas.equal_bytes),
+    aten.full.default: _either(complex_numbers.filled, formulas.filled),
+    aten.full_like.default: formulas.filled_like,
     aten.gather.default: formulas.gather,
     aten.gcd.default: functions.greatest_divisor,
     aten.grid_sampler_2d_backward.default: sampling.grid_sampler_2d_backward,
@@ -245,6 +242,7 @@ OWN: Table = {
     aten.index_put.default: _either(
         complex_numbers.placed(aten.index_put.default),
         halves.added_at_places,
+        masked_places.added_truths,
         masked_places.put_where,
         masked_places.put_at_index,
         masked_places.at_places(aten.index_put.default),
@@ -272,6 +270,7 @@ OWN: Table = {
     aten.max_pool3d_with_indices_backward.default: windows.max_backward(3),
     aten.lstm.input: whole_layers.layers(whole_layers.LSTM),
     aten.lu_unpack.default: matrices.lu_parts,
+    aten.masked_fill.Scalar: formulas.filled_where,
     aten.masked_scatter.default: masked_places.put_in_order,
     aten.masked_scatter_backward.default: masked_places.taken_in_order,
     aten.masked_select.default: masked_places.selected,

@@ -179,3 +179,27 @@ def test_places_of_an_open_number_that_is_one() -> None:
 
     x = torch.randn(3, 4)
     torch.testing.assert_close(torch.compile(doubled, backend="opsplice", dynamic=True)(x), doubled(x))
+
+
+def of_truths(x: torch.Tensor, mask: torch.Tensor, i: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    """Numbers written as truths, and truths put together at places, some of which are there twice."""
+    few = x.to(torch.uint8) * 200 + 5
+    return [
+        x.masked_fill(mask, 2),
+        torch.full((3,), 2, dtype=torch.bool),
+        torch.full_like(x, 2),
+        x.clone().fill_(0.5),
+        x.index_add(0, i, y),
+        x.index_put((i,), y, accumulate=True),
+        x.scatter_add(0, i, y),
+        *(x.scatter_reduce(0, i, y, each) for each in ("sum", "prod", "amax", "amin")),
+        *(few.scatter_reduce(0, i, few[i], each) for each in ("sum", "amax", "amin")),
+    ]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_truths_at_places_are_those_of_eager(dynamic: bool) -> None:
+    x, mask = torch.tensor([False, True, True, False, True]), torch.tensor([False, True, True, True, False])
+    i, y = torch.tensor([0, 2, 1, 0, 2, 1]), torch.tensor([False, True, True, True, True, False])
+    found = torch.compile(of_truths, backend="opsplice", dynamic=dynamic)(x, mask, i, y)
+    torch.testing.assert_close(found, of_truths(x, mask, i, y))
