@@ -24,9 +24,9 @@ from opsplice.onnx.rules import (
     pooling,
     quantized,
     recurrent,
-    refusals,
     resizing,
     scattering,
+    uncompiled_nodes,
     valued_sizes,
 )
 from opsplice.onnx.rules.detection import regions, suppression
@@ -68,7 +68,7 @@ def expand(scope: Scope, weights: dict[str, np.ndarray], version: int, around: N
         if node.domain and not writer.element(next(filter(None, node.input), "")):
             rule = None  # what makes its operand has to be written first
         writer.start(node)
-        refusals.check(writer, node)
+        uncompiled_nodes.check(writer, node)
         result = _sum_of_halves(writer, node) or (rule(writer, node) if rule is not None else None)
         if result is None:
             writer.undo()
