@@ -21,6 +21,7 @@ from jax._src.lax import ann, fft, linalg, windowed_reductions
 from jax._src.lax import lax as operators
 
 from opsplice.frontends.fourier_parts import transformed
+from opsplice.jax import jacobi
 
 # Messages name the line that calls for a formula.
 source_info_util.register_exclusion(str(Path(__file__).parent))
@@ -217,11 +218,14 @@ def _put(matrix: Array, column: Array, at: Array) -> Array:
     return lax.dynamic_update_index_in_dim(matrix, column, at, -1)
 
 
-def _geqrf(context: Any, a: Any) -> Any:
+def _of_reals(primitive: Any, function: Any) -> Any:
     """Of complex numbers it stays JAX's, which IREE refuses: its compiler crashes at some of these loops."""
-    if jnp.issubdtype(context.avals_in[0].dtype, jnp.complexfloating):
-        return _usual(linalg.geqrf_p)(context, a)
-    return _rule(_reflections, True)(context, a)
+
+    def lowered(context: Any, a: Any, **form: Any) -> Any:
+        is_complex = jnp.issubdtype(context.avals_in[0].dtype, jnp.complexfloating)
+        return (_usual(primitive) if is_complex else _rule(function, True))(context, a, **form)
+
+    return lowered
 
 
 def _rule(function: Any, several: bool = False) -> Any:
@@ -238,9 +242,11 @@ PARAMETERS = mlir.LoweringParameters(
         (ann.approx_top_k_p, _approx_top_k),
         (fft.fft_p, _rule(_fft)),
         (linalg.cholesky_p, _rule(_cholesky)),
-        (linalg.geqrf_p, _geqrf),
+        (linalg.eigh_p, _of_reals(linalg.eigh_p, jacobi.eigh)),
+        (linalg.geqrf_p, _of_reals(linalg.geqrf_p, _reflections)),
         (linalg.householder_product_p, _rule(_of_reflections)),
         (linalg.lu_p, _rule(linalg._lu_python, True)),
+        (linalg.svd_p, _of_reals(linalg.svd_p, jacobi.svd)),
         (linalg.triangular_solve_p, _rule(_triangular_solve)),
         (windowed_reductions.select_and_scatter_add_p, _select_and_scatter_add),
     )

@@ -42,6 +42,36 @@ def test_factorizations(kind):
     check(every, square, positive, tall, right)
 
 
+def test_eigenvalues():
+    """Vectors may have either sign: what they make is compared. A matrix that holds NaN has none."""
+
+    def every(a, odd):
+        (values, vectors), of_odd = jnp.linalg.eigh(a), jnp.linalg.eigh(odd, UPLO="U", symmetrize_input=False)
+        whole = (vectors * values[..., None, :]) @ vectors.mT
+        return values, whole, of_odd[0], jnp.abs(of_odd[1]), jnp.linalg.eigvalsh(a)[..., -2:], jax.grad(condition)(a[0])
+
+    def condition(a):
+        values = jnp.linalg.eigvalsh(a)
+        return values[-1] - jnp.square(values[0])
+
+    a = numbers(2, 6, 6)
+    check(every, (a + a.mT).at[1, 2, 3].set(jnp.nan).at[1, 3, 2].set(jnp.nan), numbers(5, 5, seed=1), tolerance=2e-4)
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 3), (3, 6), (4, 4)])
+def test_singular_values(shape):
+    """Of tall, wide and square matrices, in one of which a column is another one, so that one value is 0."""
+
+    def every(a):
+        left, values, right = jnp.linalg.svd(a, full_matrices=False)
+        whole_left, _, whole_right = jnp.linalg.svd(a)
+        ones = [whole_left @ whole_left.mT, whole_right @ whole_right.mT]
+        return values, (left * values[..., None, :]) @ right, ones, jnp.linalg.pinv(a, rtol=1e-4)
+
+    a = numbers(*shape)
+    check(every, a.at[..., 1].set(a[..., 0]) if shape == (4, 4) else a, tolerance=5e-5)
+
+
 @pytest.mark.parametrize("left", [False, True])
 def test_triangles(left):
     """The other half of the matrix, and the diagonal if it counts as ones, are not read."""

@@ -1,0 +1,172 @@
+"""Eigenvalues of symmetric matrices and singular values, by the rotations of Jacobi.
+
+A step turns each column of the left half and its neighbour in the right half, so that what the two share is gone:
+
+    t = sign(d) / (|d| + sqrt(1 + d^2)),  d = (right - left) / (2 shared),  cos = 1 / sqrt(1 + t^2),  sin = t cos
+
+Then the columns move on by a place, all but the first, as players of a tournament do: after size - 1 steps, a sweep,
+each has met each, and all are where they began. (Brent and Luk, "The solution of singular-value and symmetric
+eigenvalue problems on multiprocessor arrays", 1985.) An odd column more is zero, and is never turned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array, lax
+from jax._src.lax import linalg
+
+_MOST_SWEEPS = 20
+_HIGHEST = lax.Precision.HIGHEST
+_Halves = tuple[Array, Array]
+_Subset = tuple[int, int] | None
+
+
+def eigh(a: Array, *, lower: bool, subset_by_index: _Subset = None, **_: Any) -> _Halves:
+    """The vectors, as columns, and the values, which rise; all, or a range. lower: which half of the matrix is read."""
+    size = a.shape[-1]
+    if not size:
+        return a, a[..., 0]
+    half, diagonal = (jnp.tril(a, -1), jnp.tril(a)) if lower else (jnp.triu(a, 1), jnp.triu(a))
+    a = _even(_even(diagonal + half.mT, -1), -2)
+
+    def turn(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        left, right = _halves(state[0], -1)
+        top, bottom = _halves(left, -2)[0], _halves(right, -2)[1]
+        shared = jnp.diagonal(_halves(right, -2)[0], axis1=-2, axis2=-1)
+        first, last = (jnp.diagonal(each, axis1=-2, axis2=-1) for each in (top, bottom))
+        cos, sin = _rotation(first, last, shared)
+        turned = _turned(_turned(state[0], cos, sin, -1), cos, sin, -2)
+        return turned, _turned(state[1], cos, sin, -1)
+
+    def is_left(state: tuple[Array, Array]) -> Array:
+        a = state[0]
+        off = jnp.sum(jnp.square(a - a * jnp.eye(a.shape[-1], dtype=a.dtype)), (-2, -1))
+        return jnp.any(off > size * _smallest(a) * jnp.sum(jnp.square(a), (-2, -1)))
+
+    vectors = jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape)
+    _, vectors = _sweeps(turn, is_left, (a, vectors), a.shape[-1])
+    vectors = vectors / _lengths(vectors)[..., None, :]
+    values = jnp.sum(vectors * jnp.matmul(a, vectors, precision=_HIGHEST), -2)[..., :size]
+    order = jnp.argsort(values, axis=-1)[..., slice(*(subset_by_index or (0, size)))]
+    vectors = jnp.take_along_axis(vectors[..., :size, :size], order[..., None, :], -1)
+    is_whole = jnp.isfinite(a).all((-2, -1))[..., None]
+    values = jnp.where(is_whole, jnp.take_along_axis(values, order, -1), jnp.nan)
+    return jnp.where(is_whole[..., None], vectors, jnp.nan), values
+
+
+def svd(
+    a: Array, *, full_matrices: bool, compute_uv: bool, subset_by_index: _Subset = None, **_: Any
+) -> tuple[Array, ...]:
+    """The values, which fall, all or a range; and the vectors: those on the left are columns, on the right rows."""
+    if subset_by_index is not None:
+        part = slice(*subset_by_index)
+        values, *both = svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
+        return (values[..., part], both[0][..., part], both[1][..., part, :]) if both else (values[..., part],)
+    rows, columns = a.shape[-2:]
+    if not rows or not columns:
+        return tuple(linalg._empty_svd(a, full_matrices=full_matrices, compute_uv=compute_uv))
+    if rows < columns:
+        found = svd(a.mT, full_matrices=full_matrices, compute_uv=compute_uv)
+        return (found[0], found[2].mT, found[1].mT) if compute_uv else found
+    wide = _even(a, -1)
+
+    def turn(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        left, right = _halves(state[0], -1)
+        first, last = (jnp.sum(jnp.square(each), -2) for each in (left, right))
+        cos, sin = _rotation(first, last, jnp.sum(left * right, -2))
+        return _turned(state[0], cos, sin, -1), _turned(state[1], cos, sin, -1)
+
+    def is_left(state: tuple[Array, Array]) -> Array:
+        shared = jnp.matmul(state[0].mT, state[0], precision=_HIGHEST)
+        lengths = jnp.diagonal(shared, axis1=-2, axis2=-1)
+        off = jnp.square(shared) * (1 - jnp.eye(shared.shape[-1], dtype=a.dtype))
+        return jnp.any(off > 16 * columns * _smallest(a) * lengths[..., :, None] * lengths[..., None, :])
+
+    count = wide.shape[-1]
+    start = jnp.broadcast_to(jnp.eye(count, dtype=a.dtype), (*a.shape[:-2], count, count))
+    turned, right = _sweeps(turn, is_left, (wide, start), count)
+    turned, right = (each / _lengths(right)[..., None, :] for each in (turned, right))
+    values = _lengths(turned)[..., :columns]
+    values = jnp.where(jnp.isfinite(a).all((-2, -1))[..., None], values, jnp.nan)
+    order = jnp.argsort(-values, axis=-1)
+    values = jnp.take_along_axis(values, order, -1)
+    if not compute_uv:
+        return (values,)
+    of_columns = order[..., None, :]
+    left = jnp.take_along_axis(turned[..., :columns], of_columns, -1)
+    left = left / jnp.where(values == 0, 1, values)[..., None, :]
+    # Where there are fewer values than columns, the others are those that make it whole.
+    whole, signs = jnp.linalg.qr(left, mode="complete" if full_matrices else "reduced")
+    signs = jnp.where(jnp.diagonal(signs, axis1=-2, axis2=-1) < 0, -1, 1).astype(a.dtype)
+    signs = jnp.concatenate([signs, jnp.ones((*signs.shape[:-1], whole.shape[-1] - columns), a.dtype)], -1)
+    right = jnp.take_along_axis(right[..., :columns, :columns], of_columns, -1)
+    return values, whole * signs[..., None, :], right.mT
+
+
+def _lengths(columns: Array) -> Array:
+    return jnp.sqrt(jnp.sum(jnp.square(columns), -2))
+
+
+def _rotation(left: Array, right: Array, shared: Array) -> _Halves:
+    is_done = shared == 0
+    apart = (right - left) / jnp.where(is_done, 1, 2 * shared)
+    tangent = jnp.where(apart < 0, -1, 1) / (jnp.abs(apart) + jnp.sqrt(1 + jnp.square(apart)))
+    tangent = jnp.where(is_done, 0, tangent)
+    cos = 1 / jnp.sqrt(1 + jnp.square(tangent))
+    return cos, tangent * cos
+
+
+def _turned(a: Array, cos: Array, sin: Array, dim: int) -> Array:
+    """With its halves along a dim turned, and moved on."""
+    cos, sin = (jnp.expand_dims(each, -3 - dim) for each in (cos, sin))
+    left, right = _halves(a, dim)
+    part = sin / (1 + cos)  # so written, lengths are kept to more places
+    left, right = left - sin * (right + part * left), right + sin * (left - part * right)
+    if left.shape[dim] == 1:
+        return jnp.concatenate([left, right], dim)
+    first, kept, last = _slices(left, dim, 1, -1)
+    second, others, end = _slices(right, dim, 1, None)
+    return jnp.concatenate([first, second, kept, others, end, last], dim)
+
+
+def _slices(a: Array, dim: int, start: int, end: int | None) -> tuple[Array, Array, Array]:
+    size = a.shape[dim]
+    end = size if end is None else size + end
+    bounds = (0, start), (start, end), (end, size)
+    first, kept, last = (lax.slice_in_dim(a, *each, axis=a.ndim + dim) for each in bounds)
+    return first, kept, last
+
+
+def _halves(a: Array, dim: int) -> _Halves:
+    half = a.shape[dim] // 2
+    return lax.slice_in_dim(a, 0, half, axis=a.ndim + dim), lax.slice_in_dim(a, half, 2 * half, axis=a.ndim + dim)
+
+
+def _even(a: Array, dim: int) -> Array:
+    """With a column more of zeros if there is an odd number of them."""
+    ends = [(0, 0)] * a.ndim
+    ends[dim] = (0, a.shape[dim] % 2)
+    return jnp.pad(a, ends)
+
+
+def _smallest(a: Array) -> float:
+    """The square of the step between numbers at 1."""
+    return float(jnp.finfo(a.dtype).eps) ** 2
+
+
+def _sweeps(
+    turn: Callable[[_Halves], _Halves], is_left: Callable[[_Halves], Array], state: _Halves, size: int
+) -> _Halves:
+    """Sweep until there is nothing left to turn."""
+
+    def sweep(state: tuple[_Halves, Array]) -> tuple[_Halves, Array]:
+        turned = lax.fori_loop(0, size - 1, lambda _, inner: turn(inner), state[0])
+        return turned, state[1] + 1
+
+    def goes(state: tuple[_Halves, Array]) -> Array:
+        return jnp.logical_and(is_left(state[0]), state[1] < _MOST_SWEEPS)
+
+    return lax.while_loop(goes, sweep, (state, jnp.int32(0)))[0]
