@@ -8,11 +8,11 @@ from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.pipeline import unknown_ops
 from opsplice.pipeline.compiler import Step
 from opsplice.pipeline.flags import links_executables, offset_alignment
 from opsplice.pipeline.phases import PHASE
 from opsplice.rewrites.approaches import dynamic_function
-from opsplice.rewrites.ir import unknown_ops
 from opsplice.rewrites.link import mathematics
 from opsplice.rewrites.memory import (
     aligned_buffers,

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from opsplice.common.errors import OpspliceError
 from opsplice.matchers.ir.op_names import location_text, ops_in
+from opsplice.pipeline.compiler import CompileError
 
 # Behind the last rules for ops that are in no dispatch, and before IREE makes dispatches.
 PHASE = "global-optimization"
 
 
 def check(module: ir.Module) -> None:
-    """Raise OpspliceError if an op is left that IREE does not know."""
+    """Raise CompileError if an op is left that IREE does not know."""
     context = module.context
     named = {op.name: op for op in ops_in(module.operation)}
     for name, op in named.items():
         if not context.is_registered_operation(name):
-            raise OpspliceError(
+            raise CompileError(
                 f"IREE knows no op {name}, and no rule took the one at {location_text(op)}",
                 hint="`opsplice explain` says why a rule for it does not match",
             )
