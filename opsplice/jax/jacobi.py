@@ -30,7 +30,8 @@ def eigh(a: Array, *, lower: bool, subset_by_index: _Subset = None, **_: Any) ->
     if not size:
         return a, a[..., 0]
     half, diagonal = (jnp.tril(a, -1), jnp.tril(a)) if lower else (jnp.triu(a, 1), jnp.triu(a))
-    a = _even(_even(diagonal + half.mT, -1), -2)
+    scale = _power(diagonal)
+    a = _even(_even((diagonal + half.mT) / scale, -1), -2)
 
     def turn(state: tuple[Array, Array]) -> tuple[Array, Array]:
         left, right = _halves(state[0], -1)
@@ -53,7 +54,7 @@ def eigh(a: Array, *, lower: bool, subset_by_index: _Subset = None, **_: Any) ->
     order = jnp.argsort(values, axis=-1)[..., slice(*(subset_by_index or (0, size)))]
     vectors = jnp.take_along_axis(vectors[..., :size, :size], order[..., None, :], -1)
     is_whole = jnp.isfinite(a).all((-2, -1))[..., None]
-    values = jnp.where(is_whole, jnp.take_along_axis(values, order, -1), jnp.nan)
+    values = jnp.where(is_whole, jnp.take_along_axis(values, order, -1) * scale[..., 0], jnp.nan)
     return jnp.where(is_whole[..., None], vectors, jnp.nan), values
 
 
@@ -71,7 +72,8 @@ def svd(
     if rows < columns:
         found = svd(a.mT, full_matrices=full_matrices, compute_uv=compute_uv)
         return (found[0], found[2].mT, found[1].mT) if compute_uv else found
-    wide = _even(a, -1)
+    scale = _power(a)
+    wide = _even(a / scale, -1)
 
     def turn(state: tuple[Array, Array]) -> tuple[Array, Array]:
         left, right = _halves(state[0], -1)
@@ -94,7 +96,7 @@ def svd(
     order = jnp.argsort(-values, axis=-1)
     values = jnp.take_along_axis(values, order, -1)
     if not compute_uv:
-        return (values,)
+        return (values * scale[..., 0],)
     of_columns = order[..., None, :]
     left = jnp.take_along_axis(turned[..., :columns], of_columns, -1)
     left = left / jnp.where(values == 0, 1, values)[..., None, :]
@@ -103,7 +105,15 @@ def svd(
     signs = jnp.where(jnp.diagonal(signs, axis1=-2, axis2=-1) < 0, -1, 1).astype(a.dtype)
     signs = jnp.concatenate([signs, jnp.ones((*signs.shape[:-1], whole.shape[-1] - columns), a.dtype)], -1)
     right = jnp.take_along_axis(right[..., :columns, :columns], of_columns, -1)
-    return values, whole * signs[..., None, :], right.mT
+    return values * scale[..., 0], whole * signs[..., None, :], right.mT
+
+
+def _power(a: Array) -> Array:
+    """The power of two next to the largest number of a matrix, [..., 1, 1]: squares of what is left neither overflow
+    nor vanish. 1 for zeros."""
+    largest = jnp.max(jnp.abs(a), (-2, -1), keepdims=True)
+    power = lax.reduce_precision(largest, jnp.finfo(a.dtype).nexp, 0)
+    return jnp.where((power > 0) & jnp.isfinite(power), power, 1)
 
 
 def _lengths(columns: Array) -> Array:
@@ -160,13 +170,13 @@ def _smallest(a: Array) -> float:
 def _sweeps(
     turn: Callable[[_Halves], _Halves], is_left: Callable[[_Halves], Array], state: _Halves, size: int
 ) -> _Halves:
-    """Sweep until there is nothing left to turn."""
+    """Sweep until there is nothing left to turn, but once at least: IREE fails at what two loops leave as it was."""
 
     def sweep(state: tuple[_Halves, Array]) -> tuple[_Halves, Array]:
         turned = lax.fori_loop(0, size - 1, lambda _, inner: turn(inner), state[0])
         return turned, state[1] + 1
 
     def goes(state: tuple[_Halves, Array]) -> Array:
-        return jnp.logical_and(is_left(state[0]), state[1] < _MOST_SWEEPS)
+        return (state[1] == 0) | (is_left(state[0]) & (state[1] < _MOST_SWEEPS))
 
     return lax.while_loop(goes, sweep, (state, jnp.int32(0)))[0]

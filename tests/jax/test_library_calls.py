@@ -58,6 +58,17 @@ def test_eigenvalues():
     check(every, (a + a.mT).at[1, 2, 3].set(jnp.nan).at[1, 3, 2].set(jnp.nan), numbers(5, 5, seed=1), tolerance=2e-4)
 
 
+@pytest.mark.parametrize("scale", [1e-25, 1e25, 0])
+def test_values_of_small_and_large_matrices(scale):
+    """Squares of their numbers are 0, or infinite."""
+
+    def every(a):
+        return [values / (scale or 1) for values in (jnp.linalg.eigvalsh(a), jnp.linalg.svd(a)[1])]
+
+    a = numbers(4, 4)
+    check(every, (a + a.T) * scale)
+
+
 @pytest.mark.parametrize("shape", [(2, 5, 3), (3, 6), (4, 4)])
 def test_singular_values(shape):
     """Of tall, wide and square matrices, in one of which a column is another one, so that one value is 0."""
