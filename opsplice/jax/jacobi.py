@@ -20,11 +20,11 @@ from jax._src.lax import linalg
 
 _MOST_SWEEPS = 20
 _HIGHEST = lax.Precision.HIGHEST
-_Halves = tuple[Array, Array]
+_Pair = tuple[Array, Array]
 _Subset = tuple[int, int] | None
 
 
-def eigh(a: Array, *, lower: bool, subset_by_index: _Subset = None, **_: Any) -> _Halves:
+def eigh(a: Array, *, lower: bool, subset_by_index: _Subset = None, **_: Any) -> _Pair:
     """The vectors, as columns, and the values, which rise; all, or a range. lower: which half of the matrix is read."""
     size = a.shape[-1]
     if not size:
@@ -33,17 +33,14 @@ def eigh(a: Array, *, lower: bool, subset_by_index: _Subset = None, **_: Any) ->
     scale = _power(diagonal)
     a = _even(_even((diagonal + half.mT) / scale, -1), -2)
 
-    def turn(state: tuple[Array, Array]) -> tuple[Array, Array]:
-        left, right = _halves(state[0], -1)
-        top, bottom = _halves(left, -2)[0], _halves(right, -2)[1]
-        shared = jnp.diagonal(_halves(right, -2)[0], axis1=-2, axis2=-1)
-        first, last = (jnp.diagonal(each, axis1=-2, axis2=-1) for each in (top, bottom))
-        cos, sin = _rotation(first, last, shared)
-        turned = _turned(_turned(state[0], cos, sin, -1), cos, sin, -2)
-        return turned, _turned(state[1], cos, sin, -1)
+    def turn(state: _Pair) -> _Pair:
+        a, vectors = state
+        left, right = jnp.split(jnp.diagonal(a, axis1=-2, axis2=-1), 2, -1)
+        cos, sin = _rotation(left, right, jnp.diagonal(a, a.shape[-1] // 2, -2, -1))
+        return _turned(_turned(a, cos, sin, -1), cos, sin, -2), _turned(vectors, cos, sin, -1)
 
-    def is_left(state: tuple[Array, Array]) -> Array:
-        a = state[0]
+    def is_left(state: _Pair) -> Array:
+        a, _ = state
         off = jnp.sum(jnp.square(a - a * jnp.eye(a.shape[-1], dtype=a.dtype)), (-2, -1))
         return jnp.any(off > size * _smallest(a) * jnp.sum(jnp.square(a), (-2, -1)))
 
@@ -75,13 +72,13 @@ def svd(
     scale = _power(a)
     wide = _even(a / scale, -1)
 
-    def turn(state: tuple[Array, Array]) -> tuple[Array, Array]:
-        left, right = _halves(state[0], -1)
-        first, last = (jnp.sum(jnp.square(each), -2) for each in (left, right))
-        cos, sin = _rotation(first, last, jnp.sum(left * right, -2))
+    def turn(state: _Pair) -> _Pair:
+        left, right = jnp.split(state[0], 2, -1)
+        squares = [jnp.sum(each, -2) for each in (left * left, right * right, left * right)]
+        cos, sin = _rotation(*squares)
         return _turned(state[0], cos, sin, -1), _turned(state[1], cos, sin, -1)
 
-    def is_left(state: tuple[Array, Array]) -> Array:
+    def is_left(state: _Pair) -> Array:
         shared = jnp.matmul(state[0].mT, state[0], precision=_HIGHEST)
         lengths = jnp.diagonal(shared, axis1=-2, axis2=-1)
         off = jnp.square(shared) * (1 - jnp.eye(shared.shape[-1], dtype=a.dtype))
@@ -120,7 +117,7 @@ def _lengths(columns: Array) -> Array:
     return jnp.sqrt(jnp.sum(jnp.square(columns), -2))
 
 
-def _rotation(left: Array, right: Array, shared: Array) -> _Halves:
+def _rotation(left: Array, right: Array, shared: Array) -> _Pair:
     is_done = shared == 0
     apart = (right - left) / jnp.where(is_done, 1, 2 * shared)
     tangent = jnp.where(apart < 0, -1, 1) / (jnp.abs(apart) + jnp.sqrt(1 + jnp.square(apart)))
@@ -132,27 +129,14 @@ def _rotation(left: Array, right: Array, shared: Array) -> _Halves:
 def _turned(a: Array, cos: Array, sin: Array, dim: int) -> Array:
     """With its halves along a dim turned, and moved on."""
     cos, sin = (jnp.expand_dims(each, -3 - dim) for each in (cos, sin))
-    left, right = _halves(a, dim)
+    left, right = jnp.split(a, 2, dim)
     part = sin / (1 + cos)  # so written, lengths are kept to more places
     left, right = left - sin * (right + part * left), right + sin * (left - part * right)
     if left.shape[dim] == 1:
         return jnp.concatenate([left, right], dim)
-    first, kept, last = _slices(left, dim, 1, -1)
-    second, others, end = _slices(right, dim, 1, None)
-    return jnp.concatenate([first, second, kept, others, end, last], dim)
-
-
-def _slices(a: Array, dim: int, start: int, end: int | None) -> tuple[Array, Array, Array]:
-    size = a.shape[dim]
-    end = size if end is None else size + end
-    bounds = (0, start), (start, end), (end, size)
-    first, kept, last = (lax.slice_in_dim(a, *each, axis=a.ndim + dim) for each in bounds)
-    return first, kept, last
-
-
-def _halves(a: Array, dim: int) -> _Halves:
-    half = a.shape[dim] // 2
-    return lax.slice_in_dim(a, 0, half, axis=a.ndim + dim), lax.slice_in_dim(a, half, 2 * half, axis=a.ndim + dim)
+    first, kept, last = jnp.split(left, [1, left.shape[dim] - 1], dim)
+    second, others = jnp.split(right, [1], dim)
+    return jnp.concatenate([first, second, kept, others, last], dim)
 
 
 def _even(a: Array, dim: int) -> Array:
@@ -167,16 +151,14 @@ def _smallest(a: Array) -> float:
     return float(jnp.finfo(a.dtype).eps) ** 2
 
 
-def _sweeps(
-    turn: Callable[[_Halves], _Halves], is_left: Callable[[_Halves], Array], state: _Halves, size: int
-) -> _Halves:
+def _sweeps(turn: Callable[[_Pair], _Pair], is_left: Callable[[_Pair], Array], state: _Pair, size: int) -> _Pair:
     """Sweep until there is nothing left to turn, but once at least: IREE fails at what two loops leave as it was."""
 
-    def sweep(state: tuple[_Halves, Array]) -> tuple[_Halves, Array]:
+    def sweep(state: tuple[_Pair, Array]) -> tuple[_Pair, Array]:
         turned = lax.fori_loop(0, size - 1, lambda _, inner: turn(inner), state[0])
         return turned, state[1] + 1
 
-    def goes(state: tuple[_Halves, Array]) -> Array:
+    def goes(state: tuple[_Pair, Array]) -> Array:
         return (state[1] == 0) | (is_left(state[0]) & (state[1] < _MOST_SWEEPS))
 
     return lax.while_loop(goes, sweep, (state, jnp.int32(0)))[0]
