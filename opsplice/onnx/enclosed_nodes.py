@@ -19,7 +19,7 @@ from onnx import helper
 
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import shape_of
-from opsplice.onnx.model_file import graphs, replace
+from opsplice.onnx.model_file import graphs, names_read, replace, subgraphs
 from opsplice.rewrites.ir import emit, stand_ins
 from opsplice.rewrites.ir.placing import builtin_type, with_sizes
 
@@ -62,8 +62,7 @@ def _only_for(graph: onnx.GraphProto, wanted: set[str]) -> list[onnx.NodeProto]:
     found: list[onnx.NodeProto] = []
     read = {value.name for value in graph.output}
     for node in reversed(graph.node):
-        held = {name for each in graphs_of(node) for inner in each.node for name in inner.input}
-        held |= {value.name for each in graphs_of(node) for value in each.output}
+        held = {name for each in subgraphs(node) for name in names_read(each)}
         outputs = set(filter(None, node.output))
         if outputs & wanted and not outputs & read:
             found.append(node)
@@ -71,11 +70,6 @@ def _only_for(graph: onnx.GraphProto, wanted: set[str]) -> list[onnx.NodeProto]:
         else:
             read |= {*node.input, *held}
     return found[::-1]
-
-
-def graphs_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    """The graphs in a node, and in the nodes of these."""
-    return [inner for each in node.attribute if each.HasField("g") for inner in graphs(each.g)]
 
 
 def mark(module: ir.Module) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from opsplice.onnx.model_file import Scope, graphs, replace
+from opsplice.onnx.model_file import Scope, names_read, replace
 from opsplice.onnx.rules import (
     attention,
     convolutions,
@@ -80,8 +80,7 @@ def expand(scope: Scope, weights: dict[str, np.ndarray], version: int, around: N
         ends = [helper.make_node("Identity", [own], [output], name=node.name) for own, output in made if output]
         nodes += [*writer.added, *ends]
     replace(graph.node, nodes)
-    read = {name for each in graphs(graph) for node in each.node for name in node.input}
-    read |= {value.name for each in graphs(graph) for value in each.output}
+    read = names_read(graph)
     replace(graph.node, (node for node in nodes if node.op_type != "QuantizeLinear" or node.output[0] in read))
     inner = [expand(each, weights, version, writer) for each in Scope.of(graph, scope).inner()]
     return changed or any(inner)
@@ -117,12 +116,10 @@ def _of_pairs(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return functools.reduce(lambda one, other: on.put(kind, one, other), node.input)
 
 
-def _norm_of_none(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+def _norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Over no dims, so of each element, and of integers of 64 bits without a sign: IREE's compiler crashes."""
-    element = on.element(node.input[0])
-    if element == TensorProto.UINT64:
-        wide = on.put("Cast", node.input[0], to=TensorProto.DOUBLE)
-        return on.put("Cast", on.put(node.op_type, wide, *node.input[1:], **attributes(node)), to=element)
+    if on.element(node.input[0]) == TensorProto.UINT64:
+        return _computed_as(on, node, TensorProto.DOUBLE)
     axes = on.constant(input_name(node, 1))
     if axes is None or axes.size or not attribute(node, "noop_with_empty_axes", 0):
         return None
@@ -140,8 +137,13 @@ def _sum_of_halves(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """In f32, as onnxruntime has it: IREE rounds after each term."""
     if node.op_type not in _SUMS or on.element(node.input[0]) not in (TensorProto.FLOAT16, TensorProto.BFLOAT16):
         return None
-    wide = on.put("Cast", node.input[0], to=TensorProto.FLOAT)
-    return on.put("Cast", on.put(node.op_type, wide, *node.input[1:], **attributes(node)), to=on.element(node.input[0]))
+    return _computed_as(on, node, TensorProto.FLOAT)
+
+
+def _computed_as(on: NodeWriter, node: onnx.NodeProto, kind: int) -> str:
+    """The same of its first operand as another type, and back."""
+    made = on.put(node.op_type, on.put("Cast", node.input[0], to=kind), *node.input[1:], **attributes(node))
+    return on.put("Cast", made, to=on.element(node.input[0]))
 
 
 def _determinant(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -313,7 +315,7 @@ def _clip(on: NodeWriter, node: onnx.NodeProto) -> str | list[str] | None:
 
 def _log_sum_exp(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Less the largest, so that no sum is infinite, as IREE's are."""
-    if (same := _norm_of_none(on, node)) is not None:
+    if (same := _norm(on, node)) is not None:
         return same
     x, element, shape, named = node.input[0], on.element(node.input[0]), on.shape(node.input[0]), input_name(node, 1)
     axes = on.constant(named) if named else np.array(attribute(node, "axes", []), np.int64)
@@ -387,8 +389,8 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "DequantizeLinear"): quantized.dequantize,
     ("", "QuantizeLinear"): quantized.quantize,
     ("", "Range"): valued_sizes.range_,
-    ("", "ReduceL2"): _norm_of_none,
-    ("", "ReduceLogSum"): _norm_of_none,
+    ("", "ReduceL2"): _norm,
+    ("", "ReduceLogSum"): _norm,
     ("", "ReduceLogSumExp"): _log_sum_exp,
     ("", "ReduceMean"): _mean,
     ("", "Reshape"): valued_sizes.reshape,

@@ -43,6 +43,7 @@ from opsplice.onnx.model_file import (
     elements,
     graphs,
     is_external,
+    names_read,
     read_model,
     replace,
     tensors,
@@ -239,8 +240,7 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
     graph = model.graph
     graph.value_info.extend(graph.input[own:])
     del graph.input[own:]
-    used = {each for inner in graphs(graph) for node in inner.node for each in node.input}
-    for each in set(weights) - used - {value.name for value in graph.output}:
+    for each in set(weights) - names_read(graph):
         del weights[each]
     _check_types(graph, name)
     enclosed_nodes.enclose(graph)

@@ -126,6 +126,13 @@ def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
         pending += [inner for node in each.node for inner in subgraphs(node)]
 
 
+def names_read(graph: onnx.GraphProto) -> set[str]:
+    """What the nodes and the results of a graph, and of those in its nodes, are made of."""
+    every = list(graphs(graph))
+    read = {name for each in every for node in each.node for name in node.input}
+    return read | {value.name for each in every for value in each.output}
+
+
 @dataclass(frozen=True)
 class Scope:
     """A graph, with the values and constants that its nodes can name: its own, and those of the graphs around it.

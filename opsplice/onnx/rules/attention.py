@@ -84,7 +84,7 @@ def group_query(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     q, k, v = (_by_heads(on, each, count) for each, count in ((q, heads), (k, groups), (v, groups)))
     new, row = on.size(q, _LENGTH), on.give(np.array([-1, 1]))
     total = on.put("Add", on.put("Cast", on.put("Reshape", lengths, row), to=TensorProto.INT64), 1)
-    first = on.put("Equal", on.put("Cast", on.put("Reshape", whole, np.array([], np.int64)), to=7), new)
+    first = on.put("Equal", on.put("Cast", on.scalar(whole), to=7), new)
     kept = on.put("Where", first, 0, on.put("Sub", total, new))  # [batch, 1]
     places = on.put("Add", kept, on.count(new))  # [batch, new]
     if attribute(node, "do_rotary", 0):

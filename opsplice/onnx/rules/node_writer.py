@@ -180,6 +180,10 @@ class NodeWriter:
         """A value as elements of a type."""
         return name if self.element(name) == element else self.put("Cast", name, to=element)
 
+    def scalar(self, name: str) -> str:
+        """A value of one element, without dims."""
+        return self.put("Reshape", name, np.array([], np.int64))
+
     def _fresh(self) -> str:
         self._count += 1
         return f"{self._node.output[0]}.{self._node.op_type}.{self._count}"

@@ -201,11 +201,12 @@ def _open_average(on: NodeWriter, node: onnx.NodeProto, around: _Around) -> str:
 def lp_pool(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Roots of means of powers, times the taps: IREE lowers none whose windows are placed by `auto_pad` or dilated."""
     placed = attribute(node, "auto_pad", b"NOTSET") != b"NOTSET" or max(attribute(node, "dilations", [1])) > 1
-    windows = _windows(on, node) if placed and _rounds_up(node) else None
-    if not placed or (_rounds_up(node) and windows is None) or not on.element(node.input[0]):
+    windows = _windows(on, node) if _rounds_up(node) else []
+    if not placed or windows is None or not on.element(node.input[0]):
         return None
-    form = attributes(node) if windows is None else {"p": attribute(node, "p", 2), **_form(windows)}
-    power, taps = form.pop("p", 2), math.prod(form["kernel_shape"])
+    form, power = _form(windows) if windows else attributes(node), attribute(node, "p", 2)
+    form.pop("p", None)
+    taps = math.prod(form["kernel_shape"])
     powers = on.put("Pow", on.put("Abs", node.input[0]), on.number(power, node.input[0]))
     mean = on.put("AveragePool", powers, count_include_pad=1, **form)
     sums = on.put("Mul", mean, on.number(taps, node.input[0]))

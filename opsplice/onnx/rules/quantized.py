@@ -411,7 +411,7 @@ def _scaled(on: NodeWriter, integers: str, *scales: str) -> str:
 
 def _single(on: NodeWriter, name: str) -> str:
     """A scale or a zero point: one for the whole tensor as a scalar, as ONNX's own operators want it."""
-    return on.put("Reshape", name, np.array([], np.int64)) if on.shape(name) == [1] else name
+    return on.scalar(name) if on.shape(name) == [1] else name
 
 
 def cast_like(on: NodeWriter, node: onnx.NodeProto) -> str | None:

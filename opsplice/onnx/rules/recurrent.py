@@ -1,7 +1,7 @@
-"""Recurrent layers of a fixed number of steps, a step after the other.
+"""Recurrent layers, a step after the other: a few are written out, and others are rounds of a loop.
 
 The products with the input are one product of all steps, and those with the state one for all gates. IREE makes eight
-products in each round of a loop. An LSTM of more steps stays one node, with all of its inputs and results, as kernels
+products in each round of a loop. An LSTM of many steps stays one node, with all of its inputs and results, as kernels
 for whole layers take it, and so does a GRU whose reset gate multiplies what the state adds.
 """
 
@@ -96,24 +96,21 @@ def _whole(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
         return None
     both, wide, size = (int(each or 0) for each in sizes)
     kind = helper.tensor_dtype_to_np_dtype(element)
-    bias, *state = (
-        each
-        or (on.put("Expand", np.zeros((), kind), empty) if isinstance(empty, str) else on.give(np.zeros(empty, kind)))
-        for each, empty in zip(given, [(both, 2 * wide), *[_of_rows(on, x, both, size)] * (results - 1)], strict=True)
-    )
-    operands = [x, weights, of_state, bias, "", *state]
+    bias = given[0] or on.give(np.zeros((both, 2 * wide), kind))
+    operands = [x, weights, of_state, bias, "", *(each or _no_state(on, x, both, size) for each in given[1:])]
     if is_gru:
         whole = helper.make_node("GRU", operands, ["all", "last"], **forms)
         forms["doc_string"] = named(_layer(on, whole, _DIRECTIONS[forms["direction"].decode()], None, ""))
     return on.put_all(node.op_type, results, *operands, **forms)
 
 
-def _of_rows(on: NodeWriter, x: str, directions: int, size: int) -> str | tuple[int, int, int]:
-    """The sizes of a state, whose rows may be open."""
-    rows = (on.shape(x) or [None, None])[1]
+def _no_state(on: NodeWriter, x: str, directions: int, size: int) -> str:
+    """Zeros, of as many rows as the input has, which may be open."""
+    rows, kind = (on.shape(x) or [None, None])[1], helper.tensor_dtype_to_np_dtype(on.element(x))
     if rows is not None:
-        return directions, rows, size
-    return on.put("Concat", [directions], on.put("Slice", on.put("Shape", x), [1], [2]), [size], axis=0)
+        return on.give(np.zeros((directions, rows, size), kind))
+    sizes = on.put("Concat", [directions], on.put("Slice", on.put("Shape", x), [1], [2]), [size], axis=0)
+    return on.put("Expand", np.zeros((), kind), sizes)
 
 
 def dynamically_quantized(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
@@ -182,7 +179,7 @@ class _Direction:
         sizes = [on.put("Concat", *each, [self.size], axis=0) for each in (rows, (steps, *rows))]
         zero, shown = (on.put("Expand", on.number(0, self.node.input[0]), each) for each in sizes)
         starts = [self._own(index) or zero for index in (_HIDDEN, _CELL)[: 1 + (self.kind == "LSTM")]]
-        last = on.put("Sub", on.put("Reshape", steps, np.array([], np.int64)), 1)
+        last = on.put("Sub", on.scalar(steps), 1)
 
         def step(inner: NodeWriter, number: str, state: list[str]) -> list[str]:
             self.on, (*own, states) = inner, state

@@ -61,13 +61,46 @@ def range_(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return made if kind == element else on.put("Cast", made, to=element)
 
 
+def _at_least_none(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    start, limit, step = node.input
+    first, way = on.constant(start), on.constant(step)
+    rises = way is not None and way > 0
+    is_length = rises and first is not None and first <= 0 and _is_size(on, limit)
+    if node.doc_string == _AHEAD or is_length or (rises and _is_further(on, start, limit)):
+        return None
+    highest, lowest = (on.put(kind, start, limit) for kind in ("Max", "Min"))
+    if way is None:
+        ahead = on.put("Where", on.put("Less", step, on.number(0, step)), lowest, highest)
+    else:
+        ahead = highest if rises else lowest
+    return on.put("Range", start, ahead, step, doc_string=_AHEAD)
+
+
+def _is_size(on: NodeWriter, name: str) -> bool:
+    """Whether a value is a size, or the sum or product of some, so that it is not negative."""
+    known, made = on.constant(name), on.producer(name)
+    if known is not None or made is None or made.op_type in _SIZES:
+        return made is not None if known is None else bool((known >= 0).all())
+    return made.op_type in (*_SAME, *_RISING) and all(
+        _is_size(on, each) for each in (made.input if made.op_type in _RISING else made.input[:1])
+    )
+
+
+def _is_further(on: NodeWriter, start: str, limit: str) -> bool:
+    """Whether a value is another one and a size."""
+    made = on.producer(limit)
+    if made is None or made.op_type != "Add" or start not in made.input:
+        return False
+    return any(_is_size(on, each) for each in made.input if each != start)
+
+
 def reshape(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """What IREE misreads, through one dim, or with the size that -1 stands for."""
     given, sizes = on.shape(node.input[0]), on.constant(node.input[1])
     if given is None or node.doc_string == _OF_SIZES:
         return None
     if sizes is None and not _is_followed(on, node.input[1]):
-        return _by_sizes(on, node, given)
+        return _by_sizes(on, node)
     wanted = on.shape(node.output[0]) if sizes is None else [None if size < 0 else int(size) for size in sizes]
     if wanted is not None and is_misread(given, wanted) and not _keeps_size(on, node.input[1]):
         return on.put("Reshape", on.put("Reshape", node.input[0], [-1]), node.input[1])
@@ -95,7 +128,7 @@ def _is_followed(on: NodeWriter, name: str) -> bool:
     return True
 
 
-def _by_sizes(on: NodeWriter, node: onnx.NodeProto, given: list[int | None]) -> str | None:
+def _by_sizes(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """To a shape that is known only as the program runs: IREE takes -1 in it for a size."""
     wanted, (shape,) = node.input[1], on.shape(node.input[1]) or [None]
     if shape is None:
@@ -139,36 +172,3 @@ def _with_the_rest(on: NodeWriter, node: onnx.NodeProto, given: list[int | None]
 
 def _is_one_size(sizes: tuple[int | None, int | None]) -> bool:
     return sizes[0] is not None and sizes[0] == sizes[1]
-
-
-def _at_least_none(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    start, limit, step = node.input
-    first, way = on.constant(start), on.constant(step)
-    rises = way is not None and way > 0
-    is_length = rises and first is not None and first <= 0 and _is_size(on, limit)
-    if node.doc_string == _AHEAD or is_length or (rises and _is_further(on, start, limit)):
-        return None
-    highest, lowest = (on.put(kind, start, limit) for kind in ("Max", "Min"))
-    if way is None:
-        ahead = on.put("Where", on.put("Less", step, on.number(0, step)), lowest, highest)
-    else:
-        ahead = highest if rises else lowest
-    return on.put("Range", start, ahead, step, doc_string=_AHEAD)
-
-
-def _is_size(on: NodeWriter, name: str) -> bool:
-    """Whether a value is a size, or the sum or product of some, so that it is not negative."""
-    known, made = on.constant(name), on.producer(name)
-    if known is not None or made is None or made.op_type in _SIZES:
-        return made is not None if known is None else bool((known >= 0).all())
-    return made.op_type in (*_SAME, *_RISING) and all(
-        _is_size(on, each) for each in (made.input if made.op_type in _RISING else made.input[:1])
-    )
-
-
-def _is_further(on: NodeWriter, start: str, limit: str) -> bool:
-    """Whether a value is another one and a size."""
-    made = on.producer(limit)
-    if made is None or made.op_type != "Add" or start not in made.input:
-        return False
-    return any(_is_size(on, each) for each in made.input if each != start)

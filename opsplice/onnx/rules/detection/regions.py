@@ -18,6 +18,7 @@ from opsplice.onnx.rules.node_writer import Input, NodeWriter, attribute, not_co
 
 _IMAGES = 4  # dims
 _HEIGHT, _WIDTH = 2, 3
+_CELLS = {_HEIGHT: "output_height", _WIDTH: "output_width"}
 # Of the dims [regions, rows, points, columns, points, channels].
 _POINTS = [2, 4]
 
@@ -26,11 +27,12 @@ _POINTS = [2, 4]
 class _Line:
     """The points along a dim: two pixels for each and their shares, [regions, cells * points].
 
-    count: of points in each cell of a region, [regions], and `most` of any, a scalar.
+    cells: how many there are. count: of points in each cell of a region, [regions], and `most` of any, a scalar.
     """
 
     pixels: tuple[str, str]
     shares: tuple[str, str]
+    cells: int
     count: str
     most: str
 
@@ -62,7 +64,8 @@ def aligned(on: NodeWriter, node: onnx.NodeProto) -> str | None:
             share = on.put("Mul", on.put("Unsqueeze", of_row, [2]), on.put("Unsqueeze", of_column, [1]))
             term = on.put("Mul", on.put("Gather", pixels, place), on.put("Unsqueeze", share, [3]))
             total = on.put("Add" if is_mean else "Max", total, term) if total else term
-    apart: list[Input] = [[0], *_cells(on, node, "height", rows), *_cells(on, node, "width", columns), channels]
+    lines = (each for line in (rows, columns) for each in ([line.cells], on.put("Reshape", line.most, [1])))
+    apart: list[Input] = [[0], *lines, channels]
     by_point = on.put("Reshape", total, on.put("Concat", *apart, axis=0))
     if is_mean:
         cells = on.put("ReduceSum", by_point, _POINTS, keepdims=0)
@@ -74,7 +77,7 @@ def aligned(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 
 def _line(on: NodeWriter, node: onnx.NodeProto, x: str, axis: int, start: str, end: str, is_centred: bool) -> _Line:
-    cells, points = attribute(node, _ATTRIBUTES[axis], 1), attribute(node, "sampling_ratio", 0)
+    cells, points = attribute(node, _CELLS[axis], 1), attribute(node, "sampling_ratio", 0)
     far = on.put("Sub", end, start)
     far = far if is_centred else on.put("Max", far, _number(1))
     step = on.put("Div", far, _number(cells))
@@ -99,20 +102,12 @@ def _line(on: NodeWriter, node: onnx.NodeProto, x: str, axis: int, start: str, e
     shares = [on.put("Where", is_inside, each, _number(0)) for each in (on.put("Sub", _number(1), share), share)]
     pixels = [on.put("Cast", each, to=TensorProto.INT64) for each in (pixel, _next(on, pixel, last))]
     flat = [on.put("Flatten", each, axis=1) for each in (*pixels, *shares)]
-    return _Line((flat[0], flat[1]), (flat[2], flat[3]), count, most)
+    return _Line((flat[0], flat[1]), (flat[2], flat[3]), cells, count, most)
 
 
 def _next(on: NodeWriter, pixel: str, last: str) -> str:
     return on.put("Min", on.put("Add", pixel, _number(1)), last)
 
 
-def _cells(on: NodeWriter, node: onnx.NodeProto, along: str, line: _Line) -> tuple[np.ndarray, str]:
-    """How many cells there are along a dim, and points in each."""
-    return np.array([attribute(node, f"output_{along}", 1)]), on.put("Reshape", line.most, [1])
-
-
 def _number(value: float) -> np.ndarray:
     return np.array(value, np.float32)
-
-
-_ATTRIBUTES = {_HEIGHT: "output_height", _WIDTH: "output_width"}

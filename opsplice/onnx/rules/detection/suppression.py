@@ -28,14 +28,14 @@ def suppressed(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     shape = on.put("Shape", scores)
     corners = [on.put("Expand", each, shape) for each in _corners(on, node, boxes)]
     lowest = on.number(-np.inf, scores)
-    alive = on.put("Where", on.put("Greater", scores, _scalar(on, least)), scores, lowest) if least else scores
-    rounds = _scalar(on, most) if most else on.give(np.array(0))
+    alive = on.put("Where", on.put("Greater", scores, on.scalar(least)), scores, lowest) if least else scores
+    rounds = on.scalar(most) if most else on.give(np.array(0))
     rounds = on.put("Max", on.put("Min", rounds, on.size(scores, 2)), 0)
     each_round = on.put("Reshape", rounds, [1])
     groups = on.put("Slice", shape, [0], [2])
     none = helper.make_tensor("", TensorProto.INT64, [1], [_NONE])
     chosen = on.put("ConstantOfShape", on.put("Concat", groups, each_round, axis=0), value=none)
-    limit = _scalar(on, overlap) if overlap else on.number(0, boxes)
+    limit = on.scalar(overlap) if overlap else on.number(0, boxes)
     numbers, sizes = on.count(rounds), on.shape(scores) or []
     state = (alive, on.element(scores), sizes), (chosen, TensorProto.INT64, [*sizes[:2], None])
     _, chosen = on.loop(rounds, state, functools.partial(_round, corners, lowest, limit, numbers))
@@ -45,10 +45,6 @@ def suppressed(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     group = on.put("Div", places, rounds)
     parts = on.put("Div", group, classes), on.put("Mod", group, classes), on.put("Gather", line, places)
     return on.put("Concat", *(on.put("Unsqueeze", part, [1]) for part in parts), axis=1)
-
-
-def _scalar(on: NodeWriter, name: str) -> str:
-    return on.put("Reshape", name, np.array([], np.int64))
 
 
 def _corners(on: NodeWriter, node: onnx.NodeProto, boxes: str) -> _Corners:
