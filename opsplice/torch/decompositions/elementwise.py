@@ -14,8 +14,8 @@ from torch import Tensor
 # PyTorch's number of a reduction.
 _MEAN = 1
 
-# IREE's compiler ends the process where it subtracts a number from these, or these from a number.
-_BYTES = (torch.int8, torch.uint8)
+# At many ops on these IREE's compiler ends the process.
+BYTES = (torch.int8, torch.uint8)
 
 
 def power(base: Tensor | float, exponent: Tensor | float) -> Tensor:
@@ -59,15 +59,18 @@ def _product_of_squares(square: Tensor, exponent: Tensor | int, bits: int) -> Te
 
 
 def difference(left: Tensor | float, right: Tensor | float, *, alpha: float = 1) -> Tensor:
-    """IREE takes no number to subtract from; PyTorch makes some where it pads a dim of an open size by reflection."""
+    """IREE takes no number to subtract from; PyTorch makes some where it pads a dim of an open size by reflection.
+
+    Its compiler ends the process where a number is subtracted from bytes.
+    """
     if not isinstance(left, Tensor):
         return torch.mul(right, -alpha) + left
-    return torch.add(left, right, alpha=-alpha) if left.dtype in _BYTES and type(right) is int else NotImplemented
+    return torch.add(left, right, alpha=-alpha) if left.dtype in BYTES and type(right) is int else NotImplemented
 
 
 def difference_from_number(tensor: Tensor, number: float, alpha: float = 1) -> Tensor:
     """IREE's has a factor of -1, which is none of floats (`graph_edits`)."""
-    is_taken = not tensor.is_floating_point() and not (tensor.dtype in _BYTES and type(number) is int)
+    is_taken = not tensor.is_floating_point() and not (tensor.dtype in BYTES and type(number) is int)
     return NotImplemented if is_taken else torch.mul(tensor, -alpha) + number
 
 
@@ -84,7 +87,7 @@ def remainder_of_division(tensor: Tensor, divisor: Tensor | float) -> Tensor:
 def floor_remainder(left: Tensor | float, right: Tensor | float) -> Tensor:
     """With the sign of the divisor. IREE takes bytes for signed ones, and has no code for that of a number."""
     kind = torch.result_type(left, right)
-    if kind in _BYTES:
+    if kind in BYTES:
         return torch.remainder(*_tensors(torch.int32, *_tensors(kind, left, right))).to(kind)
     return NotImplemented if isinstance(left, Tensor) else torch.remainder(*_tensors(kind, left, right))
 
@@ -92,7 +95,7 @@ def floor_remainder(left: Tensor | float, right: Tensor | float) -> Tensor:
 def quotient(left: Tensor | float, right: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
     """IREE rounds the rounded quotient down, so that 1.0 // 0.1 is 10, and takes bytes for signed ones."""
     kind = torch.result_type(left, right)
-    if kind in _BYTES and rounding_mode is not None:
+    if kind in BYTES and rounding_mode is not None:
         left, right = _tensors(torch.int32, *_tensors(kind, left, right))
         return torch.div(left, right, rounding_mode="trunc" if kind == torch.uint8 else rounding_mode).to(kind)
     if rounding_mode != "floor":
@@ -169,7 +172,7 @@ def extreme(exceeds: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Te
 
 def extreme_of_all(op: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     """The largest or the smallest of bytes, at which IREE's compiler ends the process, as over all dims."""
-    return lambda tensor: op(tensor) if tensor.dtype in _BYTES else NotImplemented
+    return lambda tensor: op(tensor) if tensor.dtype in BYTES else NotImplemented
 
 
 def equal(left: Tensor, right: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from torch._prims_common import compute_elementwise_output_logical_to_physical_p
 from torch.utils import _pytree as pytree
 
 from opsplice.common.errors import OpspliceError
+from opsplice.torch.decompositions.elementwise import BYTES
 
 aten = torch.ops.aten
 
@@ -57,34 +58,31 @@ def in_order(start: float, end: float, step: float = 1, *, dtype: torch.dtype | 
     """IREE crashes on ranges of bytes, as in `torch.eye`, and takes none of one float; of an open size f32 alone."""
     if isinstance(start, float) and 0 < (end - start) / step <= 1:
         return torch.full((1,), start, dtype=dtype or torch.get_default_dtype(), device=form.get("device"))
-    is_byte, is_other = dtype in (torch.int8, torch.uint8), dtype in (torch.float64, torch.float16, torch.bfloat16)
+    is_byte, is_other = dtype in BYTES, dtype in (torch.float64, torch.float16, torch.bfloat16)
     if is_byte or (is_other and isinstance(end, torch.SymInt) and not isinstance(start + step, float)):
         kind = torch.int32 if is_byte else torch.int64
         return torch.arange(start, end, step, dtype=kind, device=form.get("device")).to(dtype)
     return NotImplemented
 
 
-def filled(size: Sequence[int], number: float, *, dtype: torch.dtype | None = None, **form: Any) -> Tensor:
-    """IREE keeps the lowest bit of a number among truths, and takes no constant of bytes without a sign.
-
-    A range of one number is none.
-    """
-    if dtype == torch.bool and number not in (0, 1):
-        return torch.full(size, True, dtype=dtype, **form)
+def equal_bytes(size: Sequence[int], number: float, *, dtype: torch.dtype | None = None, **form: Any) -> Tensor:
+    """IREE takes no constant of bytes without a sign: a range of one number is none."""
     if dtype != torch.uint8:
         return NotImplemented
     one = torch.arange(int(number), int(number) + 1, dtype=dtype, device=form.get("device"))
     return one.expand(size).contiguous() if size else one.squeeze(0)
 
 
-def filled_like(tensor: Tensor, number: float, *, dtype: torch.dtype | None = None, **form: Any) -> Tensor:
-    is_truth = (dtype or tensor.dtype) == torch.bool and number not in (0, 1)
-    return torch.full_like(tensor, True, dtype=dtype, **form) if is_truth else NotImplemented
+def with_truth(op: Callable[..., Tensor], place: int) -> Callable[..., Tensor]:
+    """An op that puts a number among truths, where it is one itself: IREE keeps its lowest bit."""
 
+    def formula(*args: Any, **form: Any) -> Tensor:
+        kind = form.get("dtype") or getattr(args[0], "dtype", None)
+        if kind != torch.bool or args[place] in (0, 1):
+            return NotImplemented
+        return op(*args[:place], True, *args[place + 1 :], **form)
 
-def filled_where(tensor: Tensor, mask: Tensor, number: float) -> Tensor:
-    is_truth = tensor.dtype == torch.bool and number not in (0, 1)
-    return torch.masked_fill(tensor, mask, True) if is_truth else NotImplemented
+    return formula
 
 
 def zero_tensor(size: Sequence[int], **options: Any) -> Tensor:
@@ -336,7 +334,7 @@ def product(left: Tensor | float, right: Tensor | float) -> Tensor:
     """IREE's compiler crashes on a product of a tensor of 8-bit integers and a number."""
     tensor, number = (left, right) if isinstance(left, Tensor) else (right, left)
     assert isinstance(tensor, Tensor)
-    if tensor.dtype not in (torch.int8, torch.uint8) or not isinstance(number, int):
+    if tensor.dtype not in BYTES or not isinstance(number, int):
         return NotImplemented
     return torch.mul(tensor, tensor.new_full((), number))
 

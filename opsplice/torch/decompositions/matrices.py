@@ -19,6 +19,8 @@ from torch import Tensor
 from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op
 
+from opsplice.torch.decompositions.elementwise import BYTES
+
 
 def solve_triangular(
     matrix: Tensor, known: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
@@ -98,7 +100,7 @@ def of_bytes(op: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor
     """IREE's compiler crashes on products of bytes whose sums are bytes."""
 
     def formula(left: Tensor, right: Tensor) -> Tensor:
-        if left.dtype not in (torch.int8, torch.uint8):
+        if left.dtype not in BYTES:
             return NotImplemented
         return op(left.to(torch.int32), right.to(torch.int32)).to(left.dtype)
 
