@@ -19,5 +19,5 @@ def check(module: ir.Module) -> None:
         if not context.is_registered_operation(name):
             raise CompileError(
                 f"IREE knows no op {name}, and no rule took the one at {location_text(op)}",
-                hint="`opsplice explain` says why a rule for it does not match",
+                hint="IREE takes ops of its own dialects; others have to be replaced by a rule",
             )
