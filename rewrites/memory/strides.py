@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -112,11 +113,15 @@ def laid_out(views: Views, calls: Sequence[Action], covered: Mapping[Any, Action
         return list(calls)
     roots = {root for call in calls for root in call.match.roots}
     needed = {call: frozenset(needs(call.match)) for call in calls}
+    users = Counter(chain(*needed.values()))
     made: list[Action] = []
     hidden: set[ir.Value] = set()
     for call in calls:
-        others = frozenset(chain(*(values for other, values in needed.items() if other is not call)))
-        made.append(_writing(views, call, others, hidden) if isinstance(call, KernelCall) else call)
+
+        def is_needed(value: ir.Value, own: Collection[ir.Value] = needed[call]) -> bool:
+            return users[value] > (value in own)
+
+        made.append(_writing(views, call, is_needed, hidden) if isinstance(call, KernelCall) else call)
 
     def is_there(value: ir.Value) -> bool:
         maker = defining_op(value)
@@ -125,15 +130,20 @@ def laid_out(views: Views, calls: Sequence[Action], covered: Mapping[Any, Action
     return [_reading(views, call, is_there) if isinstance(call, KernelCall) else call for call in made]
 
 
-def _writing(views: Views, call: KernelCall, others: Collection[ir.Value], hidden: set[ir.Value]) -> KernelCall:
-    """The call, writing the furthest view of its result. hidden: takes the values that are then not made."""
+def _writing(
+    views: Views, call: KernelCall, is_needed: Callable[[ir.Value], bool], hidden: set[ir.Value]
+) -> KernelCall:
+    """The call, writing the furthest view of its result.
+
+    is_needed: whether another call is made from a value. hidden: takes the values that are then not made.
+    """
     output = call.made[0]
     if output.layout is None or call.is_split or len(call.made) > 1:
         return call
     known = {address.extent_of(views, size): size for size in output.sizes}
     found, passed = call, [output.root]
     for view, grouped in itertools.islice(_results(views, call), 1, None):
-        if passed[-1] in others:
+        if is_needed(passed[-1]):
             break
         sizes = [known.get(size) if size.atoms else size.factor for size in address.sizes_of(views, view)]
         told = tuple(size for size in sizes if size is not None)

@@ -69,6 +69,8 @@ def without(condition: Any, left_out: Callable[[Any], bool]) -> Any:
     if not isinstance(condition, tree.Logical):
         return None if left_out(condition) else condition
     operands = tuple(part for c in condition.operands if (part := without(c, left_out)) is not None)
+    if len(operands) == len(condition.operands) and all(map(operator.is_, operands, condition.operands)):
+        return condition
     return dataclasses.replace(condition, operands=operands) if operands else None
 
 

@@ -121,15 +121,18 @@ def holds(condition: Any, sizes: Sizes, judge: Judge = _unknown) -> bool | None:
         return evaluate(condition.size, sizes) is None if names_in(condition) <= sizes.keys() else None
     if not isinstance(condition, tree.Logical):
         return judge(condition)
-    verdicts = [holds(c, sizes, judge) for c in condition.operands]
-    if condition.op == "not":
-        return None if verdicts[0] is None else not verdicts[0]
-    if condition.op == "may":
-        return True if verdicts[0] is None and _is_open(condition, sizes) else verdicts[0]
-    decisive = condition.op == "or"
-    if decisive in verdicts:
-        return decisive
-    return None if None in verdicts else not decisive
+    if condition.op in ("not", "may"):
+        verdict = holds(condition.operands[0], sizes, judge)
+        if condition.op == "not":
+            return None if verdict is None else not verdict
+        return True if verdict is None and _is_open(condition, sizes) else verdict
+    decisive, is_told = condition.op == "or", True
+    for operand in condition.operands:
+        verdict = holds(operand, sizes, judge)
+        if verdict is decisive:
+            return decisive
+        is_told = is_told and verdict is not None
+    return not decisive if is_told else None
 
 
 def _is_open(condition: tree.Condition, sizes: Sizes) -> bool:

@@ -305,3 +305,19 @@ def test_a_comparison_holds_or_not_only_if_it_does_for_all(op):
         told = judge.holds(where, {"n": Bounds(8, 16, 8)})
         assert told in each or told is None
         assert len(each) == 1 or told is None
+
+
+@pytest.mark.parametrize(("op", "decisive"), [("and", False), ("or", True)])
+@pytest.mark.parametrize("x", [True, False, None])
+@pytest.mark.parametrize("y", [True, False, None])
+def test_what_two_conditions_say_together(op, decisive, x, y):
+    text = f"pattern p(x: tensor<n x f32>, y: tensor<n x f32>) where weight(x) {op} weight(y) {{ addf(x, y) }}"
+    asked, known = [], {"x": x, "y": y}
+
+    def told(part):
+        asked.append(part.value)
+        return known[part.value]
+
+    verdict = judge.holds(parse(text).patterns[0].where, {}, told)
+    assert verdict is (decisive if decisive in (x, y) else None if None in (x, y) else not decisive)
+    assert asked == (["x"] if x is decisive else ["x", "y"])  # what decides ends the asking
