@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from opsplice.matchers.dims.extents import ONE, Extent, InOrder
+from opsplice.matchers.dims.extents import ONE, Extent, InOrder, product
 
 
 @dataclass(frozen=True)
@@ -114,3 +114,27 @@ def _strided(sizes: Sequence[Extent]) -> Layout:
         dims.insert(0, () if size == ONE else ((size, Amount.of(stride)),))
         stride *= size
     return Layout(Amount.of(stride), NONE, tuple(dims))
+
+
+def refined(several: Sequence[Runs]) -> list[Runs] | None:
+    """What one dim runs over in each of several buffers, in the same sizes for all. None where that is not known."""
+    total = next((product(size for size, _ in runs) for runs in several if runs), ONE)
+    left = [list(runs) if runs else [(total, NONE)] for runs in several]
+    found: list[list[tuple[Extent, Amount]]] = [[] for _ in several]
+    while any(left):
+        if not all(left):
+            return None
+        size = next((s for s, _ in (rest[-1] for rest in left) if _divides(s, left)), None)
+        if size is None:
+            return None
+        for rest, own in zip(left, found, strict=True):
+            whole, stride = rest.pop()
+            own.insert(0, (size, stride))
+            more = whole.divided(size)
+            if whole != size and more is not None:
+                rest.append((more, Amount.of(size) * stride))
+    return [tuple(own) for own in found]
+
+
+def _divides(size: Extent, left: Sequence[Sequence[tuple[Extent, Amount]]]) -> bool:
+    return all(rest[-1][0].divided(size) is not None for rest in left)

@@ -16,7 +16,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import ONE, Extent, groups, product
-from opsplice.matchers.dims.layouts import NONE, WHOLE, Amount, Layout, Runs, row_major
+from opsplice.matchers.dims.layouts import NONE, WHOLE, Amount, Layout, Runs, refined, row_major
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor, shape_of
 from opsplice.matchers.terms.ops.parts_of_dims import places_in_source, sizes_in
 from opsplice.matchers.terms.terms import (
@@ -207,7 +207,8 @@ class Tensor:
                 return None
             if size != ONE:
                 total = _plus(total, form, runs[0][1])
-        joined = None if total is None else self._joined(total)
+        alike = None if total is None else self._in_same_parts(total)
+        joined = None if alike is None else self._joined(alike)
         if joined is None:
             return None
         offset = joined.pop(None, NONE)
@@ -232,7 +233,7 @@ class Tensor:
             regrouped = self._part_of_flat(index)
             if regrouped is not None:
                 return self._form(regrouped, _extent(index.sizes[index.position]))
-            return {index: WHOLE}
+            return {_of_whole(index): WHOLE}
         return {index: WHOLE} if isinstance(index, Loop) else None
 
     def _flat(self, index: Flat, size: Extent | None) -> _Form | None:
@@ -265,6 +266,31 @@ class Tensor:
         own = dict(zip(self.indices, self.sizes, strict=True))
         pairs = zip(index.parts, index.sizes, strict=True)
         return _filled([own.get(part) if size is None else size for part, size in pairs], None)
+
+    def _in_same_parts(self, form: _Form) -> _Form | None:
+        """A sum in which each index is split into the same parts wherever it is. None where that cannot be."""
+        splits: dict[Index, dict[tuple[Sized, ...], list[Part]]] = {}
+        for each in form:
+            if isinstance(each, Part):
+                splits.setdefault(each.whole, {}).setdefault(each.sizes, []).append(each)
+        for whole, several in splits.items():
+            if len(several) == 1:
+                continue
+            all_runs: list[Runs] = []
+            for sizes, parts in several.items():
+                filled = self._part_sizes(parts[0])
+                if filled is None:
+                    return None
+                strides = [form.pop(Part(whole, at, sizes), NONE) for at in range(len(sizes))]
+                all_runs.append(tuple(zip(filled, strides, strict=True)))
+            common = refined(all_runs)
+            if common is None:
+                return None
+            shared = tuple(_sized(size) for size, _ in common[0])
+            for at, runs in enumerate(zip(*common, strict=True)):
+                for _, stride in runs:
+                    form = _plus(form, {Part(whole, at, shared): stride}, WHOLE)
+        return form
 
     def _joined(self, form: _Form) -> _Form | None:
         """A sum in which all parts of one index, in order, are that index again."""
@@ -300,6 +326,17 @@ class Tensor:
             return None
         strides = [form.pop(Part(index, position, parts[0].sizes), NONE) for position in range(len(sizes))]
         return merged(run for run in zip(sizes, strides, strict=True) if run[0] != ONE)
+
+
+def _of_whole(part: Part) -> Part:
+    """A part of a part as one of the whole index, where the sizes tell: b of 12 as 2x6, of which 6 is 2x3, is 2x2x3."""
+    outer = part.whole
+    if not isinstance(outer, Part) or None in (*part.sizes, outer.sizes[outer.position]):
+        return part
+    if product(map(_extent, part.sizes)) != _extent(outer.sizes[outer.position]):
+        return part  # what is split is not all of the part
+    before, behind = outer.sizes[: outer.position], outer.sizes[outer.position + 1 :]
+    return _of_whole(Part(outer.whole, outer.position + part.position, (*before, *part.sizes, *behind)))
 
 
 def merged(runs: Iterable[tuple[Extent, Amount]]) -> Runs:

@@ -20,8 +20,8 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import ONE, Extent, product
-from opsplice.matchers.dims.layouts import NONE, Amount, Layout, Runs, row_major
+from opsplice.matchers.dims.extents import Extent, product
+from opsplice.matchers.dims.layouts import NONE, Amount, Layout, Runs, refined, row_major
 from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.search.matches import Size, flat, paired
@@ -346,30 +346,6 @@ def _refined(call: KernelCall) -> KernelCall | None:
 
     arguments, outputs = tuple(map(renewed, call.arguments)), tuple(map(renewed, call.outputs))
     return dataclasses.replace(call, arguments=arguments, outputs=outputs)
-
-
-def refined(several: Sequence[Runs]) -> list[Runs] | None:
-    """What one dim runs over in each of several buffers, in the same sizes for all. None where that is not known."""
-    total = next((product(size for size, _ in runs) for runs in several if runs), ONE)
-    left = [list(runs) if runs else [(total, NONE)] for runs in several]
-    found: list[list[tuple[Extent, Amount]]] = [[] for _ in several]
-    while any(left):
-        if not all(left):
-            return None
-        size = next((s for s, _ in (rest[-1] for rest in left) if _divides(s, left)), None)
-        if size is None:
-            return None
-        for rest, own in zip(left, found, strict=True):
-            whole, stride = rest.pop()
-            own.insert(0, (size, stride))
-            more = whole.divided(size)
-            if whole != size and more is not None:
-                rest.append((more, Amount.of(size) * stride))
-    return [tuple(own) for own in found]
-
-
-def _divides(size: Extent, left: Sequence[Sequence[tuple[Extent, Amount]]]) -> bool:
-    return all(rest[-1][0].divided(size) is not None for rest in left)
 
 
 # ---- in the shim ----------------------------------------------------------------------------------------------------
