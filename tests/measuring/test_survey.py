@@ -172,7 +172,10 @@ def test_layouts_of_one_size_are_told_apart(tmp_path: Path) -> None:
       return %0, %1, %2 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
     }"""
     found = opsplice.survey(model, [tmp_path / "replace.splice"], timed=False)
-    assert sorted(len(item.places) for item in found.items if item.name == "p") == [1, 2]
+    assert sorted((len(item.places), item.dims) for item in found.items if item.name == "p") == [
+        (1, "m = 8, n = 16; of tensor<16x8xf32> and tensor<8xf32>"),
+        (2, "m = 8, n = 16; of tensor<8x16xf32> and tensor<8xf32>"),
+    ]
 
 
 def test_layers_with_weights_of_their_own_are_one_computation() -> None:

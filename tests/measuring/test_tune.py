@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -241,6 +242,17 @@ def test_sizes_between_two_that_are_alike_become_a_range(tmp_path: Path) -> None
         "replace p priority 1 where weight(w) or n > 1 and m == 512 and n == 64 with k(x)",
         "keep p priority 1 where m == 128 and n == 64",
     ]
+
+
+def test_sizes_in_two_layouts_have_one_rule_that_tells_of_both(tmp_path: Path) -> None:
+    def choice(ratio: float) -> Choice:
+        task = Task("", "", CUT, "p(m = 64)", ("a",), (candidate("k", 64),))
+        return choice_of(task, (record(ratio, ratio * 0.9, ratio * 1.1),))
+
+    lines = spec_text("a CPU", ["a.splice"], [choice(0.5), choice(2.0)], tmp_path).splitlines()
+    assert [line.partition(" where ")[0] for line in lines if " where " in line] == ["replace p priority 1"]
+    told = " ".join(line.removeprefix("// ") for line in lines if line.startswith("// "))
+    assert re.search(r"\(x2.00\) by .* in another layout, which has the same rule: p\(m = 64\): .*\(x0.50\) by", told)
 
 
 def test_matches_of_a_pattern_with_other_dims_are_rules_of_their_own(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ A time is that of IREE's own code for the computation alone, so shares are of th
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,7 +52,7 @@ _IDLE = ("linalg.fill", "linalg.transpose", "linalg.broadcast", "linalg.copy")
 
 @dataclass
 class _Found:
-    """A computation: what it is called, its sizes, where it stands, and its function."""
+    """A computation: what it is called, its sizes, where it stands, its function, and the types of what that reads."""
 
     name: str
     dims: str
@@ -60,6 +61,7 @@ class _Found:
     places: list[str] = field(default_factory=list)
     kernels: list[str] = field(default_factory=list)
     cut: Cut | None = None
+    reads: str = ""
 
 
 def survey(job: Job, on_progress: Progress, *, timed: bool = True) -> Survey:
@@ -76,10 +78,11 @@ def survey(job: Job, on_progress: Progress, *, timed: bool = True) -> Survey:
         steps = [target_step(job.targets, job.flags)] if job.targets else []
         run(compilation, [*steps, Step(PHASE, "survey", surveyor.look)], to=PHASE, on_progress=on_progress)
     seconds, note = surveyor.seconds(on_progress) if timed else ({}, "")
+    alike = Counter((found.name, found.dims) for found in surveyor.found.values())
     items = [
         Item(
             name=found.name,
-            dims=found.dims,
+            dims=found.dims + (f"; of {found.reads}" if alike[found.name, found.dims] > 1 and found.reads else ""),
             places=tuple(found.places),
             is_pattern=found.is_pattern,
             operations=found.operations,
@@ -153,15 +156,16 @@ class _Surveyor:
         else:
             name, dims, location = what.name, ", ".join(str(value.type) for value in what.results), location_text(what)
             ops, roots = (what,), tuple(what.results)
-        cut, form = None, ""
+        cut, form, reads = None, "", ""
         try:
             cut, _ = cuts.add(Piece.of_ops(ops, roots), Views())
-            operations, form = cut.operations(cut.sizes()), _form(cuts, cut)
+            operations, form, reads = cut.operations(cut.sizes()), _form(cuts, cut), _reads(cuts, cut)
         except CutError:
             operations = sum(work.operations(op, OPEN_SIZE) for op in ops)
         key = f"{name} {dims} {kernels} {form}"
         is_match = isinstance(what, Match)
-        found = self.found.setdefault(key, _Found(name, dims, is_match, operations, kernels=[*kernels], cut=cut))
+        new = _Found(name, dims, is_match, operations, kernels=[*kernels], cut=cut, reads=reads)
+        found = self.found.setdefault(key, new)
         found.places.append(location)
         root = roots[0].owner.operation
         self.standing.setdefault(as_known(function_around(root)), []).append((order[root], list(self.found).index(key)))
@@ -192,6 +196,12 @@ def _form(cuts: Cuts, cut: Cut) -> str:
     function = ir.SymbolTable(cuts.module.operation)[cut.function]
     text: str = function.get_asm(use_local_scope=True, large_elements_limit=1)
     return text.replace(f"@{cut.function}", "", 1)
+
+
+def _reads(cuts: Cuts, cut: Cut) -> str:
+    """The types of what it reads, as the layouts of the same sizes are told apart by."""
+    function = ir.SymbolTable(cuts.module.operation)[cut.function]
+    return " and ".join(str(value.type) for value in function.regions[0].blocks[0].arguments)
 
 
 def _largest(module: ir.Module, taken: set[ir.Operation]) -> list[Match]:

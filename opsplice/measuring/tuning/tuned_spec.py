@@ -68,11 +68,16 @@ def _written(choice: Choice) -> Iterable[Candidate]:
 
 
 def _points(choices: Sequence[Choice]) -> list[_Point]:
-    """A rule for each decision; of several for the same pattern and sizes the first, which takes longest, counts."""
+    """A rule for each decision; of several for the same pattern and sizes the first, which takes longest, counts.
+
+    The same sizes in another layout are measured apart, and rules do not ask for layouts: what was found is told.
+    """
     found: dict[tuple[str, tuple[tuple[str, int], ...]], _Point] = {}
     for choice in choices:
         for point in _decided(choice):
-            found.setdefault((point.head.removeprefix("replace ").removeprefix("keep "), point.low), point)
+            key = point.head.removeprefix("replace ").removeprefix("keep "), point.low
+            others = tuple(f"in another layout, which has the same rule: {each}" for each in point.said)
+            found[key] = replace(found[key], said=(*found[key].said, *others)) if key in found else point
     points = list(found.values())
     kinds: dict[tuple[object, ...], list[_Point]] = {}
     for point in points:
