@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from opsplice.onnx.model_file import Scope, names_read, replace
 from opsplice.onnx.rules import (
@@ -29,6 +29,7 @@ from opsplice.onnx.rules import (
     uncompiled_nodes,
     valued_sizes,
 )
+from opsplice.onnx.rules.arithmetic import integers
 from opsplice.onnx.rules.detection import regions, suppression
 from opsplice.onnx.rules.node_writer import (
     FLOATS,
@@ -170,14 +171,6 @@ def _determinant(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return minor(0, tuple(range(size)))
 
 
-_WIDER = {
-    TensorProto.UINT8: TensorProto.INT32,
-    TensorProto.UINT16: TensorProto.INT32,
-    TensorProto.UINT32: TensorProto.INT64,
-}
-_WITHOUT_SIGN = (*_WIDER, TensorProto.UINT64)
-_PRODUCTS = (2, 3)
-_NEAR = np.float64(2**-40)
 _LARGEST_DETERMINANT = 4
 _MATRIX = 2  # dims
 _PAIR = 2
@@ -190,34 +183,6 @@ def _lstm(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     return results
 
 
-def _unsigned(on: NodeWriter, node: onnx.NodeProto) -> str | list[str] | None:
-    """Of integers without a sign, which IREE takes for integers with one: of wider ones."""
-    element = on.element(node.input[0])
-    if element not in _WITHOUT_SIGN:
-        return None
-    if node.op_type == "Abs":
-        return on.put("Identity", node.input[0])
-    if element not in _WIDER:
-        raise wrongly_computed(node, "it takes large numbers without a sign for negative ones")
-    inputs = [on.cast(name, _WIDER[element]) if on.element(name) == element else name for name in node.input]
-    first, *others = on.put_all(node.op_type, len(node.output), *inputs, **attributes(node))
-    return [on.put("Cast", first, to=element), *others]
-
-
-def _made_without_sign(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Constants of integers of 16 or 64 bits without a sign, cast from some with one: IREE's compiler crashes."""
-    form = attributes(node)
-    value = form.get("value")
-    element = form.get("dtype", on.element(node.input[0])) if value is None else value.data_type
-    if element not in (TensorProto.UINT16, TensorProto.UINT64) or (value is None and node.op_type != "EyeLike"):
-        return None
-    if value is None:
-        form["dtype"] = TensorProto.INT64
-    else:
-        form["value"] = numpy_helper.from_array(numpy_helper.to_array(value).astype(np.int64))
-    return on.put("Cast", on.put(node.op_type, node.input[0], **form), to=element)
-
-
 def _last_of_equals(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """The first one from behind: IREE takes the first one always."""
     axis = attribute(node, "axis", 0)
@@ -226,51 +191,6 @@ def _last_of_equals(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     form = attributes(node) | {"select_last_index": 0}
     found = on.put(node.op_type, on.backwards(node.input[0], axis), **form)
     return on.put("Sub", on.put("Sub", on.size(node.input[0], axis), 1), found)
-
-
-def _sign(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Of floats: of what is no number IREE makes 0. Its compiler ends the process at integers without a sign."""
-    x, element = node.input[0], on.element(node.input[0])
-    if element in _WITHOUT_SIGN:
-        return on.put("Min", x, on.number(1, x))
-    if element not in FLOATS:
-        return None
-    zero = on.number(0, x)
-    above, below = (on.put("Cast", on.put(kind, x, zero), to=element) for kind in ("Greater", "Less"))
-    return on.put("Where", on.put("IsNaN", x), x, on.put("Sub", above, below))
-
-
-def _power(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Of integers: products, or of doubles, as onnxruntime computes them. IREE lowers none, or ends the process."""
-    x, element = node.input[0], on.element(node.input[0])
-    if element in (0, *FLOATS):
-        return None
-    exponent = on.constant(node.input[1])
-    if exponent is not None and exponent.ndim == 0 and exponent in _PRODUCTS:
-        return functools.reduce(lambda made, _: on.put("Mul", made, x), range(int(exponent) - 1), x)
-    power = on.put("Pow", *(on.cast(each, TensorProto.DOUBLE) for each in node.input))
-    whole = on.put("Round", power)  # IREE's powers may be a little below whole numbers
-    apart, near = (on.put("Abs", each) for each in (on.put("Sub", power, whole), whole))
-    is_whole = on.put("LessOrEqual", apart, on.put("Mul", near, _NEAR))
-    return on.put("Cast", on.put("Where", is_whole, whole, power), to=element)
-
-
-def _negative(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Of integers, which IREE negates as floats of 32 bits."""
-    x = node.input[0]
-    return on.put("Sub", on.number(0, x), x) if on.element(x) not in (0, *FLOATS) else None
-
-
-def _mean(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Of integers: their sum, divided as integers are. IREE does not lower it."""
-    x, element, axes = node.input[0], on.element(node.input[0]), input_name(node, 1)
-    if element in (0, *FLOATS):
-        return None
-    form = attributes(node)
-    if given := form.pop("axes", None):
-        axes = on.give(np.array(given))
-    total = on.put("ReduceSum", x, *filter(None, [axes]), **form)
-    return on.put("Div", total, on.put("Cast", on.put("Div", on.put("Size", x), on.put("Size", total)), to=element))
 
 
 def _unique(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -305,7 +225,7 @@ def _extreme(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 def _clip(on: NodeWriter, node: onnx.NodeProto) -> str | list[str] | None:
     """What is no number stays, of which IREE makes a bound."""
     if on.element(node.input[0]) not in FLOATS:
-        return _unsigned(on, node)
+        return integers.wider(on, node)
     y = node.input[0]
     for kind, bound in (("Max", input_name(node, 1)), ("Min", input_name(node, 2))):
         if bound:
@@ -345,7 +265,7 @@ def _expand_dims(on: NodeWriter, node: onnx.NodeProto) -> str:
 
 
 _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[str] | None]] = {
-    ("", "Abs"): _unsigned,
+    ("", "Abs"): integers.wider,
     ("", "ArgMax"): _last_of_equals,
     ("", "ArgMin"): _last_of_equals,
     ("", "Attention"): attention.standard,
@@ -353,16 +273,16 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "CastLike"): quantized.cast_like,
     ("", "Clip"): _clip,
     ("", "Compress"): valued_sizes.compress,
-    ("", "ConstantOfShape"): _made_without_sign,
+    ("", "ConstantOfShape"): integers.made_without_sign,
     ("", "Conv"): convolutions.convolution,
     ("", "ConvInteger"): quantized.conv_integer,
     ("", "ConvTranspose"): convolutions.conv_transpose,
     ("", "DepthToSpace"): resizing.depth_to_space,
     ("", "Det"): _determinant,
-    ("", "Div"): _unsigned,
+    ("", "Div"): integers.wider,
     ("", "Einsum"): einsum.einsum,
     ("", "Equal"): _equal,
-    ("", "EyeLike"): _made_without_sign,
+    ("", "EyeLike"): integers.made_without_sign,
     ("", "Expand"): valued_sizes.expand,
     ("", "GRU"): recurrent.written_out,
     ("", "Gather"): quantized.gather,
@@ -379,20 +299,21 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "MaxPool"): pooling.max_pool,
     ("", "MeanVarianceNormalization"): fused.mean_variance_norm,
     ("", "Min"): _extreme,
-    ("", "Mod"): _unsigned,
-    ("", "Neg"): _negative,
+    ("", "Mod"): integers.wider,
+    ("", "Neg"): integers.negative,
     ("", "NonMaxSuppression"): suppression.suppressed,
     ("", "Pad"): padding.pad,
-    ("", "Pow"): _power,
+    ("", "Pow"): integers.power,
     ("", "QLinearConv"): quantized.qlinear_conv,
     ("", "QLinearMatMul"): quantized.on_dequantized("MatMul", 2, -1),
     ("", "DequantizeLinear"): quantized.dequantize,
     ("", "QuantizeLinear"): quantized.quantize,
     ("", "Range"): valued_sizes.range_,
+    ("", "ReduceL1"): integers.sum_of_sizes,
     ("", "ReduceL2"): _norm,
     ("", "ReduceLogSum"): _norm,
     ("", "ReduceLogSumExp"): _log_sum_exp,
-    ("", "ReduceMean"): _mean,
+    ("", "ReduceMean"): integers.mean,
     ("", "Reshape"): valued_sizes.reshape,
     ("", "Resize"): resizing.resize,
     ("", "ReverseSequence"): scattering.reverse_sequence,
@@ -402,13 +323,13 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "Scan"): loops.scan,
     ("", "ScatterElements"): scattering.scatter_elements,
     ("", "ScatterND"): scattering.scatter_nd,
-    ("", "Sign"): _sign,
+    ("", "Sign"): integers.sign,
     ("", "Slice"): padding.cut,
     ("", "Softsign"): fused.softsign,
     ("", "SpaceToDepth"): resizing.space_to_depth,
     ("", "STFT"): spectra.short_spectra,
     ("", "Sum"): _of_pairs,
-    ("", "TopK"): _unsigned,
+    ("", "TopK"): integers.wider,
     ("", "Unique"): _unique,
     ("com.microsoft", "MatMulNBits"): quantized.matmul_nbits,
     ("com.microsoft", "Attention"): attention.attention,
@@ -425,6 +346,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("com.microsoft", "Gelu"): fused.gelu,
     ("com.microsoft", "GatherBlockQuantized"): quantized.gather_blocks,
     ("com.microsoft", "GatherND"): _of_onnx,
+    ("com.microsoft", "GroupNormalization"): fused.group_norm,
     ("com.microsoft", "GroupQueryAttention"): attention.group_query,
     ("com.microsoft", "LayerNormalization"): fused.layer_norm,
     ("com.microsoft", "MatMulIntegerToFloat"): quantized.matmul_to_float,

@@ -54,3 +54,16 @@ def test_truth_values_that_are_scattered():
     either, both = feed["x"] | feed["new"], feed["x"] & feed["new"]
     for one, wanted in zip(found, (either, both) * 4, strict=True):
         np.testing.assert_array_equal(one, wanted)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint32])
+def test_extremes_of_integers_without_a_sign_that_are_scattered(kind):
+    """IREE takes those above the middle for negative ones."""
+    element = TensorProto.UINT8 if kind == np.uint8 else TensorProto.UINT32
+    nodes = [node("ScatterElements", "x places new", each, axis=1, reduction=each) for each in ("max", "min")]
+    nodes += [node("ScatterND", "x rows new", f"{each}_of_rows", reduction=each) for each in ("max", "min")]
+    numbers, places = (element, [3, 4]), (TensorProto.INT64, [3, 4])
+    inputs = {"x": numbers, "new": numbers, "places": places, "rows": (TensorProto.INT64, [3, 1])}
+    model = make_model(nodes, inputs, {each.output[0]: numbers for each in nodes})
+    feed = {name: RANDOM.integers(0, np.iinfo(kind).max, (3, 4), kind) for name in ("x", "new")}
+    check(model, feed | {"places": RANDOM.integers(0, 4, (3, 4)), "rows": np.array([[2], [0], [1]])})

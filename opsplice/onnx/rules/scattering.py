@@ -6,7 +6,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
+from opsplice.onnx.rules.arithmetic import integers
 from opsplice.onnx.rules.node_writer import NodeWriter, attribute, attributes
+
+_EXTREMES = (b"max", b"min")
 
 
 def scatter_elements(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -16,7 +19,7 @@ def scatter_elements(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     x, indices, updates = node.input
     shape, sizes = on.shape(x), on.shape(indices)
     kind = attribute(node, "reduction", b"none")
-    if kind not in (b"max", b"min") or shape is None or sizes is None:
+    if kind not in _EXTREMES or shape is None or sizes is None:
         return None
     axis = attribute(node, "axis", 0) % len(shape)
     from_end = on.put("Less", indices, on.number(0, indices))
@@ -32,10 +35,15 @@ def scatter_elements(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return on.put("ScatterND", x, on.put("Concat", *parts, axis=-1), updates, reduction=kind)
 
 
-def scatter_nd(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Of indices of as many dims as the updates leave, where that is not said: IREE has to know it."""
+def scatter_nd(on: NodeWriter, node: onnx.NodeProto) -> str | list[str] | None:
+    """Of indices of as many dims as the updates leave, where that is not said: IREE has to know it.
+
+    Of integers without a sign, which IREE compares as if they had one, wider ones.
+    """
     if (result := _of_flags(on, node)) is not None:
         return result
+    if attribute(node, "reduction", b"none") in _EXTREMES and (wide := integers.wider(on, node)) is not None:
+        return wide
     x, indices, updates = (on.shape(name) for name in node.input)
     if x is None or indices is None or updates is None:
         return None

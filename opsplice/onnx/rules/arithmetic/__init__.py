@@ -1,0 +1,1 @@
+"""Rules for arithmetic: that of integers."""
