@@ -30,8 +30,9 @@ STORED: dict[int, np.dtype] = {
 # ONNX's own domain of operators.
 STANDARD = ("", "ai.onnx")
 _ONNXRUNTIME = "com.microsoft"
-# Operators that onnxruntime takes in any version, with the version of ONNX that has them.
-_SINCE = {"LayerNormalization": 17, "SimplifiedLayerNormalization": math.inf}
+# Operators that onnxruntime takes in any version, with the version of ONNX that has them. The checker refuses an older
+# GroupNormalization, with a scale for each group.
+_SINCE = {"GroupNormalization": 21, "LayerNormalization": 17, "SimplifiedLayerNormalization": math.inf}
 
 
 def type_name(number: int) -> str:
@@ -62,13 +63,18 @@ def read_model(path: Path, name: str) -> tuple[onnx.ModelProto, list[Path]]:
 
 
 def _rename(model: onnx.ModelProto) -> None:
-    """Move operators that onnxruntime writes into ONNX's domain, where the checker does not know them, to its own."""
+    """Move operators that onnxruntime writes into ONNX's domain, where the checker does not know them, to its own.
+
+    Of that its optimisers leave out the version, which the checker asks for.
+    """
     version = max((each.version for each in model.opset_import if each.domain in STANDARD), default=1)
     names = {name for name, since in _SINCE.items() if version < since}
-    found = [node for graph in graphs(model.graph) for node in graph.node if node.op_type in names and not node.domain]
-    for node in found:
-        node.domain = _ONNXRUNTIME
-    if found and _ONNXRUNTIME not in {each.domain for each in model.opset_import}:
+    nodes = [node for graph in graphs(model.graph) for node in graph.node]
+    for node in nodes:
+        if node.op_type in names and not node.domain:
+            node.domain = _ONNXRUNTIME
+    is_used = any(node.domain == _ONNXRUNTIME for node in nodes)
+    if is_used and _ONNXRUNTIME not in {each.domain for each in model.opset_import}:
         model.opset_import.append(onnx.helper.make_opsetid(_ONNXRUNTIME, 1))
 
 

@@ -258,6 +258,21 @@ def test_integers_without_a_sign():
         frontends.load(model)
 
 
+def test_a_model_that_says_no_version_of_the_operators():
+    """As onnxruntime's optimisers leave one, and as onnxruntime takes it."""
+    model = make_model([node("FastGelu", "x", "y", **MICROSOFT)], {"x": [2, 5]}, {"y": [2, 5]})
+    check(model, {"x": floats(2, 5)})
+
+
+@pytest.mark.parametrize("height", [4, "h"])
+def test_groups_of_channels_with_a_scale_for_each_group(height):
+    """As version 18 of ONNX's operators has it, which its checker refuses."""
+    made = node("GroupNormalization", "x scale bias", "y", num_groups=2)
+    weights = {"scale": floats(2), "bias": floats(2)}
+    model = make_model([made], {"x": ["n", 4, height, 3]}, {"y": ["n", 4, height, 3]}, weights, opset=18)
+    check(model, {"x": floats(2, 4, 4, 3)})
+
+
 def test_names_that_operators_had_before_onnx_had_them():
     nodes = [
         node("ExpandDims", "x last", "wide", **MICROSOFT),
