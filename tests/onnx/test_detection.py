@@ -8,8 +8,6 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (make fr
 
 from onnx import TensorProto
 
-from opsplice import frontends
-from opsplice.common.errors import OpspliceError
 from tests.onnx.models import RANDOM, make_model, node
 from tests.onnx.test_expansion import check, floats
 
@@ -40,6 +38,7 @@ REGIONS = [
     {"coordinate_transformation_mode": "output_half_pixel"},
     {"sampling_ratio": 2},
     {"sampling_ratio": 2, "mode": "max"},
+    {"mode": "max"},
 ]
 
 
@@ -53,13 +52,6 @@ def test_parts_of_images(count):
     corners = 10 * shares(count, 2) - 1
     regions = np.concatenate([corners, corners + 9 * shares(count, 2)], 1)
     check(model, {"x": floats(2, 3, 8, 7), "regions": regions, "batches": RANDOM.integers(0, 2, count)})
-
-
-def test_largest_points_of_regions_of_any_size_are_refused():
-    made = node("RoiAlign", "x regions batches", "y", mode="max")
-    model = make_model([made], {"x": [1, 3, 8, 8], "regions": [2, 4], "batches": (NUMBERS, [2])}, {"y": [2, 3, 1, 1]})
-    with pytest.raises(OpspliceError, match="as many points as regions are large"):
-        frontends.load(model)
 
 
 def test_spectra_of_signals_of_open_lengths_and_of_all_bins():

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from opsplice.onnx.rules.node_writer import Input, NodeWriter, attribute, not_compiled
+from opsplice.onnx.rules.node_writer import Input, NodeWriter, attribute
 
 _IMAGES = 4  # dims
 _HEIGHT, _WIDTH = 2, 3
@@ -28,6 +28,7 @@ class _Line:
     """The points along a dim: two pixels for each and their shares, [regions, cells * points].
 
     cells: how many there are. count: of points in each cell of a region, [regions], and `most` of any, a scalar.
+    counted: which of so many points there are, [regions, 1, most].
     """
 
     pixels: tuple[str, str]
@@ -35,6 +36,7 @@ class _Line:
     cells: int
     count: str
     most: str
+    counted: str
 
 
 def aligned(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -43,8 +45,6 @@ def aligned(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     shape, element, is_mean = on.shape(x), on.element(x), attribute(node, "mode", b"avg") == b"avg"
     if shape is None or len(shape) != _IMAGES or not element:
         return None
-    if not is_mean and not attribute(node, "sampling_ratio", 0):
-        raise not_compiled(node, "it takes the largest of as many points as regions are large")
     bounds = on.put("Mul", on.cast(regions, TensorProto.FLOAT), _number(attribute(node, "spatial_scale", 1.0)))
     if is_centred := attribute(node, "coordinate_transformation_mode", b"half_pixel") == b"half_pixel":
         bounds = on.put("Sub", bounds, _number(0.5))
@@ -72,8 +72,19 @@ def aligned(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         points = on.put("Max", on.put("Mul", rows.count, columns.count), _number(1))
         made = on.put("Div", cells, on.put("Unsqueeze", points, [1, 2, 3]))
     else:
-        made = on.put("Squeeze", on.largest(by_point, np.array(_POINTS)), _POINTS)
+        made = _largest(on, by_point, rows, columns)
     return on.cast(on.put("Transpose", made, perm=[0, 3, 1, 2]), element)
+
+
+def _largest(on: NodeWriter, by_point: str, rows: _Line, columns: _Line) -> str:
+    """Of the points of each cell; 0 where there are none."""
+    counted = on.put(
+        "And", on.put("Unsqueeze", rows.counted, [3, 4, 5]), on.put("Unsqueeze", columns.counted, [1, 2, 5])
+    )
+    by_point = on.put("Where", counted, by_point, _number(float(np.finfo(np.float32).min)))
+    largest = on.put("Squeeze", on.largest(by_point, np.array(_POINTS)), _POINTS)
+    is_any = on.put("Greater", on.put("Min", rows.count, columns.count), _number(0))
+    return on.put("Where", on.put("Unsqueeze", is_any, [1, 2, 3]), largest, _number(0))
 
 
 def _line(on: NodeWriter, node: onnx.NodeProto, x: str, axis: int, start: str, end: str, is_centred: bool) -> _Line:
@@ -86,7 +97,7 @@ def _line(on: NodeWriter, node: onnx.NodeProto, x: str, axis: int, start: str, e
     else:
         count = on.put("Ceil", step)
         largest = on.put("Squeeze", on.largest(count, np.array([0])), [0])
-        most = on.put("Max", on.put("Cast", largest, to=TensorProto.INT64), 0)
+        most = on.put("Max", on.put("Cast", largest, to=TensorProto.INT64), 1)  # a size of 0 means another one
     numbers = on.cast(on.count(most), TensorProto.FLOAT)
     wide_step, wide_count = (on.put("Unsqueeze", each, [1, 2]) for each in (step, count))
     place = on.put("Div", on.put("Mul", on.put("Add", numbers, _number(0.5)), wide_step), wide_count)
@@ -94,7 +105,8 @@ def _line(on: NodeWriter, node: onnx.NodeProto, x: str, axis: int, start: str, e
     at = on.put("Add", on.put("Add", on.put("Unsqueeze", start, [1, 2]), corners), place)
     size = on.cast(on.size(x, axis), TensorProto.FLOAT)
     is_inside = on.put("And", on.put("GreaterOrEqual", at, _number(-1)), on.put("LessOrEqual", at, size))
-    is_inside = on.put("And", is_inside, on.put("Less", numbers, wide_count))
+    counted = on.put("Less", numbers, wide_count)
+    is_inside = on.put("And", is_inside, counted)
     last = on.put("Sub", size, _number(1))
     at = on.put("Min", on.put("Max", at, _number(0)), last)
     pixel = on.put("Floor", at)
@@ -102,7 +114,7 @@ def _line(on: NodeWriter, node: onnx.NodeProto, x: str, axis: int, start: str, e
     shares = [on.put("Where", is_inside, each, _number(0)) for each in (on.put("Sub", _number(1), share), share)]
     pixels = [on.put("Cast", each, to=TensorProto.INT64) for each in (pixel, _next(on, pixel, last))]
     flat = [on.put("Flatten", each, axis=1) for each in (*pixels, *shares)]
-    return _Line((flat[0], flat[1]), (flat[2], flat[3]), cells, count, most)
+    return _Line((flat[0], flat[1]), (flat[2], flat[3]), cells, count, most, counted)
 
 
 def _next(on: NodeWriter, pixel: str, last: str) -> str:
