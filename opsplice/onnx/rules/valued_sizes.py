@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import math
+from collections.abc import Sequence
 
-import numpy as np
 import onnx
 from onnx import TensorProto
 
@@ -140,8 +139,7 @@ def _by_sizes(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         sizes = on.put("Where", on.put("Equal", wanted, 0), on.put("Slice", kept, [0], [shape]), wanted)
     is_rest = on.put("Less", sizes, 0)
     others = on.put("ReduceProd", on.put("Where", is_rest, 1, sizes), keepdims=0)
-    rest = on.put("Div", on.put("ReduceProd", present, keepdims=0), on.put("Max", others, 1))
-    made = on.put("Where", is_rest, rest, sizes)
+    made = on.put("Where", is_rest, _divided(on, node.input[0], [others]), sizes)
     return on.put("Reshape", node.input[0], made, **attributes(node), doc_string=_OF_SIZES)
 
 
@@ -160,14 +158,17 @@ def _with_the_rest(on: NodeWriter, node: onnx.NodeProto, given: list[int | None]
     (place,) = rest
     if all(values[each] is not None for each in split):
         return None
-    shape = on.put("Shape", node.input[0])
-    left = on.give(np.array([math.prod(size for size in given if size is not None)]))
-    for axis in (axis for axis, size in enumerate(given) if size is None):
-        left = on.put("Mul", left, on.put("Gather", shape, [axis]))
-    for part in (part for part in made.input if part != made.input[place]):
-        left = on.put("Div", left, on.put("Max", part, 1))  # a size of zero is not to end the process
+    left = _divided(on, node.input[0], [part for part in made.input if part != made.input[place]])
     parts = [left if each == place else part for each, part in enumerate(made.input)]
     return on.put("Reshape", node.input[0], on.put("Concat", *parts, axis=0))
+
+
+def _divided(on: NodeWriter, x: str, sizes: Sequence[str]) -> str:
+    """How many elements of a value there are for each of some sizes: what -1 stands for beside them."""
+    left = on.put("Size", x)
+    for size in sizes:
+        left = on.put("Div", left, on.put("Max", size, 1))  # a size of zero is not to end the process
+    return left
 
 
 def _is_one_size(sizes: tuple[int | None, int | None]) -> bool:
