@@ -356,6 +356,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("com.microsoft", "QLinearAdd"): quantized.on_dequantized("Add", 2),
     ("com.microsoft", "QLinearAveragePool"): quantized.on_dequantized("AveragePool"),
     ("com.microsoft", "QLinearConcat"): quantized.qlinear_concat,
+    ("com.microsoft", "QLinearConv"): quantized.qlinear_conv,
     ("com.microsoft", "QLinearGlobalAveragePool"): quantized.on_dequantized("GlobalAveragePool"),
     ("com.microsoft", "QLinearLeakyRelu"): quantized.on_dequantized("LeakyRelu"),
     ("com.microsoft", "QLinearMul"): quantized.on_dequantized("Mul", 2),

@@ -619,13 +619,16 @@ def test_casts_to_the_type_of_another_value():
     check(model, {"x": np.array([0.5, 3.9, 2**40], np.float32)})
 
 
-def test_means_of_bytes_with_channels_behind():
+def test_bytes_with_channels_behind():
     """As onnxruntime writes them for its own CPU kernels."""
     constants = {"s": scale(0.1), "z": np.uint8(100), "t": scale(0.12)}
     form = {"domain": "com.microsoft", "channels_last": 1}
     windows = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
     nodes = [node("QLinearAveragePool", "x s z t z", "y", **windows, **form)]
     nodes.append(node("QLinearGlobalAveragePool", "x s z t z", "mean", **form))
-    outputs = {"y": (U8, [1, 4, 4, 2]), "mean": (U8, [1, 1, 1, 2])}
+    nodes.append(node("QLinearConv", "x s z w v o t z b", "made", **windows, **form))
+    constants |= {"w": integers(np.int8, 3, 2, 3, 3) // 2, "v": scale([0.001, 0.002, 0.003]), "o": np.zeros(3, np.int8)}
+    constants["b"] = np.array([-500, 0, 900], np.int32)
+    outputs = {"y": (U8, [1, 4, 4, 2]), "mean": (U8, [1, 1, 1, 2]), "made": (U8, [1, 4, 4, 3])}
     model = make_model(nodes, {"x": (U8, [1, 8, 8, 2])}, outputs, constants, domains=CONTRIB)
     check(model, {"x": integers(np.uint8, 1, 8, 8, 2)}, steps=1)

@@ -203,19 +203,31 @@ def on_dequantized(kind: str, inputs: int = 1, axis: int = 0) -> Callable[[NodeW
             return _quantised(on, node, on.put(kind, *operands, **form), 3 * inputs)
         if not rank:
             return None
-        behind = [0, *range(2, rank), 1]
-        y = on.put(kind, *(on.put("Transpose", each, perm=np.argsort(behind)) for each in operands), **form)
-        return _quantised(on, node, on.put("Transpose", y, perm=behind), 3 * inputs)
+        y = on.put(kind, *(_channels_first(on, each, rank) for each in operands), **form)
+        return _quantised(on, node, _channels_last(on, y, rank), 3 * inputs)
 
     return rule
 
 
-def qlinear_conv(on: NodeWriter, node: onnx.NodeProto) -> str:
-    """IREE adds the bias, which is an integer, without its scale."""
-    operands = [_dequantised(on, node, 0, 0), _dequantised(on, node, 3, 0)]
+def qlinear_conv(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """IREE adds the bias, which is an integer, without its scale. In onnxruntime's own channels may be the last dim."""
+    form, rank = attributes(node), len(on.shape(node.input[0]) or ())
+    x, weight = _dequantised(on, node, 0, 0), _dequantised(on, node, 3, 0)
+    if (is_behind := form.pop("channels_last", 0)) and not rank:
+        return None
+    operands = [_channels_first(on, x, rank) if is_behind else x, weight]
     if bias := input_name(node, 8):
         operands.append(_scaled(on, bias, node.input[1], node.input[4]))
-    return _quantised(on, node, on.put("Conv", *operands, **attributes(node)), 6)
+    y = on.put("Conv", *operands, **form)
+    return _quantised(on, node, _channels_last(on, y, rank) if is_behind else y, 6)
+
+
+def _channels_first(on: NodeWriter, images: str, rank: int) -> str:
+    return on.put("Transpose", images, perm=[0, rank - 1, *range(1, rank - 1)])
+
+
+def _channels_last(on: NodeWriter, images: str, rank: int) -> str:
+    return on.put("Transpose", images, perm=[0, *range(2, rank), 1])
 
 
 def qgemm(on: NodeWriter, node: onnx.NodeProto) -> str:
