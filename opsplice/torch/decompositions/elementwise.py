@@ -18,6 +18,11 @@ _MEAN = 1
 BYTES = (torch.int8, torch.uint8)
 
 
+def is_whole(number: Any) -> bool:
+    """Whether it is an integer of Python's, or an open size."""
+    return isinstance(number, (int, torch.SymInt))
+
+
 def power(base: Tensor | float, exponent: Tensor | float) -> Tensor:
     """Of integers, as C does it: a product of squares of the base, by the exponent's bits. IREE takes floats alone.
 
@@ -33,7 +38,7 @@ def power(base: Tensor | float, exponent: Tensor | float) -> Tensor:
         is_float = tensor.is_floating_point() or tensor.is_complex() or tensor is not base
         return NotImplemented if is_float else torch.pow(tensor.to(kind), exponent)
     if not isinstance(base, Tensor) and base == 2:
-        return _power_of_two(tensor)
+        return _power_of_two(tensor.to(kind))
     square = base.to(kind) if isinstance(base, Tensor) else torch.full_like(tensor, base, dtype=kind)
     if not isinstance(exponent, Tensor):
         return _product_of_squares(square, int(exponent), int(exponent).bit_length())
@@ -65,12 +70,12 @@ def difference(left: Tensor | float, right: Tensor | float, *, alpha: float = 1)
     """
     if not isinstance(left, Tensor):
         return torch.mul(right, -alpha) + left
-    return torch.add(left, right, alpha=-alpha) if left.dtype in BYTES and type(right) is int else NotImplemented
+    return torch.add(left, right, alpha=-alpha) if left.dtype in BYTES and is_whole(right) else NotImplemented
 
 
 def difference_from_number(tensor: Tensor, number: float, alpha: float = 1) -> Tensor:
     """IREE's has a factor of -1, which is none of floats (`graph_edits`)."""
-    is_taken = not tensor.is_floating_point() and not (tensor.dtype in BYTES and type(number) is int)
+    is_taken = not tensor.is_floating_point() and not (tensor.dtype in BYTES and is_whole(number))
     return NotImplemented if is_taken else torch.mul(tensor, -alpha) + number
 
 
@@ -123,7 +128,8 @@ def comparison(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Of a tensor and a number, in a type that holds both.
 
     IREE computes those of constants itself, and reads the bits of a number of another type: ones are below 0 for it.
-    It cuts off the digits that a type has no room for, so that 0.1 as f32 is above 0.1.
+    It cuts off the digits that a type has no room for, so that 0.1 as f32 is above 0.1. PyTorch wraps an integer around
+    that a type has no room for.
     """
 
     def compared(tensor: Tensor, number: float) -> Tensor:
@@ -136,11 +142,17 @@ def comparison(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
             return op(tensor.to(torch.get_default_dtype()), number)
         if tensor.dtype == torch.bool:
             return op(tensor.to(torch.int64), number)
-        return (
-            op(tensor.to(torch.int32), number) if tensor.dtype == torch.uint8 and 0 <= number < 256 else NotImplemented
-        )
+        wrapped = _wrapped(int(number), tensor.dtype)
+        if tensor.dtype == torch.uint8:
+            return op(tensor.to(torch.int32), wrapped)
+        return NotImplemented if wrapped == number else op(tensor, wrapped)
 
     return compared
+
+
+def _wrapped(number: int, kind: torch.dtype) -> int:
+    limits = torch.iinfo(kind)
+    return (number - limits.min) % (limits.max - limits.min + 1) + limits.min
 
 
 def _rounded(number: float, kind: torch.dtype) -> float:
@@ -196,6 +208,9 @@ def clamped(tensor: Tensor, low: float | None = None, high: float | None = None)
 
 
 def hard_tangent(tensor: Tensor, low: float = -1, high: float = 1) -> Tensor:
+    """Of integers one, by the bounds without their digits."""
+    if not tensor.is_floating_point():
+        return torch.clamp(tensor, int(low), int(high))
     return clamped(tensor, low, high)
 
 

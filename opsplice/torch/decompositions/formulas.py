@@ -12,7 +12,7 @@ from torch._prims_common import compute_elementwise_output_logical_to_physical_p
 from torch.utils import _pytree as pytree
 
 from opsplice.common.errors import OpspliceError
-from opsplice.torch.decompositions.elementwise import BYTES
+from opsplice.torch.decompositions.elementwise import BYTES, is_whole
 
 aten = torch.ops.aten
 
@@ -147,8 +147,16 @@ def counted_from_front(scatter: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def scatter_small(
     tensor: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """Of truths and of bytes: IREE takes both for numbers with a sign, and adds the bits of truths."""
-    if tensor.dtype not in (torch.bool, torch.uint8) or reduce == "mean":
+    """Of truths and of bytes: IREE takes both for numbers with a sign, and adds the bits of truths.
+
+    A mean of integers is rounded down: IREE rounds it towards 0.
+    """
+    if reduce == "mean" and not tensor.is_floating_point():
+        total = torch.scatter_reduce(tensor, dim, index, source, "sum", include_self=include_self)
+        count = torch.full_like(tensor, int(include_self), dtype=torch.int64)
+        count = count.scatter_add(dim, index, torch.ones_like(source, dtype=torch.int64)).clamp(min=1)
+        return torch.div(total, count, rounding_mode="floor").to(tensor.dtype)
+    if tensor.dtype not in (torch.bool, torch.uint8):
         return NotImplemented
     wide, source = tensor.int(), source.int()
     return aten.scatter_reduce.two(wide, dim, index, source, reduce, include_self=include_self).to(tensor.dtype)
@@ -255,13 +263,16 @@ def running_extreme(exceeds: Callable[..., Tensor], least: float) -> Callable[..
         return torch.where(kept, earlier[0], later[0]), torch.where(kept, earlier[1], later[1])
 
     def formula(tensor: Tensor, dim: int) -> tuple[Tensor, ...]:
-        if not tensor.is_floating_point():
-            return NotImplemented
         if not tensor.dim():
             return tensor.clone(), torch.zeros((), dtype=torch.int64, device=tensor.device)
+        if tensor.dtype in (torch.bool, *BYTES):
+            values, places = formula(tensor.int(), dim)
+            return values.to(tensor.dtype), places
+        limits = torch.finfo(tensor.dtype) if tensor.is_floating_point() else torch.iinfo(tensor.dtype)
+        none = least if tensor.is_floating_point() else limits.min if least < 0 else limits.max
         shape = [-1 if n == dim % tensor.dim() else 1 for n in range(tensor.dim())]
         places = torch.arange(tensor.shape[dim], device=tensor.device).view(shape).expand(tensor.shape)
-        return tuple(_running(join, (tensor, places), (least, 0), dim))
+        return tuple(_running(join, (tensor, places), (none, 0), dim))
 
     return formula
 
@@ -272,8 +283,12 @@ Tensors = Sequence[Tensor]
 def _running(
     join: Callable[[Tensors, Tensors], Tensors], tensors: Tensors, neutral: Sequence[float], dim: int
 ) -> Tensors:
-    """For each place along a dim what joins all up to it, in as many steps as its size has bits."""
+    """For each place along a dim what joins all up to it, in as many steps as its size has bits.
+
+    Its dims lie in memory in their order, as PyTorch has them: so `reshape` is a view of it, or none, as there.
+    """
     size, step = tensors[0].shape[dim] if tensors[0].dim() else 1, 1
+    tensors = [each.clone(memory_format=torch.contiguous_format) for each in tensors]
     if not isinstance(size, int):
         raise OpspliceError(
             "running maxima, minima and sums of logarithms take dims of known sizes only",
@@ -334,7 +349,7 @@ def product(left: Tensor | float, right: Tensor | float) -> Tensor:
     """IREE's compiler crashes on a product of a tensor of 8-bit integers and a number."""
     tensor, number = (left, right) if isinstance(left, Tensor) else (right, left)
     assert isinstance(tensor, Tensor)
-    if tensor.dtype not in BYTES or not isinstance(number, int):
+    if tensor.dtype not in BYTES or not is_whole(number):
         return NotImplemented
     return torch.mul(tensor, tensor.new_full((), number))
 

@@ -167,7 +167,7 @@ def put_diagonal(tensor: Tensor, diagonal: Tensor, offset: int = 0, first: int =
     moved = tensor.movedim((first, second), (-2, -1))
     row, column = (torch.arange(size, device=tensor.device) for size in moved.shape[-2:])
     place = (row + min(offset, 0)).clamp(0, diagonal.shape[-1] - 1)
-    rows = diagonal.index_select(-1, place).unsqueeze(-1)
+    rows = diagonal.to(tensor.dtype).index_select(-1, place).unsqueeze(-1)
     return torch.where(row.unsqueeze(-1) + offset == column, rows, moved).movedim((-2, -1), (first, second))
 
 

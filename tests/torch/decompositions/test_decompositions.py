@@ -389,6 +389,32 @@ def test_halves_are_summed_and_sorted_as_in_eager(dtype: torch.dtype) -> None:
     assert {each.pattern for each in opsplice.torch.report().report.replacements} == {"ascending", "descending"}
 
 
+def test_running_extremes_of_integers_and_of_one_place() -> None:
+    """What is computed of one place shares no memory with it."""
+
+    def extremes(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        return [each for x in tensors for each in (*x.cummax(1), *x.cummin(0))]
+
+    x = torch.tensor([[3, 200, 1, 200, 255], [0, 7, 1, 0, 128]])
+    one = torch.ones(1, 1)
+    given = x, x.to(torch.uint8), x.to(torch.int8), x > 3, x.int(), one
+    found = torch.compile(extremes, backend="opsplice")(*given)
+    torch.testing.assert_close(found, extremes(*given))
+    assert one.data_ptr() not in [each.data_ptr() for each in found]
+
+
+def test_what_runs_over_a_tensor_in_another_order_lies_in_order() -> None:
+    def changed(x: torch.Tensor) -> list[torch.Tensor]:
+        tensors = [x.mT.logcumsumexp(0), x.mT.cummax(1)[0]]
+        flat = [each.reshape(-1) for each in tensors]
+        for each in tensors:
+            each.zero_()
+        return flat
+
+    x = torch.randn(3, 5)
+    torch.testing.assert_close(torch.compile(changed, backend="opsplice")(x), changed(x))
+
+
 def test_a_running_maximum_of_an_open_size_is_refused() -> None:
     with pytest.raises(opsplice.OpspliceError, match="dims of known sizes only"):
         torch.compile(lambda x: x.cummax(-1)[0], backend="opsplice", dynamic=True)(torch.randn(3, 5))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -143,8 +145,22 @@ def test_bytes_and_numbers(kind: torch.dtype):
         lambda x: x % -3,
         lambda x: x // -3,
         lambda x: torch.fmod(x, 3),
+        *(partial(compared, other=number) for compared in (torch.lt, torch.ge, torch.eq) for number in (-1, 300)),
+        lambda x: torch.nn.functional.hardtanh(x, 0, 6.5),
     )
     assert not _differences(module, torch.tensor([0, 1, 2, 7, 100, 127, 128, 200, 255]).to(kind))
+
+
+@pytest.mark.parametrize("kind", [torch.int8, torch.uint8])
+def test_bytes_and_open_sizes(kind: torch.dtype):
+    def combined(x: torch.Tensor) -> list[torch.Tensor]:
+        size = x.shape[0]
+        return [x - size, size - x, x * size, torch.sub(x, size, alpha=2)]
+
+    fast = torch.compile(combined, backend="opsplice", dynamic=True)
+    for size in (5, 9):
+        x = torch.arange(0, 40 * size, 40).to(kind)
+        torch.testing.assert_close(fast(x), combined(x))
 
 
 def test_truths_and_numbers():
@@ -154,6 +170,8 @@ def test_truths_and_numbers():
         lambda x: x == 1,
         lambda x: x & 2,
         lambda x: torch.bitwise_left_shift(x, 3),
+        lambda x: 2**x,
+        lambda x: torch.diagonal_scatter(torch.stack([x, x]), torch.tensor([2, 0])),
     )
     assert not _differences(module, torch.tensor([True, False]))
 
@@ -167,13 +185,7 @@ def test_comparisons_of_constants_with_numbers_of_other_types():
         return lambda x: op(torch.full((4,), value, dtype=kind).abs(), number)
 
     numbers = (0, 2, -4, 2.5)
-    cases = [
-        (op, value, kind, number)
-        for op in ops
-        for value, kind in values
-        for number in numbers
-        if number >= 0 or kind != torch.uint8
-    ]
+    cases = [(op, value, kind, number) for op in ops for value, kind in values for number in numbers]
     assert not _differences(_one_by_one(*(compared(*case) for case in cases)), torch.ones(4))
 
 

@@ -203,3 +203,13 @@ def test_truths_at_places_are_those_of_eager(dynamic: bool) -> None:
     i, y = torch.tensor([0, 2, 1, 0, 2, 1]), torch.tensor([False, True, True, True, True, False])
     found = torch.compile(of_truths, backend="opsplice", dynamic=dynamic)(x, mask, i, y)
     torch.testing.assert_close(found, of_truths(x, mask, i, y))
+
+
+@pytest.mark.parametrize("kind", [torch.int8, torch.uint8, torch.int64], ids=str)
+def test_means_of_integers_at_places_are_rounded_down(kind: torch.dtype) -> None:
+    def means(x: torch.Tensor, i: torch.Tensor) -> list[torch.Tensor]:
+        both = [x.scatter_reduce(0, i, x, "mean", include_self=with_self) for with_self in (True, False)]
+        return [*both, x.index_reduce(0, i, x, "mean")]
+
+    x, i = torch.tensor([-100, 51, 200, -7, 90, 255, -32]).to(kind), torch.tensor([0, 0, 0, 2, 2, 2, 4])
+    torch.testing.assert_close(torch.compile(means, backend="opsplice")(x, i), means(x, i))
