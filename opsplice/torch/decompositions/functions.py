@@ -27,7 +27,8 @@ def has_sign(tensor: Tensor) -> Tensor:
 
 
 def with_sign_of(tensor: Tensor, other: Tensor) -> Tensor:
-    size = torch.abs(tensor if tensor.is_floating_point() else tensor.float())
+    kind = torch.result_type(tensor, other)
+    size = torch.abs(tensor.to(kind if kind.is_floating_point else torch.get_default_dtype()))
     return torch.where(has_sign(other), -size, size)
 
 

@@ -26,6 +26,7 @@ def results(x: torch.Tensor, y: torch.Tensor, number: torch.Tensor) -> list[torc
         torch.signbit(x * 0),
         torch.copysign(x, -x.flip(0)),
         torch.copysign(number, -number),
+        torch.copysign(places, -x[0, 0].double()),
         torch.hypot(x * 1e30, torch.ones(5) * 1e25),
         torch.gcd(whole, whole.flip(0)),
         torch.gcd(whole[0].to(torch.int8), torch.tensor(6, dtype=torch.int8)),
