@@ -1,4 +1,4 @@
-"""Tensors by their places in memory (`as_strided`), read and written.
+"""Tensors by their places in memory (`as_strided`), read and written, and results that lie there as eager's do.
 
 IREE's importer takes no open sizes there and writes nothing. The memory of a tensor is its elements in the order of its
 strides; each element of the result reads one of them, or is a view of them where it reads all.
@@ -6,15 +6,49 @@ strides; each element of the result reads one of them, or is a view of them wher
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import SymInt, Tensor
+from torch._ops import OpOverload
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 from torch.fx.experimental.symbolic_shapes import guard_or_true, statically_known_true
+from torch.utils import _pytree as pytree
 
 aten = torch.ops.aten
+
+# Ops whose results PyTorch does not know before they run, or that draw numbers.
+_UNKNOWN = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape, torch.Tag.nondeterministic_seeded}
+
+
+def as_in_eager(op: OpOverload, body: Callable[..., Any]) -> Callable[..., Any]:
+    """The formula of an op, with results whose dims lie in memory in the order in which the op's own do.
+
+    By that PyTorch tells whether `reshape` is a view, which sees what is written later, or a copy.
+    """
+
+    @functools.wraps(body)
+    def formula(*args: Any, **options: Any) -> Any:
+        found = body(*args, **options)
+        if found is NotImplemented or _UNKNOWN.intersection(op.tags):
+            return found
+        with disable_proxy_modes_tracing():
+            wanted = op(*args, **options)
+        results, form = pytree.tree_flatten(found)
+        return pytree.tree_unflatten(map(_laid_out_as, results, pytree.tree_leaves(wanted)), form)
+
+    return formula
+
+
+def _laid_out_as(found: Any, wanted: Any) -> Any:
+    if not isinstance(found, Tensor) or found.dim() < 2 or found.is_complex():
+        return found
+    order = _by_stride(wanted.shape, wanted.stride())
+    is_same = _is_dense(found.shape, found.stride(), order) or not _is_dense(wanted.shape, wanted.stride(), order)
+    return found if is_same else _in_order(found, order)
 
 
 def read(tensor: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None = None) -> Tensor:
@@ -30,9 +64,12 @@ def read(tensor: Tensor, size: Sequence[int], stride: Sequence[int], offset: int
 
 def laid_out(tensor: Tensor, strides: Sequence[int]) -> Tensor:
     """A copy whose dims lie in memory in the order of some strides."""
-    order = sorted(range(tensor.dim()), key=lambda dim: strides[dim], reverse=True)
+    return _in_order(tensor, sorted(range(tensor.dim()), key=lambda dim: strides[dim], reverse=True))
+
+
+def _in_order(tensor: Tensor, order: Sequence[int]) -> Tensor:
     copy = tensor.permute(order).clone(memory_format=torch.contiguous_format)
-    return copy.permute([order.index(dim) for dim in range(tensor.dim())])
+    return copy.permute(_inverse(order))
 
 
 def write(

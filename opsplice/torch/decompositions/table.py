@@ -371,7 +371,8 @@ _OF_PACKAGES: dict[str, dict[str, Callable[..., Any]]] = {
 def _table() -> Table:
     whole = {getattr(packet, name) for packet in WHOLE for name in packet.overloads()}
     core = {op: body for op, body in core_aten_decompositions().items() if op not in whole}
-    return core | get_decompositions(APART) | OWN
+    own = {op: places_in_memory.as_in_eager(op, body) for op, body in OWN.items()}
+    return core | get_decompositions(APART) | own
 
 
 def table() -> Table:

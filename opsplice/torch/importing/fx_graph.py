@@ -109,14 +109,15 @@ def _outputs(
 ) -> tuple[list[Output], dict[fx.Node, list[int]], list[tuple[fx.Node, bool]]]:
     """What the graph returns; the nodes among it that a program has to compute, each once; and those that are views.
 
-    The nodes come with their dims in the order in which the program gives them: that of memory, where there are views.
+    The nodes come with their dims in the order in which the program gives them: for what the user gets, that of memory.
     The views come with whether PyTorch makes them again.
     """
     inputs = {node: number for number, node in enumerate(graph.find_nodes(op="placeholder"))}
     values = returned if isinstance(returned, Sequence) else (returned,)
     tensors = {n: value for n, value in enumerate(values) if isinstance(value, fx.Node) and value not in inputs}
-    bases = bases_of([(tensors[n], is_read) for n, is_read in for_user.items() if n in tensors])
-    computed = set(bases.values()) - set(inputs)
+    given = [(tensors[n], is_read) for n, is_read in for_user.items() if n in tensors]
+    bases = bases_of(given)
+    computed = {bases.get(node, node) for node, _ in given} - set(inputs)
     turned = {base: order for base in computed if (order := order_of(base)) and order != sorted(order)}
     results: dict[fx.Node, int] = {}
     views: dict[tuple[fx.Node, bool], int] = {}

@@ -78,3 +78,27 @@ def test_views_of_a_tensor_with_gaps_are_refused() -> None:
         opsplice.OpspliceError, match=r"test_places_in_memory\.py:\d+: a result of as_strided shares memory"
     ):
         torch.compile(laid_out, backend="opsplice")(torch.ones(3, 4, requires_grad=True), 8, 2)
+
+
+def flattened(x: torch.Tensor, y: torch.Tensor, images: torch.Tensor) -> list[torch.Tensor]:
+    """What is a copy, as its source lies in memory in another order, does not see what is written later."""
+    made = [
+        torch.diagonal_scatter(x.mT, x[0] * 0),
+        x.mT.put(torch.tensor([0, 3]), x[0, :2]),
+        y.mT.masked_scatter(y.mT > 0, x),
+        y.topk(2, 0)[0],
+        torch.nn.functional.adaptive_max_pool2d(images, 3),
+    ]
+    flat = [each.flatten() for each in made]
+    for each in made:
+        each.fill_(1)
+    return flat
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_what_a_formula_makes_lies_in_memory_as_in_eager(dynamic: bool) -> None:
+    fast = torch.compile(flattened, backend="opsplice", dynamic=dynamic)
+    for size in (3, 4) if dynamic else (3,):
+        images = torch.randn(2, 3, size, 7).contiguous(memory_format=torch.channels_last)
+        given = torch.randn(5, size), torch.randn(size, 5), images
+        torch.testing.assert_close(fast(*given), flattened(*given))

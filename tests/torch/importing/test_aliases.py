@@ -113,3 +113,22 @@ def test_a_view_takes_what_needs_gradients() -> None:
     rows.sum().backward()
     assert weight.grad.tolist() == [2.0] * 4
     assert whole.shape == (3, 4)
+
+
+def of_other_orders(x, images):
+    y = x.transpose(0, 1) * 2
+    flat = y.flatten(), images.relu().flatten(1)
+    y.zero_()
+    return y, *flat, torch.nn.functional.conv_transpose2d(images, images.new_ones(2, 3, 2, 2))
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("needs_gradients", [False, True])
+def test_results_lie_in_memory_as_in_eager(is_open: bool, needs_gradients: bool) -> None:
+    """Behind the graph, too, that tells whether a reshape is a view."""
+    fast = torch.compile(of_other_orders, backend="opsplice", dynamic=is_open)
+    for size in (4, 6) if is_open else (4,):
+        x = torch.randn(3, size, 2, requires_grad=needs_gradients)
+        images = torch.randn(2, 2, size, 5).contiguous(memory_format=torch.channels_last)
+        found, wanted = ([each.detach() for each in function(x, images)] for function in (fast, of_other_orders))
+        torch.testing.assert_close(found, wanted, check_stride=True)
