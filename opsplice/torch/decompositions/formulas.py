@@ -368,6 +368,11 @@ def total(tensor: Tensor, *dims: Any, dtype: torch.dtype | None = None) -> Tenso
     return torch.sum(tensor.to(torch.int64), *dims, dtype=dtype)
 
 
+def mean_as(tensor: Tensor, *dims: Any, dtype: torch.dtype | None = None) -> Tensor:
+    """In the type that is asked for: IREE has no mean of truths."""
+    return NotImplemented if dtype in (None, tensor.dtype) else torch.mean(tensor.to(dtype), *dims)
+
+
 def weight_norm_backward(
     gradient: Tensor, direction: Tensor, size: Tensor, norms: Tensor, dim: int
 ) -> tuple[Tensor, Tensor]:

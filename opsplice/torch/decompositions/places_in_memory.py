@@ -27,13 +27,16 @@ _UNKNOWN = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape, tor
 def as_in_eager(op: OpOverload, body: Callable[..., Any]) -> Callable[..., Any]:
     """The formula of an op, with results whose dims lie in memory in the order in which the op's own do.
 
-    By that PyTorch tells whether `reshape` is a view, which sees what is written later, or a copy.
+    By that PyTorch tells whether `reshape` is a view, which sees what is written later, or a copy. An op that is made
+    of others has their order; `torch.export` calls the formula where that is asked for its results.
     """
+    if op._can_decompose() or _UNKNOWN.intersection(op.tags):
+        return body
 
     @functools.wraps(body)
     def formula(*args: Any, **options: Any) -> Any:
         found = body(*args, **options)
-        if found is NotImplemented or _UNKNOWN.intersection(op.tags):
+        if found is NotImplemented:
             return found
         with disable_proxy_modes_tracing():
             wanted = op(*args, **options)

@@ -171,6 +171,8 @@ def test_truths_and_numbers():
         lambda x: x & 2,
         lambda x: torch.bitwise_left_shift(x, 3),
         lambda x: 2**x,
+        lambda x: x.mean(0, dtype=torch.float64),
+        lambda x: x.mean(dtype=torch.float32),
         lambda x: torch.diagonal_scatter(torch.stack([x, x]), torch.tensor([2, 0])),
     )
     assert not _differences(module, torch.tensor([True, False]))
