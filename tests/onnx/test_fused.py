@@ -147,8 +147,11 @@ def test_attention():
 
 
 def test_attention_of_bytes():
-    """With masks by key, and behind what was kept."""
-    constants = {"w": RANDOM.integers(-128, 128, (32, 96), np.int8), "b": floats(96), "none": np.int8(0)}
+    """With masks by key, and behind what was kept.
+
+    Of larger weights onnxruntime's sums overflow on CPUs without VNNI.
+    """
+    constants = {"w": RANDOM.integers(-64, 65, (32, 96), np.int8), "b": floats(96), "none": np.int8(0)}
     constants |= {"step": np.float32(0.02), "scale": np.float32(0.01), "middle": np.uint8(120)}
     feed = {"x": RANDOM.integers(0, 256, (2, 6, 32), np.uint8), "keys": ints([1] * 6, [1, 1, 1, 0, 0, 0])}
     nodes = [
