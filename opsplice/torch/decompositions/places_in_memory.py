@@ -30,7 +30,7 @@ def as_in_eager(op: OpOverload, body: Callable[..., Any]) -> Callable[..., Any]:
     By that PyTorch tells whether `reshape` is a view, which sees what is written later, or a copy. An op that is made
     of others has their order; `torch.export` calls the formula where that is asked for its results.
     """
-    if op._can_decompose() or _UNKNOWN.intersection(op.tags):
+    if op._can_decompose() or op.is_view or _UNKNOWN.intersection(op.tags):
         return body
 
     @functools.wraps(body)
@@ -38,20 +38,22 @@ def as_in_eager(op: OpOverload, body: Callable[..., Any]) -> Callable[..., Any]:
         found = body(*args, **options)
         if found is NotImplemented:
             return found
-        with disable_proxy_modes_tracing():
-            wanted = op(*args, **options)
         results, form = pytree.tree_flatten(found)
-        return pytree.tree_unflatten(map(_laid_out_as, results, pytree.tree_leaves(wanted)), form)
+        with disable_proxy_modes_tracing():  # nor are sizes that are compared a part of the graph
+            orders = list(map(_other_order, results, pytree.tree_leaves(op(*args, **options))))
+        made = (each if order is None else _in_order(each, order) for each, order in zip(results, orders, strict=True))
+        return pytree.tree_unflatten(made, form)
 
     return formula
 
 
-def _laid_out_as(found: Any, wanted: Any) -> Any:
+def _other_order(found: Any, wanted: Any) -> list[int] | None:
+    """The order in which the dims of a tensor are to lie, None where they do."""
     if not isinstance(found, Tensor) or found.dim() < 2 or found.is_complex():
-        return found
+        return None
     order = _by_stride(wanted.shape, wanted.stride())
     is_same = _is_dense(found.shape, found.stride(), order) or not _is_dense(wanted.shape, wanted.stride(), order)
-    return found if is_same else _in_order(found, order)
+    return None if is_same else order
 
 
 def read(tensor: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None = None) -> Tensor:
