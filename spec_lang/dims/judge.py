@@ -129,7 +129,7 @@ def holds(condition: Any, sizes: Sizes, judge: Judge = _unknown) -> bool | None:
     decisive, is_told = condition.op == "or", True
     for operand in condition.operands:
         verdict = holds(operand, sizes, judge)
-        if verdict is decisive:
+        if verdict == decisive:
             return decisive
         is_told = is_told and verdict is not None
     return not decisive if is_told else None

@@ -159,7 +159,8 @@ class _Surveyor:
         cut, form, reads = None, "", ""
         try:
             cut, _ = cuts.add(Piece.of_ops(ops, roots), Views())
-            operations, form, reads = cut.operations(cut.sizes()), _form(cuts, cut), _reads(cuts, cut)
+            function = ir.SymbolTable(cuts.module.operation)[cut.function]
+            operations, form, reads = cut.operations(cut.sizes()), _form(function, cut), _reads(function)
         except CutError:
             operations = sum(work.operations(op, OPEN_SIZE) for op in ops)
         key = f"{name} {dims} {kernels} {form}"
@@ -191,16 +192,14 @@ class _Surveyor:
             return {}, f"no times: {failure.message}"
 
 
-def _form(cuts: Cuts, cut: Cut) -> str:
+def _form(function: ir.Operation, cut: Cut) -> str:
     """Its ops and types, whatever its constants hold: sizes may stand in several layouts, and layers have weights."""
-    function = ir.SymbolTable(cuts.module.operation)[cut.function]
     text: str = function.get_asm(use_local_scope=True, large_elements_limit=1)
     return text.replace(f"@{cut.function}", "", 1)
 
 
-def _reads(cuts: Cuts, cut: Cut) -> str:
-    """The types of what it reads, as the layouts of the same sizes are told apart by."""
-    function = ir.SymbolTable(cuts.module.operation)[cut.function]
+def _reads(function: ir.Operation) -> str:
+    """The types of what it reads, by which layouts of the same sizes are told apart."""
     return " and ".join(str(value.type) for value in function.regions[0].blocks[0].arguments)
 
 

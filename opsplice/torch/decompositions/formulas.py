@@ -283,12 +283,9 @@ Tensors = Sequence[Tensor]
 def _running(
     join: Callable[[Tensors, Tensors], Tensors], tensors: Tensors, neutral: Sequence[float], dim: int
 ) -> Tensors:
-    """For each place along a dim what joins all up to it, in as many steps as its size has bits.
-
-    Its dims lie in memory in their order, as PyTorch has them: so `reshape` is a view of it, or none, as there.
-    """
+    """For each place along a dim what joins all up to it, in as many steps as its size has bits."""
     size, step = tensors[0].shape[dim] if tensors[0].dim() else 1, 1
-    tensors = [each.clone(memory_format=torch.contiguous_format) for each in tensors]
+    tensors = [each.clone() for each in tensors]  # of one place, too, a result shares no memory with what it is of
     if not isinstance(size, int):
         raise OpspliceError(
             "running maxima, minima and sums of logarithms take dims of known sizes only",

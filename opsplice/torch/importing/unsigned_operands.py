@@ -23,7 +23,7 @@ aten = torch.ops.aten
 _CONVERT = torch.ops.prims.convert_element_type.default
 _CONVERSIONS = (aten._to_copy.default, _CONVERT)
 # Ops that convert what they are given, and are none on elements.
-_OTHERS = (aten.cat.default, aten.mean.default, aten.mean.dim, aten.stack.default)
+_OTHERS = (aten.cat.default, aten.stack.default)
 # Ops at whose truths it crashes beside bytes.
 _CRASHING = (
     *(aten.bitwise_and.Tensor, aten.bitwise_or.Tensor, aten.bitwise_xor.Tensor),
