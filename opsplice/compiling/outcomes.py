@@ -15,7 +15,7 @@ from opsplice.matchers.terms.views import Views
 from opsplice.reports.report import ArtifactUse, DimSize, Miss, PackageUse, Replacement, Report, UnmatchedRule
 from opsplice.rewrites.approaches.approach_table import approach_of
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
-from opsplice.rewrites.memory import strides
+from opsplice.rewrites.memory import layout_words
 from opsplice.rewrites.plan.actions import Action, Choice, KernelCall
 from opsplice.rewrites.plan.planner import Plan
 from opsplice.spec_lang.loading.loader import LoadedSpec
@@ -114,7 +114,7 @@ def _taken(action: Action, artifacts: tuple[ArtifactUse, ...] = ()) -> Replaceme
         return _replacement(action.match, action.rule, "inline")
     found = _replacement(action.match, action.rule, approach_of(action).name(action), "", artifacts)
     when = "" if action.when is None else action.when.span.written
-    return dataclasses.replace(found, views=strides.told(action), when=when)
+    return dataclasses.replace(found, views=layout_words.told(action), when=when)
 
 
 def _replacement(

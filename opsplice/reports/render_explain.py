@@ -157,6 +157,9 @@ class _Text:
                 arrow = f"{self._style('=>', 'dim')} {what}"
                 fits = len(line) + len(what) + 5 <= self.width + (len(mark) - 1)
                 yield from [f"{line}  {arrow}"] if fits else [line, f"      {arrow}"]
+                if self.verbose or self.explanation.pointed:
+                    for view in match.views:
+                        yield from self._wrapped(view, "      ")
                 continue
             yield line
             rule = f"`{match.rule}`: " if match.outcome == "kept" else ""

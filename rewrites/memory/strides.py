@@ -20,19 +20,19 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import Extent, product
+from opsplice.matchers.dims.extents import Extent
 from opsplice.matchers.dims.layouts import NONE, Amount, Layout, Runs, refined, row_major
-from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.search.matches import Size, flat, paired
 from opsplice.matchers.terms import address
 from opsplice.matchers.terms.views import Views
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import needs
+from opsplice.rewrites.memory import layout_words
 from opsplice.rewrites.memory.dense_copies import nested
 from opsplice.rewrites.plan.actions import Action, Buffer, KernelCall, Output, Scalar
 from opsplice.spec_lang.dims import dim_conditions, judge
-from opsplice.spec_lang.syntax import tree, vocabulary
+from opsplice.spec_lang.syntax import tree
 
 
 def dense(views: Views, sizes: Sequence[Size | tuple[Size, ...]]) -> Layout:
@@ -45,7 +45,7 @@ def nearest(views: Views, call: KernelCall) -> KernelCall | None:
     """The call, reading the nearest values. None where it is not known how a pack goes together."""
 
     def placed(buffer: Buffer | Scalar) -> Buffer | Scalar:
-        bound = call.match.inputs.get(getattr(_args(call).get(buffer.name), "name", ""))
+        bound = call.match.inputs.get(getattr(call.rule_args.get(buffer.name), "name", ""))
         if not isinstance(buffer, Buffer) or bound is None:
             return buffer
         if not bound.places and buffer.copy is None and _fits(call, buffer, buffer.layout):
@@ -85,7 +85,7 @@ def ordered(views: Views, split: Sequence[tuple[Size, ...]], order: tuple[int, .
 
 def _candidates(views: Views, call: KernelCall, buffer: Buffer | Scalar) -> list[tuple[ir.Value, Layout, Any]]:
     """The values that a buffer may be read from, nearest first: how it lies there, and the ops between."""
-    arg = _args(call).get(buffer.name)
+    arg = call.rule_args.get(buffer.name)
     if not isinstance(arg, tree.Name) or not isinstance(buffer, Buffer) or buffer.value is None:
         return []
     if buffer.layout is None and buffer.copy is None:
@@ -99,11 +99,6 @@ def _candidates(views: Views, call: KernelCall, buffer: Buffer | Scalar) -> list
         maker = defining_op(value)
         passed += () if maker is None else (maker,)
     return found
-
-
-def _args(call: KernelCall) -> dict[str, Any]:
-    """What a rule passes for each parameter."""
-    return dict(zip((p.name for p in call.kernel.parameters), call.rule.args, strict=True))
 
 
 def laid_out(views: Views, calls: Sequence[Action], covered: Mapping[Any, Action]) -> list[Action]:
@@ -246,7 +241,7 @@ def apart(call: KernelCall) -> str:
     if bad is None or bad.copy is None:
         return ""
     order = ", ".join(map(str, bad.shape))
-    return f"{_in_words(bad, bad.copy, 'is')}, and kernel {call.kernel.name} takes it dense as [{order}]"
+    return f"{layout_words.in_words(bad, bad.copy, 'is')}, and kernel {call.kernel.name} takes it dense as [{order}]"
 
 
 def _unmet(call: KernelCall, buffer: Buffer | Output, layout: Layout | None) -> str:
@@ -272,56 +267,6 @@ def name_of(call: KernelCall, buffer: Buffer | Output) -> str:
         return buffer.name
     result = next(r for r, o in zip(call.kernel.results, call.outputs, strict=True) if o is buffer)
     return result.alias or result.name or "the result"
-
-
-def told(call: KernelCall) -> tuple[str, ...]:
-    """In words: what is read, written and copied through views, and how it lies in memory."""
-    calls = call.launches
-    strided = [_in_words(b, b.layout) for c in calls for b in c.strided if b.layout is not None and _is_view(c, b)]
-    copies = (b for c in calls for b in c.copied if isinstance(b, Output) or isinstance(b.value, ir.Value))
-    return (*strided, *(_copy_in_words(b, b.copy) for b in copies if b.copy is not None))
-
-
-def _is_view(call: KernelCall, buffer: Buffer | Output) -> bool:
-    if isinstance(buffer, Output):
-        return bool(buffer.views) or call.match.order is not None
-    arg = _args(call)[buffer.name]
-    if not isinstance(arg, tree.Name) or buffer.value is None:
-        return False
-    return bool(buffer.views or call.match.inputs[arg.name].places)
-
-
-def _in_words(buffer: Buffer | Output, layout: Layout, verb: str = "reads") -> str:
-    where = whereabouts(buffer.value if isinstance(buffer, Buffer) else buffer.root)
-    what = f"{buffer.name} {verb}" if isinstance(buffer, Buffer) else "the result is written as"
-    start = "" if layout.offset == NONE else f" from element {_amount(layout.offset)}"
-    strides = [
-        f"{dim} {' and '.join(_amount(stride) for _, stride in runs) or '0'}"
-        for dim, runs in zip(buffer.shape, layout.dims, strict=True)
-    ]
-    return f"{what} {where}{start}, strides {', '.join(strides)}"
-
-
-def whereabouts(value: ir.Value) -> str:
-    """Which value of the program it is, in words."""
-    source, maker = value, defining_op(value)
-    if maker is not None and maker.name == "hal.tensor.import":
-        source, maker = maker.operands[0], None
-    where = f"argument {source.arg_number + 1}" if maker is None else f"{maker.name} at {location_text(maker)}"
-    return f"{value.type} of {where}"
-
-
-def _copy_in_words(buffer: Buffer | Output, layout: Layout) -> str:
-    if layout.is_dense:
-        return _in_words(buffer, layout)
-    count = product(size for runs in layout.dims for size, _ in runs)
-    size = "" if count.atoms else f": {count.factor * max(8, vocabulary.bits(buffer.element) or 0) // 8} bytes"
-    what = "the result's dims are put into the program's order"
-    return f"{_in_words(buffer, layout, 'copies') if isinstance(buffer, Buffer) else what}{size}"
-
-
-def _amount(amount: Amount) -> str:
-    return "?" if amount.number is None else str(amount.number)
 
 
 # ---- packs ----------------------------------------------------------------------------------------------------------

@@ -149,6 +149,11 @@ class KernelCall:
         return any(choice.clause.is_generated for choice in self.choices)
 
     @property
+    def rule_args(self) -> dict[str, Any]:
+        """What the rule passes for each parameter."""
+        return dict(zip((p.name for p in self.kernel.parameters), self.rule.args, strict=True))
+
+    @property
     def launches(self) -> tuple[KernelCall, ...]:
         """The calls of other kernels whose results this one is given, and this one, in their order."""
         inner = (argument.value.launches for argument in self.arguments if isinstance(argument.value, KernelCall))

@@ -19,7 +19,7 @@ from opsplice.matchers.search.matches import Binding, Match, Size, flat, paired
 from opsplice.matchers.terms.canonical import WIDENINGS
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
-from opsplice.rewrites.memory import strides
+from opsplice.rewrites.memory import layout_words, strides
 from opsplice.rewrites.plan import known_sizes
 from opsplice.rewrites.plan.actions import Argument, Buffer, KernelCall, Output, Scalar, SumSize, Written, Zeros
 from opsplice.spec_lang.checking.computed_arguments import pattern_of
@@ -285,7 +285,7 @@ class Signature:
         binding = self.match.inputs[arg.name]
         copy = binding.places[0][1] if binding.places and kind.copied else copy
         if binding.places and layout is None and copy is None:
-            there = strides.whereabouts(binding.places[0][0])
+            there = layout_words.whereabouts(binding.places[0][0])
             message = f"{arg.name} is a view of {there}, and kernel {self.kernel.name} takes it dense"
             raise LeaveError(f"{message}: make the buffer `strided`, or `copied` for a copy")
         return Buffer(name, binding.value, binding.element, kind.in_memory, layout, copy=copy)

@@ -313,6 +313,17 @@ def test_from_python(folder: Path) -> None:
         opsplice.explain(MODEL, [folder / "rules.splice"], pattern="nope")
 
 
+def test_a_match_says_how_its_kernel_reads_the_program(folder: Path) -> None:
+    """Where it is asked: with --verbose, or pointed at."""
+    spec = SPEC.replace("w: f32[k, n], b", "w: f32[n, k] strided, b").replace("w: tensor<k x n", "w: tensor<n x k")
+    (folder / "rules.splice").write_text(spec.replace("m k, k n -> m n", "m k, n k -> m n"))
+    (folder / "k.c").write_text("void k(void) {}\n")
+    view = "      w reads tensor<16x100xf32> of the program's input1, transposed, strides n 1, k 100"
+    for asked in ("--verbose", "--at=model.mlir:9"):
+        assert view in explain(asked, "--pattern=linear_cap", cwd=folder).stdout.splitlines()
+    assert "reads" not in explain("--pattern=linear_cap", cwd=folder).stdout
+
+
 def test_explaining_changes_no_result(folder: Path) -> None:
     """The matches are those of `opsplice match`, and asking does not change the next answer."""
     (folder / "k.c").write_text("void k(void) {}\n")  # a file that is there is all that a look needs

@@ -57,8 +57,8 @@ def test_what_lies_in_the_order_of_the_kernel_is_passed_as_it_is(tmp_path):
     assert "flow.dispatch" in text
     assert re.findall(r"linalg\.generic|linalg\.transpose|tensor\.extract", text) == []
     assert [kept.reason for kept in report.kept] == [
-        "x is tensor<3x3x4xf32> of argument 1, strides ...b 12, k 1, m 4, and kernel dots takes it dense as "
-        "[...b, k, m]: `copied` makes a copy",
+        "x is tensor<3x3x4xf32> of argument 0 of @f1, transposed, strides ...b 12, k 1, m 4, and kernel dots takes it "
+        "dense as [...b, k, m]: `copied` makes a copy",
         "its dims are in another order than kernel dots writes them in: make the result `strided`, or `copied` for a "
         "copy",
     ]

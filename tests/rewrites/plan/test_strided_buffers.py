@@ -296,8 +296,8 @@ def test_the_report_says_what_is_read_and_written_through_views(tmp_path):
     _, report = opsplice.transform(PROJECTED, [tmp_path / "k.splice"])
     (replacement,) = report.replacements
     assert replacement.views == (
-        "x reads tensor<2x16x96xf32> of argument 1, strides ...b 1536 and 8, m 96, k 1",
-        "w reads tensor<2x16x96xf32> of argument 1 from element 64, strides ...b 1536 and 8, n 96, k 1",
+        "x reads [:, :, :32] of tensor<2x16x96xf32> of argument 0 of @projected, strides ...b 1536 and 8, m 96, k 1",
+        "w reads [:, :, 64:] of tensor<2x16x96xf32> of argument 0 of @projected, strides ...b 1536 and 8, n 96, k 1",
         "the result is written as tensor<2x16x4x16xf32> of linalg.transpose at -:28:8, "
         "strides ...b 1024 and 16, m 64, n 1",
     )
@@ -359,7 +359,7 @@ def test_a_dense_kernel_takes_every_order_where_copies_are_allowed(pairs):
         np.testing.assert_array_equal(found, np.einsum(each, *inputs))
     made.run("projected", filled(2, 16, 96))
     made.run("sliced", filled(2, 4, 40), 7)
-    copied = "w copies tensor<3x4x5xf32> of argument 2, strides ...b 20, n 1, k 5: 240 bytes"
+    copied = "w copies tensor<3x4x5xf32> of the program's input1, transposed, strides ...b 20, n 1, k 5: 240 bytes"
     assert (report["f0"], report[f"f{len(orders) - 1}"]) == ((copied,), ())
 
 
@@ -388,7 +388,8 @@ def test_a_kernel_that_is_told_no_strides_is_not_given_what_lies_in_another_way(
     _, report = opsplice.transform(programs, [tmp_path / "k.splice"])
     reasons = [kept.reason for kept in report.kept]
     told = (
-        "is a view of tensor<2x4x5xf32> of argument 2, and kernel dense takes it dense: make the buffer `strided`, or"
+        "is a view of tensor<2x4x5xf32> of argument 1 of @f0, and kernel dense takes it dense: "
+        "make the buffer `strided`, or"
     )
     assert reasons[0].startswith(f"w {told}")
     told = "its dims are in another order than kernel dense writes them in: make the result `strided`"
