@@ -43,6 +43,7 @@ from opsplice.onnx.model_file import (
     elements,
     graphs,
     is_external,
+    is_shaped,
     names_read,
     read_model,
     replace,
@@ -51,6 +52,7 @@ from opsplice.onnx.model_file import (
 )
 from opsplice.onnx.products import write_products
 from opsplice.onnx.rules import loops
+from opsplice.onnx.rules.convolutions import say_pads
 from opsplice.onnx.rules.quantized import WIDENED
 from opsplice.onnx.size_checks import check_sizes
 from opsplice.runtime.weights import SCOPE, Arrays, write_archive
@@ -78,6 +80,9 @@ def import_model(request: Request) -> dict[str, Any]:
     _keep_useful_types(model.graph)
     weights = _take_weights(model, request)
     model, forced = _typed(model, weights, name)
+    for told, value in zip(facts["outputs"], model.graph.output, strict=True):
+        if not told:
+            told.update(_described(value, name))
     for value in (*facts["inputs"], *facts["outputs"]):
         value["shape"] = [forced.get(size, size) for size in value["shape"]]
     _emit(model, weights, request)
@@ -115,7 +120,7 @@ def _facts(model: onnx.ModelProto, name: str) -> dict[str, Any]:
     return {
         "inputs": [_described(value, name) for value in graph.input if value.name not in constants],
         "constants": [value.name for value in graph.input if value.name in constants],
-        "outputs": [_described(value, name) for value in graph.output],
+        "outputs": [_described(value, name) if is_shaped(value) else {} for value in graph.output],
         "metadata": {
             "producer_name": model.producer_name,
             "graph_name": graph.name,
@@ -208,6 +213,7 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
     for each, array in weights.items():
         model.graph.input.append(onnx.helper.make_tensor_value_info(each, _data_type(array), array.shape))
     model = versions.modern(model)
+    say_pads(model.graph)
     forced: dict[str, int] = {}
     # Operators that ONNX does not know have types only when they are expanded, and shapes depend on other shapes.
     for _ in range(_MOST_ROUNDS):

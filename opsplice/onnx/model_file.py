@@ -55,11 +55,30 @@ def read_model(path: Path, name: str) -> tuple[onnx.ModelProto, list[Path]]:
     _rename(model)
     folder = path.parent
     files = {_place(tensor, folder, name) for tensor in tensors(model) if is_external(tensor)}
+    _check(model, name)
+    return model, sorted(files)
+
+
+def is_shaped(value: onnx.ValueInfoProto) -> bool:
+    """Whether a value is not said to be a tensor of unknown rank, or of unknown type."""
+    kind = value.type.WhichOneof("value")
+    return kind is not None and (kind != "tensor_type" or value.type.tensor_type.HasField("shape"))
+
+
+def _check(model: onnx.ModelProto, name: str) -> None:
+    """Raise OpspliceError for what ONNX's checker refuses, but for results without a shape, which can be computed."""
+    if shapeless := next((value.name for value in model.graph.input if not is_shaped(value)), ""):
+        raise OpspliceError(
+            f"input '{shapeless}' of {name} has no shape",
+            hint="IREE needs the number of dims of each input: give it a shape, of symbolic dims for sizes that vary",
+        )
+    outputs = list(model.graph.output)
+    replace(model.graph.output, filter(is_shaped, outputs))
     try:
         onnx.checker.check_model(_without_weights(model))
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
         raise OpspliceError(f"{name} is not a valid ONNX model", details=str(error)[:2000]) from None
-    return model, sorted(files)
+    replace(model.graph.output, outputs)
 
 
 def _rename(model: onnx.ModelProto) -> None:

@@ -19,6 +19,7 @@ def test_transposed_convolutions_whose_ends_differ():
         {"pads": [0, 1, 1, 1], "strides": [2, 2], "output_padding": [1, 1], "dilations": [2, 1]},
         {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
         {"auto_pad": "SAME_LOWER", "strides": [2, 3]},
+        {"auto_pad": "SAME_LOWER", "strides": [2, 3], "output_padding": [1, 2]},
         {"output_shape": [12, 9], "strides": [2, 2]},
         {"output_shape": [13, 10], "strides": [2, 2], "output_padding": [1, 0], "auto_pad": "SAME_UPPER"},
     ]

@@ -234,6 +234,26 @@ def test_an_invalid_model_says_what_the_checker_says():
     assert "nowhere" in error.details
 
 
+def test_results_need_neither_type_nor_shape():
+    """As onnxruntime takes them: a value in the middle is often added by its name alone."""
+    nodes = [node("Conv", "x w", "y", name="c"), node("Relu", "y", "z", name="r"), node("Shape", "z", "s", name="n")]
+    model = make_model(nodes, {"x": ["n", 1, 4, 5]}, {"z": None}, {"w": np.ones((2, 1, 3, 3), np.float32)})
+    model.graph.output.extend([onnx.ValueInfoProto(name="y"), onnx.ValueInfoProto(name="s")])
+    session = opsplice.onnx.session(model)
+    told = [(each.name, each.type, each.shape[1:]) for each in session.get_outputs()]
+    assert told == [("z", "tensor(float)", [2, 2, 3]), ("y", "tensor(float)", [2, 2, 3]), ("s", "tensor(int64)", [])]
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (make frontends)")
+    feed = {"x": np.ones((3, 1, 4, 5), np.float32)}
+    wanted = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed)
+    for one, other in zip(session.run(None, feed), wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_an_input_without_a_shape_is_named():
+    model = make_model([node("Relu", "x", "y", name="r")], {"x": None}, {"y": ["n"]})
+    assert error_of(model).message == "input 'x' of the ONNX model has no shape"
+
+
 def test_constants_that_are_not_tensors():
     """Numbers, lists of them, and sparse ones: by one index for each element, and by several."""
     values = numpy_helper.from_array(np.array([1.5, 2.5], np.float32), "sparse")

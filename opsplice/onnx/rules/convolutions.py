@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from opsplice.onnx.model_file import replace, sizes_of
 from opsplice.onnx.rules.node_writer import FLOATS, NodeWriter, attribute, attributes, input_name, not_compiled
 
 VOLUME = 5  # dims of volumes with batches and channels
@@ -24,6 +25,26 @@ def zeros_around(node: onnx.NodeProto, sizes: list[int | None], taps: list[int |
         begin = -1 if size is None else (size - 1) // step * step - size  # of the last window, from the end
         missing.append(max(begin + dilation * (tap - 1) + 1, 0))
     return at_both_ends(missing, way)
+
+
+def say_pads(graph: onnx.GraphProto) -> None:
+    """Write as numbers the pads of transposed convolutions that make up for `output_padding`, which ONNX infers without.
+
+    Of filters whose sizes are said by the node or known before anything is inferred.
+    """
+    sizes = {value.name: sizes_of(value.type.tensor_type) for value in graph.input}
+    sizes |= {tensor.name: list(tensor.dims) for tensor in graph.initializer}
+    for node in (each for each in graph.node if each.op_type == "ConvTranspose"):
+        form = attributes(node)
+        way, more = form.get("auto_pad", b"NOTSET"), form.get("output_padding", [])
+        kernel = form.get("kernel_shape") or (sizes.get(node.input[1]) or [])[2:]
+        if not kernel or None in kernel or not any(more) or not way.startswith(b"SAME") or "output_shape" in form:
+            continue
+        places = zip(kernel, more, *steps_of(node, len(kernel)), strict=True)
+        over = [apart * (size - 1) + 1 + added - step for size, added, step, apart in places]
+        pads = helper.make_attribute("pads", at_both_ends([max(each, 0) for each in over], way))
+        replace(node.attribute, [each for each in node.attribute if each.name not in ("auto_pad", "pads")])
+        node.attribute.append(pads)
 
 
 def steps_of(node: onnx.NodeProto, dims: int) -> tuple[list[int], list[int]]:
