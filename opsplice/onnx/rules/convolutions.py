@@ -28,7 +28,7 @@ def zeros_around(node: onnx.NodeProto, sizes: list[int | None], taps: list[int |
 
 
 def say_pads(graph: onnx.GraphProto) -> None:
-    """Write as numbers the pads of transposed convolutions that make up for `output_padding`, which ONNX infers without.
+    """Write as numbers the pads of transposed convolutions that make up for `output_padding`: ONNX infers without it.
 
     Of filters whose sizes are said by the node or known before anything is inferred.
     """
