@@ -266,6 +266,7 @@ def _expand_dims(on: NodeWriter, node: onnx.NodeProto) -> str:
 
 _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[str] | None]] = {
     ("", "Abs"): integers.wider,
+    ("", "AffineGrid"): resizing.affine_grid,
     ("", "ArgMax"): _last_of_equals,
     ("", "ArgMin"): _last_of_equals,
     ("", "Attention"): attention.standard,

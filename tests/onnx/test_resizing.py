@@ -1,4 +1,4 @@
-"""Resize and GridSample, written as gathered elements: numbers against onnxruntime's."""
+"""Resize, GridSample and AffineGrid, written with other operators: numbers against onnxruntime's."""
 
 import numpy as np
 import pytest
@@ -130,3 +130,18 @@ def test_places_as_older_models_have_them(mode):
     constants = {"none": np.array([], np.float32), "by": np.array([1, 1, 2, 1.5], np.float32)}
     nodes = [node("Resize", "x none by", "y", **form)]
     check(make_model(nodes, {"x": [1, 2, 3, 4]}, {"y": [1, 2, 6, 6]}, constants, opset=11), {"x": floats(1, 2, 3, 4)})
+
+
+def test_grids_of_places_that_matrices_move():
+    """Of images and volumes; the sizes are known, those of another tensor, or given when the model runs."""
+    nodes = [node("Shape", "image", "of_image")]
+    outputs = {}
+    of = (("flat", "known", 0), ("flat", "of_image", 1), ("flat", "given", 0), ("deep", "volume", 1))
+    for matrices, sizes, corners in of:
+        nodes.append(node("AffineGrid", f"{matrices} {sizes}", f"{sizes}_grid", align_corners=corners))
+        outputs[f"{sizes}_grid"] = [None] * (4 if matrices == "flat" else 5)
+    inputs = {"flat": ["n", 2, 3], "deep": [2, 3, 4], "image": ["n", 3, "h", "w"], "given": (TensorProto.INT64, [4])}
+    sizes = {"known": np.array([2, 3, 5, 6]), "volume": np.array([2, 3, 4, 5, 6])}
+    model = make_model(nodes, inputs, outputs, sizes)
+    feed = {"flat": floats(2, 2, 3), "deep": floats(2, 3, 4), "image": floats(2, 3, 7, 4)}
+    check(model, feed | {"given": np.array([2, 3, 2, 8])}, 1e-6)

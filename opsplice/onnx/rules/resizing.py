@@ -152,6 +152,32 @@ def _smooths(node: onnx.NodeProto) -> bool:
 # ---- pixels from anywhere --------------------------------------------------------------------------------------------
 
 
+def affine_grid(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """The places of pixels, moved by a matrix for each image: a sum of columns times places, the last dim first."""
+    matrices, sizes = node.input
+    shape, element = on.shape(sizes), on.element(matrices)
+    if not shape or shape[0] is None:
+        return None
+    dims = shape[0] - 2
+    one, two = on.number(1, matrices), on.number(2, matrices)
+    columns = [
+        on.put("Unsqueeze", on.put("Gather", matrices, column, axis=2), np.arange(1, 1 + dims))
+        for column in range(dims + 1)
+    ]
+    total = columns[-1]
+    for column, axis in enumerate(reversed(range(dims))):
+        size = on.put("Gather", sizes, axis + 2)
+        numbers, extent = on.cast(on.put("Range", 0, size, 1), element), on.cast(size, element)
+        if attribute(node, "align_corners", 0):
+            step = on.put("Div", two, on.put("Max", on.put("Sub", extent, one), one))
+            places = on.put("Sub", on.put("Mul", numbers, step), one)
+        else:
+            places = on.put("Sub", on.put("Div", on.put("Add", on.put("Mul", numbers, two), one), extent), one)
+        along = on.put("Unsqueeze", places, [0, *(1 + each for each in range(dims + 1) if each != axis)])
+        total = on.put("Add", total, on.put("Mul", columns[column], along))
+    return total
+
+
 def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Elements by their places: IREE takes the wrong ones at ties, outside, and where images are not square."""
     shape, places = on.shape(node.input[0]), on.shape(node.input[1])
