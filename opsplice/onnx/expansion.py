@@ -251,6 +251,29 @@ def _log_sum_exp(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return result if attribute(node, "keepdims", 1) else on.put("Squeeze", result, given)
 
 
+def _running_product(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """In as many steps as doubling takes: of two elements, of four, and so on."""
+    x, axis = node.input[0], on.constant(node.input[1])
+    shape = on.shape(x)
+    if shape is None or axis is None:
+        return None
+    at, size = int(axis) % len(shape), shape[int(axis)]
+    if size is None:
+        return None
+    is_backwards = attribute(node, "reverse", 0)
+
+    def moved(product: str, by: int) -> str:
+        """With ones in the place of what is moved in."""
+        pads = np.zeros((2, len(shape)), np.int64)
+        pads[:, at] = (-by, by) if is_backwards else (by, -by)
+        return on.put("Pad", product, pads.reshape(-1), on.number(1, x))
+
+    product = moved(x, 1) if attribute(node, "exclusive", 0) else x
+    for step in range((size - 1).bit_length()):
+        product = on.put("Mul", product, moved(product, 2**step))
+    return product if product != x else on.put("Identity", x)
+
+
 # ---- onnxruntime's own operators -------------------------------------------------------------------------------------
 
 
@@ -273,11 +296,14 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "AveragePool"): pooling.average_pool,
     ("", "CastLike"): quantized.cast_like,
     ("", "Clip"): _clip,
+    ("", "Col2Im"): convolutions.blocks_summed,
     ("", "Compress"): valued_sizes.compress,
     ("", "ConstantOfShape"): integers.made_without_sign,
     ("", "Conv"): convolutions.convolution,
     ("", "ConvInteger"): quantized.conv_integer,
     ("", "ConvTranspose"): convolutions.conv_transpose,
+    ("", "CumProd"): _running_product,
+    ("", "DFT"): spectra.spectrum,
     ("", "DepthToSpace"): resizing.depth_to_space,
     ("", "Det"): _determinant,
     ("", "Div"): integers.wider,
@@ -298,6 +324,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "MatMulInteger"): quantized.matmul_integer,
     ("", "Max"): _extreme,
     ("", "MaxPool"): pooling.max_pool,
+    ("", "MaxUnpool"): scattering.unpooled,
     ("", "MeanVarianceNormalization"): fused.mean_variance_norm,
     ("", "Min"): _extreme,
     ("", "Mod"): integers.wider,
@@ -330,6 +357,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "SpaceToDepth"): resizing.space_to_depth,
     ("", "STFT"): spectra.short_spectra,
     ("", "Sum"): _of_pairs,
+    ("", "TensorScatter"): scattering.into_cache,
     ("", "TopK"): integers.wider,
     ("", "Unique"): _unique,
     ("com.microsoft", "MatMulNBits"): quantized.matmul_nbits,

@@ -262,6 +262,7 @@ def _inferred(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
 
 def _inlined(model: onnx.ModelProto, functions: list[tuple[str, str]], name: str) -> onnx.ModelProto:
     """The model with nodes as ONNX's own functions, which the inliner chooses by the types of all inputs."""
+    _say_defaults(model, {kind for _, kind in functions})
     known = _kinds(model.graph)
     for tensor in model.graph.initializer:
         if tensor.name not in known:
@@ -275,6 +276,17 @@ def _inlined(model: onnx.ModelProto, functions: list[tuple[str, str]], name: str
     replace(model.graph.value_info, (value for value in model.graph.value_info if value.name))
     _name_nodes(model.graph)
     return model
+
+
+def _say_defaults(model: onnx.ModelProto, operators: set[str]) -> None:
+    """Write attributes that nodes leave out, whose value the inliner does not look up."""
+    for node in (each for graph in graphs(model.graph) for each in graph.node):
+        if node.op_type in operators and node.domain in STANDARD:
+            known = onnx.defs.get_schema(node.op_type, versions.version(model)).attributes
+            said = {each.name for each in node.attribute}
+            node.attribute.extend(
+                each.default_value for name, each in known.items() if name not in said and each.default_value.name
+            )
 
 
 def _kinds(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:

@@ -43,6 +43,17 @@ def test_transposed_convolutions_of_images_with_zeros_around():
     check(model, {"x": floats(2, 3, 6, 5)}, 1e-4)
 
 
+def test_blocks_that_overlap_are_summed():
+    forms = {"plain": {}, "apart": {"pads": [1, 0, 1, 2], "strides": [2, 3]}, "wide": {"dilations": [2, 1]}}
+    counts = {"plain": 48, "apart": 15, "wide": 42}
+    nodes = [node("Col2Im", f"x{name} image block", name, **form) for name, form in forms.items()]
+    nodes.append(node("Col2Im", "line length steps", "short", strides=[2]))
+    inputs = {f"x{name}": ["n", 18, count] for name, count in counts.items()} | {"line": [2, 6, 4]}
+    constants = {"image": np.array([9, 8]), "block": np.array([2, 3]), "length": np.array([10]), "steps": np.array([3])}
+    model = make_model(nodes, inputs, dict.fromkeys(forms, [None] * 4) | {"short": [None] * 3}, constants)
+    check(model, {f"x{name}": floats(2, 18, count) for name, count in counts.items()} | {"line": floats(2, 6, 4)})
+
+
 def test_convolutions_of_each_channel_of_volumes():
     """IREE has such of images alone."""
     forms = [

@@ -52,13 +52,3 @@ def test_parts_of_images(count):
     corners = 10 * shares(count, 2) - 1
     regions = np.concatenate([corners, corners + 9 * shares(count, 2)], 1)
     check(model, {"x": floats(2, 3, 8, 7), "regions": regions, "batches": RANDOM.integers(0, 2, count)})
-
-
-def test_spectra_of_signals_of_open_lengths_and_of_all_bins():
-    nodes = [node("STFT", "x step window", "half"), node("STFT", "x step - length", "all", onesided=0)]
-    nodes.append(node("STFT", "fixed step window", "whole", onesided=0))
-    constants = {"step": np.array(16), "window": shares(64), "length": np.array(30)}
-    model = make_model(
-        nodes, {"x": ["n", "t", 1], "fixed": [2, 99, 1]}, dict.fromkeys(("half", "all", "whole"), [None] * 4), constants
-    )
-    check(model, {"x": floats(2, 200, 1), "fixed": floats(2, 99, 1)}, 1e-4)

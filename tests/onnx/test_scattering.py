@@ -67,3 +67,32 @@ def test_extremes_of_integers_without_a_sign_that_are_scattered(kind):
     model = make_model(nodes, inputs, {each.output[0]: numbers for each in nodes})
     feed = {name: RANDOM.integers(0, np.iinfo(kind).max, (3, 4), kind) for name in ("x", "new")}
     check(model, feed | {"places": RANDOM.integers(0, 4, (3, 4)), "rows": np.array([[2], [0], [1]])})
+
+
+@pytest.mark.parametrize("sizes", [[2, 6, 3], ["b", "s", "l"]], ids=["fixed", "open"])
+def test_new_elements_of_caches(sizes):
+    batch, whole, new = sizes
+    nodes = [node("TensorScatter", "cache new at", "line"), node("TensorScatter", "cache new", "start")]
+    nodes.append(node("TensorScatter", "cache new round", "ring", mode="circular"))
+    places = (TensorProto.INT64, [batch])
+    inputs = {"cache": [batch, 3, whole, 4], "new": [batch, 3, new, 4], "at": places, "round": places}
+    model = make_model(nodes, inputs, dict.fromkeys(("line", "start", "ring"), [None] * 4), opset=24)
+    feed = {"cache": floats(2, 3, 6, 4), "new": floats(2, 3, 3, 4), "at": np.array([1, 3]), "round": np.array([0, 5])}
+    check(model, feed, 0)
+
+
+def test_pooled_elements_at_their_places():
+    """Those of a larger tensor lie as in the one that was pooled, with zeros behind."""
+    nodes = [node("MaxPool", "x", "pooled places", kernel_shape=[2, 2], strides=[2, 2])]
+    nodes.append(node("MaxUnpool", "pooled places", "same", kernel_shape=[2, 2], strides=[2, 2]))
+    check(make_model(nodes, {"x": [2, 2, 6, 4]}, {"same": [None] * 4}), {"x": floats(2, 2, 6, 4)}, 0)
+    larger = [node("MaxUnpool", "x places size", "y", kernel_shape=[2, 2], strides=[2, 2])]
+    places = (TensorProto.INT64, [1, 1, 2, 2])
+    model = make_model(
+        larger, {"x": [1, 1, 2, 2], "places": places}, {"y": [None] * 4}, {"size": np.array([1, 1, 5, 5])}
+    )
+    feed = {"x": np.array([[[[1, 2], [3, 4]]]], np.float32), "places": np.array([[[[5, 7], [13, 15]]]])}
+    (found,) = opsplice.onnx.session(model, providers=["local-sync"]).run(None, feed)
+    wanted = np.zeros((1, 1, 5, 5), np.float32)
+    wanted[0, 0, 1, [1, 3]], wanted[0, 0, 3, [1, 3]] = (1, 2), (3, 4)
+    np.testing.assert_array_equal(found, wanted)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import onnx
 from onnx import helper
@@ -191,3 +193,23 @@ def convolution(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     parts = on.put("Slice", on.put("Shape", taken), [0], [2]), on.put("Slice", on.put("Shape", total), [1], [dims + 1])
     volumes = on.put("Reshape", total, on.put("Concat", *parts, axis=0))
     return on.put("Transpose", volumes, perm=inside_out)
+
+
+def blocks_summed(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Col2Im: blocks that overlap, summed by a transposed convolution with a filter for each place of a block."""
+    x, image, block = node.input[0], on.constant(node.input[1]), on.constant(node.input[2])
+    shape = on.shape(x)
+    if shape is None or shape[1] is None or image is None or block is None:
+        return None
+    dims, places = len(block), math.prod(block.tolist())
+    steps, apart = steps_of(node, dims)
+    pads = attribute(node, "pads", [0] * 2 * dims)
+    around = [size + pads[at] + pads[dims + at] for at, size in enumerate(image.tolist())]
+    reach = [step * (size - 1) + 1 for step, size in zip(apart, block.tolist(), strict=True)]
+    left = [size - far for size, far in zip(around, reach, strict=True)]
+    counts = [each // step + 1 for each, step in zip(left, steps, strict=True)]
+    more = [each % step for each, step in zip(left, steps, strict=True)]
+    filters = np.eye(places, dtype=helper.tensor_dtype_to_np_dtype(on.element(x))).reshape(places, 1, *block.tolist())
+    form = {"strides": steps, "dilations": apart, "pads": pads, "output_padding": more}
+    summed = on.put("ConvTranspose", on.put("Reshape", x, [-1, places, *counts]), on.give(filters), **form)
+    return on.put("Reshape", summed, [-1, shape[1] // places, *image.tolist()])

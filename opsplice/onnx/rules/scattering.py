@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from onnx import TensorProto
+from onnx import TensorProto, helper, numpy_helper
 
 from opsplice.onnx.rules.arithmetic import integers
-from opsplice.onnx.rules.node_writer import NodeWriter, attribute, attributes
+from opsplice.onnx.rules.node_writer import NodeWriter, attribute, attributes, input_name
 
 _EXTREMES = (b"max", b"min")
 
@@ -91,3 +91,44 @@ def reverse_sequence(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     mirrored = on.put("Sub", on.put("Sub", ends, 1), places)
     taken = on.put("Where", on.put("Less", places, ends), mirrored, places)
     return on.put("GatherElements", x, on.put("Expand", taken, on.put("Shape", x)), axis=time)
+
+
+def into_cache(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """TensorScatter: of each batch, its new elements from its place on, in a ring if that is asked."""
+    cache, update, begins = node.input[0], node.input[1], input_name(node, 2)
+    shape = on.shape(cache)
+    if shape is None:
+        return None
+    axis, dims = attribute(node, "axis", -2) % len(shape), len(shape)
+    places = on.put("Reshape", on.places(cache, axis), [-1, *[1] * (dims - 1 - axis)])
+    if begins:
+        places = on.put("Sub", places, on.put("Reshape", begins, [-1, *[1] * (dims - 1)]))
+    if attribute(node, "mode", b"linear") == b"circular":
+        places = on.put("Mod", places, on.size(cache, axis))
+    zero, count = on.give(np.array(0)), on.size(update, axis)
+    is_new = on.put("And", on.put("GreaterOrEqual", places, zero), on.put("Less", places, count))
+    # Gathered where they are read or not: the nearest place that there is.
+    read = on.put("Max", on.put("Min", places, on.put("Sub", count, 1)), zero)
+    new = on.put("GatherElements", update, on.put("Expand", read, on.put("Shape", cache)), axis=axis)
+    return on.put("Where", is_new, new, cache)
+
+
+def unpooled(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """MaxUnpool: elements at their places among those of the tensor that was pooled, and zeros behind it."""
+    x, places, wanted = node.input[0], node.input[1], input_name(node, 2)
+    shape, kernel = on.shape(x), attribute(node, "kernel_shape", [])
+    if shape is None:
+        return None
+    dims = len(kernel)
+    steps, pads = attribute(node, "strides", [1] * dims), np.array(attribute(node, "pads", [0] * 2 * dims))
+    added = np.array(kernel) - np.array(steps) - pads[:dims] - pads[dims:]
+    sizes = on.put("Add", on.put("Mul", on.put("Shape", x), [1, 1, *steps]), [0, 0, *added])
+    kind = helper.tensor_dtype_to_np_dtype(on.element(x))
+    nothing = numpy_helper.from_array(np.zeros(1, kind))
+    flat = on.put("ConstantOfShape", on.put("ReduceProd", sizes, keepdims=1), value=nothing)
+    made = on.put("ScatterElements", flat, on.put("Reshape", places, [-1]), on.put("Reshape", x, [-1]), axis=0)
+    image = on.put("Reshape", made, sizes)
+    if not wanted:
+        return image
+    behind = on.put("Sub", wanted, sizes)
+    return on.put("Pad", image, on.put("Concat", np.zeros(dims + 2, np.int64), behind, axis=0))

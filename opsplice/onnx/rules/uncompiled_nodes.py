@@ -8,9 +8,7 @@ from onnx import TensorProto
 from opsplice.onnx.rules.node_writer import NodeWriter, attribute, input_name, not_compiled
 
 _NEVER = {
-    "Col2Im": "it has no form for sums of blocks that overlap",
     "DeformConv": "it has no form for convolutions at places that are computed",
-    "MaxUnpool": "it has no form for what puts elements back at the places of a MaxPool",
 }
 _HALF_BYTES = (TensorProto.INT4, TensorProto.UINT4)
 

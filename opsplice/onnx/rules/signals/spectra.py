@@ -1,6 +1,6 @@
-"""Writes STFT of signals of an open length, or of all bins, as products.
+"""Writes spectra as products with waves: DFT of a known length, and STFT of signals of an open length, or of all bins.
 
-ONNX says nothing of the shape of the one, and IREE does not compile the other.
+IREE does not compile DFT, nor STFT of all bins; ONNX says nothing of the shape of the other.
 
     frames = signal at (frame * step + place)       [batch, frames, length]
     result = (frames * window) @ waves              [batch, frames, bins, real and imaginary part]
@@ -15,6 +15,7 @@ from onnx import helper
 from opsplice.onnx.rules.node_writer import FLOATS, NodeWriter, attribute, input_name
 
 _MATRIX = 2  # dims
+_AXIS_IS_AN_INPUT = 20  # of DFT, from this version on
 
 
 def short_spectra(on: NodeWriter, node: onnx.NodeProto) -> str | None:
@@ -35,7 +36,52 @@ def short_spectra(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     frames = on.put("Gather", row, on.put("Add", starts, np.arange(size)), axis=1)
     frames = on.put("Mul", frames, window) if window else frames
     bins = size // 2 + 1 if is_half else size
-    turns = np.outer(np.arange(size), np.arange(bins)) % size * (-2j * np.pi / size)
-    waves = np.exp(turns)
-    parts = np.stack([waves.real, waves.imag], -1).reshape(size, -1).astype(kind)
+    parts = _parts(_waves(size, bins)).reshape(size, -1).astype(kind)
     return on.put("Reshape", on.put("MatMul", frames, on.give(parts, large=True)), [0, 0, bins, 2])
+
+
+def spectrum(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Along a dim of a known size: [..., places * parts] @ [places * parts, bins * parts], real and imaginary parts."""
+    x, element, shape = node.input[0], on.element(node.input[0]), on.shape(node.input[0])
+    given, named = input_name(node, 1), input_name(node, 2)
+    length, way = on.constant(given) if given else None, on.constant(named) if named else None
+    unknown = (given and length is None) or (named and way is None)
+    if shape is None or element not in FLOATS or unknown or shape[-1] is None:
+        return None
+    axis = attribute(node, "axis", 1) if on.version < _AXIS_IS_AN_INPUT else int(way) if way is not None else -2
+    axis, parts, is_half, is_inverse = axis % len(shape), shape[-1], *_kind_of(node)
+    places = shape[axis]
+    if places is None:
+        return None
+    size = int(length) if length is not None else 2 * (places - 1) if is_half and is_inverse else places
+    half = size // 2 + 1
+    if is_half and is_inverse:  # what is left out are conjugates, and the result is real
+        used, bins = min(places, half), size
+        twice = np.where((np.arange(used) == 0) | (2 * np.arange(used) == size), 1, 2)[:, None]
+        kept = np.stack([(waves := _waves(size, bins, used) * twice / size).real, waves.imag], 1)[..., None]
+    else:
+        used, bins = min(places, size), half if is_half else size
+        waves = _waves(size, bins, used)
+        waves = waves.conj() / size if is_inverse else waves
+        kept = np.stack([_parts(waves), _parts(1j * waves)], 1)
+    matrix = np.zeros((places, parts, bins, kept.shape[-1]), helper.tensor_dtype_to_np_dtype(element))
+    matrix[:used] = kept[:, :parts]
+    order = [*(each for each in range(len(shape) - 1) if each != axis), axis, len(shape) - 1]
+    rows = on.put("Reshape", on.put("Transpose", x, perm=order), [*[0] * (len(shape) - 2), places * parts])
+    product = on.put("MatMul", rows, on.give(matrix.reshape(places * parts, -1), large=True))
+    result = on.put("Reshape", product, [*[0] * (len(shape) - 2), *matrix.shape[2:]])
+    return on.put("Transpose", result, perm=np.argsort(order).tolist())
+
+
+def _kind_of(node: onnx.NodeProto) -> tuple[bool, bool]:
+    return bool(attribute(node, "onesided", 0)), bool(attribute(node, "inverse", 0))
+
+
+def _waves(size: int, bins: int, places: int | None = None) -> np.ndarray:
+    """exp(-2 pi i place bin / size), [places, bins]. places: all by default."""
+    turns = np.outer(np.arange(size if places is None else places), np.arange(bins)) % size
+    return np.exp(turns * (-2j * np.pi / size))
+
+
+def _parts(numbers: np.ndarray) -> np.ndarray:
+    return np.stack([numbers.real, numbers.imag], -1)
