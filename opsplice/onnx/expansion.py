@@ -304,6 +304,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "ConvTranspose"): convolutions.conv_transpose,
     ("", "CumProd"): _running_product,
     ("", "DFT"): spectra.spectrum,
+    ("", "DeformConv"): convolutions.at_offsets,
     ("", "DepthToSpace"): resizing.depth_to_space,
     ("", "Det"): _determinant,
     ("", "Div"): integers.wider,

@@ -43,6 +43,17 @@ def test_transposed_convolutions_of_images_with_zeros_around():
     check(model, {"x": floats(2, 3, 6, 5)}, 1e-4)
 
 
+def test_convolutions_at_offsets():
+    """Of images and offsets in groups, with masks or not; places outside of an image are zeros."""
+    form = {"pads": [1, 0, 2, 1], "strides": [2, 1], "dilations": [1, 2], "group": 2, "offset_group": 2}
+    nodes = [node("DeformConv", "x w to", "plain"), node("DeformConv", "x v far b mask", "parted", **form)]
+    shapes = {"x": [4, 7, 9], "to": [12, 5, 8], "far": [24, 4, 8], "mask": [12, 4, 8]}
+    weights = {"w": floats(6, 4, 3, 2), "v": floats(6, 2, 3, 2), "b": floats(6)}
+    inputs = {name: ["n", *shape] for name, shape in shapes.items()}
+    model = make_model(nodes, inputs, dict.fromkeys(("plain", "parted"), [None] * 4), weights, opset=22)
+    check(model, {name: 2 * floats(2, *shape) for name, shape in shapes.items()}, 5e-5)
+
+
 def test_blocks_that_overlap_are_summed():
     forms = {"plain": {}, "apart": {"pads": [1, 0, 1, 2], "strides": [2, 3]}, "wide": {"dilations": [2, 1]}}
     counts = {"plain": 48, "apart": 15, "wide": 42}

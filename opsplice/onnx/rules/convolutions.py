@@ -11,7 +11,8 @@ from onnx import helper
 from opsplice.onnx.model_file import replace, sizes_of
 from opsplice.onnx.rules.node_writer import FLOATS, NodeWriter, attribute, attributes, input_name, not_compiled
 
-VOLUME = 5  # dims of volumes with batches and channels
+IMAGE, VOLUME = 4, 5  # dims with batches and channels
+LINEAR = 20  # the version from which on GridSample says so
 
 
 def zeros_around(node: onnx.NodeProto, sizes: list[int | None], taps: list[int | None]) -> list[int] | None:
@@ -213,3 +214,37 @@ def blocks_summed(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     form = {"strides": steps, "dilations": apart, "pads": pads, "output_padding": more}
     summed = on.put("ConvTranspose", on.put("Reshape", x, [-1, places, *counts]), on.give(filters), **form)
     return on.put("Reshape", summed, [-1, shape[1] // places, *image.tolist()])
+
+
+def at_offsets(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """DeformConv: what each tap reads is sampled from the image, and a plain convolution sums these up."""
+    x, weight, offsets, bias, mask = (input_name(node, place) for place in range(5))
+    known = [[size or 0 for size in on.shape(name) or ()] for name in (x, weight, offsets)]
+    image, filters, around = known
+    if len(image) != IMAGE or len(around) != IMAGE or 0 in (*image[1:], *filters, *around[1:]):
+        return None
+    (channels, *sizes), (rows, columns) = image[1:], around[2:]
+    parts, group, taps = attribute(node, "offset_group", 1), attribute(node, "group", 1), math.prod(filters[2:])
+    steps, apart = steps_of(node, 2)
+    pads = attribute(node, "pads", [0] * 4)
+    lines = [
+        np.arange(count)[None] * step - pad + np.arange(size)[:, None] * dilation
+        for count, step, pad, size, dilation in zip((rows, columns), steps, pads, filters[2:], apart, strict=False)
+    ]
+    plain = np.stack(np.broadcast_arrays(lines[0][:, None, :, None], lines[1][None, :, None, :]))
+    plain = plain.reshape(2, taps, rows, columns).swapaxes(0, 1)
+    kind = helper.tensor_dtype_to_np_dtype(on.element(x))
+    places = on.put("Add", on.put("Reshape", offsets, [-1, *plain.shape]), plain.astype(kind))
+    # As GridSample has them: columns first, from -1 to 1.
+    scale = (2 / np.array(sizes, kind))[:, None, None]
+    shares = on.put("Add", on.put("Mul", places, scale.astype(kind)), (scale / 2 - 1).astype(kind))
+    turned = on.put("Transpose", on.put("Gather", shares, [1, 0], axis=2), perm=[0, 1, 3, 4, 2])
+    grid = on.put("Reshape", turned, [-1, taps * rows, columns, 2])
+    mode = "linear" if on.version >= LINEAR else "bilinear"
+    read = on.put("GridSample", on.put("Reshape", x, [-1, channels // parts, *sizes]), grid, mode=mode)
+    if mask:
+        read = on.put("Mul", read, on.put("Reshape", mask, [-1, 1, taps * rows, columns]))
+    volumes = on.put("Reshape", read, [-1, channels, taps, rows * columns])
+    flat = on.put("Reshape", weight, [*filters[:2], taps, 1])
+    made = on.put("Conv", volumes, flat, *filter(None, [bias]), group=group)
+    return on.put("Reshape", made, [-1, filters[0], rows, columns])

@@ -7,9 +7,6 @@ from onnx import TensorProto
 
 from opsplice.onnx.rules.node_writer import NodeWriter, attribute, input_name, not_compiled
 
-_NEVER = {
-    "DeformConv": "it has no form for convolutions at places that are computed",
-}
 _HALF_BYTES = (TensorProto.INT4, TensorProto.UINT4)
 
 
@@ -26,5 +23,3 @@ def check(on: NodeWriter, node: onnx.NodeProto) -> None:
             raise not_compiled(node, "it quantizes to no integers of 4 bits")
     if node.op_type == "BatchNormalization" and len(on.shape(node.input[0]) or "nc") == 1:
         raise not_compiled(node, "it normalizes no vectors")
-    if node.op_type in _NEVER:
-        raise not_compiled(node, _NEVER[node.op_type])
