@@ -106,12 +106,9 @@ def _keep_complex(op: ir.Operation) -> None:
 def _write_out(op: ir.Operation, scalar: str) -> None:
     """Make an op on tensors, element by element, a loop over an op on single numbers."""
     emit.load_dialects(op.context)
-    kind = ir.RankedTensorType(op.results[0].type)
-    same = ir.AffineMap.get_identity(kind.rank)
-    empty = emit.value("tensor.empty", emit.dynamic_dims(op.operands[0]), kind)
-    whole, body = emit.loop(list(op.operands), [same] * len(op.operands), empty)
+    whole, body = emit.over_elements(op)
     with ir.InsertionPoint(body):
-        made = emit.value(scalar, list(body.arguments)[:-1], kind.element_type)
+        made = emit.value(scalar, list(body.arguments)[:-1], whole.type.element_type)
         emit.op("linalg.yield", [made])
     emit.replace(op, whole)
 

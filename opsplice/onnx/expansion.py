@@ -29,7 +29,7 @@ from opsplice.onnx.rules import (
     uncompiled_nodes,
     valued_sizes,
 )
-from opsplice.onnx.rules.arithmetic import integers
+from opsplice.onnx.rules.arithmetic import eight_bit_floats, integers
 from opsplice.onnx.rules.detection import regions, suppression
 from opsplice.onnx.rules.node_writer import (
     FLOATS,
@@ -294,7 +294,8 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "ArgMin"): _last_of_equals,
     ("", "Attention"): attention.standard,
     ("", "AveragePool"): pooling.average_pool,
-    ("", "CastLike"): quantized.cast_like,
+    ("", "Cast"): eight_bit_floats.cast,
+    ("", "CastLike"): eight_bit_floats.cast_like,
     ("", "Clip"): _clip,
     ("", "Col2Im"): convolutions.blocks_summed,
     ("", "Compress"): valued_sizes.compress,

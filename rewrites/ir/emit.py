@@ -287,6 +287,13 @@ def loop(inputs: Sequence[ir.Value], maps: Sequence[ir.AffineMap], empty: ir.Val
     return made.results[0], block(made, elements)
 
 
+def over_elements(op: ir.Operation) -> tuple[ir.Value, ir.Block]:
+    """What an op on tensors of one shape makes, as a loop over their elements, and its body, which is to be filled."""
+    kind = ir.RankedTensorType(op.results[0].type)
+    same = ir.AffineMap.get_identity(kind.rank)
+    return loop(list(op.operands), [same] * len(op.operands), value("tensor.empty", dynamic_dims(op.operands[0]), kind))
+
+
 def nest(
     inputs: Sequence[ir.Value], maps: Sequence[ir.AffineMap], *starts: ir.Value, summed: Sequence[int] = ()
 ) -> Any:

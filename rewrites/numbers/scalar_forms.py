@@ -44,6 +44,11 @@ IREE makes it a call of a function that compilers bring and programs lack, also 
     arith.truncf (arith.constant -1.8e308 : f64)   =>    arith.constant -inf : f32
 
 MLIR folds none that loses something, and IREE's VM, which then has them, knows no f64 in constants, and no f16.
+
+    arith.truncf %x : f32 to f8E5M2     =>    of the smallest normal number where %x is rounded up to it
+    arith.extf %x : f8E4M3FN to f16     =>    NaN where that to f32 is -480, and by way of f32
+
+IREE makes 0 of the one, reads one of the two NaNs as -480, and has no code for 8-bit floats but from and to f32.
 """
 
 from __future__ import annotations
@@ -56,6 +61,7 @@ from iree.compiler import ir
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.terms.ops.constant_ops import constant_of
 from opsplice.rewrites.ir import emit
+from opsplice.spec_lang.syntax import vocabulary
 
 _LOOP = "linalg.generic"
 # Those that IREE multiplies, or takes roots for.
@@ -72,6 +78,7 @@ _FAR = 252
 # A root of 2 / pi, as halves have it is right.
 _WRONG_ROOT = 0.7977240352174656
 _ROUNDING = 1e-7
+_BYTE = 8
 
 
 def _power(op: ir.Operation) -> ir.Value | None:
@@ -335,13 +342,50 @@ def _converted(op: ir.Operation) -> ir.Value | None:
 
 def _rounded(op: ir.Operation) -> ir.Value | None:
     known = _known(op.operands[0])
-    return None if known is None else _constant(known, op)
+    return _to_eight_bits(op) if known is None else _constant(known, op)
+
+
+def _to_eight_bits(op: ir.Operation) -> ir.Value | None:
+    made = op.results[0].type
+    if not _is_of_eight_bits(made):
+        return None
+    x = _resized(op.operands[0], ir.F32Type.get())
+    digits, least, _ = vocabulary.FLOAT_FORMATS[str(made)]
+    normal, half = 2.0 ** (least + digits - 1), 2.0 ** (least - 1)
+    size = _of("math.absf", x)
+    is_near = emit.compared(">=", size, emit.constant(normal - half, x.type))
+    is_near = _of("arith.andi", is_near, emit.compared("<", size, emit.constant(normal, x.type)))
+    raised = _of("math.copysign", emit.constant(normal, x.type), x)
+    return emit.value("arith.truncf", [_of("arith.select", is_near, raised, x)], made)
+
+
+def _of_eight_bits(op: ir.Operation) -> ir.Value | None:
+    (x,) = op.operands
+    if not _is_of_eight_bits(x.type):
+        return None
+    wide = emit.value("arith.extf", [x], ir.F32Type.get())
+    if isinstance(x.type, ir.Float8E4M3FNType):
+        is_lost = emit.compared("==", wide, emit.constant(-480, wide.type))
+        wide = _of("arith.select", is_lost, emit.constant(math.nan, wide.type), wide)
+    return _resized(wide, op.results[0].type)
+
+
+def _is_of_eight_bits(kind: ir.Type) -> bool:
+    return isinstance(kind, ir.FloatType) and kind.width == _BYTE and str(kind) in vocabulary.FLOAT_FORMATS
+
+
+def _resized(number: ir.Value, kind: ir.Type) -> ir.Value:
+    """A float in another type, which holds it or is nearest to it."""
+    if number.type == kind:
+        return number
+    return emit.value("arith.extf" if number.type.width < kind.width else "arith.truncf", [number], kind)
 
 
 _angle_in_f32 = _in_f32(_angle_of)
 _exponential = _in_f32(_power_of_two)
 
 _FORMS: dict[str, Callable[[ir.Operation], ir.Value | None]] = {
+    "arith.extf": _of_eight_bits,
     "arith.sitofp": _converted,
     "arith.truncf": _rounded,
     "arith.uitofp": _converted,
@@ -364,13 +408,31 @@ _FORMS: dict[str, Callable[[ir.Operation], ir.Value | None]] = {
 
 @emit.of_each(*_FORMS)
 def mend(op: ir.Operation) -> None:
-    """Change an op on single numbers, where inputs are converted. The bodies of named ops are theirs."""
-    around = op.parent.name
-    if not isinstance(op.results[0].type, ir.FloatType) or (around.startswith("linalg.") and around != _LOOP):
+    """Change an op on numbers or tensors, where inputs are converted. The bodies of named ops are theirs."""
+    around, made = op.parent.name, op.results[0].type
+    if isinstance(made, ir.RankedTensorType):
+        _mend_in_loop(op)
+    elif isinstance(made, ir.FloatType) and (not around.startswith("linalg.") or around == _LOOP):
+        other = _FORMS[op.name](op)
+        if other is not None:
+            emit.replace(op, other)
+
+
+def _mend_in_loop(op: ir.Operation) -> None:
+    """Change an op on tensors by what it does to their elements, where there is another form for that."""
+    element = op.results[0].type.element_type
+    if not isinstance(element, ir.FloatType):
         return
-    other = _FORMS[op.name](op)
+    whole, body = emit.over_elements(op)
+    with ir.InsertionPoint(body):
+        plain = emit.value(op.name, list(body.arguments)[:-1], element, **emit.attributes_of(op))
+        other = _FORMS[op.name](plain.owner)
+        emit.op("linalg.yield", [other or plain])
     if other is not None:
-        emit.replace(op, other)
+        plain.owner.erase()
+        emit.replace(op, whole)
+    else:
+        whole.owner.erase()
 
 
 def _known(number: ir.Value) -> float | None:

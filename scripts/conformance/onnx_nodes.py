@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import onnx
 from iree.compiler import ir
@@ -87,7 +86,7 @@ def _arrays(values: Sequence[Any]) -> list[np.ndarray]:
 
 
 def _widened(array: np.ndarray) -> np.ndarray:
-    is_small = array.dtype.kind == "V" or array.dtype in (np.float16, ml_dtypes.bfloat16)
+    is_small = array.dtype.isbuiltin != 1 or array.dtype == np.float16  # others are those of ml_dtypes
     return array.astype(np.float32) if is_small else array
 
 

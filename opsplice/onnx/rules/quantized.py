@@ -11,8 +11,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from opsplice.onnx.rules.arithmetic import eight_bit_floats
 from opsplice.onnx.rules.convolutions import zeros_around
-from opsplice.onnx.rules.node_writer import FLOATS, NodeWriter, attribute, attributes, input_name, wrongly_computed
+from opsplice.onnx.rules.node_writer import FLOATS, NodeWriter, attribute, attributes, input_name
 
 _BYTE = 8
 # Sums of fewer products of bytes, each less a zero point, are exact in f32.
@@ -20,12 +21,6 @@ _EXACT_TERMS = 2**24 // 255**2
 # The version of Softmax that takes one dim.
 _ONE_AXIS = 13
 _MATRIX = 2  # dims
-_EIGHT_BIT_FLOATS = (
-    TensorProto.FLOAT8E4M3FN,
-    TensorProto.FLOAT8E4M3FNUZ,
-    TensorProto.FLOAT8E5M2,
-    TensorProto.FLOAT8E5M2FNUZ,
-)
 # Numbers of a few bits, each in a byte of its own.
 WIDENED = {
     np.dtype(ml_dtypes.int2): np.int8,
@@ -102,8 +97,8 @@ def quantize(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     x, scale, zero = node.input[0], node.input[1], input_name(node, 2)
     block = attribute(node, "block_size", 0)
     element = on.element(zero) if zero else attribute(node, "output_dtype", 0) or TensorProto.UINT8
-    if element in _EIGHT_BIT_FLOATS:
-        raise wrongly_computed(node, "numbers that are too large become NaN")
+    if element in eight_bit_floats.KINDS:
+        return eight_bit_floats.quantized(on, node, element, _along(on, node, scale, block))
     is_in_blocks = block and element in (TensorProto.INT8, TensorProto.INT16, TensorProto.UINT8)
     if element != TensorProto.UINT16 and not is_in_blocks:
         return None
@@ -424,22 +419,3 @@ def _scaled(on: NodeWriter, integers: str, *scales: str) -> str:
 def _single(on: NodeWriter, name: str) -> str:
     """A scale or a zero point: one for the whole tensor as a scalar, as ONNX's own operators want it."""
     return on.scalar(name) if on.shape(name) == [1] else name
-
-
-def cast_like(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """To 8-bit floats, for which what is too large becomes the largest: IREE makes NaN or infinity of it.
-
-    A cast for other types: at some without a sign, IREE's compiler ends the process.
-    """
-    x, like = node.input
-    wanted, producer = on.element(like), on.producer(x)
-    if wanted and wanted not in _EIGHT_BIT_FLOATS:
-        return on.put("Cast", x, to=wanted)
-    is_limited = producer is not None and producer.op_type == "Clip"
-    if wanted not in _EIGHT_BIT_FLOATS or on.element(x) != TensorProto.FLOAT or is_limited:
-        return None
-    if not attribute(node, "saturate", 1):
-        return None
-    most = float(ml_dtypes.finfo(helper.tensor_dtype_to_np_dtype(wanted)).max)
-    limits = (on.give(np.array(number, np.float32)) for number in (-most, most))
-    return on.put("CastLike", on.put("Clip", x, *limits), like)

@@ -202,3 +202,54 @@ def test_numbers_that_lose_something_are_rounded(kind):
             around = np.array(end).astype(dtype)
         found = program.run(name, np.array([1, 2], dtype))
         np.testing.assert_array_equal(found, np.array([around, 1, 2, around, around], dtype))
+
+
+def test_tensors_are_changed_as_their_elements_are():
+    """Without a loop in the program: hand-written MLIR has such."""
+    text = """
+func.func @f(%x: tensor<?x2xf32>, %y: tensor<?x2xf32>) -> (tensor<?x2xf32>, tensor<?x2xf32>) {
+  %power = math.powf %x, %y : tensor<?x2xf32>
+  %sine = math.sin %x : tensor<?x2xf32>
+  return %power, %sine : tensor<?x2xf32>, tensor<?x2xf32>
+}"""
+    x, y = np.array([[-2, 0], [-3, 1000]], np.float32), np.array([[5, 0], [3, 0.5]], np.float32)
+    power, sine = opsplice.compile(text).run("f", x, y)
+    np.testing.assert_allclose(power, x.astype(np.float64) ** y, 1e-6)
+    np.testing.assert_allclose(sine, np.sin(x.astype(np.float64)), 0, 1e-7)
+
+
+EIGHT_BITS = ("f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ")
+FROM = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
+
+
+@pytest.fixture(scope="module")
+def of_eight_bits():
+    both = [
+        f"""
+func.func @{name}_{small}_{wide}(%x: tensor<?x{given}>) -> tensor<?x{made}> {{
+  %made = arith.{name} %x : tensor<?x{given}> to tensor<?x{made}>
+  return %made : tensor<?x{made}>
+}}"""
+        for small in EIGHT_BITS
+        for wide in FROM
+        for name, given, made in (("extf", small, wide), ("truncf", wide, small))
+    ]
+    return opsplice.compile("\n".join(both))
+
+
+@pytest.mark.parametrize("wide", FROM)
+@pytest.mark.parametrize("small", EIGHT_BITS)
+def test_floats_of_eight_bits_are_those_of_ml_dtypes(of_eight_bits, small, wide):
+    """All of them; and to them each, what is between two, what is next to that, and what is too large."""
+    kind, other = np.dtype(getattr(ml_dtypes, small.replace("f8", "float8_").lower())), np.dtype(FROM[wide])
+    every = np.arange(256, dtype=np.uint8).view(kind)
+    ends = np.unique(every.astype(np.float32)[np.isfinite(every.astype(np.float32))])
+    between = ((ends[1:] + ends[:-1]) / 2).astype(np.float32)
+    around = [np.nextafter(between, np.float32(end)) for end in (-np.inf, np.inf)]
+    with np.errstate(over="ignore"):
+        numbers = np.concatenate([ends, between, *around, np.float32([9e9, -9e9, np.inf, np.nan])]).astype(other)
+    for name, x, wanted in (("extf", every, every.astype(other)), ("truncf", numbers, numbers.astype(kind))):
+        found = np.asarray(of_eight_bits.run(f"{name}_{small}_{wide}", x)).view(wanted.dtype)
+        np.testing.assert_array_equal(found.astype(np.float32), wanted.astype(np.float32))
+        is_number = ~np.isnan(wanted.astype(np.float32))
+        np.testing.assert_array_equal(np.signbit(found)[is_number], np.signbit(wanted)[is_number])
