@@ -275,6 +275,9 @@ def _inlined(model: onnx.ModelProto, functions: list[tuple[str, str]], name: str
         raise OpspliceError(f"ONNX cannot expand operators of {name}", details=str(error)[:2000]) from None
     replace(model.graph.value_info, (value for value in model.graph.value_info if value.name))
     _name_nodes(model.graph)
+    _write_tensors(model.graph)
+    for each in graphs(model.graph):
+        _name_constants(each)
     return model
 
 

@@ -401,12 +401,20 @@ def test_operators_of_new_versions_give_the_numbers_of_the_reference():
         node("Swish", "x", "swished", alpha=1.5),
         node("SwiGLU", "x x", "gated"),
         node("RotaryEmbedding", "x cosines sines", "turned", interleaved=1),
+        node("RotaryEmbedding", "x few_cosines few_sines", "turned_in_part", rotary_embedding_dim=4),
         node("SpaceToDepth", "x", "deep", blocksize=2, mode="CRD"),
         node("CastLike", "x small", "limited"),
     ]
-    outputs = {"swished": [1, 2, 4, 6], "gated": [1, 2, 4, 6], "turned": [1, 2, 4, 6], "deep": [1, 8, 2, 3]}
+    outputs = {
+        "swished": [1, 2, 4, 6],
+        "gated": [1, 2, 4, 6],
+        "turned": [1, 2, 4, 6],
+        "turned_in_part": [1, 2, 4, 6],
+        "deep": [1, 8, 2, 3],
+    }
     outputs["limited"] = (TensorProto.FLOAT8E4M3FN, [1, 2, 4, 6])
     weights = {"cosines": floats(1, 4, 3), "sines": floats(1, 4, 3), "small": np.zeros(1, ml_dtypes.float8_e4m3fn)}
+    weights |= {"few_cosines": floats(1, 4, 2), "few_sines": floats(1, 4, 2)}
     model = make_model(nodes, {"x": [1, 2, 4, 6]}, outputs, weights, opset=onnx.defs.onnx_opset_version())
     feed = {"x": floats(1, 2, 4, 6) * 400}
     found = opsplice.onnx.session(model, providers=["local-sync"]).run(None, feed)
