@@ -352,7 +352,13 @@ def product(left: Tensor | float, right: Tensor | float) -> Tensor:
 
 
 def converted(tensor: Tensor, *, dtype: torch.dtype | None = None, **form: Any) -> Tensor:
-    """IREE's importer converts floats to bytes with a sign first, which 128 and above do not fit into."""
+    """IREE's importer converts floats to bytes with a sign first, which 128 and above do not fit into.
+
+    Numbers that are too large for `float8_e4m3fn` become its largest ones, as PyTorch has it.
+    """
+    if dtype == torch.float8_e4m3fn:
+        most = torch.finfo(dtype).max
+        return torch.ops.prims.convert_element_type(torch.clamp(tensor.to(torch.float32), -most, most), dtype)
     if dtype != torch.uint8 or not tensor.is_floating_point():
         return NotImplemented
     return tensor.to(torch.int32, **form).to(dtype)

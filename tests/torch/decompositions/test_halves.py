@@ -85,3 +85,18 @@ def test_attention_rounds_nothing_between_its_products(dtype: torch.dtype) -> No
         assert found.dtype == dtype
         distance = (found.double() - wanted).norm() / wanted.norm()
         assert distance < torch.finfo(dtype).eps, distance
+
+
+def test_floats_of_eight_bits() -> None:
+    """What is too large becomes the largest of `float8_e4m3fn`, infinity or NaN of the others."""
+    kinds = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
+
+    def narrowed(*numbers: torch.Tensor) -> list[torch.Tensor]:
+        made = [x.to(kind) for x in numbers for kind in kinds]
+        return [*(each.view(torch.uint8) for each in made), *(each.to(torch.float16) for each in made)]
+
+    numbers = torch.tensor([0.3, -17, 1e-3, 447, 460, 600, 1e6, -torch.inf, -0.0, 5e-6, 0.0146484375])
+    given = numbers, numbers.half(), numbers.bfloat16(), torch.tensor([3, -500, 17])
+    found = torch.compile(narrowed, backend="opsplice")(*given)
+    for one, other in zip(found, narrowed(*given), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
