@@ -432,7 +432,9 @@ def _mend_in_loop(op: ir.Operation) -> None:
         plain.owner.erase()
         emit.replace(op, whole)
     else:
+        empty = whole.owner.operands[-1].owner
         whole.owner.erase()
+        empty.erase()
 
 
 def _known(number: ir.Value) -> float | None:
