@@ -33,6 +33,18 @@ def test_grid_samples_are_those_of_onnxruntime():
     check(model, {"x": RANDOM.normal(size=(2, 2, 4, 6)).astype(np.float32), "grid": grid}, 5e-6)
 
 
+@pytest.mark.parametrize("width", [5001, "w"], ids=["fixed", "open"])
+def test_grid_samples_of_large_images(width):
+    """Of more elements than f32 has whole numbers."""
+    nodes = [node("GridSample", "x grid", "y", mode="nearest", align_corners=1)]
+    model = make_model(nodes, {"x": [1, 1, 4001, width], "grid": [1, 1, 4, 2]}, {"y": [None] * 4})
+    image = np.arange(4001 * 5001, dtype=np.int64).astype(np.uint32).view(np.float32).reshape(1, 1, 4001, 5001)
+    places = np.array([[5000, 4000], [4999, 4000], [4998, 3999], [1, 3600]])
+    grid = (places / np.array([5000, 4000]) * 2 - 1).astype(np.float32).reshape(1, 1, 4, 2)
+    (found,) = opsplice.onnx.session(model, providers=["local-sync"]).run(None, {"x": image, "grid": grid})
+    np.testing.assert_array_equal(found.reshape(-1).view(np.uint32), places @ [1, 5001])
+
+
 def test_grid_samples_of_open_sizes():
     ways = [("linear", "zeros", 0), ("nearest", "reflection", 1), ("cubic", "border", 0)]
     nodes = [

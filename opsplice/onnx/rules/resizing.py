@@ -198,11 +198,11 @@ def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if shape[2] is None or shape[3] is None:
         whole = on.put("Cast", on.put("Concat", width, height, axis=0), to=kind)
         last = on.put("Sub", whole, one)
-        row_starts = on.put("Concat", np.ones(1, real), on.put("Slice", whole, [0], [1]), axis=0)
+        row_starts = on.put("Concat", [1], width, axis=0)
         span = on.put("Max", last, one) if corners else whole
     else:
         known = np.array([shape[3], shape[2]], real)
-        whole, last, row_starts = (on.give(each) for each in (known, known - 1, np.array([1, shape[3]], real)))
+        whole, last, row_starts = (on.give(each) for each in (known, known - 1, np.array([1, shape[3]])))
         span = on.give(np.maximum(known - 1, 1) if corners else known)
     above = on.put("Add", on.cast(node.input[1], kind), one)
     if corners:  # in the order of PyTorch and onnxruntime, whose ties come from rounding
@@ -229,8 +229,8 @@ def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         if padding == b"reflection":
             at = mirrored(at)
         inside = within(at)
-        number = on.put("ReduceSum", on.put("Mul", inside, row_starts), [-1], keepdims=0)
-        index = on.put("Reshape", on.put("Cast", number, to=TensorProto.INT64), line)
+        steps = on.put("Mul", on.put("Cast", inside, to=TensorProto.INT64), row_starts)  # floats are too coarse
+        index = on.put("Reshape", on.put("ReduceSum", steps, [-1], keepdims=0), line)
         wide = on.put("Add", index, for_each)  # spread over the channels
         values = on.put("Reshape", on.put("GatherElements", flat, wide, axis=2), made)
         if padding != b"zeros":
