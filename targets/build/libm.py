@@ -1,7 +1,8 @@
 """The mathematics of C for kernels, as bitcode or objects that go into theirs: made of what the `ziglang` wheel brings.
 
-Zig's own library has some of the functions, its runtime for compilers some, musl's C the rest. All are made into one
-module once, which names no CPU; what a kernel calls of it becomes part of the kernel, and is inlined in bitcode.
+Zig's own library has some of the functions, its runtime for compilers some, musl's C the rest; `libm_parts/` has those
+that are further off in all of these. All are made into one module once, which names no CPU; what a kernel calls of it
+becomes part of the kernel, and is inlined in bitcode.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from opsplice.targets.build import llvm, programs
 from opsplice.targets.formats import elf
 
 # Part of the key. Raise it when the same sources come to be another library.
-_BUILDER = "libm 7"
+_BUILDER = "libm 8"
 
 # In f64, and in f32 with an `f` behind.
 NAMES = frozenset(base + suffix for base in elf.MATHEMATICS for suffix in ("", "f"))
@@ -41,7 +42,7 @@ _ROUNDING = frozenset(
 # Sources of musl's, by name.
 _MUSL = """
     atan2 atan2f erf erff ilogb ilogbf ldexp ldexpf lgamma_r llround llroundf logb logbf nextafter nextafterf
-    pow powf remainder remainderf remquo remquof scalbln scalblnf scalbn scalbnf tgamma tgammaf exp_data pow_data
+    pow powf remainder remainderf remquo remquof scalbln scalblnf scalbn scalbnf exp_data pow_data
     powf_data exp2f_data __cos __cosdf __sin __sindf __math_divzero __math_divzerof __math_invalid __math_invalidf
     __math_oflow __math_oflowf __math_uflow __math_uflowf __math_xflow __math_xflowf
 """
@@ -49,7 +50,7 @@ _ZIG = ("-target", "x86_64-freestanding", "-mcpu=baseline", "-O", "ReleaseFast",
 _CLANG = (
     *("--target=x86_64-unknown-linux-musl", "-nostdinc", "-O3", "-ffreestanding", "-fno-stack-protector"),
     *("-fno-math-errno", "-ffp-contract=off", "-w", "-S", "-emit-llvm"),
-    "-Derfcf=__erfcf",  # libm.zig has a better one; this is in the file of `erff`
+    *("-Derfc=__erfc", "-Derfcf=__erfcf"),  # libm.zig has better ones; these are in `erf`'s and `erff`'s files
 )
 
 
