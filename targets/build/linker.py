@@ -17,7 +17,7 @@ from opsplice.targets.artifacts.artifact import CpuTarget
 from opsplice.targets.build import llvm, programs
 
 # What objects may call without bringing it along.
-SUPPORT = frozenset({"memcpy", "memmove", "memset", "memcmp", "bcmp", "__stack_chk_fail"})
+SUPPORT = frozenset({"memcpy", "memmove", "memset", "memcmp", "bcmp", "__stack_chk_fail", "__stack_chk_guard"})
 
 _ARCHIVE, _THIN = b"!<arch>\n", b"!<thin>\n"
 _INDEX = len(_ARCHIVE) + 60  # behind the header of the first member
@@ -101,6 +101,8 @@ define weak hidden void @__stack_chk_fail() #0 {
   unreachable
 }
 declare void @llvm.trap()
+; What is at the end of a stack that was not overwritten, where the system has no such number for a thread.
+@__stack_chk_guard = weak hidden constant i64 u0x7B1D5E93A64FC200
 attributes #0 = { nounwind "no-builtins" }
 """
 
