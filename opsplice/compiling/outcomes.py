@@ -15,7 +15,7 @@ from opsplice.matchers.terms.views import Views
 from opsplice.reports.report import ArtifactUse, DimSize, Miss, PackageUse, Replacement, Report, UnmatchedRule
 from opsplice.rewrites.approaches.approach_table import approach_of
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
-from opsplice.rewrites.memory import layout_words
+from opsplice.rewrites.plan import layout_words
 from opsplice.rewrites.plan.actions import Action, Choice, KernelCall
 from opsplice.rewrites.plan.planner import Plan
 from opsplice.spec_lang.loading.loader import LoadedSpec

@@ -36,19 +36,6 @@ IREE's is off by 1e-6, and makes NaN of infinities.
 
 IREE writes PyTorch's and ONNX's gelu with `approximate="tanh"` with a root of 2 / pi that is off by 2e-4. Patterns have
 seen the number by then; their kernels take the right one.
-
-    arith.sitofp %x : i64 to bf16   =>    the upper half of the bits of arith.sitofp %x : i64 to f32, rounded
-
-IREE makes it a call of a function that compilers bring and programs lack, also where it is spelled by way of f32.
-
-    arith.truncf (arith.constant -1.8e308 : f64)   =>    arith.constant -inf : f32
-
-MLIR folds none that loses something, and IREE's VM, which then has them, knows no f64 in constants, and no f16.
-
-    arith.truncf %x : f32 to f8E5M2     =>    of the smallest normal number where %x is rounded up to it
-    arith.extf %x : f8E4M3FN to f16     =>    NaN where that to f32 is -480, and by way of f32
-
-IREE makes 0 of the one, reads one of the two NaNs as -480, and has no code for 8-bit floats but from and to f32.
 """
 
 from __future__ import annotations
@@ -61,7 +48,7 @@ from iree.compiler import ir
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.terms.ops.constant_ops import constant_of
 from opsplice.rewrites.ir import emit
-from opsplice.spec_lang.syntax import vocabulary
+from opsplice.rewrites.numbers import float_conversions
 
 _LOOP = "linalg.generic"
 # Those that IREE multiplies, or takes roots for.
@@ -78,7 +65,6 @@ _FAR = 252
 # A root of 2 / pi, as halves have it is right.
 _WRONG_ROOT = 0.7977240352174656
 _ROUNDING = 1e-7
-_BYTE = 8
 
 
 def _power(op: ir.Operation) -> ir.Value | None:
@@ -327,68 +313,14 @@ def _cube_root(op: ir.Operation) -> ir.Value:
     return _of("arith.select", is_end, x, root)
 
 
-def _converted(op: ir.Operation) -> ir.Value | None:
-    """An integer as a bf16: the nearest, of two the even one."""
-    if not isinstance(op.results[0].type, ir.BF16Type):
-        return None
-    word = ir.IntegerType.get_signless(32)
-    bits = emit.value("arith.bitcast", [emit.value(op.name, list(op.operands), ir.F32Type.get())], word)
-    sixteen = emit.constant(16, word)
-    is_odd = _of("arith.andi", _of("arith.shrui", bits, sixteen), emit.constant(1, word))
-    raised = _of("arith.addi", bits, _of("arith.addi", is_odd, emit.constant(0x7FFF, word)))
-    upper = emit.value("arith.trunci", [_of("arith.shrui", raised, sixteen)], ir.IntegerType.get_signless(16))
-    return emit.value("arith.bitcast", [upper], op.results[0].type)
-
-
-def _rounded(op: ir.Operation) -> ir.Value | None:
-    known = _known(op.operands[0])
-    return _to_eight_bits(op) if known is None else _constant(known, op)
-
-
-def _to_eight_bits(op: ir.Operation) -> ir.Value | None:
-    made = op.results[0].type
-    if not _is_of_eight_bits(made):
-        return None
-    x = _resized(op.operands[0], ir.F32Type.get())
-    digits, least, _ = vocabulary.FLOAT_FORMATS[str(made)]
-    normal, half = 2.0 ** (least + digits - 1), 2.0 ** (least - 1)
-    size = _of("math.absf", x)
-    is_near = emit.compared(">=", size, emit.constant(normal - half, x.type))
-    is_near = _of("arith.andi", is_near, emit.compared("<", size, emit.constant(normal, x.type)))
-    raised = _of("math.copysign", emit.constant(normal, x.type), x)
-    return emit.value("arith.truncf", [_of("arith.select", is_near, raised, x)], made)
-
-
-def _of_eight_bits(op: ir.Operation) -> ir.Value | None:
-    (x,) = op.operands
-    if not _is_of_eight_bits(x.type):
-        return None
-    wide = emit.value("arith.extf", [x], ir.F32Type.get())
-    if isinstance(x.type, ir.Float8E4M3FNType):
-        is_lost = emit.compared("==", wide, emit.constant(-480, wide.type))
-        wide = _of("arith.select", is_lost, emit.constant(math.nan, wide.type), wide)
-    return _resized(wide, op.results[0].type)
-
-
-def _is_of_eight_bits(kind: ir.Type) -> bool:
-    return isinstance(kind, ir.FloatType) and kind.width == _BYTE and str(kind) in vocabulary.FLOAT_FORMATS
-
-
-def _resized(number: ir.Value, kind: ir.Type) -> ir.Value:
-    """A float in another type, which holds it or is nearest to it."""
-    if number.type == kind:
-        return number
-    return emit.value("arith.extf" if number.type.width < kind.width else "arith.truncf", [number], kind)
-
-
 _angle_in_f32 = _in_f32(_angle_of)
 _exponential = _in_f32(_power_of_two)
 
 _FORMS: dict[str, Callable[[ir.Operation], ir.Value | None]] = {
-    "arith.extf": _of_eight_bits,
-    "arith.sitofp": _converted,
-    "arith.truncf": _rounded,
-    "arith.uitofp": _converted,
+    "arith.extf": float_conversions.widened,
+    "arith.sitofp": float_conversions.of_integer,
+    "arith.truncf": lambda op: float_conversions.rounded(op, _known(op.operands[0])),
+    "arith.uitofp": float_conversions.of_integer,
     "math.acosh": _in_f32(_inverse_hyperbolic_cosine),
     "math.asinh": _in_f32(_inverse_hyperbolic_sine, is_odd=True),
     "math.atan": _in_f32(_of_point_above, is_odd=True),

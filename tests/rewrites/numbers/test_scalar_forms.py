@@ -253,3 +253,27 @@ def test_floats_of_eight_bits_are_those_of_ml_dtypes(of_eight_bits, small, wide)
         np.testing.assert_array_equal(found.astype(np.float32), wanted.astype(np.float32))
         is_number = ~np.isnan(wanted.astype(np.float32))
         np.testing.assert_array_equal(np.signbit(found)[is_number], np.signbit(wanted)[is_number])
+
+
+@pytest.mark.parametrize("small", [*EIGHT_BITS, "f16", "bf16"])
+def test_doubles_are_rounded_once(small):
+    """What lies just beside the middle of two numbers, and halves below 2^-14."""
+    text = f"""
+func.func @f(%x: tensor<?xf64>) -> tensor<?x{small}> {{
+  %made = arith.truncf %x : tensor<?xf64> to tensor<?x{small}>
+  return %made : tensor<?x{small}>
+}}"""
+    kind = np.dtype(FROM.get(small) or getattr(ml_dtypes, small.replace("f8", "float8_").lower()))
+    bits = np.arange(1 << 8 * kind.itemsize - 1, dtype=f"u{kind.itemsize}")
+    with np.errstate(invalid="ignore"):
+        every = bits.view(kind).astype(np.float64)
+    is_used = np.isfinite(every) & ((every == 0) | (every >= 2.0**-126))  # IREE's threads have no smaller f32
+    every, is_odd = every[is_used], bits[is_used] % 2 == 1
+    between = (every[1:] + every[:-1]) / 2
+    numbers = np.concatenate([every, *(between * (1 + share) for share in (0, -1e-15, 1e-15, -1e-9, 1e-9))])
+    numbers = numbers[(numbers == 0) | (numbers >= 2.0**-126)]
+    at = np.searchsorted(between, numbers)
+    at += (numbers == np.append(between, 0)[at]) & is_odd[at]  # of two the even one
+    found = opsplice.compile(text, [], ["--iree-input-demote-f64-to-f32=false"]).run("f", [*numbers, *-numbers])
+    found = np.asarray(found).view(kind).astype(np.float64)
+    np.testing.assert_array_equal(found, np.concatenate([every[at], -every[at]]))

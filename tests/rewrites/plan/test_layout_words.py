@@ -5,7 +5,7 @@ import pytest
 
 from opsplice.matchers.dims.extents import Extent
 from opsplice.matchers.dims.layouts import Amount, Layout
-from opsplice.rewrites.memory.layout_words import part_of
+from opsplice.rewrites.plan.layout_words import part_of
 
 
 def layout_of(view: np.ndarray, base: np.ndarray) -> Layout:
