@@ -38,10 +38,9 @@ _STRUCT = re.compile(r"\bstruct\s++(\w++)\s*+\{([^{}]*+)\}")
 _ATTRIBUTES = re.compile(r"\[\[([^\[\]]*+(?:\[[^\[\]]*+\][^\[\]]*+)*+)\]\]")
 _NUMBERED = re.compile(r"\b(buffer|texture|sampler|threadgroup|id)\s*+\(\s*+(\d{1,9})\s*+\)")
 _MOST_THREADS = re.compile(r"\bmax_total_threads_per_threadgroup\s*+\(\s*+(\d{1,9})\s*+\)")
-# A member of one or more words: `uint n`, `float scale[2]`.
-_WORDS = re.compile(
-    r"(?:const\s+)?(?:unsigned\s+int|float|u?int|u?int32_t|unsigned)\s++\w++(?:\s*+\[\s*+(\d{1,9})\s*+\])?$"
-)
+# Members of one or more words: `uint m, n`, `float scale[2]`.
+_WORD = re.compile(r"\w++(?:\s*+\[\s*+(\d{1,9})\s*+\])?$")
+_WORDS = re.compile(r"(?:const\s+)?(?:unsigned\s+int|float|u?int|u?int32_t|unsigned)\s++(?=\w)")
 # The attributes and words before a function's name.
 _LONGEST_HEAD = 400
 
@@ -165,8 +164,11 @@ def _count(declared: str | None, structs: dict[str, str]) -> int | None:
         return None
     words = 0
     for member in filter(None, map(str.strip, members.split(";"))):
-        found = _WORDS.match(_ATTRIBUTES.sub(" ", member).strip())
-        if found is None:
-            return None
-        words += int(found[1] or 1)
+        declared = _ATTRIBUTES.sub(" ", member).strip()
+        kind = _WORDS.match(declared)
+        names = [_WORD.match(name.strip()) for name in declared[kind.end() :].split(",")] if kind else [None]
+        for name in names:
+            if name is None:
+                return None
+            words += int(name[1] or 1)
     return words

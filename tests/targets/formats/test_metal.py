@@ -53,11 +53,17 @@ def test_what_a_shader_says():
         SHADER.replace(" [[id(0)]]", "").replace(" [[id(1)]]", ""),
         SHADER.replace("constant Buffers& buffers", "constant Buffers *buffers"),
         SHADER.replace("float scale; uint n;", "uint words[2];"),
+        SHADER.replace("float scale; uint n;", "uint m, n;"),
         SHADER.replace("float scale; uint n;", "uint32_t n;"),
     ],
 )
 def test_other_spellings(text):
     checked(text)
+
+
+def test_all_words_of_one_declaration_are_counted():
+    (entry,) = metal_source.reflect(SHADER.replace("uint n;", "uint b, m[2], n;"), "k.metal")
+    assert entry.words == 5
 
 
 REFUSED = {
