@@ -91,8 +91,8 @@ def compiled(
         return Code(launchable_ptx(made.asm["ptx"], request.name, made.metadata.shared), ".ptx", made.metadata.shared)
     llvm.init_targets()  # Triton does so where it compiles, not where its cache has what it compiled
     threads = made.metadata.num_warps * made.metadata.warp_size
-    text = launchable_amdgcn(made.asm["amdgcn"], len(given), threads)
-    return Code(backend.make_hsaco(text, {}, backend.parse_options(options)), ".hsaco", made.metadata.shared)
+    text = launchable_amdgcn(made.asm["amdgcn"], len(given), threads, made.metadata.shared)
+    return Code(backend.make_hsaco(text, {}, backend.parse_options(options)), ".hsaco")
 
 
 def _check_options(options: Mapping[str, Any], backend: Any) -> None:
@@ -221,12 +221,14 @@ def launchable_ptx(text: str, entry: str, shared: int) -> str:
     return f"{before}{head[1]}{','.join(kept)}\n{head[3]}{rest}"
 
 
-def launchable_amdgcn(text: str, passed: int, threads: int) -> str:
+def launchable_amdgcn(text: str, passed: int, threads: int, shared: int) -> str:
     """Triton's assembly for AMD as IREE launches it: without what only Triton passes, and with its workgroup.
 
-    passed: how many parameters a dispatch gets. What the hardware passes stays where it was.
+    passed: how many parameters a dispatch gets. shared: bytes; Triton's launcher gives them, and IREE's gives none, so the
+    kernel says them itself. What the hardware passes stays where it was.
     Raises OpspliceError for assembly with other parameters.
     """
+    text = re.sub(r"(group_segment_fixed_size:?\s+)0\b", rf"\g<1>{shared}", text)
     head, found, listed = text.partition(".args:\n")
     every = re.findall(r"      - (?:.+\n(?:        .+\n)*)", listed[: listed.find("    .group_segment")])
     own = [each for each in every if ".value_kind:     hidden_" not in each]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from opsplice.targets.backends.backend_table import name_of, named
 from opsplice.targets.formats import entries, ptx
 from opsplice.targets.formats.entries import Entry, Launch, Threads
 from opsplice.targets.formats.ptx_parameters import Given, rearranged
+
+_NUMBER = re.compile(r"-?[0-9]+")
 
 # A device of each kind that has much of all.
 _LARGER = {"vulkan": "vulkan:ada", "cuda": "cuda:sm_90", "rocm": "rocm:gfx942"}
@@ -76,10 +79,10 @@ def _in_order(call: KernelCall, choice: Choice, entry: Entry) -> tuple[Artifact,
         held = given[name].words if name in given else ()
         given[name] = Given(name, element, words=(*held, number))
     takes = choice.clause.takes
-    for name in (name for name in takes if name not in given and not name.isdecimal()):
+    for name in (name for name in takes if name not in given and not _NUMBER.fullmatch(name)):
         raise OpspliceError(
             f"nothing that kernel {call.kernel.name} is passed is called {name}",
-            hint=f"there are {', '.join(given)}, and numbers",
+            hint=f"there are {', '.join(given)}, and whole numbers",
         )
     listed = [given.get(name) or Given(name, number=int(name)) for name in takes]
     text = rearranged(choice.code.path.read_text(), entry, len(names), len(words), listed)

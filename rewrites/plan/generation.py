@@ -244,6 +244,11 @@ def _checked(made: Any, module: ModuleType, path: Path, request: Request) -> Cod
         raise OpspliceError(f"{who} {_kind(made)} for {told(request)}", hint=hint)
     if suffix not in accepted:
         raise OpspliceError(f"{who} a {suffix!r} for {told(request)}", hint=hint)
+    if shared and request.target != "cuda":
+        raise OpspliceError(
+            f"{who} code for {told(request)} that shares memory of the launch, and launches on CUDA alone give it",
+            hint="write the size into the code",
+        )
     return Code(text, suffix, shared)
 
 

@@ -115,7 +115,8 @@ def check(launch: Launch, entry: Entry, limits: Limits) -> Threads:
     if entry.is_given is not None and entry.is_given != bool(launch.shared):
         message = "shares memory whose size is chosen at the launch, and the clause says none"
         unused = f"shares no memory of the launch, and the clause gives it {launch.shared} bytes"
-        hint = "write how many bytes behind the file, such as shared 16384, or a size into the source"
+        how = "write how many bytes behind the file, such as shared 16384, or a size into the source"
+        hint = how if entry.is_given else "leave out `shared`, or declare the memory as extern __shared__ in the source"
         raise OpspliceError(f"{entry.told} {message if entry.is_given else unused}", hint=hint)
     for message, hint in entry.refusals:
         raise OpspliceError(f"{entry.told} {message}", hint=hint)

@@ -22,6 +22,9 @@ from opsplice.common.errors import OpspliceError
 from opsplice.targets.formats import ptx
 from opsplice.targets.formats.entries import Entry, Parameter
 
+# Bits of parameters.
+_WIDTHS = (8, 16, 32, 64)
+
 
 @dataclass(frozen=True)
 class Given:
@@ -40,7 +43,12 @@ class Given:
         """Whether a parameter can get it."""
         if self.words and parameter.told.startswith("f") and parameter.told != self.element:
             return False
-        return parameter.size == 8 or (parameter.size == 4 and self.buffer is None and len(self.words) < 2)
+        bits = 8 * parameter.size
+        if self.buffer is not None or len(self.words) == 2:
+            return bits == 64
+        if not self.words:
+            return bits in _WIDTHS and -(2 ** (bits - 1)) <= self.number < 2**bits
+        return bits in _WIDTHS and (bits >= 32 or int(self.element.lstrip("bfi")) <= bits)
 
 
 def rearranged(text: str, entry: Entry, buffers: int, words: int, given: Sequence[Given]) -> str:
@@ -60,7 +68,9 @@ def rearranged(text: str, entry: Entry, buffers: int, words: int, given: Sequenc
             what = f"{each.told} ({each.element})" if each.words else each.told
             message = f"{takes}, and parameter {number}, which is {parameter.told}, gets {what}"
             raise OpspliceError(
-                message, hint="buffers and scalars of 64 bits take 8 bytes, all else 4 or 8; floats get floats"
+                message,
+                hint="buffers and scalars of 64 bits take 8 bytes, dims 4 or 8, narrower scalars and numbers as many "
+                "as hold them; floats get floats",
             )
     text = ptx.without_comments(text, entry.file)
     head = re.search(rf"\.entry\s+{re.escape(entry.name)}\s*\(([^)]*)\)", text)
@@ -71,7 +81,7 @@ def rearranged(text: str, entry: Entry, buffers: int, words: int, given: Sequenc
     body = text[head.end() : end]
     for number, (listed, each) in enumerate(zip(head[1].split(","), given, strict=True), 1):
         name = re.escape(listed.split()[-1])
-        load = rf"ld\.param(?:::entry)?\.([usbf](?:32|64))\s+([%\w$]+)\s*,\s*\[\s*{name}\s*(?:\+\s*0\s*)?\]\s*;"
+        load = rf"ld\.param(?:::entry)?\.([usbf](?:8|16|32|64))\s+([%\w$]+)\s*,\s*\[\s*{name}\s*(?:\+\s*0\s*)?\]\s*;"
         body = re.sub(load, partial(_load, entry, each), body)
         if re.search(rf"(?<![\w$%]){name}(?![\w$])", body):
             raise OpspliceError(
@@ -98,7 +108,7 @@ def _load(entry: Entry, given: Given, found: re.Match[str]) -> str:
         # A register may be wider than what is loaded into it.
         number, name = float(given.number) if kind[0] == "f" else given.number, f"opsplice_number_{kind}"
         return f"{{ .const .{kind} {name} = {number}; ld.const.{kind} {to}, [{name}]; }}"
-    if kind.endswith("32"):
+    if not kind.endswith("64"):
         return f"ld.param.{kind} {to}, [{_word(entry, given.words[0])}];"
     names = [f"%opsplice_{at}" for at in range(len(given.words))]
     loads = [f"ld.param.u32 {name}, [{_word(entry, at)}];" for name, at in zip(names, given.words, strict=True)]

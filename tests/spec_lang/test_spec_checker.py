@@ -443,6 +443,10 @@ def test_warnings():
             'k(x: f32[n]) -> x { vulkan "k.comp" shared 64 }',
             "the code says how much memory a workgroup shares on vulkan",
         ),
+        (
+            'k(x: f32[n]) -> x { rocm "k.hip" shared 64 }',
+            "the code says how much memory a workgroup shares on rocm",
+        ),
         ('k(x: f32[n]) -> x { cpu "k.c" threads 64 }', "a workgroup has threads on GPUs"),
         ('k(x: f32[n]) -> x { cuda "k.cu" threads 2048 }', "1024 threads at most, found 2048"),
         ('k(x: f32[n]) -> x { cpu "k.c" takes "n, x" }', "parameters in an order of their own are for cuda"),

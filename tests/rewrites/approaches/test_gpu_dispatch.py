@@ -328,6 +328,8 @@ TAKEN = """.version 7.6
     [
         (".param .u64 x, .param .u64 out, .param .u64 size", "x, out, n", None),
         (".param .u64 size, .param .u64 out, .param .u64 x, .param .u64 s", "n, out, x, 0", None),
+        (".param .u64 size, .param .u64 out, .param .u64 x, .param .u32 s", "n, out, x, -1", None),
+        (".param .u64 size, .param .u64 out, .param .u64 x, .param .u32 s", "n, out, x, 0.5", "is called 0.5"),
         (".param .u64 size, .param .u64 out, .param .u64 x", "", "parameter 3 is u64, not a 32-bit word"),
         (".param .u64 size, .param .u64 out", "n, size", "nothing that kernel scale is passed is called size"),
         (".param .u64 size, .param .u64 out", "n", "takes 2 parameters (u64, u64), and gets 1: n"),

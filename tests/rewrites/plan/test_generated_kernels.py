@@ -290,6 +290,11 @@ WRONG = {
     "no suffix": ("def generate(r): return ''\n", "does not say of what kind", "SUFFIX in the file"),
     "another suffix": ("def generate(r): return '', '.ptx'\n", r"returned a '\.ptx'", "for cpu .c or .ll"),
     "no text": ("def generate(r): return '\\ud800', '.c'\n", "is not text", "needed by the kernel"),
+    "memory of the launch": (
+        "from opsplice.generating import Code\ndef generate(r): return Code('', '.c', shared=64)\n",
+        "shares memory of the launch, and launches on CUDA alone give it",
+        "write the size into the code",
+    ),
     "no symbol": (
         "def generate(r): return 'void scale_f32(void) {}', '.c'\n",
         r"^what scale\.py made does not define the function 'scale_f32_[0-9a-f]{10}'",

@@ -12,7 +12,7 @@ import opsplice
 from opsplice.common.errors import OpspliceError
 from opsplice.generating import triton_code
 from opsplice.targets.backends.cuda import Cuda
-from opsplice.targets.formats import ptx
+from opsplice.targets.formats import hsaco, ptx
 from tests.rewrites.conftest import write_spec
 from tests.targets.link.launching import launch
 
@@ -82,11 +82,11 @@ amdhsa.kernels:
 
 
 def test_hidden_parameters_of_assembly():
-    made = triton_code.launchable_amdgcn(ASSEMBLY, 2, 256)
+    made = triton_code.launchable_amdgcn(ASSEMBLY, 2, 256, 96)
     assert [line.split()[-1] for line in made.splitlines() if ".offset" in line] == ["0", "8", "32"]
-    assert "    .reqd_workgroup_size:\n      - 256\n      - 1\n      - 1\n    .group_segment_fixed_size: 0\n" in made
+    assert "    .reqd_workgroup_size:\n      - 256\n      - 1\n      - 1\n    .group_segment_fixed_size: 96\n" in made
     with pytest.raises(OpspliceError, match="Triton made a kernel of 4 parameters, and 3 are passed"):
-        triton_code.launchable_amdgcn(ASSEMBLY, 3, 256)
+        triton_code.launchable_amdgcn(ASSEMBLY, 3, 256, 0)
 
 
 # The parameters of the function stand in another order, and some are of 64 or 16 bits.
@@ -164,6 +164,10 @@ def test_a_program_for_rocm(compiled):
     program = compiled(GENERATOR, "rocm:gfx942")
     assert len(program.report.replacements) == 1
     assert b".reqd_workgroup_size" in program.vmfb
+    # What threads share is the kernel's own: IREE's launches for ROCm give none.
+    start = program.vmfb.index(b"\x7fELF")
+    (entry,) = hsaco.reflect(program.vmfb[start:], "softmax").entries
+    assert entry.shared > 0
 
 
 def test_a_second_process_that_triton_has_the_code_for(tmp_path):
