@@ -33,6 +33,11 @@ def folder(environ: Mapping[str, str] = os.environ) -> Path:
     home = environ.get("HOME", "")
     if os.path.isabs(home) and (_is_known_user() or os.access(home, os.W_OK)):
         return Path(home) / ".cache" / "opsplice"
+    return temporary()
+
+
+def temporary() -> Path:
+    """A private folder that goes with the process."""
     return _temporary(os.getpid())
 
 

@@ -21,6 +21,7 @@ from opsplice.compiling.resolution import Artifacts
 from opsplice.compiling.spec_files import load_splice
 from opsplice.compiling.spec_sources import SpecPath, SpecSource, resolve
 from opsplice.pipeline.devices import target_step
+from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.plan.planner import Resolver
 from opsplice.rewrites.transform_dialect.export.artifact_paths import Carrier
@@ -108,6 +109,11 @@ def _resolver(objects: Carrier) -> Resolver:
     if objects == "path" and cache.is_temporary(artifacts.store.root):
         raise OpspliceError(
             "there is no home folder for the cache, so the paths of kernels would lead nowhere",
+            hint="set OPSPLICE_CACHE, or export with --objects=copy",
+        )
+    if objects == "path" and not emit.is_linkable(artifacts.store.root):
+        raise OpspliceError(
+            f"IREE's linker takes no file of the cache, {artifacts.store.root}: it quotes no spaces and the like",
             hint="set OPSPLICE_CACHE, or export with --objects=copy",
         )
 

@@ -224,7 +224,7 @@ def launchable_ptx(text: str, entry: str, shared: int) -> str:
 def launchable_amdgcn(text: str, passed: int, threads: int, shared: int) -> str:
     """Triton's assembly for AMD as IREE launches it: without what only Triton passes, and with its workgroup.
 
-    passed: how many parameters a dispatch gets. shared: bytes; Triton's launcher gives them, and IREE's gives none, so the
+    passed: how many parameters a dispatch gets. shared: bytes, which Triton's launcher gives. IREE's gives none, so the
     kernel says them itself. What the hardware passes stays where it was.
     Raises OpspliceError for assembly with other parameters.
     """

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import io
 import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from iree.compiler import ir
 
+from opsplice.common import cache
 from opsplice.matchers.ir.op_names import ops_in
 
 # Every dialect that a rewrite builds ops of.
@@ -171,7 +175,17 @@ def times(left: ir.Value, right: ir.Value) -> ir.Value:
 
 def object_file(path: object) -> ir.Attribute:
     """A file that IREE links with an executable's code. Needs a current context."""
+    if Path(str(path)).is_absolute() and not is_linkable(path):
+        link = cache.temporary() / f"{hashlib.sha256(str(path).encode()).hexdigest()}{Path(str(path)).suffix}"
+        if not link.is_symlink():
+            link.symlink_to(str(path))
+        path = link
     return ir.Attribute.parse(f'#hal.executable.object<{{path = "{escaped(path)}"}}>')
+
+
+def is_linkable(path: object) -> bool:
+    """Whether IREE 3.13, which quotes nothing in the command line of its linker, can link a file of this path."""
+    return re.fullmatch(r"[\w./+@%:,=~-]+", str(path), re.ASCII) is not None
 
 
 def escaped(path: object) -> str:

@@ -239,6 +239,8 @@ def _check_object(
         linker.join([output], archives, request.symbols, output, target)
         name = f"{name} with {' and '.join(archive.name for archive in archives)}"
         code = elf.read_object(output.read_bytes(), name)
+    # What IREE gives bitcode nothing for makes the file an object, which gets it here.
+    may_choose = may_choose and not code.undefined & (libm.HELPERS - elf.LINKED_INTO_BITCODE)
     if not may_choose and (called := code.undefined & (libm.NAMES | libm.HELPERS | linker.SUPPORT)):
         objects = [output]
         if mathematics := called - linker.SUPPORT:

@@ -88,3 +88,26 @@ func.func @batchnorm_nchw(%arg0: !torch.vtensor<[1,3,8,8],f16>, %arg1: !torch.vt
   %0 = torch.aten.batch_norm %arg0, %arg3, %arg4, %arg1, %arg2, %false, %float1.000000e-01, %float1.000000e-05, %false_0 : !torch.vtensor<[1,3,8,8],f16>, !torch.vtensor<[3],f16>, !torch.vtensor<[3],f16>, !torch.vtensor<[3],f16>, !torch.vtensor<[3],f16>, !torch.bool, !torch.float, !torch.float, !torch.bool -> !torch.vtensor<[1,3,8,8],f16>
   return %0 : !torch.vtensor<[1,3,8,8],f16>
 }
+
+// The scale is applied in f32, and the cap in halves.
+func.func @attention_capped(%arg0: !torch.vtensor<[2,4,6,8],f16>, %arg1: !torch.vtensor<[2,4,6,8],f16>, %arg2: !torch.vtensor<[2,4,6,8],f16>) -> !torch.vtensor<[2,4,6,8],f16> {
+  %none = torch.constant.none
+  %int-1 = torch.constant.int -1
+  %int-2 = torch.constant.int -2
+  %scale = torch.constant.float 2.8284271247461903
+  %cap = torch.constant.int 5
+  %0 = torch.aten.transpose.int %arg1, %int-1, %int-2 : !torch.vtensor<[2,4,6,8],f16>, !torch.int, !torch.int -> !torch.vtensor<[2,4,8,6],f16>
+  %1 = torch.aten.matmul %arg0, %0 : !torch.vtensor<[2,4,6,8],f16>, !torch.vtensor<[2,4,8,6],f16> -> !torch.vtensor<[2,4,6,6],f16>
+  %wide = torch.constant.int 6
+  %half = torch.constant.int 5
+  %w = torch.prims.convert_element_type %1, %wide : !torch.vtensor<[2,4,6,6],f16>, !torch.int -> !torch.vtensor<[2,4,6,6],f32>
+  %s = torch.aten.div.Scalar %w, %scale : !torch.vtensor<[2,4,6,6],f32>, !torch.float -> !torch.vtensor<[2,4,6,6],f32>
+  %2 = torch.prims.convert_element_type %s, %half : !torch.vtensor<[2,4,6,6],f32>, !torch.int -> !torch.vtensor<[2,4,6,6],f16>
+  %3 = torch.aten.div.Scalar %2, %cap : !torch.vtensor<[2,4,6,6],f16>, !torch.int -> !torch.vtensor<[2,4,6,6],f16>
+  %4 = torch.aten.tanh %3 : !torch.vtensor<[2,4,6,6],f16> -> !torch.vtensor<[2,4,6,6],f16>
+  %5 = torch.aten.mul.Scalar %4, %cap : !torch.vtensor<[2,4,6,6],f16>, !torch.int -> !torch.vtensor<[2,4,6,6],f16>
+  %false = torch.constant.bool false
+  %6 = torch.aten._softmax %5, %int-1, %false : !torch.vtensor<[2,4,6,6],f16>, !torch.int, !torch.bool -> !torch.vtensor<[2,4,6,6],f16>
+  %7 = torch.aten.matmul %6, %arg2 : !torch.vtensor<[2,4,6,6],f16>, !torch.vtensor<[2,4,6,8],f16> -> !torch.vtensor<[2,4,6,8],f16>
+  return %7 : !torch.vtensor<[2,4,6,8],f16>
+}

@@ -8,6 +8,7 @@ import pytest
 import opsplice
 from opsplice.common.errors import OpspliceError
 from opsplice.targets.build import toolchains
+from tests.rewrites.conftest import write_spec
 
 NEGATE_SPEC = """
 kernel negate(a: f32[...m]) -> f32[...m] { grid (ceildiv(m, 4)) cpu "k.c" }
@@ -641,3 +642,26 @@ func.func @f() -> tensor<4xf32> {
     program = spliced(mlir, NEGATE_SPEC, {"k.c": NEGATE_C}, flags)
     assert len(program.report.replacements) == 1
     assert program.vmfb
+
+
+@pytest.mark.parametrize("form", ["", " as bitcode", " as dispatch"])
+def test_a_cache_whose_path_has_spaces(tmp_path, monkeypatch, form):
+    monkeypatch.setenv("OPSPLICE_CACHE", str(tmp_path / "Kim's cache (1)"))
+    spec, code = NEGATE_SPEC.replace('"k.c"', f'"k.c"{form}'), NEGATE_C
+    if "dispatch" in form:
+        code = """
+#include "opsplice_dispatch.h"
+int negate(const void *environment, const opsplice_dispatch *dispatch, const opsplice_workgroup *workgroup) {
+  const float *a = dispatch->bindings[0];
+  float *out = dispatch->bindings[1];
+  for (unsigned i = workgroup->x * 4; i < 9 && i < workgroup->x * 4 + 4; ++i) out[i] = -a[i];
+  return 0;
+}
+"""
+    model = """func.func @main(%a: tensor<9xf32>) -> tensor<9xf32> {
+      %0 = arith.negf %a : tensor<9xf32>
+      return %0 : tensor<9xf32>
+    }"""
+    program = opsplice.compile(model, [write_spec(tmp_path, spec, {"k.c": code})])
+    assert len(program.report.replacements) == 1
+    assert np.array_equal(program.run("main", vector(9)), -vector(9))

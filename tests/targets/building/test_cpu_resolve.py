@@ -235,6 +235,13 @@ def test_what_calls_mathematics_is_bitcode(tmp_path, store, cross, counted, suff
         under(cross, cpu.resolve, ask(source), X86, store)
 
 
+def test_what_only_an_object_gets_makes_one(tmp_path, store, cross):
+    source = tmp_path / "k.c"
+    source.write_text("#include <math.h>\nvoid scale(const double *x, __bf16 *out) { *out = (__bf16)exp(*x); }\n")
+    artifact = under(cross, cpu.resolve, ask(source), X86, store)
+    assert (artifact.form, elf.read_object(artifact.path.read_bytes(), "k.o").undefined) == ("object", set())
+
+
 def test_mathematics_where_nothing_makes_bitcode(tmp_path, store, monkeypatch):
     source = tmp_path / "k.c"
     source.write_text("#include <math.h>\nvoid scale(float *x) { *x = expf(*x); }\n")
