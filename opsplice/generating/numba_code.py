@@ -45,7 +45,7 @@ def compiled(function: Callable[..., Any], request: Request, **options: Any) -> 
     workgroup's number for each dim of the grid. A pack is one dim. A `cfunc`, for CPUs, gets what a function in C does.
     options: of `numba.njit` or `cuda.jit`, such as `fastmath=True`. For CPUs those of the decorator hold, too.
 
-    Raises OpspliceError for another target, for buffers that are strided or of a type that Numba lacks, for a `cfunc`
+    Raises OpspliceError for another target, for arrays of strided buffers, for a type that Numba lacks, for a `cfunc`
     with other arguments, for a function that needs Python or allocates memory, and for CUDA where Numba does not find
     NVIDIA's compiler, and for what Numba does not compile.
     """
@@ -54,10 +54,10 @@ def compiled(function: Callable[..., Any], request: Request, **options: Any) -> 
 
     if request.target not in ("cpu", "cuda"):
         raise OpspliceError(f"Numba's functions become kernels for cpu and cuda, and this is for {request.target}")
-    if request.layout:
+    if request.layout and not (isinstance(function, CFunc) and request.target == "cpu"):
         raise OpspliceError(
             "Numba's arrays are dense, and this kernel has strided or optional buffers",
-            hint="say `copied` of them, or write the kernel in C",
+            hint="say `copied` of them, or for a CPU write a numba.cfunc, which gets pointers and strides",
         )
     if request.target == "cuda":
         return _for_cuda(function, request, options)
@@ -121,6 +121,8 @@ def _parameters(request: Request) -> Iterator[tuple[str, str, str]]:
             yield name, f"{types[element]}*", f"carray({name}, {_sizes(shape, request)})"
     for dim in request.dims:
         yield f"dim_{dim}", "intp", ""
+    for number in range(sum(name.startswith("stride(") for name in request.layout)):
+        yield f"stride{number}", "intp", ""
     for number in range(len(request.grid)):
         yield f"workgroup{number}", "intp", f"workgroup{number}"
 

@@ -112,6 +112,60 @@ def test_numbas_functions_compute_in_a_program(tmp_path):
     assert a[0, 0] == 0
 
 
+STRIDED = """
+import numba
+
+from opsplice.generating import numba_code
+
+X, N = numba.types.CPointer(numba.float32), numba.types.intp
+
+
+@numba.cfunc(numba.void(X, X, X, N, N, N, N, N, N, N, N, N))
+def moved(x, by, out, b, m, n, x_m, x_n, by_n, out_m, out_n, batch):
+    for i in range(m):
+        for j in range(n):
+            out[i * out_m + j * out_n] = -x[i * x_m + j * x_n] - (by[j * by_n] if by_n else 0)
+
+
+def generate(request):
+    return numba_code.compiled(moved, request)
+"""
+
+
+def test_a_cfunc_gets_strides_and_null_pointers(tmp_path):
+    spec = """
+kernel moved(x: f32[...b, m, n] strided, by: f32[n] strided optional) -> f32[...b, m, n] strided {
+  grid (b)
+  cpu "k.py" as generated
+}
+pattern p(x: tensor<...b x m x n x f32>, by: tensor<n x f32>) {
+  negf(addf?(x, broadcast[n -> ...b m n](by)))
+}
+replace p with moved(x, by)
+"""
+    model = """
+func.func @plain(%given: tensor<2x5x6xf32>) -> tensor<2x6x5xf32> {
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %t = linalg.transpose ins(%given : tensor<2x5x6xf32>) outs(%e : tensor<2x6x5xf32>) permutation = [0, 2, 1]
+  %r = arith.negf %t : tensor<2x6x5xf32>
+  return %r : tensor<2x6x5xf32>
+}
+func.func @added(%x: tensor<2x6x5xf32>, %by: tensor<5xf32>) -> tensor<2x6x5xf32> {
+  %e = tensor.empty() : tensor<2x6x5xf32>
+  %wide = linalg.broadcast ins(%by : tensor<5xf32>) outs(%e : tensor<2x6x5xf32>) dimensions = [0, 1]
+  %s = arith.addf %x, %wide : tensor<2x6x5xf32>
+  %r = arith.negf %s : tensor<2x6x5xf32>
+  return %r : tensor<2x6x5xf32>
+}
+"""
+    program = opsplice.compile(model, [write_spec(tmp_path, spec, {"k.py": STRIDED})])
+    assert [r.kernel for r in program.report.replacements] == ["moved", "moved"]
+    x, by = np.arange(60, dtype=np.float32).reshape(2, 5, 6), np.arange(5, dtype=np.float32)
+    turned = np.ascontiguousarray(x.transpose(0, 2, 1))
+    assert np.array_equal(program.run("plain", x), -turned)
+    assert np.array_equal(program.run("added", turned, by), -(turned + by))
+
+
 REQUEST = Request(
     name="k_1", kernel="k", dims={"m": 3, "n": None}, types={}, elements=("f32", "i8", "f32"), numbers={}, layout={},
     buffers=(), words=(), grid=("m",), workgroup=(), target="cpu", shapes=(("m", "n"), None, ("m", "4")),
