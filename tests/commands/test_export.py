@@ -217,6 +217,16 @@ def test_an_object_file_does_not_go_as_bytes(sample: Path, tmp_path: Path, capsy
     assert "IREE links only bitcode from bytes" in capsys.readouterr().err
 
 
+def test_paths_that_iree_does_not_link_are_not_written(
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPSPLICE_CACHE", str(tmp_path / "a cache"))
+    arguments = ["export", str(sample / "replace.splice"), "-o", str(tmp_path / "x.mlir")]
+    assert main([*arguments, "--objects=path"]) == 1
+    assert "IREE's linker takes no file of the cache" in capsys.readouterr().err
+    assert main([*arguments, "--objects=copy"]) == 0
+
+
 def test_several_architectures_go_into_one_spec(sample: Path) -> None:
     text = opsplice.export(sample / "replace.splice", targets=["x86_64", "aarch64"]).text
     assert "embedded-elf-x86_64" in text
