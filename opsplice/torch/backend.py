@@ -157,7 +157,7 @@ def _compiled(options: Options, told: GraphReport, module: fx.GraphModule) -> Ca
     started = time.perf_counter()
     check(module.graph)
     frozen = frozen_inputs(module) if options.freeze and told.part == "inference" else ()
-    graph = import_graph(module, frozen, returned_tensors() if told.part != "backward" else {})
+    graph = import_graph(module, frozen, returned_tensors(told.part, module))
     if graph.is_empty:
         log.add(told)
         return _Running(graph, lambda _arguments: [])

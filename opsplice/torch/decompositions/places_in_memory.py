@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import SymInt, Tensor
+from torch import Tensor
 from torch._ops import OpOverload
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
-from torch.fx.experimental.symbolic_shapes import guard_or_true, statically_known_true
+from torch.fx.experimental.symbolic_shapes import guard_or_true, statically_known_true, sym_or
 from torch.utils import _pytree as pytree
 
 aten = torch.ops.aten
 
-# Ops whose results PyTorch does not know before they run, or that draw numbers.
-_UNKNOWN = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape, torch.Tag.nondeterministic_seeded}
+# Ops whose results PyTorch does not know before they run.
+_UNKNOWN = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 
 
 def as_in_eager(op: OpOverload, body: Callable[..., Any]) -> Callable[..., Any]:
@@ -51,9 +51,22 @@ def _other_order(found: Any, wanted: Any) -> list[int] | None:
     """The order in which the dims of a tensor are to lie, None where they do."""
     if not isinstance(found, Tensor) or found.dim() < 2 or found.is_complex():
         return None
-    order = _by_stride(wanted.shape, wanted.stride())
-    is_same = _is_dense(found.shape, found.stride(), order) or not _is_dense(wanted.shape, wanted.stride(), order)
-    return None if is_same else order
+    order = order_in_memory(wanted.shape, wanted.stride())
+    return None if order == order_in_memory(found.shape, found.stride()) else order
+
+
+def order_in_memory(size: Sequence[int], stride: Sequence[int]) -> list[int] | None:
+    """The dims of a tensor from the outermost in memory to the innermost; None where it is not known to be dense."""
+    left, behind = set(range(len(size))), 1
+    order: list[int] = []
+    while left:
+        inner = [dim for dim in left if statically_known_true(sym_or(size[dim] == 1, stride[dim] == behind))]
+        if not inner:
+            return None
+        left.remove(max(inner))
+        order.insert(0, max(inner))
+        behind = behind * size[max(inner)]
+    return order
 
 
 def read(tensor: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None = None) -> Tensor:
@@ -80,9 +93,9 @@ def _in_order(tensor: Tensor, order: Sequence[int]) -> Tensor:
 def write(
     tensor: Tensor, values: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None = None
 ) -> Tensor:
-    memory = _memory(tensor)
+    memory, own = _memory(tensor), order_in_memory(tensor.shape, tensor.stride())
     first = _first(tensor, offset)
-    if memory is None or 0 in tensor.stride() or _leaves(memory, size, stride, first):
+    if memory is None or own is None or _leaves(memory, size, stride, first):
         return NotImplemented
     order = _order(memory, size, stride, first)
     if order is not None:
@@ -90,14 +103,13 @@ def write(
     else:
         places = _places(memory, size, stride, first).reshape(-1)
         written = aten.index_put(memory, [places], values.expand(size).reshape(-1))
-    order = _by_stride(tensor.shape, tensor.stride())
-    return written.view([tensor.shape[dim] for dim in order]).permute(_inverse(order))
+    return written.view([tensor.shape[dim] for dim in own]).permute(_inverse(own))
 
 
 def room(size: Sequence[int], stride: Sequence[int], **options: Any) -> Tensor:
     """A tensor without numbers: IREE has one of elements in order alone."""
-    order = _by_stride(size, stride)
-    return room_in_order(size, order, **options) if _is_dense(size, stride, order) else NotImplemented
+    order = order_in_memory(size, stride)
+    return NotImplemented if order is None else room_in_order(size, order, **options)
 
 
 def room_like(tensor: Tensor, size: Sequence[int], stride: Sequence[int], **options: Any) -> Tensor:
@@ -114,10 +126,8 @@ def _memory(tensor: Tensor) -> Tensor | None:
     for dim, stride in reversed(list(enumerate(tensor.stride()))):
         if _is(stride, 0):
             tensor = tensor.select(dim, 0)
-    order = _by_stride(tensor.shape, tensor.stride())
-    if not _is_dense(tensor.shape, tensor.stride(), order):
-        return None
-    return tensor.permute(order).reshape(-1)
+    order = order_in_memory(tensor.shape, tensor.stride())
+    return None if order is None else tensor.permute(order).reshape(-1)
 
 
 def _first(tensor: Tensor, offset: int | None) -> int:
@@ -132,9 +142,8 @@ def _leaves(memory: Tensor, size: Sequence[int], stride: Sequence[int], first: i
 
 def _order(memory: Tensor, size: Sequence[int], stride: Sequence[int], first: int) -> list[int] | None:
     """The dims in the order of memory, where their places are those of all the memory, each once."""
-    order = _by_stride(size, stride)
-    whole = _is(first, 0) and _is_dense(size, stride, order) and _is(math.prod(size) - memory.shape[0], 0)
-    return order if whole else None
+    is_whole = _is(first, 0) and _is(math.prod(size) - memory.shape[0], 0)
+    return order_in_memory(size, stride) if is_whole else None
 
 
 def _places(memory: Tensor, size: Sequence[int], stride: Sequence[int], first: int) -> Tensor:
@@ -143,25 +152,6 @@ def _places(memory: Tensor, size: Sequence[int], stride: Sequence[int], first: i
         along = torch.arange(each, device=memory.device) * step
         place = place + along.view([-1 if other == dim else 1 for other in range(len(size))])
     return place
-
-
-def _by_stride(size: Sequence[int], stride: Sequence[int]) -> list[int]:
-    """The dims from the largest stride to the smallest, those of one element last: their strides mean nothing."""
-    return sorted(range(len(size)), key=lambda dim: (_is(size[dim], 1), -_likely(stride[dim])))
-
-
-def _likely(number: int) -> int:
-    return (number.node.hint or 0) if isinstance(number, SymInt) else number
-
-
-def _is_dense(size: Sequence[int], stride: Sequence[int], order: Sequence[int]) -> bool:
-    behind = 1
-    for dim in reversed(order):
-        if not _is(size[dim], 1):
-            if not _is(stride[dim] - behind, 0):
-                return False
-            behind = behind * size[dim]
-    return True
 
 
 def _inverse(order: Sequence[int]) -> list[int]:

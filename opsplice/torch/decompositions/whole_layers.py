@@ -166,14 +166,14 @@ def attention(
     attn_mask: Tensor | None = None,
     scale: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Attention as products around a softmax, laid out as PyTorch lays its result out.
+    """Attention as products around a softmax.
 
     Halves are f32 in between: PyTorch rounds nothing between the two products.
     """
     q, k, v, mask = widened(query, key, value, attn_mask)
     result = _attention_weights(q, k, is_causal, mask, scale) @ _per_query_head(v, q)
     # What the backward pass makes of the second result, the sums of the softmax, it computes again.
-    return _rows_outside(result.to(query.dtype)), query.new_zeros(query.shape[:-1], dtype=torch.float32)
+    return result.to(query.dtype), query.new_zeros(query.shape[:-1], dtype=torch.float32)
 
 
 def attention_backward(
@@ -197,7 +197,7 @@ def attention_backward(
     of_query = of_scores @ _per_query_head(key, query)
     of_key = _per_own_head(of_scores.transpose(-2, -1) @ query, key)
     of_value = _per_own_head(weights.transpose(-2, -1) @ gradient, value)
-    return _rows_outside(of_query.to(kind)), _rows_outside(of_key.to(kind)), _rows_outside(of_value.to(kind))
+    return of_query.to(kind), of_key.to(kind), of_value.to(kind)
 
 
 def encoder_layer(
@@ -267,8 +267,3 @@ def _per_query_head(tensor: Tensor, query: Tensor) -> Tensor:
 def _per_own_head(gradient: Tensor, tensor: Tensor) -> Tensor:
     heads = gradient.shape[1] // tensor.shape[1]
     return gradient if heads == 1 else gradient.unflatten(1, (tensor.shape[1], heads)).sum(2)
-
-
-def _rows_outside(tensor: Tensor) -> Tensor:
-    """The same numbers with heads inside rows in memory: views behind an attention count on that."""
-    return tensor.transpose(1, 2).contiguous().transpose(1, 2)

@@ -10,15 +10,17 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from enum import Enum, auto
 
 import torch
 from torch import fx
 from torch._functorch._aot_autograd.schemas import OutputType
 from torch._guards import TracingContext
 from torch._prims_common import is_contiguous_or_false
-from torch.fx.experimental.symbolic_shapes import statically_known_true, sym_or
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from opsplice.common.reaching import reachable
+from opsplice.torch.decompositions.places_in_memory import order_in_memory
 from opsplice.torch.importing.lines import location_of
 from opsplice.torch.importing.refusals import UnsupportedError
 
@@ -32,27 +34,43 @@ _ALIASES = (
 )
 
 
-def returned_tensors() -> dict[int, bool]:
-    """The results of the forward graph that PyTorch has compiled now which the user gets, by number: whether PyTorch
-    reads off each how it lies in memory."""
+class Memory(Enum):
+    """What a result that leaves compiled code may share memory with."""
+
+    READ = auto()  # what PyTorch says, which reads off the result how it lies there
+    SHARED = auto()  # other results
+    OWN = auto()  # nothing
+
+
+def returned_tensors(part: str, module: fx.GraphModule) -> dict[int, Memory]:
+    """The results of a part, `forward`, `backward` or `inference`, that leave compiled code, by number.
+
+    Gradients have memory of their own: PyTorch adds up later ones there.
+    """
+    if part == "backward":
+        return dict.fromkeys(range(len(module.graph.output_node().args[0])), Memory.OWN)
     context = TracingContext.try_get()
     known = context.fw_metadata if context else None
     if known is None:
         return {}
     first = known.num_mutated_inp_runtime_indices
-    return {first + number: each.output_type in _ALIASES for number, each in enumerate(known.output_info)}
+    return {
+        first + number: Memory.READ if each.output_type in _ALIASES else Memory.SHARED
+        for number, each in enumerate(known.output_info)
+    }
 
 
-def bases_of(results: Sequence[tuple[fx.Node, bool]]) -> dict[fx.Node, fx.Node]:
+def bases_of(results: Sequence[tuple[fx.Node, Memory]]) -> dict[fx.Node, fx.Node]:
     """The inputs and the computed tensors of which results are to be views, by result.
 
-    results: with whether PyTorch reads off each how it lies in memory. The others are views where they share a tensor
-    that the graph computes with another result, or are views of one: PyTorch leaves these to the program.
+    What is shared is a view where another result is one of the same tensor that the graph computes, or is that tensor:
+    PyTorch leaves these to the program.
 
     Raises UnsupportedError as `base_of` does.
     """
-    found = {node: base for node, is_read in results if is_read and (base := base_of(node))}
-    others = {node: _base(_sources(node)) or node for node, _ in results if node not in found}
+    found = {node: base for node, memory in results if memory is Memory.READ and (base := base_of(node))}
+    left = [node for node, memory in results if memory is not Memory.OWN and node not in found]
+    others = {node: _base(_sources(node)) or node for node in left}
     sharing = Counter([*found.values(), *others.values()])
     shared = {base for base, number in sharing.items() if number > 1 and base.op != "placeholder"}
     dense = {base for base in shared if order_of(base) is not None}
@@ -60,20 +78,10 @@ def bases_of(results: Sequence[tuple[fx.Node, bool]]) -> dict[fx.Node, fx.Node]:
 
 
 def order_of(node: fx.Node) -> list[int] | None:
-    """The dims of a tensor from the outermost in memory to the innermost; None where it is not known to be dense."""
-    value, stride = node.meta["val"], 1
-    left = set(range(value.dim()))
-    order: list[int] = []
-    while left:
-        inner = [
-            dim for dim in left if statically_known_true(sym_or(value.shape[dim] == 1, value.stride(dim) == stride))
-        ]
-        if not inner:
-            return None
-        left.remove(max(inner))
-        order.insert(0, max(inner))
-        stride = stride * value.shape[max(inner)]
-    return order if statically_known_true(value.storage_offset() == 0) else None
+    """The order in memory of a tensor that begins there, None where it does not or is not known to be dense."""
+    value = node.meta["val"]
+    begins = statically_known_true(value.storage_offset() == 0)
+    return order_in_memory(value.shape, value.stride()) if begins else None
 
 
 def base_of(node: fx.Node) -> fx.Node | None:

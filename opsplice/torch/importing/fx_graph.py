@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from opsplice.rewrites.ir import emit
-from opsplice.torch.importing.aliases import bases_of, order_of, view_module
+from opsplice.torch.importing.aliases import Memory, bases_of, order_of, view_module
 from opsplice.torch.importing.complex_products import write_parts
 from opsplice.torch.importing.control_flow import NodeImporter
 from opsplice.torch.importing.graph_edits import (
@@ -70,12 +70,12 @@ class ImportedGraph:
 
 
 def import_graph(
-    module: fx.GraphModule, frozen: Sequence[int] = (), for_user: Mapping[int, bool] = MappingProxyType({})
+    module: fx.GraphModule, frozen: Sequence[int] = (), leaving: Mapping[int, Memory] = MappingProxyType({})
 ) -> ImportedGraph:
     """Bring a graph without mutation, as aot_autograd makes it, into IREE's Torch dialect.
 
-    frozen: the inputs, by number, that become parameters of the program. for_user: the results that may share memory,
-    by number: whether PyTorch reads off each how it lies there.
+    frozen: the inputs, by number, that become parameters of the program. leaving: the results that leave compiled code,
+    by number, which lie in memory as in eager.
 
     Raises OpspliceError where random numbers depend on what the graph computes, where a result is a view that needs the
     strides of a tensor that the graph computes, and for what IREE's importer does not know.
@@ -86,7 +86,7 @@ def import_graph(
     returned = graph.output(graph.graph_copy(module.graph, {}))
     write_out(module, graph)
     draws = take_draws(module, graph)
-    outputs, results, views = _outputs(graph, returned.args[0], for_user)
+    outputs, results, views = _outputs(graph, returned.args[0], leaving)
     made = view_module(module, graph, results, views) if views else None
     returned.args = (tuple(_in_order(graph, node, order) for node, order in results.items()),)
     fill_empty(graph)
@@ -105,17 +105,17 @@ def import_graph(
 
 
 def _outputs(
-    graph: fx.Graph, returned: Any, for_user: Mapping[int, bool]
+    graph: fx.Graph, returned: Any, leaving: Mapping[int, Memory]
 ) -> tuple[list[Output], dict[fx.Node, list[int]], list[tuple[fx.Node, bool]]]:
     """What the graph returns; the nodes among it that a program has to compute, each once; and those that are views.
 
-    The nodes come with their dims in the order in which the program gives them: for what the user gets, that of memory.
+    The nodes come with their dims in the order in which the program gives them: for what leaves, that of memory.
     The views come with whether PyTorch makes them again.
     """
     inputs = {node: number for number, node in enumerate(graph.find_nodes(op="placeholder"))}
     values = returned if isinstance(returned, Sequence) else (returned,)
     tensors = {n: value for n, value in enumerate(values) if isinstance(value, fx.Node) and value not in inputs}
-    given = [(tensors[n], is_read) for n, is_read in for_user.items() if n in tensors]
+    given = [(tensors[n], memory) for n, memory in leaving.items() if n in tensors]
     bases = bases_of(given)
     computed = {bases.get(node, node) for node, _ in given} - set(inputs)
     turned = {base: order for base in computed if (order := order_of(base)) and order != sorted(order)}
@@ -131,7 +131,7 @@ def _outputs(
             base = bases.get(value, value)
             if base not in inputs:
                 results.setdefault(base, len(results))
-            view = value, for_user.get(number, False)
+            view = value, leaving.get(number) is Memory.READ
             outputs.append(Output("view", views.setdefault(view, len(views))))
         else:
             outputs.append(Output("result", results.setdefault(value, len(results))))

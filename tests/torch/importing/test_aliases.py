@@ -132,3 +132,32 @@ def test_results_lie_in_memory_as_in_eager(is_open: bool, needs_gradients: bool)
         images = torch.randn(2, 2, size, 5).contiguous(memory_format=torch.channels_last)
         found, wanted = ([each.detach() for each in function(x, images)] for function in (fast, of_other_orders))
         torch.testing.assert_close(found, wanted, check_stride=True)
+
+
+def of_inputs_in_other_orders(x, images, weight, heads):
+    turned = torch.nn.functional.scaled_dot_product_attention(heads, heads.exp(), heads.sin(), is_causal=True)
+    return x.mT.mul(x.mT).sin(), torch.nn.functional.conv2d(images, weight).relu(), turned
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_gradients_lie_in_memory_as_in_eager(is_open: bool) -> None:
+    fast = torch.compile(of_inputs_in_other_orders, backend="opsplice", dynamic=is_open)
+    for size in (4, 6) if is_open else (4,):
+        images = torch.randn(2, 3, size, 5).contiguous(memory_format=torch.channels_last)
+        inputs = [torch.randn(3, size).mT, images, torch.randn(2, 3, 3, 3), torch.randn(2, 3, size, 4)]
+        inputs = [each.requires_grad_() for each in inputs]
+        found, wanted = (
+            (results, torch.autograd.grad(results, inputs, [each.detach() for each in results]))
+            for results in (function(*inputs) for function in (fast, of_inputs_in_other_orders))
+        )
+        torch.testing.assert_close(found, wanted, check_stride=True, rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_share_no_memory() -> None:
+    """Eager has those of `x` and `z` in one place, and adds up the next ones there twice."""
+    x, y, z = (torch.ones(size, requires_grad=True) for size in ((2, 3), (6,), (3, 2)))
+    fast = torch.compile(lambda x, y, z: (x.view(-1) + y + z.view(-1)).sin().sum(), backend="opsplice")
+    for _ in range(2):
+        fast(x, y, z).backward()
+    torch.testing.assert_close(x.grad.view(-1), y.grad)
+    torch.testing.assert_close(z.grad.view(-1), y.grad)
