@@ -54,6 +54,20 @@ class Sizes:
         low, high = self.bounds[symbol]
         return factor * low + offset, None if high is None else factor * high + offset, math.gcd(factor, offset)
 
+    def at(self, number: int, value: int) -> tuple[int | None, ...]:
+        """The size of each dim of an input where each symbol has a value, or the nearest that it may have.
+
+        None for a dim of which nothing is noted; no dims for an input that there is not.
+        """
+        return tuple(
+            size and self._at(size, value) for size in (self.inputs[number] if number < len(self.inputs) else ())
+        )
+
+    def _at(self, size: Size, value: int) -> int:
+        symbol, factor, offset = size
+        low, high = self.bounds[symbol]
+        return factor * max(low, value if high is None else min(value, high)) + offset
+
     def check(self, function: str, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> None:
         """Raise OpspliceError for shapes that the function does not take. names: what messages call the inputs."""
         known: dict[str, tuple[int, str]] = {}

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from opsplice.matchers.dims.input_sizes import NOTE, Sizes
 from opsplice.measuring.cutting.records import Cut, Part, SymbolicSize
 from opsplice.measuring.verifying import trial_runs
-from opsplice.measuring.verifying.trials import Inputs, inputs_of
+from opsplice.measuring.verifying.trials import Inputs, generated, inputs_of
+from opsplice.runtime.declared_functions import declared_function
 
 X = np.linspace(0, 1, 8, dtype=np.float32)
 
@@ -70,3 +72,10 @@ def test_open_dims_are_one_and_larger_than_blocks_in_turn_where_that_is_not_much
     deep = Cut("match", (Part("f32", (m, n, k)),), (Part("f32", (m,)),), 1, "0" * 8)
     found = [tuple(inputs.sizes.values()) for inputs in inputs_of(deep, None, ("random", "sizes"))]
     assert found == [(17, 10, 17), (1, 2, 1), (2, 1, 2), (3, 3, 3), (64, 34, 64)]
+
+
+def test_generated_inputs_have_sizes_that_the_function_takes() -> None:
+    sizes = Sizes([[("n", 1, 0), None], [("n", 2, 1)], [("m", 1, 0)], []], {"n": (2, 8), "m": (20, None)})
+    declaration = "sync func @main(%a: tensor<?x?xf32>, %b: tensor<?xi64>, %c: tensor<?xf32>, %d: tensor<?xf32>) -> ()"
+    function = declared_function("main", {"iree.abi.declaration": declaration, NOTE: sizes.note()})
+    assert [value.shape for value in generated(function)] == [(8, 17), (17,), (20,), (17,)]

@@ -175,7 +175,9 @@ def bench(
     if any(set(each.symbols) - set(each.given if found.inputs else ()) for each in cuts):
         refused.append(f"sizes that the program computes are taken as {OPEN_SIZE} where matches are timed alone")
     if inputs is None and found.inputs and any(each.given for each in cuts):
-        refused.append(f"open sizes (?) of inputs are taken as {OPEN_SIZE}; --input gives others")
+        refused.append(
+            f"open sizes (?) of inputs are taken as {OPEN_SIZE}, or the nearest that they may be; --input gives others"
+        )
     seen = max((each.operations / each.median(KERNELS) for each in timed), default=0.0)
     machine = this_machine(on_progress, seen) if device is None else Machine(name_of(device), 0)
     timed += [Timed(f"@{name}", sides) for name, sides in found.whole.items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -160,14 +161,20 @@ def random(generator: np.random.Generator, part: Part, sizes: dict[str, int], is
 def generated(function: Function) -> list[Any]:
     """Inputs of a function: floats around 0, small integers; the same each time."""
     generator = np.random.default_rng(0)
-    return [random(generator, _part(kind), {}) for kind in function.inputs or ()]
+    made = []
+    for number, kind in enumerate(function.inputs or ()):
+        noted = function.sizes.at(number, OPEN_SIZE) if function.sizes else ()
+        made.append(random(generator, _part(kind, noted), {}))
+    return made
 
 
-def _part(kind: ValueType) -> Part:
+def _part(kind: ValueType, noted: Sequence[int | None]) -> Part:
     if kind.dtype is None or kind.element is None:
         raise OpspliceError(f"the program takes {kind}, but only tensors and numbers can be generated")
-    sizes = None if kind.shape is None else tuple(OPEN_SIZE if size is None else size for size in kind.shape)
-    return Part(kind.element, sizes)
+    if kind.shape is None:
+        return Part(kind.element, None)
+    sizes = itertools.zip_longest(kind.shape, noted[: len(kind.shape)])
+    return Part(kind.element, tuple(next((size for size in known if size is not None), OPEN_SIZE) for known in sizes))
 
 
 def _sizes_of(cut: Cut, values: Sequence[Any]) -> dict[str, int] | None:
