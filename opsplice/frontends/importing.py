@@ -99,7 +99,7 @@ def import_model(
     name = str(model) if isinstance(model, Path) else f"the {form.name} model"
     if util.find_spec(form.package) is None:
         raise OpspliceError(
-            f"{name} is an {form.name} model, and the package '{form.package}' is not installed",
+            f"{name} is a model of {form.name}, and the package '{form.package}' is not installed",
             hint=f"install it: pip install 'opsplice[{form.package}]'",
         )
     dims = dict(dims or {})

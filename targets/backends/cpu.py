@@ -28,7 +28,7 @@ from opsplice.targets.formats import elf
 from opsplice.targets.formats.entries import Entry
 
 # Part of every key. Raise it when the same inputs come to build, or to check, something else.
-_BUILDER = "cpu 15"
+_BUILDER = "cpu 16"
 
 _LANGUAGES: dict[str, toolchains.Language] = {
     ".c": "c",
