@@ -150,7 +150,10 @@ def brief_location(location: str) -> str:
 def brief(what: str, most: int = 72) -> str:
     """A computation with its sizes; where it would make a table too wide, without those of 1, and then the last."""
     shown = what if len(what) <= most else _OF_ONE.sub("", what)
-    return shown if len(shown) <= most else f"{shown[: most - 4].rpartition(', ')[0]}, ...)"
+    if len(shown) <= most:
+        return shown
+    sizes, _, _ = shown[: most - 4].rpartition(", ")
+    return f"{sizes}, ...)" if sizes else f"{shown[: most - 3].rpartition(' ')[0]} ..."
 
 
 def _match(replacement: Replacement) -> str:

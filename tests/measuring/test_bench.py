@@ -164,6 +164,9 @@ def test_what_is_too_wide_is_told_without_sizes_of_one() -> None:
     wide = f"filtered(sh = 1, dh = 1, {sizes}, o = 10, kh = 11, b = 1x1, g = 1, dh = 1, dw = 1)"
     assert brief(wide) == "filtered(c = 16, h = 128, w = 128, o = 10, kh = 11, b = 1x1)"
     assert brief(f"filtered({', '.join(f'{c} = 12345' for c in 'abcdefgh')})").endswith("e = 12345, ...)")
+    types = "tensor<8x128xf32> and tensor<8x1xf32>"
+    told = "linalg.generic tensor<8x128xf32>; of"
+    assert brief(f"{told} {types} and {types}") == f"{told} tensor<8x128xf32> and ..."
 
 
 def test_a_match_whose_result_iree_copies_is_timed_alone(tmp_path: Path) -> None:
