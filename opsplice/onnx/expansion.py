@@ -257,7 +257,8 @@ def _running_product(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     shape = on.shape(x)
     if shape is None or axis is None:
         return None
-    at, size = int(axis) % len(shape), shape[int(axis)]
+    at = int(axis) % len(shape)
+    size = shape[at]
     if size is None:
         return None
     is_backwards = attribute(node, "reverse", 0)

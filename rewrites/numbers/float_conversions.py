@@ -29,6 +29,8 @@ from opsplice.spec_lang.syntax import vocabulary
 
 _BYTE = 8
 
+_of = emit.alike
+
 
 def of_integer(op: ir.Operation) -> ir.Value | None:
     """An integer as a bf16: the nearest, of two the even one."""
@@ -81,6 +83,7 @@ def _to_eight_bits(op: ir.Operation) -> ir.Value | None:
 
 
 def widened(op: ir.Operation) -> ir.Value | None:
+    """An 8-bit float in a larger type."""
     (x,) = op.operands
     if not _is_of_eight_bits(x.type):
         return None
@@ -100,7 +103,3 @@ def _resized(number: ir.Value, kind: ir.Type) -> ir.Value:
     if number.type == kind:
         return number
     return emit.value("arith.extf" if number.type.width < kind.width else "arith.truncf", [number], kind)
-
-
-def _of(name: str, *operands: ir.Value) -> ir.Value:
-    return emit.value(name, operands, operands[-1].type)

@@ -66,6 +66,8 @@ _FAR = 252
 _WRONG_ROOT = 0.7977240352174656
 _ROUNDING = 1e-7
 
+_of = emit.alike
+
 
 def _power(op: ir.Operation) -> ir.Value | None:
     base, exponent = op.operands
@@ -379,10 +381,6 @@ def _known(number: ir.Value) -> float | None:
     maker = defining_op(number)
     constant = constant_of(maker) if maker is not None and maker.name == "arith.constant" else None
     return None if constant is None else float(constant.value)
-
-
-def _of(name: str, *operands: ir.Value) -> ir.Value:
-    return emit.value(name, operands, operands[-1].type)
 
 
 def _constant(number: float, op: ir.Operation) -> ir.Value:

@@ -40,14 +40,24 @@ def say_pads(graph: onnx.GraphProto) -> None:
     for node in (each for each in graph.node if each.op_type == "ConvTranspose"):
         form = attributes(node)
         way, more = form.get("auto_pad", b"NOTSET"), form.get("output_padding", [])
-        kernel = form.get("kernel_shape") or (sizes.get(node.input[1]) or [])[2:]
-        if not kernel or None in kernel or not any(more) or not way.startswith(b"SAME") or "output_shape" in form:
+        kernel = form.get("kernel_shape") or [size or 0 for size in (sizes.get(node.input[1]) or [])[2:]]
+        if not kernel or 0 in kernel or not any(more) or not way.startswith(b"SAME") or "output_shape" in form:
             continue
-        places = zip(kernel, more, *steps_of(node, len(kernel)), strict=True)
-        over = [apart * (size - 1) + 1 + added - step for size, added, step, apart in places]
-        pads = helper.make_attribute("pads", at_both_ends([max(each, 0) for each in over], way))
+        steps, apart = steps_of(node, len(kernel))
+        pads = helper.make_attribute("pads", _pads_of_steps(_reach(kernel, apart), more, steps, way))
         replace(node.attribute, [each for each in node.attribute if each.name not in ("auto_pad", "pads")])
         node.attribute.append(pads)
+
+
+def _pads_of_steps(reach: list[int], more: list[int], steps: list[int], way: bytes) -> list[int]:
+    """The pads that leave a transposed convolution as many places as steps, whatever the size of its image."""
+    over = [end + added - step for end, added, step in zip(reach, more, steps, strict=True)]
+    return at_both_ends([max(each, 0) for each in over], way)
+
+
+def _reach(kernel: list[int], apart: list[int]) -> list[int]:
+    """How far a filter reaches along each dim."""
+    return [step * (size - 1) + 1 for size, step in zip(kernel, apart, strict=True)]
 
 
 def steps_of(node: onnx.NodeProto, dims: int) -> tuple[list[int], list[int]]:
@@ -100,7 +110,7 @@ def _cut_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     dims = len(weight) - 2
     pads, more = form.pop("pads", [0] * 2 * dims), form.pop("output_padding", [0] * dims)
     strides, apart = (form.get(name, [1] * dims) for name in ("strides", "dilations"))
-    reach = [step * (int(size or 0) - 1) + 1 for step, size in zip(apart, weight[2:], strict=True)]
+    reach = _reach([size or 0 for size in weight[2:]], apart)
     if given and None in shape[2:]:
         whole = on.put("ConvTranspose", *node.input[:2], **form)
         return _with_bias(on, node, _sized(on, whole, np.array(given[-dims:]), np.array(more), automatic))
@@ -109,9 +119,8 @@ def _cut_transpose(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         ends = [step * (size - 1) + end for step, size, end in zip(strides, sizes, reach, strict=True)]
         over = [end + added - size for end, added, size in zip(ends, more, given[-dims:], strict=True)]
         pads = at_both_ends(over, automatic)
-    elif automatic.startswith(b"SAME"):  # as many places as steps, whatever the size
-        over = [end + added - step for end, added, step in zip(reach, more, strides, strict=True)]
-        pads = at_both_ends([max(each, 0) for each in over], automatic)
+    elif automatic.startswith(b"SAME"):
+        pads = _pads_of_steps(reach, more, strides, automatic)
     elif automatic == b"VALID":
         pads = [0] * 2 * dims
     if pads[:dims] == pads[dims:] and automatic == b"NOTSET" and not given:
@@ -206,8 +215,7 @@ def blocks_summed(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     steps, apart = steps_of(node, dims)
     pads = attribute(node, "pads", [0] * 2 * dims)
     around = [size + pads[at] + pads[dims + at] for at, size in enumerate(image.tolist())]
-    reach = [step * (size - 1) + 1 for step, size in zip(apart, block.tolist(), strict=True)]
-    left = [size - far for size, far in zip(around, reach, strict=True)]
+    left = [size - far for size, far in zip(around, _reach(block.tolist(), apart), strict=True)]
     counts = [each // step + 1 for each, step in zip(left, steps, strict=True)]
     more = [each % step for each, step in zip(left, steps, strict=True)]
     filters = np.eye(places, dtype=helper.tensor_dtype_to_np_dtype(on.element(x))).reshape(places, 1, *block.tolist())

@@ -49,23 +49,15 @@ def spectrum(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if shape is None or element not in FLOATS or unknown or shape[-1] is None:
         return None
     axis = attribute(node, "axis", 1) if on.version < _AXIS_IS_AN_INPUT else int(way) if way is not None else -2
-    axis, parts, is_half, is_inverse = axis % len(shape), shape[-1], *_kind_of(node)
+    axis, parts = axis % len(shape), shape[-1]
+    is_half, is_inverse = bool(attribute(node, "onesided", 0)), bool(attribute(node, "inverse", 0))
     places = shape[axis]
     if places is None:
         return None
     size = int(length) if length is not None else 2 * (places - 1) if is_half and is_inverse else places
-    half = size // 2 + 1
-    if is_half and is_inverse:  # what is left out are conjugates, and the result is real
-        used, bins = min(places, half), size
-        twice = np.where((np.arange(used) == 0) | (2 * np.arange(used) == size), 1, 2)[:, None]
-        kept = np.stack([(waves := _waves(size, bins, used) * twice / size).real, waves.imag], 1)[..., None]
-    else:
-        used, bins = min(places, size), half if is_half else size
-        waves = _waves(size, bins, used)
-        waves = waves.conj() / size if is_inverse else waves
-        kept = np.stack([_parts(waves), _parts(1j * waves)], 1)
-    matrix = np.zeros((places, parts, bins, kept.shape[-1]), helper.tensor_dtype_to_np_dtype(element))
-    matrix[:used] = kept[:, :parts]
+    kept = _transform(size, is_half, is_inverse)[:places, :parts]
+    matrix = np.zeros((places, parts, *kept.shape[2:]), helper.tensor_dtype_to_np_dtype(element))
+    matrix[: len(kept)] = kept
     order = [*(each for each in range(len(shape) - 1) if each != axis), axis, len(shape) - 1]
     rows = on.put("Reshape", on.put("Transpose", x, perm=order), [*[0] * (len(shape) - 2), places * parts])
     product = on.put("MatMul", rows, on.give(matrix.reshape(places * parts, -1), large=True))
@@ -73,13 +65,20 @@ def spectrum(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return on.put("Transpose", result, perm=np.argsort(order).tolist())
 
 
-def _kind_of(node: onnx.NodeProto) -> tuple[bool, bool]:
-    return bool(attribute(node, "onesided", 0)), bool(attribute(node, "inverse", 0))
+def _transform(size: int, is_half: bool, is_inverse: bool) -> np.ndarray:
+    """What each part of each place adds to each part of each bin, [places, parts, bins, parts]."""
+    half = size // 2 + 1
+    if is_half and is_inverse:  # what is left out are conjugates, and the result is real
+        twice = np.where((np.arange(half) == 0) | (2 * np.arange(half) == size), 1, 2)[:, None]
+        return np.moveaxis(_parts(_waves(size, size)[:half] * twice / size), -1, 1)[..., None]
+    waves = _waves(size, half if is_half else size)
+    waves = waves.conj() / size if is_inverse else waves
+    return np.stack([_parts(waves), _parts(1j * waves)], 1)
 
 
-def _waves(size: int, bins: int, places: int | None = None) -> np.ndarray:
-    """exp(-2 pi i place bin / size), [places, bins]. places: all by default."""
-    turns = np.outer(np.arange(size if places is None else places), np.arange(bins)) % size
+def _waves(size: int, bins: int) -> np.ndarray:
+    """exp(-2 pi i place bin / size), [places, bins]."""
+    turns = np.outer(np.arange(size), np.arange(bins)) % size
     return np.exp(turns * (-2j * np.pi / size))
 
 
