@@ -74,6 +74,7 @@ _BEHIND_LINKING: tuple[_Edit, ...] = (
     (kept_values.PHASE, "join what was kept apart", crossed_reads.join),
     (kept_values.PHASE, "keep what is overwritten too early", kept_values.keep),
     (kept_values.PHASE, "part what blocks are given", carried_values.part),
+    (carried_values.MEMORY_PHASE, "keep memory that blocks are given", carried_values.keep_memory),
     (single_reads.PHASE, "read single elements without loops", single_reads.mend),
     (workgroup_sizes.PHASE, "count workgroups from their sizes", workgroup_sizes.mend),
     (branch_operands.PHASE, "hand over numbers of one width", branch_operands.widen),

@@ -15,6 +15,12 @@ up, has no bounds of what is rounded up where the sizes may be of any number, an
 in its memory and is handed on to the same place: a loop then read another value than it was given. What is behind a
 barrier begins at 0.
 
+    %t = stream.resource.dealloca origin await(%s) => %given     =>     %t is %s
+
+IREE 3.13 gives back what a block was given once nothing reads it there: a constant, where a loop that begins with it
+makes no turn, or an input; the next call then reads what is no longer there. It also does not see what lies in the same
+memory behind a barrier. Who refers to memory last gives it back anyway.
+
     util.global.store %b, @a     =>     %o = util.optimization_barrier %b
                                         util.global.store %o, @a
 
@@ -40,6 +46,8 @@ from opsplice.rewrites.memory.kept_values import WRITING, memory_of, overwritten
 
 # When no global is taken for another yet.
 GLOBALS_PHASE = "preprocessing"
+# When it is said where memory is given back.
+MEMORY_PHASE = "stream"
 
 _LOOPS = ("scf.for", "scf.while")
 _JUMPS = ("cf.br", "cf.cond_br")
@@ -67,6 +75,17 @@ def part_globals(module: ir.Module) -> None:
         for op in ops_in(module.operation, "util.global.store"):
             with op.location, ir.InsertionPoint(op):
                 op.operands[0] = _apart(op, op.operands[0], views)
+
+
+def keep_memory(module: ir.Module) -> None:
+    """Do not give back memory of unknown owners. The module must be at `MEMORY_PHASE`."""
+    with module.context:
+        for op in ops_in(module.operation, "stream.resource.dealloca"):
+            if "prefer_origin" in op.attributes:
+                time = op.results[0].type
+                awaited = [value for value in op.operands if value.type == time]
+                with op.location, ir.InsertionPoint(op):
+                    emit.replace(op, awaited[0] if awaited else emit.value("stream.timepoint.immediate", [], time))
 
 
 def _apart(store: ir.Operation, value: ir.Value, views: Views) -> ir.Value:

@@ -152,6 +152,62 @@ def test_a_loop_begins_with_the_value_of_open_sizes_that_it_is_given():
             np.testing.assert_allclose(program.run(name, x, turns), expected, atol=1e-6, err_msg=f"{name}, {turns}")
 
 
+# Two values that may lie in one piece of memory; nothing reads the first behind the loop.
+ROWS = """
+func.func @rows(%x: tensor<?x4xf32>, %start: tensor<4xf32>, %turns: i32) -> tensor<?x6xf32> {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %nothing = arith.constant 0.0 : f32
+  %n = arith.index_cast %turns : i32 to index
+  %h, %p = scf.for %k = %zero to %n step %one iter_args(%h = %start, %v = %x) -> (tensor<4xf32>, tensor<?x4xf32>) {
+    %row = tensor.extract_slice %v[%k, 0] [1, 4] [1, 1] : tensor<?x4xf32> to tensor<4xf32>
+    %next = arith.addf %h, %row : tensor<4xf32>
+    %new = tensor.insert_slice %next into %v[%k, 0] [1, 4] [1, 1] : tensor<4xf32> into tensor<?x4xf32>
+    scf.yield %next, %new : tensor<4xf32>, tensor<?x4xf32>
+  }
+  %r = tensor.pad %p low[0, 1] high[0, 1] {
+  ^bb0(%i: index, %j: index):
+    tensor.yield %nothing : f32
+  } : tensor<?x4xf32> to tensor<?x6xf32>
+  return %r : tensor<?x6xf32>
+}
+"""
+# A loop that begins with a constant, which nothing reads behind it.
+TOTALS = """
+func.func @totals(%x: tensor<4xf32>, %turns: i32) -> tensor<4xf32> {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %nothing = arith.constant 0.0 : f32
+  %n = arith.index_cast %turns : i32 to index
+  %empty = tensor.empty() : tensor<f32>
+  %filled = linalg.fill ins(%nothing : f32) outs(%empty : tensor<f32>) -> tensor<f32>
+  %t, %p = scf.for %k = %zero to %n step %one iter_args(%t = %filled, %v = %x) -> (tensor<f32>, tensor<4xf32>) {
+    %sum = linalg.reduce { arith.addf } ins(%v : tensor<4xf32>) outs(%t : tensor<f32>) dimensions = [0]
+    %wide = linalg.broadcast ins(%sum : tensor<f32>) outs(%v : tensor<4xf32>) dimensions = [0]
+    %new = arith.addf %v, %wide : tensor<4xf32>
+    scf.yield %sum, %new : tensor<f32>, tensor<4xf32>
+  }
+  %r = arith.addf %p, %p : tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("device", ["local-task", "local-sync"])
+def test_memory_is_there_as_long_as_it_is_read(device):
+    program = opsplice.compile(ROWS + TOTALS)
+    x, start = np.arange(20, dtype=np.float32).reshape(5, 4), np.ones(4, np.float32)
+    for turns in (0, 3, 0, 1):
+        rows = np.vstack([np.cumsum(np.vstack([start, x[:turns]]), 0)[1:], x[turns:]])
+        found = program.run("rows", x, start, turns, device=device)
+        np.testing.assert_array_equal(found, np.pad(rows, ((0, 0), (1, 1))), err_msg=f"{turns}")
+        total, each = np.float32(0), start
+        for _ in range(turns):
+            total += each.sum()
+            each = each + total
+        np.testing.assert_array_equal(program.run("totals", start, turns, device=device), 2 * each, err_msg=f"{turns}")
+
+
 GLOBALS = """
 util.global private mutable @now = dense<1> : tensor<4xi32>
 util.global private mutable @before = dense<2> : tensor<4xi32>
