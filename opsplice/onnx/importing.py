@@ -228,7 +228,8 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
         changed |= keep_counts(model)
         changed |= keep_elements(model)
         changed |= loops.type_states(model)
-        changed |= loops.rewrite(model.graph)
+        if loops.rewrite(model.graph):
+            continue  # nodes of branches and of rounds have no types yet
         changed |= expand(Scope.of(model.graph), weights, versions.version(model))
         functions = {
             ("", node.op_type)

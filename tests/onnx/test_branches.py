@@ -69,3 +69,36 @@ def test_the_state_of_loops_has_the_shape_that_it_begins_with(shape):
         value.type.CopyFrom(onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, shape))
     numbers = np.random.default_rng(1)
     check(model, {"x": numbers.normal(size=(2, 3)).astype("f"), "w": numbers.normal(size=3).astype("f")})
+
+
+@pytest.mark.parametrize("condition", [0, 1])
+def test_of_a_constant_condition_one_branch_is_taken(condition):
+    """The other has results of another rank, of which ONNX says that of the first. Both conditions name `inner`."""
+    text = f"""taken (float[2,3] x) => (float[2,3] z, float[2,3] one) <bool c = {{{condition}}}, bool no = {{0}}> {{
+        y = If (c) <
+            then_branch = first () => (float[6] flat) {{
+                flat_shape = Constant <value = int64[1] {{6}}> ()
+                inner = Neg (x)
+                flat = Reshape (inner, flat_shape)
+            }},
+            else_branch = second () => (float[2,3] same) {{
+                two = Constant <value = float {{2.0}}> ()
+                inner = Mul (x, two)
+                same = Identity (inner)
+            }}
+        >
+        soft = Softsign (y)
+        sizes = Constant <value = int64[2] {{2, 3}}> ()
+        shaped = Reshape (soft, sizes)
+        z = Exp (shaped)
+        one = If (no) <
+            then_branch = third () => (float[2,3] t) {{ t = Neg (x) }},
+            else_branch = fourth () => (float[2,3] e) {{
+                two = Constant <value = float {{3.0}}> ()
+                inner = Add (z, two)
+                e = Softsign (inner)
+            }}
+        >
+    }}"""
+    x = np.random.default_rng(2).normal(size=(2, 3)).astype(np.float32)
+    check(onnx.parser.parse_model(HEAD + text), {"x": x})

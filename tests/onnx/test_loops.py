@@ -62,6 +62,17 @@ def test_loops_without_a_condition_and_loops_that_stack_results():
     check(model, {"x": np.array([0.5, -2, 3], np.float32), "n": np.array(4)})
 
 
+def test_a_condition_that_is_cast_from_a_constant_is_always_true():
+    """PyTorch writes EmbeddingBag so, whose rounds take rows at offsets that its input's size says."""
+    body = [node("Cast", "a_yes", "a_on", to=BOOL), node("Softsign", "a_v", "a_next")]
+    outputs = {"y": [3], "ys": [4, 3]}
+    sizes = [node("Shape", "w", "shape"), node("Gather", "shape zero", "rounds")]
+    stacking = loop("rounds always x", "y ys", *body, name="a", stacked=["a_next"], ends="on")
+    constants = {"always": np.array(True), "zero": np.array(0), "a_yes": np.array(1)}
+    model = make_model([*sizes, stacking], {"x": [3], "w": [4, 2]}, outputs, constants)
+    check(model, {"x": np.array([0.5, -2, 3], np.float32), "w": np.ones((4, 2), np.float32)})
+
+
 def test_state_stays_once_the_condition_is_false():
     """After a few rounds, in the first one, and never."""
     nodes = [ending("early"), ending("never_begins", "no"), node("Mul", "limit many", "far")]

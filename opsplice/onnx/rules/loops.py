@@ -1,4 +1,4 @@
-"""Writes loops as IREE takes them, and refuses those that it cannot run.
+"""Writes loops as IREE takes them, and refuses those that it cannot run; and branches, if it is known which is taken.
 
 IREE wants a count and a condition, stacks no results, and runs every round that the count allows, whatever the
 condition says. So a loop without a condition gets one, the state of one with a condition stays as it is once that is
@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 
 from opsplice.common.errors import OpspliceError
 from opsplice.onnx.folded_sizes import SPREADING
-from opsplice.onnx.model_file import STANDARD, Scope, graphs, replace, scopes, sizes_of, subgraphs
+from opsplice.onnx.model_file import STANDARD, Scope, graphs, names_read, replace, scopes, sizes_of, subgraphs
 from opsplice.onnx.rules.node_writer import NodeWriter, wrongly_computed
 
 # The rounds of a loop that is written out, and of one whose condition may end it earlier.
@@ -28,7 +28,7 @@ _Constants = Mapping[str, onnx.TensorProto]
 
 def rewrite(graph: onnx.GraphProto) -> bool:
     """Rewrite the loops of a graph whose types and constants are inferred; whether there were any to rewrite."""
-    changed = False
+    changed = _put_taken_branches(graph)
     for each in graphs(graph):
         constants, nodes = _constants(graph), []
         for node in each.node:
@@ -45,6 +45,48 @@ def rewrite(graph: onnx.GraphProto) -> bool:
             nodes += [node] if rounds is None else _written_out(graph, node, rounds)
         replace(each.node, nodes)
     return changed
+
+
+def _put_taken_branches(graph: onnx.GraphProto) -> bool:
+    """Put the branch that is taken in place of an `If` whose condition is a constant; whether there were any.
+
+    PyTorch writes such for scatter_reduce, with branches whose results have different ranks.
+    """
+    changed = False
+    for scope in scopes(graph):
+        nodes: list[onnx.NodeProto] = []
+        untyped: set[str] = set()  # what ONNX has found of these holds for both branches, or for the other one
+        for node in scope.graph.node:
+            is_taken = node.op_type == "If" and node.domain in STANDARD and node.input[0] in scope.constants
+            if is_taken or not untyped.isdisjoint(_read_by(node)):
+                untyped.update(node.output)
+            nodes += _taken_branch(scope, node) if is_taken else [node]
+            changed |= is_taken
+        if untyped:
+            replace(scope.graph.node, nodes)
+            replace(scope.graph.value_info, (each for each in scope.graph.value_info if each.name not in untyped))
+    return changed
+
+
+def _read_by(node: onnx.NodeProto) -> set[str]:
+    return set(node.input).union(*map(names_read, subgraphs(node)))
+
+
+def _taken_branch(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The nodes of a branch as nodes of the graph around. Those of other branches may use the same names."""
+    is_true = bool(_number(node.input[0], scope.constants))
+    (branch,) = (each.g for each in node.attribute if each.name.startswith("then") == is_true)
+    prefix = next(filter(None, node.output), node.name)
+    names = {tensor.name: f"{prefix}.{tensor.name}" for tensor in branch.initializer}
+    for tensor in branch.initializer:
+        _given(scope.graph, numpy_helper.to_array(tensor), names[tensor.name])
+    names |= {output: f"{prefix}.{output}" for inner in branch.node for output in inner.output if output}
+    ends = [
+        helper.make_node("Identity", [names.get(value.name, value.name)], [output], name=node.name)
+        for output, value in zip(node.output, branch.output, strict=False)
+        if output
+    ]
+    return [*(_renamed(inner, names) for inner in branch.node), *ends]
 
 
 def type_states(model: onnx.ModelProto) -> bool:
@@ -181,7 +223,7 @@ def _goes_on(node: onnx.NodeProto, constants: _Constants) -> bool:
     body = _body(node)
     made = {output: inner for inner in body.node for output in inner.output}
     value = body.output[0].name
-    while value in made and made[value].op_type == "Identity":
+    while value in made and made[value].op_type in ("Cast", "Identity"):
         value = made[value].input[0]
     if value in made and made[value].op_type == "Constant":
         return bool(numpy_helper.to_array(made[value].attribute[0].t))
