@@ -612,3 +612,25 @@ def test_means_of_products_of_images_are_no_convolutions():
     with torch.no_grad():
         for computed, wanted in zip(program.run("main", x.numpy()), layer.double()(x.double()), strict=True):
             np.testing.assert_allclose(np.asarray(computed), wanted.numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_products_of_matrices_and_vectors_are_no_convolutions():
+    """Of a batch, with weights and without. As a window, a row does not move, and takes up to four times as long."""
+
+    class Products(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.vectors, self.heads = torch.nn.Parameter(torch.randn(5, 32)), torch.nn.Parameter(torch.randn(4, 16))
+
+        def forward(self, x, w, y):
+            by_rows, by_columns = torch.einsum("ghw,gw->gh", x, w), torch.einsum("ghw,gh->gw", x, x[:, :, 0])
+            return by_rows, by_columns, torch.einsum("ghw,gw->gh", x, self.vectors), (y * self.heads).sum(-1)
+
+    torch.manual_seed(0)
+    layer, inputs = Products(), (torch.randn(5, 100, 32), torch.randn(5, 32), torch.randn(150, 4, 16))
+    program = opsplice.torch.export(layer, inputs, specs=[KERNELS / "convolution.splice"], flags=[CPU])
+    assert not program.report.replacements, program.report
+    with torch.no_grad():
+        exact = layer.double()(*(each.double() for each in inputs))
+    for computed, wanted in zip(program.run("main", *(each.numpy() for each in inputs)), exact, strict=True):
+        np.testing.assert_allclose(np.asarray(computed), wanted.numpy(), rtol=1e-5, atol=1e-5)
