@@ -24,13 +24,12 @@ from torch import fx
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-from torch.utils._sympy.interp import sympy_interp
-from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from opsplice.common.reaching import reachable
 from opsplice.frontends.reshapes import is_misread
 from opsplice.torch.importing.lines import location_of
 from opsplice.torch.importing.refusals import UnsupportedError
+from opsplice.torch.importing.symbolic_sizes import InputSizes
 
 aten = torch.ops.aten
 
@@ -45,41 +44,58 @@ _WRITES = (aten.scatter, aten.scatter_add, aten.scatter_reduce, aten.index_put)
 
 def fill_empty(graph: fx.Graph) -> None:
     """Replace ops by constants where nothing is computed, or nothing is summed. Sizes that may be 0 do not count."""
+    inputs = graph.find_nodes(op="placeholder")
+    with graph.inserting_after(inputs[-1] if inputs else graph._root):
+        sizes = InputSizes(graph, {node: node for node in inputs})
     for node in list(graph.nodes):
         if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor):
             continue
         with graph.inserting_before(node):
-            instead = _instead_of(graph, node)
+            instead = _instead_of(graph, node, sizes)
         if instead is not None:
             instead.meta = dict(node.meta)
             node.replace_all_uses_with(instead)
 
 
-def _instead_of(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
+def _instead_of(graph: fx.Graph, node: fx.Node, sizes: InputSizes) -> fx.Node | None:
     value = node.meta["val"]
-    if not all(isinstance(size, int) for size in value.shape):
+    if not sizes.know(value.shape):
         return None
-    zeros: Any = (aten.full.default, (list(value.shape), 0), {"dtype": value.dtype, "device": value.device})
-    if 0 in value.shape:
-        return None if node.target is aten.full.default else graph.call_function(*zeros)
+    kind = {"dtype": value.dtype, "device": value.device}
+    if _is_empty(value):
+        if node.target is aten.full.default:
+            return None
+        return graph.call_function(aten.full.default, (sizes.written(value.shape), 0), kind)
     source = node.args[0] if node.target is operator.getitem else node
     given = [arg.meta["val"] for arg in source.all_input_nodes if isinstance(arg.meta.get("val"), torch.Tensor)]
-    if getattr(node.target, "overloadpacket", None) in _WRITES and any(0 in each.shape for each in given):
+    if getattr(node.target, "overloadpacket", None) in _WRITES and any(map(_is_empty, given)):
         return graph.call_function(aten.clone.default, (node.args[0],))
-    if given and all(0 in each.shape for each in given):
-        return _of_nothing(graph, node, source)
+    if given and all(map(_is_empty, given)):
+        number = _of_nothing(node, source)
+        if number is None:
+            return None
+        return graph.call_function(aten.full.default, (sizes.written(value.shape), *number), kind)
     summed = _PRODUCTS.get(node.target)
-    if summed is None or node.args[summed].meta["val"].shape[-1] != 0:
+    if summed is None or not _is_none(node.args[summed].meta["val"].shape[-1]):
         return None
     if summed == 0:
-        return graph.call_function(*zeros)
+        return graph.call_function(aten.full.default, (sizes.written(value.shape), 0), kind)
     scaled = graph.call_function(aten.mul.Scalar, (node.args[0], node.kwargs.get("beta", 1)))
     scaled.meta = dict(node.args[0].meta)
-    return graph.call_function(aten.expand.default, (scaled, list(value.shape)))
+    return graph.call_function(aten.expand.default, (scaled, sizes.written(value.shape)))
 
 
-def _of_nothing(graph: fx.Graph, node: fx.Node, source: fx.Node) -> fx.Node | None:
-    """What an op makes of tensors without elements alone, if that is one number: the mean of nothing is NaN.
+def _is_empty(tensor: torch.Tensor) -> bool:
+    return any(map(_is_none, tensor.shape))
+
+
+def _is_none(size: int | torch.SymInt) -> bool:
+    """Whether a size is known to be 0: to compare an open one fixes it."""
+    return isinstance(size, int) and size == 0
+
+
+def _of_nothing(node: fx.Node, source: fx.Node) -> tuple[Any] | None:
+    """The number that an op makes of tensors without elements alone, if it is one: the mean of nothing is NaN.
 
     source: the op, of whose results the node may be one.
     """
@@ -87,10 +103,8 @@ def _of_nothing(graph: fx.Graph, node: fx.Node, source: fx.Node) -> fx.Node | No
         args, options = fx.node.map_arg((source.args, source.kwargs), _of_same_shape)
         made = source.target(*args, **options)
         made = (made if source is node else made[node.args[1]]).flatten()
-        if not torch.equal(made.nan_to_num(), made[0].nan_to_num().expand_as(made)):
-            return None
-        number, kind = made[0].item(), {"dtype": made.dtype, "device": made.device}
-    return graph.call_function(aten.full.default, (list(node.meta["val"].shape), number), kind)
+        is_one = torch.equal(made.nan_to_num(), made[0].nan_to_num().expand_as(made))
+        return (made[0].item(),) if is_one else None
 
 
 def _of_same_shape(node: fx.Node) -> torch.Tensor | int:
@@ -347,11 +361,10 @@ def take_draws(module: torch.nn.Module, graph: fx.Graph) -> fx.GraphModule | Non
         _check(node)
     apart = fx.Graph()
     copied: dict[fx.Node, Any] = {node: apart.node_copy(node) for node in inputs}
-    symbols = _symbols(apart, copied) if any(map(_is_computed_size, needed)) else {}
+    sizes = InputSizes(apart, copied if any(map(_is_computed_size, needed)) else {})
     for node in graph.nodes:
         if node in needed and _is_computed_size(node):
-            size = sympy_interp(PythonReferenceAnalysis, symbols, node.meta["val"].node.expr)
-            copied[node] = size.node if isinstance(size, fx.Proxy) else size
+            (copied[node],) = sizes.written([node.meta["val"]])
         elif node in needed and node not in copied:
             copied[node] = apart.node_copy(node, lambda source: copied[source])
     apart.output(tuple(copied[node] for node in drawn))
@@ -382,20 +395,6 @@ def _is_computed_size(node: fx.Node) -> bool:
     if node.target is not aten.sym_size.int or node.args[0].op == "placeholder":
         return False
     return not any(free_unbacked_symbols(node.meta["val"]))
-
-
-def _symbols(graph: fx.Graph, inputs: Mapping[fx.Node, fx.Node]) -> dict[Any, fx.Proxy]:
-    """The sizes of a graph's inputs, by PyTorch's symbols for them. inputs: by those of a graph with values."""
-    tracer = fx.proxy.GraphAppendingTracer(graph)
-    found = {}
-    for node, given in inputs.items():
-        value = node.meta["val"]
-        if isinstance(value, torch.SymInt):
-            found[value.node.expr] = fx.Proxy(given, tracer)
-        for dim, size in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
-            if isinstance(size, torch.SymInt) and size.node.expr not in found:
-                found[size.node.expr] = fx.Proxy(graph.call_function(aten.sym_size.int, (given, dim)), tracer)
-    return found
 
 
 def _is_tensor(node: fx.Node) -> bool:

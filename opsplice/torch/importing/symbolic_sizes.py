@@ -7,7 +7,7 @@ So the compiler and the patterns see which sizes are equal, and what a size is a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import add, mul
 from typing import Any
@@ -19,6 +19,8 @@ from iree.compiler.extras.fx_importer import GraphNodeImporter, RangeConstraint
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._sympy import functions
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 # By a symbol, too, as in the maps that MLIR calls semi-affine. PyTorch makes a FloorDiv of what rounds up.
 _OF_TWO: dict[type[sympy.Expr], Callable[[ir.AffineExpr, ir.AffineExpr], ir.AffineExpr]] = {
@@ -77,6 +79,50 @@ def read_from_tensors(graph: fx.Graph) -> None:
                     read = graph.call_function(torch.ops.aten.sym_size.int, (node, dim))
                     read.meta = dict(number.meta)
                     number.replace_all_uses_with(read)
+
+
+class InputSizes:
+    """Sizes as a graph computes them from those of its inputs.
+
+    inputs: nodes of a graph that have values, and what stands for each in the graph that is written to.
+    """
+
+    def __init__(self, graph: fx.Graph, inputs: Mapping[fx.Node, fx.Node]) -> None:
+        tracer = _ValueTracer(graph)
+        self._symbols: dict[Any, fx.Proxy] = {}
+        for node, given in inputs.items():
+            value = node.meta["val"]
+            if isinstance(value, torch.SymInt):
+                self._symbols[value.node.expr] = fx.Proxy(given, tracer)
+            for dim, size in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
+                if isinstance(size, torch.SymInt) and size.node.expr not in self._symbols:
+                    read = graph.call_function(torch.ops.aten.sym_size.int, (given, dim))
+                    read.meta = {"val": size}
+                    self._symbols[size.node.expr] = fx.Proxy(read, tracer)
+
+    def know(self, sizes: Sequence[int | torch.SymInt]) -> bool:
+        """Whether the inputs say these sizes."""
+        expressions = [each.node.expr for each in sizes if isinstance(each, torch.SymInt)]
+        return all(symbol in self._symbols for each in expressions for symbol in each.free_symbols)
+
+    def written(self, sizes: Sequence[int | torch.SymInt]) -> list[int | fx.Node]:
+        """Nodes that compute the sizes, where the graph is written to; numbers stay as they are."""
+        made = [
+            sympy_interp(PythonReferenceAnalysis, self._symbols, each.node.expr)
+            if isinstance(each, torch.SymInt)
+            else each
+            for each in sizes
+        ]
+        return [each.node if isinstance(each, fx.Proxy) else int(each) for each in made]
+
+
+class _ValueTracer(fx.proxy.GraphAppendingTracer):
+    """Has each node say which number it is, as PyTorch's own do."""
+
+    def create_node(self, kind: str, target: Any, args: Any, kwargs: Any, *others: Any) -> fx.Node:
+        node = super().create_node(kind, target, args, kwargs, *others)
+        node.meta = {"val": target(*fx.node.map_arg(args, lambda each: each.meta["val"]))}
+        return node
 
 
 def shape_map(sizes: torch.Size) -> tuple[ir.AffineMapAttr, list[str]] | None:

@@ -112,3 +112,26 @@ def test_numbers_are_drawn_in_the_shape_of_what_is_computed() -> None:
             torch.manual_seed(1)
             results.append(function(x))
         torch.testing.assert_close(*results)
+
+
+def test_gradients_of_no_rows_of_an_open_length() -> None:
+    """The result has no elements, though not all of its sizes are numbers: IREE divides by them."""
+    layers = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.LayerNorm(4), torch.nn.Linear(4, 3))
+    fast = torch.compile(layers, backend="opsplice", dynamic=True, fullgraph=True)
+    for length in (5, 7):
+        result = fast(torch.ones(0, length, 6))
+        assert result.shape == (0, length, 3)
+        result.sum().backward()
+        assert layers[0].weight.grad.tolist() == [[0.0] * 6] * 4
+
+
+def test_products_of_nothing_of_an_open_number_of_rows() -> None:
+    def products(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        rows, none = x.shape[0], x.new_ones(x.shape[0] * 2, 0)
+        added = torch.addmm(x.sum(0), none, none.T[:, :3], beta=0.5)
+        return [none @ none.T, added, y.sum(0), y.mean(1), y.new_zeros(0, rows).amax(1), y.new_ones(3, 0, rows).prod(1)]
+
+    fast = torch.compile(products, backend="opsplice", dynamic=True, fullgraph=True)
+    for rows in (4, 6):
+        given = torch.arange(rows * 3.0).view(rows, 3), torch.ones(0, rows + 1)
+        torch.testing.assert_close(fast(*given), products(*given))
