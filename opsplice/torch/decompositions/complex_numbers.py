@@ -65,12 +65,6 @@ def filled(size: Any, number: Any, *, dtype: torch.dtype | None = None, **option
     return torch.complex(*(torch.full(size, part, dtype=kind.to_real()) for part in parts))
 
 
-def added_product(added: torch.Tensor, left: torch.Tensor, right: torch.Tensor, **factors: Any) -> torch.Tensor:
-    if not added.is_complex():
-        return NotImplemented
-    return factors.get("beta", 1) * added + factors.get("alpha", 1) * (left @ right)
-
-
 def converted(tensor: torch.Tensor, *, dtype: torch.dtype | None = None, **form: Any) -> torch.Tensor:
     if dtype is None or not dtype.is_complex or dtype == tensor.dtype:
         return NotImplemented

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._higher_order_ops.while_loop import while_loop_op
 from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
 from torch.utils import _pytree as pytree
 
-from opsplice.common.errors import OpspliceError
 from opsplice.torch.decompositions.elementwise import BYTES, is_whole
 
 aten = torch.ops.aten
@@ -287,10 +287,7 @@ def _running(
     size, step = tensors[0].shape[dim] if tensors[0].dim() else 1, 1
     tensors = [each.clone() for each in tensors]  # of one place, too, a result shares no memory with what it is of
     if not isinstance(size, int):
-        raise OpspliceError(
-            "running maxima, minima and sums of logarithms take dims of known sizes only",
-            hint="compile with dynamic=False, or call torch._dynamo.mark_static(tensor, dim) before",
-        )
+        return _running_in_a_loop(join, tensors, neutral, dim)
     while step < size:
         earlier = [
             torch.cat([torch.full_like(each.narrow(dim, 0, step), none), each.narrow(dim, 0, size - step)], dim)
@@ -298,6 +295,26 @@ def _running(
         ]
         tensors, step = join(tensors, earlier), 2 * step
     return tensors
+
+
+def _running_in_a_loop(
+    join: Callable[[Tensors, Tensors], Tensors], tensors: Tensors, neutral: Sequence[float], dim: int
+) -> Tensors:
+    """The same along a dim of an open size, which says how many steps there are."""
+
+    def is_left(step: Tensor, *tensors: Tensor) -> Tensor:
+        return step < tensors[0].shape[dim]
+
+    def stepped(step: Tensor, *tensors: Tensor) -> Tensors:
+        places = torch.arange(tensors[0].shape[dim], device=step.device) - step
+        is_there = (places >= 0).view([-1 if n == dim % tensors[0].dim() else 1 for n in range(tensors[0].dim())])
+        taken = [each.index_select(dim, places.clamp(min=0)) for each in tensors]
+        earlier = [torch.where(is_there, each, none) for each, none in zip(taken, neutral, strict=True)]
+        return step * 2, *join(tensors, earlier)
+
+    first = torch.ones((), dtype=torch.int64, device=tensors[0].device)
+    given = [each.clone(memory_format=torch.contiguous_format) for each in tensors]
+    return while_loop_op(is_left, stepped, (first, *given), ())[1:]
 
 
 # ---- numbers ---------------------------------------------------------------------------------------------------------

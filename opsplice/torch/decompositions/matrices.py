@@ -92,6 +92,13 @@ def _members(ends: Tensor, size: int) -> Tensor:
 
 
 def added_product(added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """IREE adds to products of floats alone."""
+    if added.is_floating_point():
+        return NotImplemented
+    return beta * added + alpha * (left @ right)
+
+
+def added_products(added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """One product over the batch and the inner dim, which adds halves up in f32."""
     return beta * added + alpha * (left.transpose(0, 1).flatten(1) @ right.flatten(0, 1))
 

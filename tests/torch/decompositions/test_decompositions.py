@@ -415,9 +415,20 @@ def test_what_runs_over_a_tensor_in_another_order_lies_in_order() -> None:
     torch.testing.assert_close(torch.compile(changed, backend="opsplice")(x), changed(x))
 
 
-def test_a_running_maximum_of_an_open_size_is_refused() -> None:
-    with pytest.raises(opsplice.OpspliceError, match="dims of known sizes only"):
-        torch.compile(lambda x: x.cummax(-1)[0], backend="opsplice", dynamic=True)(torch.randn(3, 5))
+def test_what_runs_along_a_dim_of_an_open_size() -> None:
+    def running(x: torch.Tensor) -> list[torch.Tensor]:
+        return [*x.mT.cummax(0), x.logcumsumexp(1)]
+
+    fast = torch.compile(running, backend="opsplice", dynamic=True, fullgraph=True)
+    for sizes in ((3, 5), (2, 33)):
+        x = torch.randn(sizes).mul(3).round().requires_grad_()
+        found, wanted = ([*results, *gradients(results, x)] for results in (fast(x), running(x)))
+        torch.testing.assert_close(found, wanted, check_stride=True)
+
+
+def gradients(results, x):
+    """Of equal numbers both have the last one's place, so gradients go there."""
+    return torch.autograd.grad(sum(each.square().sum() for each in results if each.requires_grad), x)
 
 
 @pytest.mark.parametrize("options", [{}, {"norm_first": True, "activation": "gelu"}])

@@ -137,3 +137,12 @@ def test_factors_and_their_gradients() -> None:
     found, wanted = torch.compile(factored, backend="opsplice")(*inputs), factored(*exact)
     for one, other in zip([*found, *gradients(found, inputs)], [*wanted, *gradients(wanted, exact)], strict=True):
         torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-5 * other.abs().max().item())
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8])
+def test_sums_of_products_and_more_of_other_numbers_than_floats(dtype: torch.dtype) -> None:
+    def added(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.addmm(x[0], x, y), torch.addmm(y, x, y, beta=2, alpha=3), torch.addbmm(y, x[None], y[None])]
+
+    x, y = torch.arange(9).view(3, 3).to(dtype), torch.arange(3, 12).view(3, 3).to(dtype)
+    torch.testing.assert_close(torch.compile(added, backend="opsplice", dynamic=True)(x, y), added(x, y))
