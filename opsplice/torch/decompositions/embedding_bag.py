@@ -1,4 +1,7 @@
-"""Sums, means and maxima of bags of rows of a table. Each function has the signature of the op that it is for."""
+"""Sums, means and maxima of bags of rows of a table, and how long rows may be.
+
+Each function has the signature of the op that it is for.
+"""
 
 from __future__ import annotations
 
@@ -91,3 +94,10 @@ def _weighted(rows: torch.Tensor, kept: torch.Tensor, weights: torch.Tensor | No
 
 def _divisor(count: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return count.clamp(min=1).unsqueeze(1).to(like.dtype)
+
+
+def shortened(table: torch.Tensor, indices: torch.Tensor, longest: float, power: float) -> torch.Tensor:
+    """The table with the rows that indices name made as long as they may be, where they are longer."""
+    named = indices.new_zeros(table.shape[0], 1).index_fill(0, indices.flatten().long(), 1) > 0
+    length = torch.linalg.vector_norm(table, power, 1, keepdim=True)
+    return torch.where(named & (length > longest), table * (longest / (length + 1e-7)), table)

@@ -215,6 +215,7 @@ OWN: Table = {
     aten.div.Scalar_mode: _either(halves.by_number(torch.div), elementwise.quotient),
     aten.div.Tensor: _either(halves.by_number(torch.div), complex_numbers.quotient),
     aten.div.Tensor_mode: _either(halves.by_number(torch.div), elementwise.quotient),
+    aten.embedding_renorm.default: embedding_bag.shortened,
     aten.empty_permuted.default: places_in_memory.room_in_order,
     aten.empty_strided.default: places_in_memory.room,
     aten.eq.Scalar: _either(complex_numbers.equal, elementwise.comparison(aten.eq.Scalar)),
