@@ -298,3 +298,12 @@ def test_an_op_that_does_more_than_give_results_is_named_with_its_line() -> None
 
     with pytest.raises(opsplice.OpspliceError, match=r"aten\._print.* has effects besides its results"):
         opsplice.torch.export(Printing().eval(), (torch.eye(2),), specs=[])
+
+
+def test_a_model_of_no_rows() -> None:
+    layers = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.GELU(), torch.nn.LayerNorm(4), torch.nn.Linear(4, 3))
+    x = torch.ones(0, 5, 6)
+    program = opsplice.torch.export(
+        layers.eval(), (x,), dynamic={"input": {1: torch.export.Dim("length", min=2, max=9)}}
+    )
+    assert program.run("main", x[:, :4].numpy()).shape == (0, 4, 3)

@@ -89,7 +89,6 @@ def import_graph(
     outputs, results, views = _outputs(graph, returned.args[0], leaving)
     made = view_module(module, graph, results, views) if views else None
     returned.args = (tuple(_in_order(graph, node, order) for node, order in results.items()),)
-    fill_empty(graph)
     graph.eliminate_dead_code()
     read_from_tensors(graph)
     prepare(module, graph)
@@ -153,6 +152,7 @@ def prepare(module: torch.nn.Module, graph: fx.Graph) -> None:
 
     Raises UnsupportedError for random numbers that a branch or a loop draws.
     """
+    fill_empty(graph)
     write_out_places(module, graph)
     graphs = [graph, *(function.graph for function in functions(module, graph))]
     refuse_draws(graphs[1:])

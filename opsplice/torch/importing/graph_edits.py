@@ -44,17 +44,23 @@ _WRITES = (aten.scatter, aten.scatter_add, aten.scatter_reduce, aten.index_put)
 
 def fill_empty(graph: fx.Graph) -> None:
     """Replace ops by constants where nothing is computed, or nothing is summed. Sizes that may be 0 do not count."""
+    tensors = [node for node in graph.nodes if _is_tensor(node)]
+    if not any(_is_empty(node.meta["val"]) for node in tensors):
+        return
     inputs = graph.find_nodes(op="placeholder")
     with graph.inserting_after(inputs[-1] if inputs else graph._root):
         sizes = InputSizes(graph, {node: node for node in inputs})
-    for node in list(graph.nodes):
-        if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor):
+    for node in tensors:
+        if node.op != "call_function":
             continue
         with graph.inserting_before(node):
             instead = _instead_of(graph, node, sizes)
         if instead is not None:
             instead.meta = dict(node.meta)
             node.replace_all_uses_with(instead)
+            graph.erase_node(node)
+            instead.name = node.name  # by which signatures of programs know it
+    graph.eliminate_dead_code()
 
 
 def _instead_of(graph: fx.Graph, node: fx.Node, sizes: InputSizes) -> fx.Node | None:

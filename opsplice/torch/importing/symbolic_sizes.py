@@ -91,14 +91,16 @@ class InputSizes:
         tracer = _ValueTracer(graph)
         self._symbols: dict[Any, fx.Proxy] = {}
         for node, given in inputs.items():
-            value = node.meta["val"]
-            if isinstance(value, torch.SymInt):
-                self._symbols[value.node.expr] = fx.Proxy(given, tracer)
+            value = node.meta.get("val")
             for dim, size in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
                 if isinstance(size, torch.SymInt) and size.node.expr not in self._symbols:
                     read = graph.call_function(torch.ops.aten.sym_size.int, (given, dim))
                     read.meta = {"val": size}
                     self._symbols[size.node.expr] = fx.Proxy(read, tracer)
+        for node, given in inputs.items():
+            value = node.meta.get("val")
+            if isinstance(value, torch.SymInt):
+                self._symbols.setdefault(value.node.expr, fx.Proxy(given, tracer))
 
     def know(self, sizes: Sequence[int | torch.SymInt]) -> bool:
         """Whether the inputs say these sizes."""
