@@ -329,7 +329,9 @@ def _plain_backward(
             for dim, step, padded, apart in sizes
         ]
         of_tensor = aten.convolution(gradient, weight, None, stride, padding, dilation, True, left, groups)
-    if wanted[1]:
+    if wanted[1] and isinstance(tensor.shape[0], int) and not tensor.shape[0]:
+        of_weight = torch.zeros_like(weight)
+    elif wanted[1]:
         channels = weight.shape[1]
         moved = tensor.unflatten(1, (groups, channels)).permute(2, 1, 0, *(dim + 1 for dim in dims)).flatten(1, 2)
         made = aten.convolution(moved, gradient.transpose(0, 1), None, dilation, padding, stride, False, none, groups)

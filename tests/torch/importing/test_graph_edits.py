@@ -55,6 +55,14 @@ def test_gradients_of_what_nothing_depends_on_are_zeros() -> None:
     assert layer.bias.grad.tolist() == [0.0] * 3
 
 
+def test_gradients_of_convolutions_of_no_images() -> None:
+    layers = torch.nn.Sequential(torch.nn.Conv2d(4, 4, 2, groups=2), torch.nn.ConvTranspose2d(4, 6, 2, groups=2))
+    torch.compile(layers, backend="opsplice")(torch.ones(0, 4, 5, 5)).sum().backward()
+    for layer in layers:
+        torch.testing.assert_close(layer.weight.grad, torch.zeros_like(layer.weight))
+        torch.testing.assert_close(layer.bias.grad, torch.zeros_like(layer.bias))
+
+
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_transposed_convolutions_of_images_with_zeros_around(dims) -> None:
     """IREE takes these zeros for those between the places, and puts the image elsewhere."""
