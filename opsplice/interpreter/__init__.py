@@ -17,12 +17,39 @@ from typing import Any
 import numpy as np
 from iree.compiler import ir
 
+from opsplice.common.errors import OpspliceError
 from opsplice.interpreter import arithmetic, control, linalg_ext, structured, tensors  # noqa: F401
 from opsplice.interpreter.elements import Parameters
 from opsplice.interpreter.handlers import Machine
 from opsplice.interpreter.problems import EvaluationError
 
-__all__ = ["EvaluationError", "evaluate"]
+__all__ = ["EvaluationError", "Program", "evaluate"]
+
+
+class Program:
+    """A module whose functions are called one after the other: what one stores in a global, the next one loads.
+
+    floats: what to compute all floats in, in the place of the program's own types (numpy.float64, mostly).
+    parameters: the bytes of weights that the module does not hold, by their scope and name.
+    """
+
+    def __init__(
+        self, module: ir.Module, floats: type[np.floating] | None = None, parameters: Parameters | None = None
+    ) -> None:
+        self._machine = Machine(module.operation, None if floats is None else np.dtype(floats), parameters or {})
+
+    def call(self, function: str, inputs: Sequence[Any]) -> list[np.ndarray]:
+        """The results of a function, one array for each.
+
+        inputs: arrays or numbers, converted to the types of the parameters.
+        Raises EvaluationError for ops that the interpreter does not know, and for inputs that do not fit.
+        """
+        try:
+            with np.errstate(all="ignore"):
+                return [np.asarray(result) for result in self._machine.call(function, list(inputs))]
+        except OpspliceError:
+            self._machine.lose(f"@{function} may have changed it, which could not be evaluated")
+            raise
 
 
 def evaluate(
@@ -32,13 +59,5 @@ def evaluate(
     floats: type[np.floating] | None = None,
     parameters: Parameters | None = None,
 ) -> list[np.ndarray]:
-    """The results of a function of a module, one array for each.
-
-    inputs: arrays or numbers, converted to the types of the parameters.
-    floats: what to compute all floats in, in the place of the program's own types (numpy.float64, mostly).
-    parameters: the bytes of weights that the module does not hold, by their scope and name.
-    Raises EvaluationError for ops that the interpreter does not know, and for inputs that do not fit.
-    """
-    machine = Machine(module.operation, None if floats is None else np.dtype(floats), parameters or {})
-    with np.errstate(all="ignore"):
-        return [np.asarray(result) for result in machine.call(function, list(inputs))]
+    """The results of a function of a module that was not called before: see `Program`."""
+    return Program(module, floats, parameters).call(function, inputs)

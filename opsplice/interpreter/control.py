@@ -40,11 +40,29 @@ def _for(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
 
 
 @handles("util.global.load")
-def _global(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
-    defined = machine.symbol(ir.FlatSymbolRefAttr(op.attributes["global"]).value)
-    if "initial_value" not in defined.attributes or "is_mutable" in defined.attributes:
-        raise unknown(op, "of a global without a constant value")
+def _load(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
+    name = _name_of_global(op)
+    held = machine.held()
+    if name in machine.lost:
+        raise EvaluationError(f"what @{name} holds is not known: {machine.lost[name]}", details=str(op.location))
+    if name in held:
+        return held[name]
+    defined = machine.symbol(name)
+    if "initial_value" not in defined.attributes:
+        raise unknown(op, "of a global that nothing was stored in")
     return machine.constant(defined, "initial_value")
+
+
+@handles("util.global.store")
+def _store(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
+    name = _name_of_global(op)
+    machine.held()[name] = operands[0]
+    machine.lost.pop(name, None)
+    return []
+
+
+def _name_of_global(op: ir.Operation) -> str:
+    return str(ir.FlatSymbolRefAttr(op.attributes["global"]).value)
 
 
 @handles("cf.assert")

@@ -77,7 +77,7 @@ def constant(attribute: ir.Attribute, module: ir.Operation, parameters: Paramete
     if named:
         return _raw(parameters.get((named[1] or "", named[2]), b""), dtype, shape, f"the parameter {named[2]}")
     if text.startswith("dense_resource<"):
-        return _resource(text[len("dense_resource<") : text.index(">")], dtype, shape, module)
+        return _resource(text[len("dense_resource<") : text.rindex("> : ")], dtype, shape, module)
     if attribute.is_splat:
         return np.broadcast_to(constant(attribute.get_splat_value(), module, parameters), shape)
     try:
@@ -102,7 +102,7 @@ def _written(text: str, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
 def _resource(name: str, dtype: np.dtype, shape: tuple[int, ...], module: ir.Operation) -> np.ndarray:
     """Elements that the module keeps apart; the first four bytes there are their alignment."""
     text = module.get_asm(large_elements_limit=None)
-    found = re.search(rf'\b{re.escape(name)}: "0x([0-9A-Fa-f]*)"', text[text.rindex("{-#") :])
+    found = re.search(rf'\s{re.escape(name)}: "0x([0-9A-Fa-f]*)"', text[text.rindex("{-#") :])
     content = bytes.fromhex(found[1])[4:] if found and dtype != np.bool_ else b""
     return _raw(content, dtype, shape, f"dense_resource<{name}>")
 

@@ -52,9 +52,11 @@ class _Decoded:
 
 @dataclass
 class Machine:
-    """A module, and the values of the function that runs.
+    """A module, what its globals hold from call to call, and the values of the function that runs.
 
     indices: the loops of the blocks that run, innermost last, each an array that broadcasts over the others.
+    stored: what was stored in globals; None before the first of them is asked for.
+    lost: why it is not known what globals hold, by their names.
     """
 
     module: ir.Operation
@@ -62,6 +64,8 @@ class Machine:
     parameters: Parameters = field(default_factory=dict)
     values: dict[ir.Value, Any] = field(default_factory=dict)
     indices: list[Sequence[Any]] = field(default_factory=list)
+    stored: dict[str, Any] | None = None
+    lost: dict[str, str] = field(default_factory=dict)
     _blocks: dict[ir.Block, list[_Decoded]] = field(default_factory=dict)
     _constants: dict[ir.Operation, np.ndarray] = field(default_factory=dict)
 
@@ -88,12 +92,37 @@ class Machine:
         parameters = list(op.regions[0].blocks[0].arguments)
         if len(parameters) != len(inputs):
             raise EvaluationError(f"function '@{function}' takes {len(parameters)} inputs, {len(inputs)} were given")
-        taken = [self.taken(each, p.type) for each, p in zip(inputs, parameters, strict=True)]
+        return self._called(op, [self.taken(each, p.type) for each, p in zip(inputs, parameters, strict=True)])
+
+    def _called(self, op: ir.Operation, arguments: Sequence[Any]) -> list[Any]:
+        """What a body gives back that sees no value of others."""
         outer, self.values = self.values, {}
         try:
-            return self.run_body(op, taken)
+            return self.run_body(op, arguments)
         finally:
             self.values = outer
+
+    def held(self) -> dict[str, Any]:
+        """What was stored in globals by now, at first by the module's initializers."""
+        if self.stored is None:
+            self.stored = {}
+            try:
+                for op in self._top("util.initializer"):
+                    self._called(op, [])
+            except EvaluationError:
+                self.stored = None
+                raise
+        return self.stored
+
+    def lose(self, why: str) -> None:
+        """Forget what globals hold that functions may store in."""
+        names = [op.attributes["sym_name"] for op in self._top("util.global") if "is_mutable" in op.attributes]
+        self.lost.update((ir.StringAttr(name).value, why) for name in names)
+
+    def _top(self, name: str) -> list[ir.Operation]:
+        """The ops of a name at the top of the module."""
+        operations = (op.operation for op in self.module.regions[0].blocks[0].operations)
+        return [op for op in operations if op.name == name]
 
     def taken(self, value: Any, kind: ir.Type) -> Any:
         """A value that comes from outside, as the type that the program says it has."""

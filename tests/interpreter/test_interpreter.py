@@ -11,7 +11,7 @@ import pytest
 from iree.compiler import ir
 from iree.compiler.api import Session
 
-from opsplice.interpreter import EvaluationError, evaluate
+from opsplice.interpreter import EvaluationError, Program, evaluate
 from opsplice.interpreter.elements import rounded
 from opsplice.interpreter.handlers import Machine
 from opsplice.runtime import weights
@@ -133,14 +133,16 @@ def test_a_constant_of_any_type_is_read() -> None:
     %d = arith.constant dense_resource<kept> : tensor<2xf32>
     %e = arith.constant dense<"0x803F0040"> : tensor<2xbf16>
     %f = arith.constant dense<-0.0> : tensor<bf16>
-    return %a, %b, %c, %d, %e, %f
-      : tensor<3xbf16>, tensor<2xi1>, tensor<2x1xi8>, tensor<2xf32>, tensor<2xbf16>, tensor<bf16>"""
-    kinds = "tensor<3xbf16>, tensor<2xi1>, tensor<2x1xi8>, tensor<2xf32>, tensor<2xbf16>, tensor<bf16>"
+    %g = arith.constant dense_resource<"1.kept > : "> : tensor<2xf32>
+    return %a, %b, %c, %d, %e, %f, %g
+      : tensor<3xbf16>, tensor<2xi1>, tensor<2x1xi8>, tensor<2xf32>, tensor<2xbf16>, tensor<bf16>, tensor<2xf32>"""
+    kinds = "tensor<3xbf16>, tensor<2xi1>, tensor<2x1xi8>, tensor<2xf32>, tensor<2xbf16>, tensor<bf16>, tensor<2xf32>"
     text = f"func.func @f() -> ({kinds}) {{{body}}}\n"
-    text += '{-# dialect_resources: { builtin: { kept: "0x040000000000803F00000040" } } #-}'
+    kept = "0x040000000000803F00000040"
+    text += f'{{-# dialect_resources: {{ builtin: {{ kept: "{kept}", "1.kept > : ": "{kept}" }} }} #-}}'
     made = evaluate(ir.Module.parse(text, context=_SESSION.context), "f", [])
     values = [each.astype(np.float64).tolist() for each in made]
-    assert values == [[1.5, -INF, -2000.0], [1.0, 0.0], [[7.0], [7.0]], [1.0, 2.0], [1.0, 2.0], 0.0]
+    assert values == [[1.5, -INF, -2000.0], [1.0, 0.0], [[7.0], [7.0]], [1.0, 2.0], [1.0, 2.0], 0.0, [1.0, 2.0]]
     assert np.signbit(made[5])
 
 
@@ -362,3 +364,68 @@ def test_attention_of_equal_scores_is_the_mean_of_the_values():
     value = np.float32([[1], [2], [6]])
     kinds = "tensor<2x2xf32>, tensor<3x2xf32>, tensor<3x1xf32>"
     assert run(body, query, key, value, kinds=kinds, results="tensor<2x1xf32>") == [[[3.0], [3.0]]]
+
+
+STATE = """
+util.global private mutable @sum : tensor<2xf32>
+util.global private mutable @calls = 0 : i32
+util.global private mutable @nothing : tensor<2xf32>
+util.initializer {
+  %c = arith.constant dense<0.1> : tensor<2xf32>
+  util.global.store %c, @sum : tensor<2xf32>
+  util.return
+}
+func.func @add(%x: tensor<2xf32>) -> (tensor<2xf32>, i32) {
+  %calls = util.global.load @calls : i32
+  %one = arith.constant 1 : i32
+  %next = arith.addi %calls, %one : i32
+  util.global.store %next, @calls : i32
+  %sum = util.global.load @sum : tensor<2xf32>
+  %new = arith.addf %sum, %x : tensor<2xf32>
+  util.global.store %new, @sum : tensor<2xf32>
+  %now = util.global.load @sum : tensor<2xf32>
+  return %now, %next : tensor<2xf32>, i32
+}
+func.func @twice(%x: tensor<2xf32>) -> (tensor<2xf32>, i32) {
+  %r:2 = call @add(%x) : (tensor<2xf32>) -> (tensor<2xf32>, i32)
+  %s:2 = call @add(%x) : (tensor<2xf32>) -> (tensor<2xf32>, i32)
+  return %s#0, %s#1 : tensor<2xf32>, i32
+}
+func.func @fails(%x: i32) {
+  util.global.store %x, @calls : i32
+  "other.op"() : () -> ()
+  return
+}
+func.func @set() {
+  %zero = arith.constant 0 : i32
+  util.global.store %zero, @calls : i32
+  %zeros = arith.constant dense<0.0> : tensor<2xf32>
+  util.global.store %zeros, @sum : tensor<2xf32>
+  return
+}
+func.func @reads_nothing() -> tensor<2xf32> {
+  %r = util.global.load @nothing : tensor<2xf32>
+  return %r : tensor<2xf32>
+}
+"""
+
+
+def test_globals_hold_what_calls_store_in_them() -> None:
+    _SESSION.context.allow_unregistered_dialects = True
+    program = Program(ir.Module.parse(STATE, context=_SESSION.context), np.float64)
+    first = float(np.float32(0.1))
+    assert [each.tolist() for each in program.call("add", [[1, 2]])] == [[first + 1, first + 2], 1]
+    assert [each.tolist() for each in program.call("twice", [[1, 2]])] == [[first + 3, first + 6], 3]
+    with pytest.raises(EvaluationError, match="of a global that nothing was stored in"):
+        program.call("reads_nothing", [])
+
+
+def test_what_a_call_left_that_could_not_be_evaluated_is_not_known() -> None:
+    _SESSION.context.allow_unregistered_dialects = True
+    program = Program(ir.Module.parse(STATE, context=_SESSION.context))
+    with pytest.raises(EvaluationError, match="does not know 'other"):
+        program.call("fails", [5])
+    with pytest.raises(EvaluationError, match="what @calls holds is not known: @fails may have changed it"):
+        program.call("add", [[1, 2]])
+    program.call("set", [])
+    assert [each.tolist() for each in program.call("add", [[1, 2]])] == [[1, 2], 1]

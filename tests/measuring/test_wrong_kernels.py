@@ -402,3 +402,28 @@ def test_each_function_is_told_its_own_drift(tmp_path: Path) -> None:
     assert [drift for *_, drift in first.drift] == [0]
     ((place, pattern, drift),) = second.drift
     assert (place.rpartition(":")[0].endswith(":6"), pattern, drift > 0.1) == (True, "p", True)
+
+
+def test_functions_that_keep_numbers_are_compared_with_f64_in_the_order_of_their_calls(tmp_path: Path) -> None:
+    code = "#include <stddef.h>\nvoid twice(const float *x, float *out, size_t n) { CODE }\n"
+    right = code.replace("CODE", "for (size_t i = 0; i < n; i++) out[i] = x[i] + x[i];")
+    spec = (
+        'kernel twice(x: f32[n]) -> f32[n] { cpu "twice.c" }\n'
+        "pattern p(x: tensor<n x f32>) { addf(x, x) }\nreplace p with twice(x)\n"
+    )
+    path = write_spec(tmp_path, spec, {"twice.c": right})
+    function = """func.func @NAME(%x: tensor<8xf32>) -> tensor<8xf32> {
+      %y = util.global.load @kept : tensor<8xf32>
+      %z = arith.mulf %y, %x : tensor<8xf32>
+      %s = arith.addf %z, %z : tensor<8xf32>
+      util.global.store %s, @kept : tensor<8xf32>
+      return %s : tensor<8xf32>
+    }
+    """
+    model = "util.global private mutable @kept = dense<3.0> : tensor<8xf32>\n" + "".join(
+        function.replace("NAME", name) for name in ("first", "second")
+    )
+    for whole in opsplice.verify(model, [path], trials=("program",)).whole:
+        assert (whole.note, whole.reason) == ("", "")
+        assert whole.off is not None
+        assert whole.off < 1e-6

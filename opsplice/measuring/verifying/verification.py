@@ -297,8 +297,10 @@ def _compared(job: Job, prepared: Prepared, options: Options, before: _Ran, afte
             drift[within].append((told.location, told.pattern, amount))
     found = []
     limit = options.limit if options.limit is not None else _whole_limit(prepared.places)
+    known = _exact(job, prepared.plain.parameters, before)
     for name, results in before.results.items():
-        exact, note = _exact(job, prepared.plain.parameters, name, before.inputs[name])
+        answer = known[name]
+        exact, note = (None, f"not compared with f64: {answer}") if isinstance(answer, str) else (answer, "")
         difference = _furthest(after.results[name], results)
         off = reference_off = None
         if exact is not None:
@@ -329,25 +331,39 @@ def _furthest(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> float
     return max((tolerance.difference(one, other) for one, other in zip(some, others, strict=True)), default=0.0)
 
 
-def _exact(job: Job, weights: Parameters, function: str, inputs: Sequence[Any]) -> tuple[list[np.ndarray] | None, str]:
-    """What a function computes in f64, or why that is not known.
+def _exact(job: Job, weights: Parameters, before: _Ran) -> dict[str, list[np.ndarray] | str]:
+    """What the functions of a program compute in f64, called in turn as they were, or why that is not known.
 
     weights: those of the model, which a source leaves behind when it crosses processes.
     """
+    found: dict[str, list[np.ndarray] | str] = {}
+
+    def note(told: tuple[str, list[np.ndarray] | str]) -> None:
+        found.update([told])
+
     try:
-        return call_isolated(_evaluated, (job, weights, function, list(inputs)), method=method()), ""
+        call_isolated(_evaluated, (job, weights, before.inputs), on_progress=note, method=method())
     except (ChildCrashError, OpspliceError) as failure:
-        return None, f"not compared with f64: {failure.message}"
+        return {name: found.get(name, failure.message) for name in before.inputs}
+    return found
 
 
-def _evaluated(_report: Progress, job: Job, weights: Parameters, function: str, inputs: list[Any]) -> list[np.ndarray]:
-    from opsplice.interpreter import evaluate
+def _evaluated(report: Progress, job: Job, weights: Parameters, inputs: dict[str, list[Any]]) -> None:
+    from opsplice.interpreter import Program
     from opsplice.pipeline.compiler import Compilation
 
-    with trial_runs.limited([_WHOLE_SECONDS]), Compilation(job.flags) as compilation:
+    with Compilation(job.flags) as compilation:
         compilation.load(job.source)
         compilation.run_to("input")
-        return evaluate(compilation.module, function, inputs, np.float64, contents(weights))
+        program = Program(compilation.module, np.float64, contents(weights))
+        for name, given in inputs.items():
+            told: list[np.ndarray] | str
+            try:
+                with trial_runs.limited([_WHOLE_SECONDS]):
+                    told = program.call(name, given)
+            except OpspliceError as failure:
+                told = failure.message
+            report((name, told))
 
 
 # ---- compiling ------------------------------------------------------------------------------------------------------
