@@ -27,6 +27,13 @@ memory behind a barrier. Who refers to memory last gives it back anyway.
 It also takes a global that is only ever given what another one holds for that other one, whenever that was: after
 `a, b = b, a` or `before = now` the two are one. So is one that is given a constant, or what is computed from constants:
 it would have been that from the start.
+
+    util.global mutable @k = dense<0.0>             =>     @k = dense<0.0>, and an initializer stores
+    util.global mutable @v = dense<0.0>                    (a copy of dense<0.0>) in @v
+
+Where two globals begin with one value IREE has one piece of memory for both. A function that then writes into each in
+place, such as a step that puts a row into the keys and one into the values of attention, would write both into it.
+The same goes for two that are given one value, and for one that is given what another one goes on to hold.
 """
 
 from __future__ import annotations
@@ -36,7 +43,7 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import around, ops_in
+from opsplice.matchers.ir.op_names import around, ops_in, symbol_of
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.search.uses import is_weight
 from opsplice.matchers.terms.views import Views
@@ -66,11 +73,13 @@ def part(module: ir.Module) -> None:
                     _part(op)
             for op in giving:
                 _begin_at_zero(op)
+            _part_stores(ops_in(function, "util.global.store"))
 
 
 def part_globals(module: ir.Module) -> None:
     """Keep globals apart that are given what others hold, or constants. The module must be at `GLOBALS_PHASE`."""
     with module.context:
+        _begin_apart(module)
         views = Views()
         for op in ops_in(module.operation, "util.global.store"):
             with op.location, ir.InsertionPoint(op):
@@ -86,6 +95,45 @@ def keep_memory(module: ir.Module) -> None:
                 awaited = [value for value in op.operands if value.type == time]
                 with op.location, ir.InsertionPoint(op):
                     emit.replace(op, awaited[0] if awaited else emit.value("stream.timepoint.immediate", [], time))
+
+
+def _begin_apart(module: ir.Module) -> None:
+    """Copy what globals begin with that may begin with the same as another one."""
+    known: set[ir.Attribute] = set()
+    symbols = {symbol_of(each.operation): each.operation for each in module.body.operations}
+    for op in list(symbols.values()):
+        first = op.attributes.get("initial_value", None)
+        if op.name == "util.global" and "is_mutable" in op.attributes and _has_rows(first):
+            if first in known:
+                _begin_in_initializer(op)
+            known.add(first)
+    starts = [each for op in module.body.operations for each in ops_in(op.operation, "util.initializer")]
+    stores = [store for each in starts for store in ops_in(each, "util.global.store")]
+    for number, store in enumerate(stores):
+        stored = symbols[ir.FlatSymbolRefAttr(store.attributes["global"]).value]
+        if "is_mutable" in stored.attributes and _has_rows(value := store.operands[0]) and not open_dims(value.type):
+            with store.location, ir.InsertionPoint(store):
+                store.operands[0] = _copied(value, [], number + 1)
+
+
+def _has_rows(value: ir.Value | ir.Attribute | None) -> bool:
+    """Whether it is a tensor that has a dim."""
+    if not isinstance(value, ir.Value | ir.DenseElementsAttr | ir.DenseResourceElementsAttr):
+        return False
+    return isinstance(value.type, ir.RankedTensorType) and value.type.rank > 0
+
+
+def _begin_in_initializer(variable: ir.Operation) -> None:
+    """Have an initializer store what a global begins with."""
+    with variable.location, ir.InsertionPoint(variable):
+        initializer = emit.op("util.initializer", attributes={"function_type": emit.type_of([])}, regions=1).operation
+        initializer.move_after(variable)
+        with ir.InsertionPoint(emit.block(initializer)):
+            first = variable.attributes["initial_value"]
+            value = emit.value("arith.constant", [], first.type, value=first)
+            emit.op("util.global.store", [value], attributes={"global": emit.symbol(symbol_of(variable))})
+            emit.op("util.return")
+    del variable.attributes["initial_value"]
 
 
 def _apart(store: ir.Operation, value: ir.Value, views: Views) -> ir.Value:
@@ -111,6 +159,30 @@ def _part(op: ir.Operation) -> None:
             given.add(memory)
 
 
+def _part_stores(stores: Sequence[ir.Operation]) -> None:
+    """Copy what is stored in a global while another one holds it."""
+    holders: dict[ir.Value, set[ir.Attribute]] = {}
+    for number, op in enumerate(stores):
+        value = op.operands[0]
+        if _has_rows(value) and (sizes := _sizes(value)) is not None:
+            memory = memory_of(value)
+            known = holders.setdefault(memory, _keeping(memory, op, stores))
+            if known - {op.attributes["global"]}:
+                with op.location, ir.InsertionPoint(op):
+                    op.operands[0] = _copied(value, sizes, number + 1)
+            known.add(op.attributes["global"])
+
+
+def _keeping(memory: ir.Value, store: ir.Operation, stores: Sequence[ir.Operation]) -> set[ir.Attribute]:
+    """The global that a value is loaded from, where its function does not store another value there beside a store."""
+    maker = defining_op(memory)
+    if maker is None or maker.name != "util.global.load":
+        return set()
+    loaded = maker.attributes["global"]
+    others = (each for each in stores if each.block == store.block and memory_of(each.operands[0]) != memory)
+    return set() if any(each.attributes["global"] == loaded for each in others) else {loaded}
+
+
 def _begin_at_zero(op: ir.Operation) -> None:
     for n, value in enumerate(op.operands):
         if isinstance(value.type, ir.RankedTensorType) and open_dims(value.type):
@@ -118,13 +190,16 @@ def _begin_at_zero(op: ir.Operation) -> None:
                 op.operands[n] = emit.value("util.optimization_barrier", [value], value.type)
 
 
-def _copied(value: ir.Value, open_sizes: Sequence[ir.Value]) -> ir.Value:
-    """The same in memory of its own. IREE drops copies of whole values, so this one is written into a longer one."""
+def _copied(value: ir.Value, open_sizes: Sequence[ir.Value], more: int = 1) -> ir.Value:
+    """The same in memory of its own. IREE drops copies of whole values, so this one is written into a longer one.
+
+    more: by how many rows; it takes copies of one value that are as long for one.
+    """
     kind = ir.RankedTensorType(value.type)
     rest = iter(open_sizes)
     sizes = [next(rest) if kind.is_dynamic_dim(n) else emit.index(size) for n, size in enumerate(kind.shape)]
-    length = emit.plus(sizes[0], emit.index(1))
-    shape = [length if kind.is_dynamic_dim(0) else kind.shape[0] + 1, *kind.shape[1:]]
+    length = emit.plus(sizes[0], emit.index(more))
+    shape = [length if kind.is_dynamic_dim(0) else kind.shape[0] + more, *kind.shape[1:]]
     longer = emit.tensor_type(shape, kind.element_type)
     longer_sizes = [length, *open_sizes[1:]] if kind.is_dynamic_dim(0) else list(open_sizes)
     start = [emit.index(0)] * kind.rank

@@ -307,3 +307,32 @@ def test_a_model_of_no_rows() -> None:
         layers.eval(), (x,), dynamic={"input": {1: torch.export.Dim("length", min=2, max=9)}}
     )
     assert program.run("main", x[:, :4].numpy()).shape == (0, 4, 3)
+
+
+class Caches(torch.nn.Module):
+    """Two buffers that begin as the same numbers, and of which a row changes in each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(16, 32))
+        self.register_buffer("values", torch.zeros(16, 32))
+        self.register_buffer("at", torch.zeros(1, dtype=torch.long))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.keys.index_copy_(0, self.at, x)
+        self.values.index_copy_(0, self.at, 2 * x + 1)
+        self.at += 1
+        return torch.softmax(x @ self.keys.T, -1) @ self.values
+
+
+def test_buffers_that_begin_as_the_same_numbers_stay_apart(tmp_path: Path) -> None:
+    model = Caches().eval()
+    program = opsplice.torch.export(model, (torch.zeros(1, 32),))
+    for number in range(3):
+        x = torch.linspace(-1, number, 32).reshape(1, 32)
+        np.testing.assert_allclose(program.run("main", x.numpy()), model(x).numpy(), atol=1e-5)
+    torch.export.save(torch.export.export(Caches().eval(), (torch.zeros(1, 32),)), tmp_path / "model.pt2")
+    (whole,) = opsplice.verify(tmp_path / "model.pt2", []).whole
+    assert (whole.note, whole.reason) == ("", "")
+    assert whole.off is not None
+    assert whole.off < 1e-6
