@@ -256,9 +256,12 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
 
 def _inferred(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
         raise OpspliceError(f"the types of {name} do not fit together", details=str(error)[:2000]) from None
+    for each in [*graphs(model.graph)][1:]:
+        _keep_useful_types(each)  # ONNX says of the results of a function's bodies that they are scalars, too
+    return model
 
 
 def _inlined(model: onnx.ModelProto, functions: list[tuple[str, str]], name: str) -> onnx.ModelProto:

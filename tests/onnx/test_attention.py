@@ -122,3 +122,21 @@ def test_halves(tmp_path):
     (found,) = (compiled(tmp_path, model).run("main", *feed.values()),)
     (wanted,) = ReferenceEvaluator(model).run(None, feed)
     np.testing.assert_allclose(np.asarray(found, np.float32), wanted.astype(np.float32), rtol=2e-2, atol=5e-2)
+
+
+@pytest.mark.parametrize("rule", ["linear", "gated", "delta", "gated_delta"])
+@pytest.mark.parametrize("steps", [1, 5])
+def test_linear_attention(rule, steps, tmp_path):
+    """From a state and without one, of heads that share keys. ONNX's own function of it is a Scan."""
+    feed = {"q": floats(2, steps, 16), "k": floats(2, steps, 8), "v": floats(2, steps, 6), "s": floats(2, 2, 4, 3)}
+    gate, rate = "gated" in rule, "delta" in rule
+    feed |= ({"g": floats(2, steps, 8)} if gate else {}) | ({"b": floats(2, steps, 2)} if rate else {})
+    form, heads = {"update_rule": rule}, {"q_num_heads": 4, "kv_num_heads": 2}
+    others = f"{'g' if gate else '-'} {'b' if rate else '-'}"
+    nodes = [
+        node("LinearAttention", f"q k v s {others}", "y ps", **form, **heads),
+        node("LinearAttention", f"q k v - {others}", "z pz", **form, **heads),
+    ]
+    results = {"y": [2, steps, 12], "ps": [2, 2, 4, 3], "z": [2, steps, 12], "pz": [2, 2, 4, 3]}
+    model = make_model(nodes, kinds_of(feed), results, opset=27)
+    compare(compiled(tmp_path, model), model, feed)

@@ -7,7 +7,7 @@ false, and a loop that stacks results becomes its rounds one after the other, if
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -177,6 +177,12 @@ def _sizes(kind: onnx.TypeProto | None) -> list[int | None] | None:
 
 def check(graph: onnx.GraphProto, name: str) -> None:
     """Raise OpspliceError for a loop of a model that IREE does not run."""
+    for scope in scopes(graph):
+        for node in scope.graph.node:
+            if node.op_type == "Scan" and _is_open(node, [_sizes(_type_of(each, scope)) for each in node.input]):
+                raise wrongly_computed(
+                    node, "sizes of its inputs, or of values of its body, are open, and it stacks too few elements"
+                )
     constants = _constants(graph)
     for each in graphs(graph):
         for node in filter(_is_loop, each.node):
@@ -310,16 +316,19 @@ def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
     return copy
 
 
+def _is_open(node: onnx.NodeProto, sizes: Sequence[list[int | None] | None]) -> bool:
+    """Whether any size of a scan is open. sizes: of its inputs."""
+    body = _body(node)
+    own = [sizes_of(value.type.tensor_type) for value in (*body.input, *body.output)]
+    return any(None in (each or ()) for each in (*sizes, *own))
+
+
 def scan(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     """One that runs forwards along the first dims, over what is turned: IREE has all run so."""
     form = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-    scanned, body = form["num_scan_inputs"], form["body"]
-    sizes = [on.shape(name) or [] for name in node.input]
-    sizes += [sizes_of(value.type.tensor_type) or [] for value in (*body.input, *body.output)]
-    if any(None in each for each in sizes):
-        raise wrongly_computed(
-            node, "sizes of its inputs, or of values of its body, are open, and it stacks too few elements"
-        )
+    scanned = form["num_scan_inputs"]
+    if _is_open(node, [on.shape(name) for name in node.input]):
+        return None  # they may be known later; `check` asks again
     states = len(node.input) - scanned
     counts = {"input": scanned, "output": len(node.output) - states}
     ways = {
