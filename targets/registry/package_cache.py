@@ -102,7 +102,7 @@ class Packages:
 
         Raises NotFoundError if what is wanted of it was not pulled, and OpspliceError if it is damaged.
         """
-        with self._busy(fcntl.LOCK_SH):
+        with self._reading():
             return self._unpack(self.layout.resolve(digest), why_not)
 
     def get(
@@ -170,8 +170,8 @@ class Packages:
         return Unpacked(found, choice, folder, parts[0].about, files)
 
     def _touch(self, descriptor: Descriptor) -> None:
-        """Note that a package was used."""
-        with explained(self.root / "used"):
+        """Note that a package was used; a cache that cannot be written to keeps what it has noted."""
+        with contextlib.suppress(OSError):
             (self.root / "used").mkdir(exist_ok=True)
             (self.root / "used" / descriptor.hex).touch()
 
@@ -226,6 +226,12 @@ class Packages:
         for path in _listed(self.layout.root / "blobs" / "sha256"):
             if f"sha256:{path.name}" not in reached:
                 _remove(path)
+
+    def _reading(self) -> contextlib.AbstractContextManager[None]:
+        """Keeps a sweeper away, where there may be one: a cache that cannot be written to has none."""
+        cache.check(self.root.parent, self.root)
+        is_fixed = self.root.is_dir() and not os.access(self.root, os.W_OK)
+        return contextlib.nullcontext() if is_fixed else self._busy(fcntl.LOCK_SH)
 
     @contextlib.contextmanager
     def _busy(self, how: int) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -130,6 +131,26 @@ def test_a_cache_that_others_write_to_is_not_used(packages: Packages, source: La
 def age(packages: Packages, found: Package, days: float) -> None:
     then = time.time() - days * 86400
     os.utime(packages.root / "used" / found.descriptor.hex, (then, then))
+
+
+def test_a_cache_that_cannot_be_written_to_gives_what_it_has(
+    packages: Packages, source: Layout, found: Package, never: Place, monkeypatch: pytest.MonkeyPatch
+):
+    pulled = packages.pull(source, REFERENCE, found.descriptor, X86)
+
+    def refuse(*_given: object, **_more: object) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    opened = os.open
+
+    def read_only(path: str, flags: int, *given: int, **more: int) -> int:
+        return refuse() if flags & (os.O_RDWR | os.O_WRONLY | os.O_CREAT) else opened(path, flags, *given, **more)
+
+    monkeypatch.setattr(os, "access", lambda _path, mode, **_more: not mode & os.W_OK)
+    monkeypatch.setattr(os, "open", read_only)
+    for where, name in ((os, "mkdir"), (os, "replace"), (Path, "touch")):
+        monkeypatch.setattr(where, name, refuse)
+    assert packages.get(REFERENCE, found.descriptor.digest, X86, [never]) == pulled
 
 
 def test_what_is_kept_and_swept(packages: Packages, source: Layout, found: Package, tmp_path: Path):
