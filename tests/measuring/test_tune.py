@@ -244,15 +244,23 @@ def test_sizes_between_two_that_are_alike_become_a_range(tmp_path: Path) -> None
     ]
 
 
-def test_sizes_in_two_layouts_have_one_rule_that_tells_of_both(tmp_path: Path) -> None:
-    def choice(ratio: float) -> Choice:
-        task = Task("", "", CUT, "p(m = 64)", ("a",), (candidate("k", 64),))
-        return choice_of(task, (record(ratio, ratio * 0.9, ratio * 1.1),))
+@pytest.mark.parametrize(
+    ("places", "failed", "rule"),
+    [(1, "", "keep p priority 1"), (3, "", "replace p priority 1"), (3, "numbers differ", "keep p priority 1")],
+)
+def test_sizes_in_two_layouts_have_the_rule_that_is_best_for_both_and_tells_of_both(
+    places: int, failed: str, rule: str, tmp_path: Path
+) -> None:
+    def choice(ratio: float, places: int, failed: str = "") -> Choice:
+        task = Task("", "", CUT, "p(m = 64)", ("a",) * places, (candidate("k", 64),))
+        return choice_of(task, (replace(record(ratio, ratio * 0.9, ratio * 1.1), failed=failed),))
 
-    lines = spec_text("a CPU", ["a.splice"], [choice(0.5), choice(2.0)], tmp_path).splitlines()
-    assert [line.partition(" where ")[0] for line in lines if " where " in line] == ["replace p priority 1"]
+    both = [choice(0.5, places), choice(2.0, 1, failed)]
+    lines = spec_text("a CPU", ["a.splice"], both, tmp_path).splitlines()
+    assert [line.partition(" where ")[0] for line in lines if " where " in line] == [rule]
     told = " ".join(line.removeprefix("// ") for line in lines if line.startswith("// "))
-    assert re.search(r"\(x2.00\) by .* in another layout, which has the same rule: p\(m = 64\): .*\(x0.50\) by", told)
+    second = r".*k: numbers differ" if failed else r".*\(x0.50\) by"
+    assert re.search(rf"\(x2.00\) by .* in another layout, which has the same rule: p\(m = 64\): {second}", told)
 
 
 def test_matches_of_a_pattern_with_other_dims_are_rules_of_their_own(tmp_path: Path) -> None:

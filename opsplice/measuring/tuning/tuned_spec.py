@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from opsplice.measuring.tuning.measurements import COMPILER, KERNEL, UNDECIDED, Candidate, Choice
+from opsplice.measuring.tuning.measurements import COMPILER, KERNEL, NOT_ALONE, UNDECIDED, Candidate, Choice
 from opsplice.reports.render_bench import time_text
 from opsplice.spec_lang.formatting.formatter import format as formatted
 
@@ -68,21 +68,45 @@ def _written(choice: Choice) -> Iterable[Candidate]:
 
 
 def _points(choices: Sequence[Choice]) -> list[_Point]:
-    """A rule for each decision; of several for the same pattern and sizes the first, which takes longest, counts.
+    """A rule for each pattern and sizes: of several decisions the one with which all that it holds for takes least.
 
-    The same sizes in another layout are measured apart, and rules do not ask for layouts: what was found is told.
+    The same sizes in another layout are measured apart, and rules do not ask for layouts: what was found is told. A
+    kernel that failed in one of them is in no rule.
     """
-    found: dict[tuple[str, tuple[tuple[str, int], ...]], _Point] = {}
+    decided: dict[tuple[object, ...], list[_Point]] = {}
     for choice in choices:
         for point in _decided(choice):
-            key = point.head.removeprefix("replace ").removeprefix("keep "), point.low
-            others = tuple(f"in another layout, which has the same rule: {each}" for each in point.said)
-            found[key] = replace(found[key], said=(*found[key].said, *others)) if key in found else point
-    points = list(found.values())
+            decided.setdefault(_place(point), []).append(point)
+    points = []
+    for place, several in decided.items():
+        first = several[0]
+        keeping = replace(first, head=f"keep {first.head.partition(' ')[2]}", condition="", tail="")
+        best = min([*several, keeping], key=lambda point: sum(_seconds(each, place, point) for each in choices))
+        said = [text for point in several for text in point.said]
+        others = [f"in another layout, which has the same rule: {each}" for each in said[1:]]
+        points.append(replace(best, said=(said[0], *others)))
     kinds: dict[tuple[object, ...], list[_Point]] = {}
     for point in points:
         kinds.setdefault(_kind(point), []).append(point)
     return [joined for kind in kinds.values() for joined in _ranges(kind, points)]
+
+
+def _place(point: _Point) -> tuple[object, ...]:
+    """What only one rule can hold for: a pattern, and its sizes."""
+    return point.head.partition(" ")[2], point.low
+
+
+def _seconds(choice: Choice, place: tuple[object, ...], point: _Point) -> float:
+    """How long a computation takes, in all of its places, where a rule holds that is for another layout of it."""
+    rules = [_point(each, each.head, each.tail, "") for each in choice.task.candidates]
+    if place not in map(_place, rules):
+        return 0.0
+    taken = choice.iree
+    for rule, record in zip(rules, choice.records, strict=True):
+        same = (rule.head, rule.condition, rule.tail) == (point.head, point.condition, point.tail)
+        if same and _place(rule) == place and record is not None and record.failed != NOT_ALONE:
+            taken = math.inf if record.failed else choice.iree * record.ratio
+    return taken * len(choice.task.places)
 
 
 def _kind(point: _Point) -> tuple[object, ...]:
