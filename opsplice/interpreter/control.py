@@ -39,6 +39,15 @@ def _for(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
     return carried
 
 
+@handles("scf.while")
+def _while(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
+    while True:
+        goes_on, *carried = machine.run_body(op, operands)
+        if not number(op, goes_on):
+            return carried
+        operands = machine.run_body(op, carried, 1)
+
+
 @handles("util.global.load")
 def _load(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
     name = _name_of_global(op)

@@ -21,7 +21,8 @@ from opsplice.interpreter.problems import EvaluationError, unknown, wrong
 Handler = Callable[["Machine", ir.Operation, list[Any]], Any]
 HANDLERS: dict[str, Handler] = {}
 
-_TERMINATORS = ("func.return", "util.return", "linalg.yield", "tensor.yield", "scf.yield", "iree_linalg_ext.yield")
+_YIELDS = ("linalg.yield", "tensor.yield", "scf.yield", "iree_linalg_ext.yield")
+_TERMINATORS = ("func.return", "util.return", "scf.condition", *_YIELDS)
 
 
 def handles(*names: str) -> Callable[[Handler], Handler]:

@@ -222,12 +222,9 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
             forced |= more
             _bind(model, more, name)
             continue
-        changed = fold(model)
-        changed |= give_constants(model)
-        changed |= keep_whole_dims(model)
-        changed |= keep_counts(model)
-        changed |= keep_elements(model)
-        changed |= loops.type_states(model)
+        changed = False
+        for edit in (fold, give_constants, keep_whole_dims, keep_counts, keep_elements, loops.type_states):
+            changed |= edit(model)
         if loops.rewrite(model.graph):
             continue  # nodes of branches and of rounds have no types yet
         changed |= expand(Scope.of(model.graph), weights, versions.version(model))

@@ -49,6 +49,7 @@ from opsplice.rewrites.numbers import (
 _Edit = tuple[str, str, Callable[[ir.Module], Any]]
 
 _BEFORE_LINKING: tuple[_Edit, ...] = (
+    (carried_values.GLOBALS_PHASE, "hand on what globals hold", carried_values.carry_globals),
     (carried_values.GLOBALS_PHASE, "keep globals apart", carried_values.part_globals),
     (PHASE, "hide complex constants", complex_constants.hide),
     (PHASE, "write complex functions otherwise", complex_functions.mend),

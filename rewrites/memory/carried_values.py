@@ -13,7 +13,8 @@ open sizes that are not known here: those of results of `scf.while`, `scf.if` an
 IREE may put several values of open sizes into one piece of memory, and hands on where each begins there. It rounds that
 up, has no bounds of what is rounded up where the sizes may be of any number, and takes it for the 0 of what lies alone
 in its memory and is handed on to the same place: a loop then read another value than it was given. What is behind a
-barrier begins at 0.
+barrier begins at 0. To IREE the size of what a global holds is open, too, and so is that of all that is handed on to
+the same place.
 
     %t = stream.resource.dealloca origin await(%s) => %given     =>     %t is %s
 
@@ -34,16 +35,23 @@ it would have been that from the start.
 Where two globals begin with one value IREE has one piece of memory for both. A function that then writes into each in
 place, such as a step that puts a row into the keys and one into the values of attention, would write both into it.
 The same goes for two that are given one value, and for one that is given what another one goes on to hold.
+
+    scf.for { util.global.store %a, @k }     =>     %old = util.global.load @k
+    %k = util.global.load @k                        %new = scf.for iter_args(%b = %old) { scf.yield %a }
+                                                    util.global.store %new, @k
+
+IREE moves loads to the beginning of their block and stores to its end. It does not look into loops and branches for
+others, and inside of these not even for a store in front of a load. So what these store and load is handed on.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import around, ops_in, symbol_of
+from opsplice.matchers.ir.op_names import around, last_op, ops_in, symbol_of
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.search.uses import is_weight
 from opsplice.matchers.terms.views import Views
@@ -57,6 +65,7 @@ GLOBALS_PHASE = "preprocessing"
 MEMORY_PHASE = "stream"
 
 _LOOPS = ("scf.for", "scf.while")
+_ACCESSES = ("util.global.load", "util.global.store")
 _JUMPS = ("cf.br", "cf.cond_br")
 _GIVING = (*_LOOPS, *_JUMPS, "scf.yield", "scf.condition")
 # Which of their groups of operands are the sizes of the result.
@@ -66,13 +75,15 @@ _SIZES = {"flow.dispatch": 3, "flow.tensor.reshape": 2, "flow.tensor.update": 1}
 def part(module: ir.Module) -> None:
     """Copy what is handed on and still read elsewhere. The module must be at `kept_values.PHASE`, its values kept."""
     with module.context:
+        mutable = _mutable(module)
         for function in ops_in(module.operation, "util.func"):
             giving = ops_in(function, *_GIVING)
             if any(overwritten(op) for op in ops_in(function, *WRITING)):
                 for op in giving:
                     _part(op)
+            loads = any(_accessed(op) in mutable for op in ops_in(function, "util.global.load"))
             for op in giving:
-                _begin_at_zero(op)
+                _begin_at_zero(op, closed_too=loads)
             _part_stores(ops_in(function, "util.global.store"))
 
 
@@ -84,6 +95,70 @@ def part_globals(module: ir.Module) -> None:
         for op in ops_in(module.operation, "util.global.store"):
             with op.location, ir.InsertionPoint(op):
                 op.operands[0] = _apart(op, op.operands[0], views)
+
+
+def carry_globals(module: ir.Module) -> None:
+    """Have loops and branches hand on what globals hold. The module must be at `GLOBALS_PHASE`.
+
+    Those that call functions stay as they are.
+    """
+    with module.context:
+        kinds = _mutable(module)
+        for op in ops_in(module.operation, *_LOOPS, "scf.if") if kinds else ():
+            accesses = [each for each in ops_in(op, *_ACCESSES) if _accessed(each) in kinds]
+            if accesses and not ops_in(op, "util.call"):
+                _carry(op, {name: kinds[name] for name in dict.fromkeys(map(_accessed, accesses))})
+
+
+def _mutable(module: ir.Module) -> dict[str, ir.Type]:
+    """The globals that functions may store in, with their types."""
+    variables = [op.operation for op in module.body.operations if "is_mutable" in op.operation.attributes]
+    return {symbol_of(op): ir.TypeAttr(op.attributes["type"]).value for op in variables}
+
+
+def _accessed(op: ir.Operation) -> str:
+    return str(ir.FlatSymbolRefAttr(op.attributes["global"]).value)
+
+
+def _carry(op: ir.Operation, kinds: Mapping[str, ir.Type]) -> None:
+    """Load globals before an op, and store in them behind it. What it holds has them at the top of its blocks alone."""
+    with op.location, ir.InsertionPoint(op):
+        symbols = [{"global": emit.symbol(name)} for name in kinds]
+        held = [
+            emit.value("util.global.load", [], kind, **form) for kind, form in zip(kinds.values(), symbols, strict=True)
+        ]
+        given = [] if op.name == "scf.if" else held
+        results = [*(each.type for each in op.results), *kinds.values()]
+        new = emit.op(op.name, [*op.operands, *given], results, emit.attributes_of(op), regions=len(op.regions))
+        for region, to in zip(op.regions, new.regions, strict=True):
+            if len(region.blocks):
+                region.blocks[0].append_to(to)
+            else:
+                with ir.InsertionPoint(to.blocks.append()):
+                    emit.op("scf.yield")
+            block = to.blocks[0]
+            known = [block.add_argument(each.type, op.location) for each in given] or held
+            ends = _forwarded(block, dict(zip(kinds, known, strict=True)))
+            last = last_op(block)
+            emit.op(last.name, [*last.operands, *ends], at=ir.InsertionPoint(last))
+            last.erase()
+        for value, form in zip(list(new.results)[len(op.results) :], symbols, strict=True):
+            emit.op("util.global.store", [value], attributes=form)
+    for result, made in zip(op.results, new.results, strict=False):
+        result.replace_all_uses_with(made)
+    op.erase()
+
+
+def _forwarded(block: ir.Block, known: dict[str, ir.Value]) -> list[ir.Value]:
+    """What globals hold at the end of a block, whose accesses to them are taken out. known: at its beginning."""
+    for op in [each.operation for each in block.operations]:
+        if op.name in _ACCESSES and (name := _accessed(op)) in known:
+            if op.name == "util.global.load":
+                emit.replace(op, known[name])
+            else:
+                known[name] = op.operands[0]
+                op.erase()
+    return list(known.values())
 
 
 def keep_memory(module: ir.Module) -> None:
@@ -183,9 +258,9 @@ def _keeping(memory: ir.Value, store: ir.Operation, stores: Sequence[ir.Operatio
     return set() if any(each.attributes["global"] == loaded for each in others) else {loaded}
 
 
-def _begin_at_zero(op: ir.Operation) -> None:
+def _begin_at_zero(op: ir.Operation, *, closed_too: bool) -> None:
     for n, value in enumerate(op.operands):
-        if isinstance(value.type, ir.RankedTensorType) and open_dims(value.type):
+        if isinstance(value.type, ir.RankedTensorType) and (closed_too or open_dims(value.type)):
             with op.location, ir.InsertionPoint(op):
                 op.operands[n] = emit.value("util.optimization_barrier", [value], value.type)
 

@@ -254,6 +254,9 @@ def test_windows_with_strides_and_dilations() -> None:
         ("scf.if %0 -> i8 {\n scf.yield %1 : i8\n} else {\n scf.yield %2 : i8\n}", (0, 1, 2), "i1, i8, i8", "i8", 2),
         ("scf.for %i = %0 to %1 step %0 iter_args(%s = %0) -> index {\n %t = arith.muli %s, %i : index\n"
          " scf.yield %t : index\n}", (1, 5), "index, index", "index", 24),
+        ("scf.while (%s = %0) : (index) -> index {\n %on = arith.cmpi slt, %s, %1 : index\n"
+         " %t = arith.addi %s, %s : index\n scf.condition(%on) %t : index\n} do {\n^bb0(%u: index):\n"
+         " %v = arith.addi %u, %0 : index\n scf.yield %v : index\n}", (1, 5), "index, index", "index", 14),
     ],
 )  # fmt: skip
 def test_ops_on_tensors(text: str, inputs: Any, kinds: str, results: str, wanted: Any) -> None:

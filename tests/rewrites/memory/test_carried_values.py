@@ -156,7 +156,7 @@ def test_a_loop_begins_with_the_value_of_open_sizes_that_it_is_given():
 
 
 # Two values that may lie in one piece of memory; nothing reads the first behind the loop.
-ROWS = """
+LOOP_OVER_ROWS = """
 func.func @rows(%x: tensor<?x4xf32>, %start: tensor<4xf32>, %turns: i32) -> tensor<?x6xf32> {
   %zero = arith.constant 0 : index
   %one = arith.constant 1 : index
@@ -198,7 +198,7 @@ func.func @totals(%x: tensor<4xf32>, %turns: i32) -> tensor<4xf32> {
 
 @pytest.mark.parametrize("device", ["local-task", "local-sync"])
 def test_memory_is_there_as_long_as_it_is_read(device):
-    program = opsplice.compile(ROWS + TOTALS)
+    program = opsplice.compile(LOOP_OVER_ROWS + TOTALS)
     x, start = np.arange(20, dtype=np.float32).reshape(5, 4), np.ones(4, np.float32)
     for turns in (0, 3, 0, 1):
         rows = np.vstack([np.cumsum(np.vstack([start, x[:turns]]), 0)[1:], x[turns:]])
@@ -356,3 +356,43 @@ def test_globals_that_begin_with_one_value_are_written_apart(starts):
 def test_globals_that_are_given_one_value_are_written_apart(given):
     give = f"func.func @give(%x: TYPE) {{\n{given}return\n}}\n".replace("TYPE", "tensor<3x4xi32>")
     assert step_twice(EQUAL + give + ROWS, np.arange(12, dtype=np.int32).reshape(3, 4)) == [True, True]
+
+
+IN_LOOPS = """
+util.global private mutable @total = dense<1> : tensor<4xi32>
+util.global private mutable @last = dense<0> : tensor<4xi32>
+func.func @run(%x: tensor<4xi32>, %turns: i32) -> (tensor<4xi32>, tensor<4xi32>, tensor<4xi32>) {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %n = arith.index_cast %turns : i32 to index
+  %before = util.global.load @total : tensor<4xi32>
+  %p = scf.for %k = %zero to %n step %one iter_args(%v = %x) -> (tensor<4xi32>) {
+    util.global.store %v, @last : tensor<4xi32>
+    %stored = util.global.load @last : tensor<4xi32>
+    %is_first = arith.cmpi eq, %k, %zero : index
+    scf.if %is_first {
+      util.global.store %x, @total : tensor<4xi32>
+    }
+    %total = util.global.load @total : tensor<4xi32>
+    %sum = arith.addi %total, %stored : tensor<4xi32>
+    util.global.store %sum, @total : tensor<4xi32>
+    scf.yield %sum : tensor<4xi32>
+  }
+  %after = util.global.load @total : tensor<4xi32>
+  %last = util.global.load @last : tensor<4xi32>
+  %all = arith.addi %before, %p : tensor<4xi32>
+  return %all, %after, %last : tensor<4xi32>, tensor<4xi32>, tensor<4xi32>
+}
+"""
+
+
+def test_globals_in_loops_and_branches_hold_what_was_stored_last():
+    program = opsplice.compile(IN_LOOPS)
+    total, last = 1, 0
+    for x, turns in [(2, 0), (3, 3), (4, 1), (5, 2)]:
+        before, v = total, x
+        for k in range(turns):
+            last = v
+            v = total = (total if k else x) + last
+        found = program.run("run", np.full(4, x, np.int32), turns)
+        assert [each.tolist() for each in found] == [[each] * 4 for each in (before + v, total, last)]
