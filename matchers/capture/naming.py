@@ -27,6 +27,7 @@ from opsplice.matchers.capture.expressions import (
     walk,
 )
 from opsplice.matchers.explain.pointing import name_of
+from opsplice.matchers.ir.op_names import global_of
 from opsplice.matchers.terms.terms import Loop, Sum
 from opsplice.spec_lang.syntax import vocabulary
 
@@ -139,7 +140,7 @@ def _given(part: Input) -> str | None:
     value = part.value
     owner = value.owner
     if not isinstance(owner, ir.Block) and owner.operation.name == "util.global.load":
-        given = ir.FlatSymbolRefAttr(owner.operation.attributes["global"]).value.removeprefix("__auto.")
+        given = global_of(owner.operation).removeprefix("__auto.")
     else:
         given = name_of(value.location if isinstance(owner, ir.Block) else owner.operation.location)
     given = given.rpartition("/")[2].removeprefix("p_").replace(".", "_").replace("-", "_")

@@ -26,6 +26,11 @@ def symbol_of(op: ir.Operation) -> str:
     return name.value if isinstance(name, ir.StringAttr) else ""
 
 
+def global_of(op: ir.Operation) -> str:
+    """The symbol of the global that an op loads, or stores in."""
+    return str(ir.FlatSymbolRefAttr(op.attributes["global"]).value)
+
+
 def function_around(op: ir.Operation) -> str:
     """The name of the function that an op stands in, "" for none."""
     _, *holders = around(op)

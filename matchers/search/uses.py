@@ -8,7 +8,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.ir.effects import has_effects
-from opsplice.matchers.ir.op_names import around, symbol_of
+from opsplice.matchers.ir.op_names import around, global_of, symbol_of
 from opsplice.matchers.ir.tensor_values import rests_on
 from opsplice.matchers.search.matches import Binding, Match
 from opsplice.matchers.terms import contraction_kinds
@@ -237,7 +237,7 @@ def holds_at(op: ir.Operation, condition: tree.Predicate) -> bool:
 
 
 def _is_mutable(load: ir.Operation) -> bool:
-    name = ir.FlatSymbolRefAttr(load.attributes["global"]).value
+    name = global_of(load)
     *_, top = around(load)
     for op in top.regions[0].blocks[0].operations:
         held = op.operation

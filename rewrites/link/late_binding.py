@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Sequence
 from iree.compiler import ir
 
 from opsplice.common.errors import OpspliceError
-from opsplice.matchers.ir.op_names import ops_in, symbol_of
+from opsplice.matchers.ir.op_names import global_of, ops_in, symbol_of
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir import executables as hal
@@ -202,7 +202,7 @@ class Binder:
         load = defining_op(lookup.operands[0])
         if load is None or load.name != "util.global.load":
             raise _unforeseen("an executable is not loaded from a global")
-        old = ir.FlatSymbolRefAttr(load.attributes["global"]).value
+        old = global_of(load)
         if (old, name) not in self.made:
             self.made[old, name] = self._make(old, name)
         with ir.InsertionPoint(lookup):
@@ -258,7 +258,7 @@ class Binder:
 
     def _drop_unused(self, old: str) -> None:
         """Drop an executable of empty functions that nothing is dispatched to any more."""
-        loads = [op for op in ops_in(self.module.operation, "util.global.load") if _refers(op, old)]
+        loads = [op for op in ops_in(self.module.operation, "util.global.load") if global_of(op) == old]
         dead = [op for op in loads if next(iter(op.results[0].uses), None) is None]
         for op in dead:
             op.erase()
@@ -287,8 +287,8 @@ class Binder:
             if top.operation.name != "util.initializer":
                 continue
             stores = ops_in(top.operation, "util.global.store")
-            if any(_refers(store, name) for store in stores):
-                if not all(_refers(store, name) for store in stores):
+            if any(global_of(store) == name for store in stores):
+                if not all(global_of(store) == name for store in stores):
                     raise _unforeseen(f"the initializer of {name} has other work too")
                 return top.operation
         raise _unforeseen(f"{name} has no initializer")
@@ -325,7 +325,3 @@ def _target(create: ir.Operation) -> tuple[str, ...]:
 
 def symbols_in(attribute: ir.Attribute) -> tuple[str, ...]:
     return tuple(ir.SymbolRefAttr(attribute).value)
-
-
-def _refers(op: ir.Operation, name: str) -> bool:
-    return bool(ir.FlatSymbolRefAttr(op.attributes["global"]).value == name)

@@ -51,7 +51,7 @@ from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
-from opsplice.matchers.ir.op_names import around, last_op, ops_in, symbol_of
+from opsplice.matchers.ir.op_names import around, global_of, last_op, ops_in, symbol_of
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.search.uses import is_weight
 from opsplice.matchers.terms.views import Views
@@ -81,7 +81,7 @@ def part(module: ir.Module) -> None:
             if any(overwritten(op) for op in ops_in(function, *WRITING)):
                 for op in giving:
                     _part(op)
-            loads = any(_accessed(op) in mutable for op in ops_in(function, "util.global.load"))
+            loads = any(global_of(op) in mutable for op in ops_in(function, "util.global.load"))
             for op in giving:
                 _begin_at_zero(op, closed_too=loads)
             _part_stores(ops_in(function, "util.global.store"))
@@ -105,19 +105,15 @@ def carry_globals(module: ir.Module) -> None:
     with module.context:
         kinds = _mutable(module)
         for op in ops_in(module.operation, *_LOOPS, "scf.if") if kinds else ():
-            accesses = [each for each in ops_in(op, *_ACCESSES) if _accessed(each) in kinds]
+            accesses = [each for each in ops_in(op, *_ACCESSES) if global_of(each) in kinds]
             if accesses and not ops_in(op, "util.call"):
-                _carry(op, {name: kinds[name] for name in dict.fromkeys(map(_accessed, accesses))})
+                _carry(op, {name: kinds[name] for name in dict.fromkeys(map(global_of, accesses))})
 
 
 def _mutable(module: ir.Module) -> dict[str, ir.Type]:
     """The globals that functions may store in, with their types."""
     variables = [op.operation for op in module.body.operations if "is_mutable" in op.operation.attributes]
     return {symbol_of(op): ir.TypeAttr(op.attributes["type"]).value for op in variables}
-
-
-def _accessed(op: ir.Operation) -> str:
-    return str(ir.FlatSymbolRefAttr(op.attributes["global"]).value)
 
 
 def _carry(op: ir.Operation, kinds: Mapping[str, ir.Type]) -> None:
@@ -152,7 +148,7 @@ def _carry(op: ir.Operation, kinds: Mapping[str, ir.Type]) -> None:
 def _forwarded(block: ir.Block, known: dict[str, ir.Value]) -> list[ir.Value]:
     """What globals hold at the end of a block, whose accesses to them are taken out. known: at its beginning."""
     for op in [each.operation for each in block.operations]:
-        if op.name in _ACCESSES and (name := _accessed(op)) in known:
+        if op.name in _ACCESSES and (name := global_of(op)) in known:
             if op.name == "util.global.load":
                 emit.replace(op, known[name])
             else:
@@ -175,18 +171,17 @@ def keep_memory(module: ir.Module) -> None:
 def _begin_apart(module: ir.Module) -> None:
     """Copy what globals begin with that may begin with the same as another one."""
     known: set[ir.Attribute] = set()
-    symbols = {symbol_of(each.operation): each.operation for each in module.body.operations}
-    for op in list(symbols.values()):
+    mutable = _mutable(module)
+    for op in [each.operation for each in module.body.operations if symbol_of(each.operation) in mutable]:
         first = op.attributes.get("initial_value", None)
-        if op.name == "util.global" and "is_mutable" in op.attributes and _has_rows(first):
+        if _has_rows(first):
             if first in known:
                 _begin_in_initializer(op)
             known.add(first)
     starts = [each for op in module.body.operations for each in ops_in(op.operation, "util.initializer")]
     stores = [store for each in starts for store in ops_in(each, "util.global.store")]
     for number, store in enumerate(stores):
-        stored = symbols[ir.FlatSymbolRefAttr(store.attributes["global"]).value]
-        if "is_mutable" in stored.attributes and _has_rows(value := store.operands[0]) and not open_dims(value.type):
+        if global_of(store) in mutable and _has_rows(value := store.operands[0]) and not open_dims(value.type):
             with store.location, ir.InsertionPoint(store):
                 store.operands[0] = _copied(value, [], number + 1)
 

@@ -384,14 +384,19 @@ def test_places_with_one_location_and_size_are_compared_with_themselves_and_weig
     assert whole.off < 1e-6
 
 
-def test_each_function_is_told_its_own_drift(tmp_path: Path) -> None:
-    code = "#include <stddef.h>\nvoid twice(const float *x, float *out, size_t n) { CODE }\n"
-    wrong = code.replace("CODE", "for (size_t i = 0; i < n; i++) out[i] = x[i] * (n == 8 ? 3 : 2);")
+def write_twice(folder: Path, element: str) -> Path:
+    """A spec for the double of each element, whose kernel computes what `element` says in C."""
+    loop = f"for (size_t i = 0; i < n; i++) out[i] = {element};"
+    code = f"#include <stddef.h>\nvoid twice(const float *x, float *out, size_t n) {{ {loop} }}\n"
     spec = (
         'kernel twice(x: f32[n]) -> f32[n] { cpu "twice.c" }\n'
         "pattern p(x: tensor<n x f32>) { addf(x, x) }\nreplace p with twice(x)\n"
     )
-    path = write_spec(tmp_path, spec, {"twice.c": wrong})
+    return write_spec(folder, spec, {"twice.c": code})
+
+
+def test_each_function_is_told_its_own_drift(tmp_path: Path) -> None:
+    path = write_twice(tmp_path, "x[i] * (n == 8 ? 3 : 2)")
     function = """func.func @NAME(%x: tensor<SIZExf32>) -> tensor<SIZExf32> {
       %y = arith.addf %x, %x : tensor<SIZExf32>
       return %y : tensor<SIZExf32>
@@ -405,13 +410,7 @@ def test_each_function_is_told_its_own_drift(tmp_path: Path) -> None:
 
 
 def test_functions_that_keep_numbers_are_compared_with_f64_in_the_order_of_their_calls(tmp_path: Path) -> None:
-    code = "#include <stddef.h>\nvoid twice(const float *x, float *out, size_t n) { CODE }\n"
-    right = code.replace("CODE", "for (size_t i = 0; i < n; i++) out[i] = x[i] + x[i];")
-    spec = (
-        'kernel twice(x: f32[n]) -> f32[n] { cpu "twice.c" }\n'
-        "pattern p(x: tensor<n x f32>) { addf(x, x) }\nreplace p with twice(x)\n"
-    )
-    path = write_spec(tmp_path, spec, {"twice.c": right})
+    path = write_twice(tmp_path, "x[i] + x[i]")
     function = """func.func @NAME(%x: tensor<8xf32>) -> tensor<8xf32> {
       %y = util.global.load @kept : tensor<8xf32>
       %z = arith.mulf %y, %x : tensor<8xf32>

@@ -77,16 +77,10 @@ def _taken_branch(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     is_true = bool(_number(node.input[0], scope.constants))
     (branch,) = (each.g for each in node.attribute if each.name.startswith("then") == is_true)
     prefix = next(filter(None, node.output), node.name)
-    names = {tensor.name: f"{prefix}.{tensor.name}" for tensor in branch.initializer}
-    for tensor in branch.initializer:
-        _given(scope.graph, numpy_helper.to_array(tensor), names[tensor.name])
+    names = _given_of(scope.graph, branch, prefix)
     names |= {output: f"{prefix}.{output}" for inner in branch.node for output in inner.output if output}
-    ends = [
-        helper.make_node("Identity", [names.get(value.name, value.name)], [output], name=node.name)
-        for output, value in zip(node.output, branch.output, strict=False)
-        if output
-    ]
-    return [*(_renamed(inner, names) for inner in branch.node), *ends]
+    results = [names.get(value.name, value.name) for value in branch.output]
+    return [*(_renamed(inner, names) for inner in branch.node), *_as_results(node, results)]
 
 
 def type_states(model: onnx.ModelProto) -> bool:
@@ -273,15 +267,25 @@ def _given(graph: onnx.GraphProto, array: np.ndarray, name: str) -> str:
     return name
 
 
+def _given_of(graph: onnx.GraphProto, body: onnx.GraphProto, prefix: str) -> dict[str, str]:
+    """Give a graph the constants of a body, under names with a prefix. Returns these by those that they have there."""
+    kept = {tensor.name: (numpy_helper.to_array(tensor), f"{prefix}.{tensor.name}") for tensor in body.initializer}
+    return {name: _given(graph, array, new) for name, (array, new) in kept.items()}
+
+
+def _as_results(node: onnx.NodeProto, values: Sequence[str]) -> list[onnx.NodeProto]:
+    """Nodes that give values the names of a node's first results."""
+    named = [(value, output) for value, output in zip(values, node.output, strict=False) if output]
+    return [helper.make_node("Identity", [value], [output], name=node.name) for value, output in named]
+
+
 def _written_out(graph: onnx.GraphProto, node: onnx.NodeProto, rounds: int) -> list[onnx.NodeProto]:
     """The rounds of a loop one after the other."""
     body, nodes = _body(node), []
     state = list(node.input[2:])
     stacked: list[list[str]] = [[] for _ in body.output[len(state) + 1 :]]
     axis = _given(graph, np.array([0]), f"{node.name}.axis")
-    shared = {}
-    for tensor in body.initializer:
-        shared[tensor.name] = _given(graph, numpy_helper.to_array(tensor), f"{node.name}.{tensor.name}")
+    shared = _given_of(graph, body, node.name)
     for number in range(rounds):
         count = _given(graph, np.array(number), f"{node.name}.round{number}")
         given = [value.name for value in body.input]
@@ -294,9 +298,7 @@ def _written_out(graph: onnx.GraphProto, node: onnx.NodeProto, rounds: int) -> l
         for values, end in zip(stacked, ends[len(state) :], strict=True):
             values.append(f"{node.name}.{number}.{len(nodes)}")
             nodes.append(helper.make_node("Unsqueeze", [end, axis], [values[-1]], name=node.name))
-    for output, value in zip(node.output, state, strict=False):
-        if output:
-            nodes.append(helper.make_node("Identity", [value], [output], name=node.name))
+    nodes += _as_results(node, state)
     for output, values in zip(node.output[len(state) :], stacked, strict=False):
         if output:
             nodes.append(helper.make_node("Concat", values, [output], name=node.name, axis=0))
