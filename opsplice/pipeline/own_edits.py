@@ -19,6 +19,7 @@ from opsplice.rewrites.memory import (
     branch_operands,
     carried_values,
     crossed_reads,
+    global_values,
     in_bounds,
     kept_values,
     loop_types,
@@ -49,8 +50,8 @@ from opsplice.rewrites.numbers import (
 _Edit = tuple[str, str, Callable[[ir.Module], Any]]
 
 _BEFORE_LINKING: tuple[_Edit, ...] = (
-    (carried_values.GLOBALS_PHASE, "hand on what globals hold", carried_values.carry_globals),
-    (carried_values.GLOBALS_PHASE, "keep globals apart", carried_values.part_globals),
+    (global_values.PHASE, "hand on what globals hold", global_values.carry_globals),
+    (global_values.PHASE, "keep globals apart", global_values.part),
     (PHASE, "hide complex constants", complex_constants.hide),
     (PHASE, "write complex functions otherwise", complex_functions.mend),
     (PHASE, "write scalar ops otherwise", scalar_forms.mend),
@@ -75,6 +76,7 @@ _BEHIND_LINKING: tuple[_Edit, ...] = (
     (kept_values.PHASE, "join what was kept apart", crossed_reads.join),
     (kept_values.PHASE, "keep what is overwritten too early", kept_values.keep),
     (kept_values.PHASE, "part what blocks are given", carried_values.part),
+    (kept_values.PHASE, "part what globals are given", global_values.part_stores),
     (carried_values.MEMORY_PHASE, "keep memory that blocks are given", carried_values.keep_memory),
     (single_reads.PHASE, "read single elements without loops", single_reads.mend),
     (workgroup_sizes.PHASE, "count workgroups from their sizes", workgroup_sizes.mend),

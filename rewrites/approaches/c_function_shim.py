@@ -10,8 +10,8 @@ from iree.compiler import ir
 from opsplice.rewrites.approaches import dynamic_function
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import Placer, builtin_type
-from opsplice.rewrites.memory import strides
-from opsplice.rewrites.memory.strides import Moves
+from opsplice.rewrites.layouts import strides
+from opsplice.rewrites.layouts.strides import Moves
 from opsplice.rewrites.plan import workgroups
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
 from opsplice.rewrites.plan.known_sizes import product

@@ -34,7 +34,7 @@ from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import result_type
 from opsplice.rewrites.ir.reflection import add_notes, notes_of
 from opsplice.rewrites.ir.symbols import defined, symbols
-from opsplice.rewrites.memory import stride_words, strides
+from opsplice.rewrites.layouts import stride_words, strides
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
 from opsplice.rewrites.plan.clause_choice import check_alike
 from opsplice.spec_lang.syntax import tree

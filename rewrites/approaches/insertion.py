@@ -33,7 +33,7 @@ from opsplice.rewrites.approaches.annotation import SETTERS
 from opsplice.rewrites.ir import emit, raw_symbols, symbols
 from opsplice.rewrites.ir.placing import Placer, bound_type, builtin_type, has_other_axes, has_other_dims, result_type
 from opsplice.rewrites.ir.raw_symbols import Block, Helpers
-from opsplice.rewrites.memory.dense_copies import dense_copy
+from opsplice.rewrites.layouts.dense_copies import dense_copy
 from opsplice.rewrites.plan.actions import (
     Action,
     Argument,

@@ -37,9 +37,9 @@ from opsplice.rewrites.approaches.approach import Approach, Later
 from opsplice.rewrites.approaches.dispatch_files import External
 from opsplice.rewrites.ir import dispatch_words, emit
 from opsplice.rewrites.ir.executable_targets import parse_target
+from opsplice.rewrites.layouts import stride_words
+from opsplice.rewrites.layouts.strides import Moves
 from opsplice.rewrites.link import elf_link, metal_link
-from opsplice.rewrites.memory import stride_words
-from opsplice.rewrites.memory.strides import Moves
 from opsplice.rewrites.plan import interface, workgroups
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
 

@@ -32,8 +32,8 @@ from opsplice.rewrites.approaches.c_function_shim import Shim, fill_counts, is_b
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import Placer, result_type
 from opsplice.rewrites.ir.shared_shims import Constants, with_values
-from opsplice.rewrites.memory import strides
-from opsplice.rewrites.memory.dense_copies import copied
+from opsplice.rewrites.layouts import strides
+from opsplice.rewrites.layouts.dense_copies import copied
 from opsplice.rewrites.plan import workgroups
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
 from opsplice.rewrites.plan.known_sizes import product

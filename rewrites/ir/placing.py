@@ -17,7 +17,7 @@ from opsplice.matchers.search.uses import read_by
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.symbols import symbols
-from opsplice.rewrites.memory.dense_copies import dense_copy
+from opsplice.rewrites.layouts.dense_copies import dense_copy
 from opsplice.rewrites.plan import workgroups
 from opsplice.rewrites.plan.actions import Buffer, GivenSize, Output, Scalar, SumSize
 from opsplice.spec_lang.dims import dim_conditions

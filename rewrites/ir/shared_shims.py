@@ -24,7 +24,7 @@ from iree.compiler import ir
 from opsplice.matchers.dims.extents import ONE, Extent
 from opsplice.matchers.dims.layouts import Amount, Layout, Runs
 from opsplice.rewrites.ir import emit
-from opsplice.rewrites.memory import strides
+from opsplice.rewrites.layouts import strides
 from opsplice.rewrites.plan.actions import Buffer, GivenSize, KernelCall, Output, Scalar
 from opsplice.rewrites.plan.known_sizes import product
 from opsplice.spec_lang.syntax import tree, vocabulary

@@ -1,1 +1,1 @@
-"""How programs use memory: what IREE leaves open or does wrongly, and strided buffers."""
+"""How programs use memory: what IREE leaves open or does wrongly."""

@@ -19,7 +19,7 @@ from opsplice.matchers.search.matches import Binding, Match, Size, flat, paired
 from opsplice.matchers.terms.canonical import WIDENINGS
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
-from opsplice.rewrites.memory import strides
+from opsplice.rewrites.layouts import strides
 from opsplice.rewrites.plan import known_sizes, layout_words
 from opsplice.rewrites.plan.actions import Argument, Buffer, KernelCall, Output, Scalar, SumSize, Written, Zeros
 from opsplice.spec_lang.checking.computed_arguments import pattern_of

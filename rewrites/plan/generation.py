@@ -24,7 +24,7 @@ from opsplice.common.files import is_file
 from opsplice.common.store import Store, key_of
 from opsplice.matchers.search.matches import Size
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
-from opsplice.rewrites.memory import stride_words
+from opsplice.rewrites.layouts import stride_words
 from opsplice.rewrites.plan import interface
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output, Scalar
 from opsplice.targets.artifacts import arch as archs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opsplice.rewrites.ir import dispatch_words
-from opsplice.rewrites.memory import stride_words
+from opsplice.rewrites.layouts import stride_words
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Scalar
 
 

@@ -23,7 +23,7 @@ from opsplice.rewrites.approaches.approach_table import approach_of
 from opsplice.rewrites.approaches.insertion import Calls, written_by
 from opsplice.rewrites.ir.executable_targets import ProgramTarget
 from opsplice.rewrites.ir.placing import anchor_of, needs
-from opsplice.rewrites.memory import strides
+from opsplice.rewrites.layouts import strides
 from opsplice.rewrites.plan import generation
 from opsplice.rewrites.plan.actions import (
     Action,

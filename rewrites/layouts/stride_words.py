@@ -22,7 +22,7 @@ from iree.compiler import ir
 from opsplice.matchers.dims.layouts import NONE, Amount
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import Placer
-from opsplice.rewrites.memory import strides
+from opsplice.rewrites.layouts import strides
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output
 
 

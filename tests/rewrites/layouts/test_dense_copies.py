@@ -10,7 +10,7 @@ import pytest
 
 from opsplice.matchers.dims.extents import Extent
 from opsplice.matchers.dims.layouts import Amount, Layout
-from opsplice.rewrites.memory.dense_copies import nested
+from opsplice.rewrites.layouts.dense_copies import nested
 
 
 def layout_of(count: int, offset: int, runs: list[tuple[int, int]]) -> Layout:

@@ -28,7 +28,7 @@ from opsplice.matchers.terms import address
 from opsplice.matchers.terms.views import Views
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import needs
-from opsplice.rewrites.memory.dense_copies import nested
+from opsplice.rewrites.layouts.dense_copies import nested
 from opsplice.rewrites.plan import layout_words
 from opsplice.rewrites.plan.actions import Action, Buffer, KernelCall, Output, Scalar
 from opsplice.spec_lang.dims import dim_conditions, judge
