@@ -30,6 +30,7 @@ from opsplice.matchers.search.failures import Kind
 from opsplice.matchers.search.matches import Match, NearMiss
 from opsplice.matchers.search.search import MAX_STEPS, Search
 from opsplice.matchers.search.tracing import Tracer
+from opsplice.matchers.terms.canonical import names_of
 from opsplice.matchers.terms.terms import Apply, Reduce, Started
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import tree
@@ -176,7 +177,7 @@ class Explainer:
                 search = Search(self.views, graph, "")
                 matched = search.run(value, at_view=self._is_for_split(graph, value)) is not None
                 failure = search.furthest
-                if matched or failure is None or (failure.kind is Kind.OP and failure.node in endings(graph)):
+                if matched or failure is None:
                     continue
                 found.append((search.progress > 0, failure.held, graph))
         return tuple(found)
@@ -196,7 +197,7 @@ class Explainer:
         for node in endings(graph):
             if not isinstance(node, (Apply, Reduce)):
                 return True
-            if isinstance(node, Apply) and isinstance(found, Apply) and found.op == node.op:
+            if isinstance(node, Apply) and isinstance(found, Apply) and node.op in names_of(found.op):
                 return True
             if isinstance(node, Reduce) and isinstance(found, Reduce) and found.combiner == node.combiner:
                 return True

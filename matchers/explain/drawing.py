@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -39,11 +40,21 @@ class Drawing:
         """The rows, in depth-first order, shared parts once. Call it once."""
         for result in self.graph.results:
             self._draw(result.node, None, 0)
+        self._mark_stop()
         where = self.reason.span
         if self.stop.kind is Kind.CONDITION and where is not None:
             text = f"where {_source(where)}"
             self.rows.append(Part(text, text, where, 0, State.FAILED, False, None))
         return tuple(self.rows)
+
+    def _mark_stop(self) -> None:
+        """Mark where the search stopped, also where another node of that part has its row."""
+        if self.stop.kind in (Kind.CONDITION, Kind.STEPS) or any(row.state is State.FAILED for row in self.rows):
+            return
+        span = self.graph.spans.get(id(self.stop.node))
+        at = next((n for n in reversed(range(len(self.rows))) if self.rows[n].span == span), None)
+        if at is not None:
+            self.rows[at] = dataclasses.replace(self.rows[at], state=State.FAILED, place=self.reason.at)
 
     @cached_property
     def absent(self) -> frozenset[int]:
@@ -72,7 +83,8 @@ class Drawing:
         if name is not None:
             text, whole = name if again and not open_ else f"{name} = {text}", f"{name} = {whole}"
         place = self._place(node, state)
-        return Part(text[:_MAX_TEXT], whole[:_MAX_TEXT], span, depth, state, isinstance(node, Input), place)
+        is_named = again and not open_
+        return Part(text[:_MAX_TEXT], whole[:_MAX_TEXT], span, depth, state, isinstance(node, Input), place, is_named)
 
     def _state(self, node: Node, span: tree.Span) -> State:
         """A part that the graph has several nodes for is as its outermost node, unless one of the others failed."""

@@ -162,6 +162,23 @@ def _met(condition: Any, found: Any) -> str:
     return ", ".join(known) or "that it does not hold"
 
 
+def condition_text(condition: Any, found: str, dims: Any) -> str:
+    """What a condition that does not hold meets: "k = 100, not a multiple of 64"."""
+    names = dim_conditions.numbers_in(condition) if isinstance(condition, (tree.Comparison, tree.Logical)) else set()
+    if any(is_dynamic(dims.get(n)) for n in names):
+        which = ", ".join(sorted(n for n in names if is_dynamic(dims.get(n))))
+        return f"{found}: {which} is only known at run time"
+    if not isinstance(condition, tree.Comparison) or len(names) != 1 or not isinstance(condition.right, tree.Literal):
+        return found
+    left, op, right = condition.left, condition.op, condition.right.value
+    if isinstance(left, tree.DimRef):
+        said = {"<=": "more than", "<": "not less than", ">=": "less than", ">": "not more than", "==": "not"}
+        return f"{found}, {said[op]} {right}" if op in said else found
+    if isinstance(left, tree.Arithmetic) and (left.op, op, right) == ("%", "==", 0):
+        return f"{found}, not a multiple of {left.right.span.written}"
+    return found
+
+
 _WORDS: dict[Why, Callable[..., tuple[str, str]]] = {
     Why.OP: lambda node, term: (op_text(node), term_text(term)),
     Why.INSIDE_FUSED: lambda node: (

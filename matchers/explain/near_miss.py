@@ -56,7 +56,7 @@ class Part:
     """A part of a pattern, as it is drawn. whole: as the spec writes it; text: less the parts that it is made of.
 
     depth: how deep it lies in other parts, from 0. place: what it held at in the model (without its IR), or where it
-    failed.
+    failed. again: whether it is only named here, and drawn further up.
     """
 
     text: str
@@ -66,6 +66,7 @@ class Part:
     state: State
     is_input: bool
     place: Place | None
+    again: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.explain.failure_words import as_written, is_dynamic, own_name, term_text, words
+from opsplice.common.errors import printable
+from opsplice.matchers.explain.failure_words import as_written, condition_text, own_name, term_text, words
+from opsplice.matchers.explain.label_words import label_names, turned_pack
 from opsplice.matchers.explain.near_miss import Reason
 from opsplice.matchers.explain.places import other_uses, place_of
 from opsplice.matchers.explain.spellings_read import factor_for_divisor, has_factor_inside, read_anew
@@ -16,12 +17,11 @@ from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
 from opsplice.matchers.patterns.nodes import Asked, Graph, Input, Number, Wanted, Whole
 from opsplice.matchers.patterns.walk import endings, nodes_of
 from opsplice.matchers.search.failures import Kind, Why
-from opsplice.matchers.search.labels import unflattened
 from opsplice.matchers.search.matches import Binding
 from opsplice.matchers.search.tracing import Stop
 from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.canonical import WIDTHS
-from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, Flat, Index, Part, Reduce, Term
+from opsplice.matchers.terms.terms import Access, Apply, Constant, Flat, Part, Reduce, Term
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
@@ -46,6 +46,8 @@ _ADVICE = {
 }
 _KEEP_F64 = "--iree-input-demote-f64-to-f32=false"
 _PAIR = 2
+_SUMS = ("arith.addf", "arith.subf")
+_MOST_WRITTEN = 60
 
 
 def reason_of(graph: Graph, stop: Stop, views: Views, *, text: bool = True) -> Reason:
@@ -116,6 +118,8 @@ class _Reasoner:
 
     def _rank(self) -> str:
         name = getattr(self.stop.node, "name", "it")
+        if not isinstance(self.stop.node, Input) and self.stop.any_layout:
+            return "the program has these dims merged, or lacks some: declare the kernel's buffers `strided`"
         if not isinstance(self.stop.node, Input) or not any(isinstance(i, (Flat, Part)) for i in self.stop.given):
             return "write `...m` in a type for any number of dims"
         if has_factor_inside(self.graph, self.stop):
@@ -133,9 +137,9 @@ class _Reasoner:
             return self._not_constant()
         if self._is_contraction(stop.node):
             self.wanted = "a contraction"
-        if any(stop.node is head for head in endings(self.graph)):
+        if not stop.held and any(stop.node is head for head in endings(self.graph)):
             self.wanted += ", which the pattern ends with"
-        ways = (self._respelt, self._other_side, self._other_spelling, self._between, self._lacking)
+        ways = (self._respelt, self._of_others, self._other_side, self._other_spelling, self._between, self._lacking)
         return next(filter(None, (way() for way in (*ways, self._opaque, self._either))), "")
 
     def _not_constant(self) -> str:
@@ -170,6 +174,19 @@ class _Reasoner:
                     f"{short(above.op)} has its operands the other way round in the program: swap them if that is meant"
                 )
         return ""
+
+    def _of_others(self) -> str:
+        """A sum or a difference stands there as the pattern writes it, but it adds up other things."""
+        node, term = self.stop.node, self.stop.term
+        span = self.graph.spans.get(id(node))
+        if span is None or not (isinstance(node, Apply) and isinstance(term, Apply)) or term.op not in _SUMS:
+            return ""
+        name = short(term.op)
+        if node.op not in _SUMS or not span.written.startswith(f"{name}("):
+            return ""
+        operands = " and ".join(self._named(self.views.resolve(a)) for a in term.args)
+        self.wanted, self.found = f"{printable(span.written)[:_MOST_WRITTEN]}", f"{name} of {operands}"
+        return "what a sum adds up is compared as a whole: one of its terms is another, or one is lacking"
 
     def _other_spelling(self) -> str:
         node, term = self.stop.node, self.stop.term
@@ -291,7 +308,7 @@ class _Reasoner:
 
     def _dims(self) -> str:
         stop = self.stop
-        name = stop.node.name if isinstance(stop.node, Input) else "it"
+        name = self._subject()
         if stop.why is Why.OTHER_PLACES:
             return self._same_value()
         if stop.why is Why.TURNED:
@@ -299,8 +316,8 @@ class _Reasoner:
         if not stop.asked:
             return ""
         wanted = [f"...{la.name.removeprefix('...')}" if la.pack else la.name for la in stop.asked]
-        found = self._label_names(stop.given)
-        pack = self._turned_pack()
+        found = label_names(stop)
+        pack = turned_pack(stop)
         if pack is not None:
             self.wanted = f"{name} with the dims of ...{pack} as the result has them"
             self.found = "another order of them"
@@ -308,37 +325,15 @@ class _Reasoner:
         if wanted == found or not found:
             return "each dim must run as the pattern's labels do"
         self.wanted, self.found = f"{name} with dims {' '.join(wanted)}", f"dims {' '.join(found)}"
+        if len(set(found) - {"?", "1"}) < len([n for n in found if n not in ("?", "1")]):
+            self.found += ", one of which is reduced"
+            return "the program repeats what it reduces along other dims: compare the pattern's broadcasts"
         if sorted(wanted) == sorted(found):
             return f"write `{' '.join(found)}` for {name} if the kernel can take it so, or {_ANY_LAYOUT}"
         if "?" in found and any(wanted.count(w) > found.count(w) for w in wanted):
             return "the program runs over other dims here than over the rest of the match"
         more = f", or {_ANY_LAYOUT}" if set(wanted) < set(found) else ""
         return f"write the labels as the program has its dims{more}"
-
-    def _turned_pack(self) -> str | None:
-        """The name of a pack whose dims are all there, in another order than they were bound in."""
-        given = unflattened(self.stop.given)
-        for label in self.stop.asked:
-            bound = unflattened(self.stop.labels.get(label, ())) if label.pack else ()
-            order = tuple(index for index in given if index in bound)
-            if order != bound and sorted(map(str, order)) == sorted(map(str, bound)):
-                return label.name.removeprefix("...")
-        return None
-
-    def _label_names(self, indices: tuple[Index, ...]) -> list[str]:
-        """The pattern's names for indices: "?" for one that no label has. A pack is named once."""
-        names: dict[Index, str] = {}
-        for label, group in self.stop.labels.items():
-            for index in group:
-                if index != UNIT:
-                    names.setdefault(index, f"...{label.name.removeprefix('...')}" if label.pack else label.name)
-        for labels, loops in self.stop.loops:
-            free = [la for la in labels if la not in self.stop.labels]
-            left = [loop for loop in loops if loop not in names]
-            if len(free) == 1 == len(left):
-                names[left[0]] = free[0].name
-        found = [names.get(index, "1" if index == UNIT else "?") for index in indices]
-        return [n for i, n in enumerate(found) if not (n.startswith("...") and i and found[i - 1] == n)]
 
     def _reduction(self) -> str:
         stop = self.stop
@@ -358,9 +353,18 @@ class _Reasoner:
         assert isinstance(stop.node, Input), "only inputs are bound to values"
         name = stop.node.name
         before, now = stop.inputs.get(name), stop.binding
-        self.wanted = f"{name} to be one value, {_bound(before)}" if before else self.wanted
-        self.found = _bound(now) if now else self.found
+        self.wanted = f"{name} to be one value, {self._bound(before)}" if before else self.wanted
+        self.found = self._bound(now) if now else self.found
         return f"give it a name of its own if it need not be {name}"
+
+    def _bound(self, binding: Binding) -> str:
+        if binding.value is None:
+            return f"the constant {constants.text(binding.constant or 0, binding.element)}"
+        place = place_of(binding.value, text=False)
+        made = self.views.resolve(self.views.root(binding.value)) if is_tensor(binding.value) else None
+        is_fused = place.op.startswith("linalg.") and isinstance(made, (Apply, Reduce))
+        op = f"{term_text(made)} in {place.op}" if is_fused and made is not None else place.op
+        return f"{op} at {place.location}" if place.location else op
 
     def _use(self) -> str:
         stop = self.stop
@@ -372,6 +376,14 @@ class _Reasoner:
             users = other_uses(value, frozenset(stop.looked))
             self.found = f"one that is {users}" if users else self.found
         return "drop `only` if the kernel leaves the value in place for others"
+
+    def _subject(self) -> str:
+        """The part that failed, by the name that the pattern has for it, or by its op."""
+        node = self.stop.node
+        span = self.graph.spans.get(id(node))
+        if isinstance(node, Input) or span is None:
+            return node.name if isinstance(node, Input) else "this part"
+        return span.written.partition("(")[0].partition("[")[0].strip()
 
     def _condition(self) -> str:
         self.found = condition_text(self.stop.node, self.found, self.stop.dims)
@@ -403,23 +415,6 @@ class _Reasoner:
 # ---- pieces ------------------------------------------------------------------------------------------------------
 
 
-def condition_text(condition: Any, found: str, dims: Any) -> str:
-    """What a condition that does not hold meets: "k = 100, not a multiple of 64"."""
-    names = dim_conditions.numbers_in(condition) if isinstance(condition, (tree.Comparison, tree.Logical)) else set()
-    if any(is_dynamic(dims.get(n)) for n in names):
-        which = ", ".join(sorted(n for n in names if is_dynamic(dims.get(n))))
-        return f"{found}: {which} is only known at run time"
-    if not isinstance(condition, tree.Comparison) or len(names) != 1 or not isinstance(condition.right, tree.Literal):
-        return found
-    left, op, right = condition.left, condition.op, condition.right.value
-    if isinstance(left, tree.DimRef):
-        said = {"<=": "more than", "<": "not less than", ">=": "less than", ">": "not more than", "==": "not"}
-        return f"{found}, {said[op]} {right}" if op in said else found
-    if isinstance(left, tree.Arithmetic) and (left.op, op, right) == ("%", "==", 0):
-        return f"{found}, not a multiple of {left.right.span.written}"
-    return found
-
-
 def _same_op(node: Wanted, term: Term | None) -> bool:
     if isinstance(node, Apply):
         return isinstance(term, Apply) and term.op == node.op
@@ -435,13 +430,6 @@ def _attribute_text(op: str, name: str, value: str | None) -> str:
 
 def _value_name(value: ir.Value) -> str:
     return place_of(value, text=False).op
-
-
-def _bound(binding: Binding) -> str:
-    if binding.value is None:
-        return f"the constant {constants.text(binding.constant or 0, binding.element)}"
-    place = place_of(binding.value, text=False)
-    return f"{place.op} at {place.location}" if place.location else place.op
 
 
 def _own_names(text: str) -> str:

@@ -394,7 +394,8 @@ class Search:
 
 
 def _progress(graph: Graph, failure: Failure) -> float:
-    if failure.kind not in (Kind.START, Kind.REGION) and any(failure.node is head for head in endings(graph)):
+    is_end = not failure.held[0] and any(failure.node is head for head in endings(graph))
+    if is_end and failure.kind not in (Kind.START, Kind.REGION):
         return 0.0
     if failure.kind is Kind.OP and failure.held[0] < 2:
         return 0.0  # many an op is like the outermost one of a pattern, and that says nothing

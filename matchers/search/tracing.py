@@ -21,6 +21,7 @@ from opsplice.matchers.search.matches import Binding, Match
 from opsplice.matchers.search.search import MAX_STEPS, Search
 from opsplice.matchers.terms.terms import Apply, Constant, Index, Loop, Reduce, Term
 from opsplice.matchers.terms.views import Views
+from opsplice.spec_lang.syntax import tree
 
 Thing: TypeAlias = ir.Operation | ir.Value
 
@@ -91,13 +92,27 @@ class Tracer(Listener):
             self.stop = dataclasses.replace(self._stop(first, Why.TURNED, turned), held={})
         elif match is None and self.stop is not None and self.stop.why is Why.RANK:
             self.stop = dataclasses.replace(self.stop, any_layout=self._goes_further_strided(value, self.stop.node))
+        elif match is None and self.stop is not None and self.stop.why is Why.NO_STRIDES:
+            self.stop = self._at_its_dims(value, self.stop)
         return match
+
+    def _at_its_dims(self, value: ir.Value, stop: Stop) -> Stop:
+        """A stop at an input whose elements lie nowhere: told by its dims, where these are what differs."""
+        assert isinstance(stop.node, Input), "only inputs have strides"
+        graph = dataclasses.replace(self.graph, strided=self.graph.strided - {stop.node.name})
+        plain = Tracer(self.views, graph, self.search.function, self.search.max_steps)
+        plain.run(value)
+        is_same = plain.stop is not None and plain.stop.node is stop.node and plain.stop.why is Why.DIM
+        return plain.stop if plain.stop is not None and is_same else stop
 
     def _goes_further_strided(self, value: ir.Value, node: Wanted) -> bool:
         reached = self.state.furthest
-        if not isinstance(node, Input) or node.name in self.graph.strided or reached is None:
+        all_inputs = frozenset(p.name for p in self.graph.pattern.parameters if isinstance(p.type, tree.TensorType))
+        strided = self.graph.strided | ({node.name} if isinstance(node, Input) else all_inputs)
+        if reached is None or (strided == self.graph.strided and (isinstance(node, Input) or self.graph.reordered)):
             return False
-        graph = dataclasses.replace(self.graph, strided=self.graph.strided | {node.name})
+        reordered = self.graph.reordered or not isinstance(node, Input)
+        graph = dataclasses.replace(self.graph, strided=strided, reordered=reordered)
         search = Search(self.views, graph, self.search.function, self.search.max_steps)
         match = search.run(value)
         return match is not None or (search.furthest is not None and search.furthest.held[0] > reached.held[0])

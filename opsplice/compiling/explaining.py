@@ -128,7 +128,7 @@ class _Explaining:
         self.explainer = Explainer(spec.patterns, lambda: _others(spec))
         # A match may lose its place to any rule, so the patterns of all rules are looked for.
         names = dict.fromkeys([*(p.name for p in self.asked), *(rule.pattern for rule in spec.rules)])
-        self.graphs = {n: splice.graphs_named(spec, n) for n in names}
+        self.graphs = {n: _graphs(spec, n) for n in names}
         self.found = engine.find(module, [g for graphs in self.graphs.values() for g in graphs], near_misses=0)
         self.outcomes = splicer.outcomes(module, spec, self.found)
 
@@ -174,9 +174,21 @@ def _others(spec: LoadedSpec) -> dict[str, tuple[Graph, ...]]:
 
     Those of the library are for kernels that say how their buffers lie: in any layout.
     """
-    libraries = {path for path, library in spec.libraries.items() if library is OWN}
-    own = {n: p for n, p in spec.patterns.items() if p.name_span.source.path not in libraries}
+    own = {n: p for n, p in spec.patterns.items() if not _is_of_library(spec, p)}
     return {n: compile_pattern(spec, n) for n in own} | _library()
+
+
+def _graphs(spec: LoadedSpec, name: str) -> Sequence[Graph]:
+    """A pattern with what the rules' kernels can take of it. One of the library without a rule is for any layout."""
+    pattern = spec.patterns[name]
+    if _is_of_library(spec, pattern) and not any(rule.pattern == name for rule in spec.rules):
+        return compile_pattern(spec, name, _tensors(pattern), True)
+    return splice.graphs_named(spec, name)
+
+
+def _is_of_library(spec: LoadedSpec, pattern: tree.Pattern) -> bool:
+    path = pattern.name_span.source.path
+    return path is not None and spec.libraries.get(path) is OWN
 
 
 @functools.cache

@@ -169,7 +169,9 @@ class _Text:
     # ---- misses ---------------------------------------------------------------------------------------------------
 
     def _miss(self, miss: Attempt) -> Iterable[str]:
-        held = f"{miss.held} of {miss.asked} parts hold" + (f", {miss.alike} more are alike" if miss.alike else "")
+        held = f"{miss.held} of {miss.asked} parts hold"
+        if miss.alike:
+            held += f", {miss.alike} more {'is' if miss.alike == 1 else 'are'} alike"
         yield f"  {self._style(brief_location(miss.location), 'bold')} in @{miss.function}: {held}"
         yield from self._drawing(miss)
         why = miss.reason
@@ -260,10 +262,10 @@ def _worth_drawing(parts: Sequence[Part]) -> list[tuple[Part, str]]:
 
 
 def _is_open(parts: Sequence[Part], number: int) -> bool:
-    """Whether nothing of what a part is made of was looked at."""
+    """Whether nothing of what a part is made of was looked at, but for what is drawn elsewhere."""
     depth = parts[number].depth
     below = itertools.takewhile(lambda p: p.depth > depth, parts[number + 1 :])
-    return all(p.state is State.OPEN for p in below)
+    return all(p.state in (State.OPEN, State.ABSENT) or p.again for p in below)
 
 
 def _file(location: str) -> str:

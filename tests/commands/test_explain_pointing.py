@@ -80,7 +80,7 @@ def test_at_a_line_the_pattern_of_which_most_holds_comes_first_and_constants_are
     assert re.search(r"^large  \S*/s\.splice:3:9  no match, 1 near miss$", text, re.MULTILINE)
     assert [line for line in text.splitlines() if "parts hold" in line] == [
         "  m.mlir:5:1 in @main: 5 of 6 parts hold",
-        "  m.mlir:5:1 in @main: 1 of 4 parts hold, 1 more are alike",
+        "  m.mlir:5:1 in @main: 1 of 4 parts hold, 1 more is alike",
     ]
     assert text.endswith("and 1 more pattern: nowhere (--verbose shows all, --pattern=NAME one)")
 
@@ -107,3 +107,29 @@ def test_what_many_patterns_come_to_is_cut(tmp_path: Path) -> None:
     assert shown(at).count("wanted the constant") == 4
     assert "and 56 more patterns: " in shown(at)
     assert len(at.to_json()["patterns"]) == 60
+
+
+def test_alternatives_that_were_not_looked_into_take_one_row_each(tmp_path: Path) -> None:
+    """Also where they hold a value that has a name and is drawn above."""
+    spec = f"""pattern either(x: tensor<m x k x f32>, w: tensor<k x n x f32>, c: f32) {{
+      y = {PRODUCT}
+      maximumf(exp(y), 3.0) | mulf(tanh(y), c)
+    }}"""
+    text = shown(explain(spec, tmp_path))
+    assert re.search(r"^    \. +mulf\(tanh\(y\), c\)$", text, re.MULTILINE), text
+
+
+def test_a_pattern_of_the_library_without_a_rule_is_explained_for_any_layout(tmp_path: Path) -> None:
+    model = tmp_path / "m.mlir"
+    model.write_text("""func.func @main(%x: tensor<8x8xf32>, %c: tensor<8x8xf32>) -> tensor<8x8xf32> {
+      %0 = tensor.extract_slice %x[0, 0] [8, 4] [1, 1] : tensor<8x8xf32> to tensor<8x4xf32>
+      %1 = tensor.extract_slice %x[0, 4] [8, 4] [1, 1] : tensor<8x8xf32> to tensor<8x4xf32>
+      %2 = arith.negf %1 : tensor<8x4xf32>
+      %3 = tensor.concat dim(1) %2, %0 : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x8xf32>
+      %4 = arith.mulf %x, %c : tensor<8x8xf32>
+      %5 = arith.mulf %3, %c : tensor<8x8xf32>
+      %6 = arith.addf %4, %5 : tensor<8x8xf32>
+      return %6 : tensor<8x8xf32>
+    }""")
+    (pattern,) = opsplice.explain(model, specs=["opsplice:nn"], pattern="rope").patterns
+    assert [match.reason for match in pattern.matches] == ["no rule uses this pattern"]

@@ -33,13 +33,13 @@ Why = Callable[..., Attempt]
 class Setting:
     """A payload and the last pattern of a spec."""
 
-    def __init__(self, session: Any, payload: str, spec: str) -> None:
+    def __init__(self, session: Any, payload: str, spec: str, strided: frozenset[str] = frozenset()) -> None:
         from iree.compiler import ir
 
         self.module = ir.Module.parse(payload, context=session.context)
         loaded = load_text(spec)
         pattern = list(loaded.patterns.values())[-1]
-        self.graphs = compile_pattern(loaded, pattern.name)
+        self.graphs = compile_pattern(loaded, pattern.name, strided)
         self.explainer = Explainer(loaded.patterns)
         self.found = engine.find(self.module, self.graphs)
 
@@ -85,6 +85,37 @@ def said(attempt: Attempt) -> tuple[Kind, str, str]:
 def rows(attempt: Attempt) -> list[tuple[str, str, str]]:
     """The drawing: the state of each part, its text, and what it is in the model."""
     return [(str(p.state), "  " * p.depth + p.text, "" if p.place is None else p.place.op) for p in attempt.parts]
+
+
+# ---- where a pattern may end -----------------------------------------------------------------------------------------
+
+# Its innermost product may be the pattern's last op.
+GAINED = """pattern p(x: tensor<m x n x f32>, g, b: tensor<m x n x f32>) {
+  maximumf?(addf?(mulf(x, rsqrt(x)), g), b)
+}"""
+
+
+def test_what_fails_behind_optional_ops_is_a_near_miss(why: Why) -> None:
+    body = f"""%0 = math.exp %a : {T}
+      %1 = arith.subf %a, %0 : {T} loc("m.py":2:1)
+      %2 = arith.addf %1, %b : {T}
+      %3 = arith.maximumf %2, %b : {T} loc("m.py":4:1)
+      return %3 : {T}"""
+    miss = why(TWO, body, GAINED)
+    assert miss.location == "m.py:4:1"
+    assert miss.reason.at is not None
+    assert (miss.reason.at.location, *said(miss)) == ("m.py:2:1", Kind.OP, "mulf", "subf")
+    assert miss.progress > 0
+
+
+def test_a_difference_of_other_terms(why: Why) -> None:
+    body = f"""%0 = math.log %b : {T}
+      %1 = arith.subf %a, %0 : {T}
+      return %1 : {T}"""
+    spec = "pattern p(x: tensor<m x n x f32>, y: tensor<m x n x f32>) { subf(subf(x, y), log(y)) }"
+    miss = why(TWO, body, spec)
+    assert said(miss) == (Kind.OP, "subf(subf(x, y), log(y))", "subf of argument 0 of @f and log")
+    assert "one of its terms is another" in miss.reason.help
 
 
 # ---- ops and constants ---------------------------------------------------------------------------------------------
@@ -383,6 +414,72 @@ def test_other_dims_are_reduced(why: Why) -> None:
     spec = "pattern p(x: tensor<n x f32>) { exp(reduce addf[n -> ](x)) }"
     miss = why("%a: tensor<4x?xf32>", body, spec, "tensor<f32>")
     assert said(miss) == (Kind.REDUCTION, "a reduction over 1 dim", "one over 2 dims (4 x ?)")
+
+
+SQUARE = "tensor<8x8xf32>"
+ROW = "tensor<8xf32>"
+
+
+def over_rows(op: str, operand: str, start: str) -> str:
+    """A reduction of the rows of a square."""
+    return f"""linalg.reduce {{ arith.{op} }} ins({operand} : {SQUARE}) outs({start} : {ROW}) dimensions = [1]"""
+
+
+def repeated(operand: str, dim: int) -> str:
+    return f"linalg.broadcast ins({operand} : {ROW}) outs(%e : {SQUARE}) dimensions = [{dim}]"
+
+
+def softmax_body(dim: int) -> str:
+    """A softmax of a square whose sums are repeated along its columns (1) or its rows (0)."""
+    return f"""%z = arith.constant dense<0.0> : {ROW}
+      %i = arith.constant dense<0xFF800000> : {ROW}
+      %e = tensor.empty() : {SQUARE}
+      %m = {over_rows("maximumf", "%a", "%i")}
+      %w = {repeated("%m", 1)}
+      %d = arith.subf %a, %w : {SQUARE}
+      %x = math.exp %d : {SQUARE}
+      %s = {over_rows("addf", "%x", "%z")}
+      %v = {repeated("%s", dim)}
+      %r = arith.divf %x, %v : {SQUARE}
+      return %r : {SQUARE}"""
+
+
+SOFTMAX = """pattern p(x: tensor<...m x n x f32>) {
+  peak = reduce maximumf[...m n -> ...m](x)
+  e = exp(subf(x, broadcast[...m -> ...m n](peak)))
+  divf(e, broadcast[...m -> ...m n](reduce addf[...m n -> ...m](e)))
+}"""
+
+
+@pytest.mark.parametrize("strided", [frozenset(), frozenset({"x"})], ids=["dense", "strided"])
+def test_a_sum_that_is_repeated_along_another_dim(session: Any, strided: frozenset[str]) -> None:
+    setting = Setting(session, function(f"%a: {SQUARE}", softmax_body(0), SQUARE), SOFTMAX, strided)
+    assert not setting.found.matches
+    miss = setting.nearest()
+    assert miss is not None
+    assert said(miss) == (Kind.DIMS, "x with dims m n", "dims n n, one of which is reduced")
+    assert miss.reason.help == "the program repeats what it reduces along other dims: compare the pattern's broadcasts"
+    assert [text.strip() for state, text, _ in rows(miss) if state == "failed"] == ["x"]
+    assert Setting(session, function(f"%a: {SQUARE}", softmax_body(1), SQUARE), SOFTMAX, strided).found.matches
+
+
+def test_a_result_of_another_rank_whose_buffers_may_be_strided(why: Why) -> None:
+    spec = """pattern p(x: tensor<...b x m x p x h x f32>) {
+      first = take[...b m p h, -> ...b m h](x, 0)
+      second = take[...b m p h, -> ...b m h](x, 1)
+      addf(x, stack[...b m h, ...b m h -> ...b m p h](second, negf(first)))
+    }"""
+    half, whole = "tensor<4x4xf32>", "tensor<4x8xf32>"
+    body = f"""%0 = tensor.extract_slice %a[0, 0] [4, 4] [1, 1] : {whole} to {half}
+      %1 = tensor.extract_slice %a[0, 4] [4, 4] [1, 1] : {whole} to {half}
+      %2 = arith.negf %0 : {half}
+      %3 = tensor.concat dim(1) %1, %2 : ({half}, {half}) -> {whole}
+      %4 = arith.addf %a, %3 : {whole}
+      return %4 : {whole}"""
+    miss = why(ONE, body, spec)
+    assert miss.reason.kind is Kind.RANK
+    help_text = "the program has these dims merged, or lacks some: declare the kernel's buffers `strided`"
+    assert miss.reason.help == help_text
 
 
 # ---- values --------------------------------------------------------------------------------------------------------
