@@ -9,6 +9,7 @@ from opsplice.common.errors import counted
 from opsplice.matchers.ir.op_names import location_text, short
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Asked, Form, Label, Node, Number, Whole
+from opsplice.matchers.patterns.walk import heads
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import Sizes
 from opsplice.matchers.terms import bodies, constants
@@ -137,6 +138,13 @@ def _start(node: Reduce[Node, Label], start: Constant | None) -> tuple[str, str]
     return f"{op_text(node)} alone", f"one that starts at {which}"
 
 
+def _no_result_near(node: Node, number: int, beside: tuple[Term, ...]) -> tuple[str, str]:
+    ends = dict.fromkeys(op_text(head) for head in heads(node) if isinstance(head, (Whole, Number, Reduce, Apply)))
+    made = f", which ends with {' or '.join(ends)}," if ends else ""
+    found = f", but one by {' and '.join(map(term_text, beside))}" if beside else ""
+    return f"result {number + 1} of the pattern{made} near result 1", f"no such tensor made from the same inputs{found}"
+
+
 def _condition(condition: Any, found: Any) -> tuple[str, str]:
     return condition.span.written, _met(condition, found)
 
@@ -188,10 +196,7 @@ _WORDS: dict[Why, Callable[..., tuple[str, str]]] = {
     Why.NO_SCALAR: lambda node, term: (f"a scalar for {node.name}", term_text(term)),
     Why.SCALAR_FOR_TENSOR: lambda node, kind: (f"a tensor for {node.name}", f"a scalar of type {kind}"),
     Why.NO_TENSOR: lambda _, kind: ("a tensor", f"a value of type {kind}"),
-    Why.NO_RESULT_NEAR: lambda _, number: (
-        f"result {number + 1} of the pattern near result 1",
-        "no tensor made from the same inputs",
-    ),
+    Why.NO_RESULT_NEAR: _no_result_near,
     Why.NO_STRIDES: lambda node: (
         f"a stride for each dim of {node.name}",
         "an element whose place is not a sum of indices times strides",

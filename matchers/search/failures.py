@@ -58,7 +58,7 @@ class Why(Enum):
     NO_SCALAR = Kind.NO_VALUE  # the term that is there
     SCALAR_FOR_TENSOR = Kind.NO_VALUE  # its type
     NO_TENSOR = Kind.NO_VALUE  # the type of the value
-    NO_RESULT_NEAR = Kind.NO_VALUE  # the number of the result
+    NO_RESULT_NEAR = Kind.NO_VALUE  # the number of the result, the terms of those beside result 1
     NO_STRIDES = Kind.DIMS
     OTHER_PLACES = Kind.DIMS
     SIZE = Kind.SIZE  # the size that is written, the one that is there

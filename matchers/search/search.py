@@ -342,10 +342,11 @@ class Search:
             yield lambda: [(node, source)]
 
     def _of_root(self, number: int) -> list[Branch]:
-        others = self.roots.others(number)
-        if not others:
-            head = self.graph.results[number].node
-            return [lambda: self.state.fail(head, Why.NO_RESULT_NEAR, number) or None]
+        others, head = self.roots.others(number), self.graph.results[number].node
+        terms = [self.views.whole(value) for value in others]
+        if not any(self.reader.may_hold(head, term) for term in terms):
+            beside = tuple(self.reader.peek(head, t) for t in terms[: len(self.state.roots[0].value.owner.results) - 1])
+            return [lambda: self.state.fail(head, Why.NO_RESULT_NEAR, number, beside) or None]
         return [partial(self.roots.bind, number, value) for value in others]
 
     def _has_form(self, condition: Form) -> bool | None:

@@ -104,7 +104,36 @@ def test_a_further_result_that_nothing_leads_to(find):
       util.return %r, %s : !hal.buffer_view, !hal.buffer_view
     }"""
     (reason,) = find(payload, "pattern p(x: tensor<n x f32>, y: tensor<n x f32>) { exp(x), tanh(y) }").reasons
-    assert reason == "wanted result 2 of the pattern near result 1, found no tensor made from the same inputs"
+    wanted = "result 2 of the pattern, which ends with tanh, near result 1"
+    assert reason == f"wanted {wanted}, found no such tensor made from the same inputs"
+
+
+def test_a_further_result_of_the_same_op_that_is_made_otherwise(find):
+    """As the places of PyTorch's `max`, which are counted in i64: the argument beside them is no candidate."""
+    payload = """
+    func.func @f(%x: tensor<4x8xf32>) -> (tensor<4xf32>, tensor<4xi64>) {
+      %low = arith.constant dense<0xFF800000> : tensor<4xf32>
+      %first = arith.constant dense<0> : tensor<4xi64>
+      %0:2 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>,
+          affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]}
+          ins(%x : tensor<4x8xf32>) outs(%low, %first : tensor<4xf32>, tensor<4xi64>) {
+      ^bb0(%in: f32, %best: f32, %at: i64):
+        %index = linalg.index 1 : index
+        %here = arith.index_cast %index : index to i64
+        %most = arith.maximumf %in, %best : f32
+        %more = arith.cmpf ogt, %in, %best : f32
+        %place = arith.select %more, %here, %at : i64
+        linalg.yield %most, %place : f32, i64
+      } -> (tensor<4xf32>, tensor<4xi64>)
+      return %0#0, %0#1 : tensor<4xf32>, tensor<4xi64>
+    }"""
+    both = "pattern p(x: tensor<m x n x f32>) {{ reduce maximumf[m n -> m](x), {} }}"
+    assert find(payload, both.format("reduce argmax[m n -> m](x) : i64")).count == 1
+    (reason,) = find(payload, both.format("extsi(reduce argmax[m n -> m](x) : i32) : i64")).reasons
+    wanted = "result 2 of the pattern, which ends with extsi, near result 1"
+    assert (
+        reason == f"wanted {wanted}, found no such tensor made from the same inputs, but one by a reduction by argmax"
+    )
 
 
 def test_each_reason_has_words():
