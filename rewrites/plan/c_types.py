@@ -8,6 +8,21 @@ from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts.artifact import Artifact
 from opsplice.targets.formats import llvm_types
 
+# How C writes elements.
+_C = {
+    "f32": "float",
+    "f64": "double",
+    "f16": "_Float16",
+    "bf16": "__bf16",
+    "i1": "bool",
+    "i4": "uint8_t",
+    "i8": "int8_t",
+    "i16": "int16_t",
+    "i32": "int32_t",
+    "i64": "int64_t",
+    "index": "size_t",
+}
+
 
 def parameters_of(call: KernelCall) -> list[str]:
     """What a kernel with buffers is called with: elements, `ADDRESS` and `index`."""
@@ -17,12 +32,42 @@ def parameters_of(call: KernelCall) -> list[str]:
     return [*parameters, *["index"] * (len(call.dims) + strides + len(call.kernel.grid))]
 
 
+def prototype(call: KernelCall) -> str:
+    """The function that a kernel with buffers is called as, as C declares it."""
+    aliases = {output.alias for output in call.outputs}
+    words = [
+        f"{'' if a.name in aliases else 'const '}{_C[a.element]} *{a.name}"
+        if isinstance(a, Buffer)
+        else f"{_C[a.element]} {a.name}"
+        for a in call.arguments
+    ]
+    count = len(call.outputs)
+    names = [r.name or (f"out{at}" if count > 1 else "out") for at, r in enumerate(call.kernel.results)]
+    fresh = [(name, output) for name, output in zip(names, call.outputs, strict=True) if output.alias is None]
+    words += [f"{_C[output.element]} *{name}" for name, output in fresh]
+    called = {id(a): a.name for a in call.arguments} | {id(output): name for name, output in fresh}
+    strides = [
+        f"{called[id(buffer)]}_{dim.name or at}"
+        for buffer in call.strided
+        for at, dim in enumerate(buffer.shape)
+        if dim.pack is None
+    ]
+    places = [f"workgroup_{axis}" for axis in "xyz"[: len(call.kernel.grid)]]
+    words += [f"size_t {name}" for name in (*call.dims, *strides, *places)]
+    return f"void {call.symbol}({', '.join(words)})"
+
+
 def check(call: KernelCall, clause: tree.ArtifactClause, artifact: Artifact) -> None:
     """Raise OpspliceError for a function on a CPU that has other types than the call, where they are known."""
     result, parameters = "void", parameters_of(call)
     if call.kernel.is_scalar:
         result, parameters = call.outputs[0].element, [a.element for a in call.arguments]
-    check_function(call.symbol, result, parameters, call.kernel, clause, artifact)
+    try:
+        check_function(call.symbol, result, parameters, call.kernel, clause, artifact)
+    except OpspliceError as error:
+        if not call.kernel.is_scalar and clause.form != "dispatch":
+            error.hint = f"declare it as {prototype(call)}; docs/kernels.md says why"
+        raise
 
 
 def check_function(

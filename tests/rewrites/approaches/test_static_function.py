@@ -501,6 +501,32 @@ def test_functions_of_other_types_are_refused(spliced, clause, code, written):
         spliced(SHAPES, NEGATE_SPEC.replace('"k.c"', clause), {name: code})
 
 
+def test_a_refused_function_is_told_how_to_be_declared(spliced):
+    """Scalars by value, what is overwritten without `const`, results by their names."""
+    spec = """kernel k<T in {f16, f32}>(x: T[m, n], y: T[m, n], s: i8) -> (y, total: T[m]) {
+      grid (m, n)
+      symbol "k_{T}"
+      cpu "k.c"
+    }
+    pattern p<T in {f16, f32}>(x: tensor<m x n x T>, y: tensor<m x n x T>) {
+      z = addf(x, y)
+      z, reduce addf[m n -> m](z)
+    }
+    replace p with k(x, y, 3)
+    """
+    payload = """func.func @f(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>) {
+      %zero = arith.constant dense<0.0> : tensor<4xf32>
+      %0 = arith.addf %x, %y : tensor<4x8xf32>
+      %1 = linalg.reduce {arith.addf} ins(%0 : tensor<4x8xf32>) outs(%zero : tensor<4xf32>) dimensions = [1]
+      return %0, %1 : tensor<4x8xf32>, tensor<4xf32>
+    }"""
+    with pytest.raises(OpspliceError, match="calls it as") as caught:
+        spliced(payload, spec, {"k.c": "void k_f32(void) {}"})
+    sizes = "size_t m, size_t n, size_t workgroup_x, size_t workgroup_y"
+    declared = f"void k_f32(const float *x, float *y, int8_t s, float *total, {sizes})"
+    assert caught.value.hint == f"declare it as {declared}; docs/kernels.md says why"
+
+
 def test_a_dispatch_of_other_types_is_refused(spliced):
     code = "int negate(const void *environment, const void *dispatch) { return 0; }"
     with pytest.raises(

@@ -326,8 +326,13 @@ def test_a_plugin_has_the_functions_that_are_called(tmp_path):
 
 def test_a_function_without_parameters_for_strides_is_refused(pairs):
     code = CODE.replace("size_t xm, size_t xk,", "").replace("i * xm + l * xk", "i * k + l")
-    with pytest.raises(OpspliceError, match=r"dots' in dots.c is `void .*, and kernel dots calls it as `void"):
+    with pytest.raises(
+        OpspliceError, match=r"dots' in dots.c is `void .*, and kernel dots calls it as `void"
+    ) as caught:
         pairs(PROJECTED, SPEC.replace('"dots.c"', '"dots.c" as bitcode'), {"dots.c": code})
+    sizes = ("b", "m", "k", "n", "x_m", "x_k", "w_n", "w_k", "out_m", "out_n", "workgroup_x")
+    declared = f"void dots(const float *x, const float *w, float *out, {', '.join(f'size_t {each}' for each in sizes)})"
+    assert caught.value.hint == f"declare it as {declared}; docs/kernels.md says why"
 
 
 # The kernel takes and makes dense buffers, and the program copies what lies in another way.
