@@ -51,7 +51,7 @@ class Drawing:
         """Mark where the search stopped, also where another node of that part has its row."""
         if self.stop.kind in (Kind.CONDITION, Kind.STEPS) or any(row.state is State.FAILED for row in self.rows):
             return
-        span = self.graph.spans.get(id(self.stop.node))
+        span = self.reason.span
         at = next((n for n in reversed(range(len(self.rows))) if self.rows[n].span == span), None)
         if at is not None:
             self.rows[at] = dataclasses.replace(self.rows[at], state=State.FAILED, place=self.reason.at)
@@ -144,10 +144,11 @@ def _source(span: tree.Span) -> str:
 
 def _head(text: str) -> str:
     """An expression without its arguments: `cmpf {predicate = ugt}` for `cmpf(x, 0.0) {predicate = ugt}`."""
-    kept, depth = [], 0
+    kept, depth, labels = [], 0, 0
     for character in text:
-        depth += character == "("
+        labels += (character == "[") - (character == "]")
+        depth += character == "(" and not labels
         if not depth:
             kept.append(character)
-        depth -= character == ")"
+        depth -= character == ")" and not labels
     return "".join(kept).strip()

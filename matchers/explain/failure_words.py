@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from opsplice.common.errors import counted
-from opsplice.matchers.ir.op_names import location_text, short
+from opsplice.matchers.ir.op_names import short, user_text
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Asked, Form, Label, Node, Number, Whole
 from opsplice.matchers.patterns.walk import heads
@@ -156,11 +156,7 @@ def _met(condition: Any, found: Any) -> str:
     if isinstance(condition, Asked):
         if condition.kind == "weight":
             return "a value that is computed or given at run time"
-        return (
-            "no other use of it"
-            if found is None
-            else f"the value is also used by {found.name} at {location_text(found)}"
-        )
+        return "no other use of it" if found is None else f"the value is also used by {user_text(found)}"
     if isinstance(condition, tree.Predicate) and condition.name == "contracts":
         return "no contraction" if found is None else written(found)
     if isinstance(condition, Form):
@@ -242,7 +238,7 @@ _WORDS: dict[Why, Callable[..., tuple[str, str]]] = {
         "a dim of size 1" if is_single else "another dim",
     ),
     Why.WINDOW: lambda _, window: (f"{window.name} here", "other dims"),
-    Why.STEP: lambda _, wanted, found: (f"{wanted} times a dim", f"{found} times it"),
+    Why.STEP: lambda _, wanted, found: (f"a stride or dilation of {wanted}", str(found)),
     Why.SAME_SIZE: _same_size,
     Why.CONSTANT: _constant,
     Why.RUN_TIME_CONSTANT: _run_time_constant,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from opsplice.matchers.search.labels import unflattened
 from opsplice.matchers.search.tracing import Stop
-from opsplice.matchers.terms.terms import UNIT, Index
+from opsplice.matchers.terms.terms import UNIT, Index, Sum
 
 
 def turned_pack(stop: Stop) -> str | None:
@@ -30,5 +32,11 @@ def label_names(stop: Stop) -> list[str]:
         left = [loop for loop in loops if loop not in names]
         if len(free) == 1 == len(left):
             names[left[0]] = free[0].name
-    found = [names.get(index, "1" if index == UNIT else "?") for index in stop.given]
+    found = [_name(index, names) for index in stop.given]
     return [n for i, n in enumerate(found) if not (n.startswith("...") and i and found[i - 1] == n)]
+
+
+def _name(index: Index, names: Mapping[Index, str]) -> str:
+    if index in names or not isinstance(index, Sum):
+        return names.get(index, "1" if index == UNIT else "?")
+    return f"({' + '.join(_name(part, names) for _, part in index.terms)})"

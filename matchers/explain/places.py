@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from iree.compiler import ir
 
 from opsplice.matchers.explain.near_miss import Place
-from opsplice.matchers.ir.op_names import around, function_around, location_of, symbol_of
+from opsplice.matchers.ir.op_names import around, function_around, location_of, symbol_of, user_text
 from opsplice.matchers.ir.tensor_values import defining_op
 
 _WIDTH = 200
@@ -31,10 +31,10 @@ def function_of(op: ir.Operation) -> str:
 def other_uses(value: ir.Value, inside: frozenset[ir.Operation]) -> str:
     """Who else uses a value, beside the ops `inside` a match: "also used by math.tanh at model.py:88:3", or ""."""
     users = list(dict.fromkeys(use.owner.operation for use in value.uses))
-    others = [place_of(op, text=False) for op in users if op not in inside]
+    others = list(dict.fromkeys(user_text(op, place_of(op, text=False).op) for op in users if op not in inside))
     if not others:
         return ""
-    shown = ", ".join(f"{p.op} at {p.location}" for p in others[:_MOST_USERS])
+    shown = ", ".join(others[:_MOST_USERS])
     return f"also used by {shown}" + (f" and {len(others) - _MOST_USERS} more" if len(others) > _MOST_USERS else "")
 
 

@@ -98,6 +98,8 @@ class _Reasoner:
             Kind.USE: self._use,
         }
         kind = self.stop.kind
+        if self.stop.why is Why.STEP:
+            return "write a name before the label, as `s` in `s*y`, for any number"
         return of_kind[kind]() if kind in of_kind else _ADVICE.get(kind, "")
 
     def _no_value(self) -> str:
@@ -386,6 +388,8 @@ class _Reasoner:
         return span.written.partition("(")[0].partition("[")[0].strip()
 
     def _condition(self) -> str:
+        if isinstance(self.stop.node, Asked) and isinstance(self.stop.at, ir.Value):
+            self.found = f"{place_of(self.stop.at, text=False).op}, which is computed or given at run time"
         self.found = condition_text(self.stop.node, self.found, self.stop.dims)
         return "this is the pattern's own condition: relax it if the kernel can take more"
 

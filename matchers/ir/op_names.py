@@ -96,3 +96,12 @@ def _location(text: str) -> str:
 def location_text(op: ir.Operation) -> str:
     """As `location_of`, with a word for an op of which nothing is known."""
     return location_of(op) or "unknown"
+
+
+# Ops that hand what they use to who called the program.
+_HANDING_OUT = ("hal.tensor.export", "func.return", "util.return")
+
+
+def user_text(op: ir.Operation, name: str = "") -> str:
+    """An op that uses a value, in words, with its place. name: what to call it where that is not its own name."""
+    return "the program's results" if op.name in _HANDING_OUT else f"{name or op.name} at {location_text(op)}"

@@ -15,7 +15,7 @@ from iree.compiler import ir
 
 from opsplice.matchers.dims.equal_sizes import Classes
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Graph, Input, Label, Number, Wanted
+from opsplice.matchers.patterns.nodes import Asked, Graph, Input, Label, Number, Wanted
 from opsplice.matchers.search.failures import Failure, Kind, Listener, Why
 from opsplice.matchers.search.matches import Binding, Match
 from opsplice.matchers.search.search import MAX_STEPS, Search
@@ -183,7 +183,7 @@ class Tracer(Listener):
             return state.value
         if state.place is not None:
             return state.place
-        if isinstance(node, Input) and node.name in state.inputs:
+        if isinstance(node, Input | Asked) and node.name in state.inputs:
             return state.inputs[node.name].value
         return state.held.get(id(node)) or (state.roots[0].value if state.roots else None)
 

@@ -133,3 +133,39 @@ def test_a_pattern_of_the_library_without_a_rule_is_explained_for_any_layout(tmp
     }""")
     (pattern,) = opsplice.explain(model, specs=["opsplice:nn"], pattern="rope").patterns
     assert [match.reason for match in pattern.matches] == ["no rule uses this pattern"]
+
+
+IMAGES = """func.func @main(%x: tensor<1x4x10x10xf32>, %f: tensor<6x4x3x3xf32>) -> tensor<1x6x4x8xf32> {
+  %zero = arith.constant dense<0.0> : tensor<1x6x4x8xf32>
+  %0 = linalg.conv_2d_nchw_fchw {dilations = dense<1> : tensor<2xi64>, strides = dense<[2, 1]> : tensor<2xi64>}
+    ins(%x, %f : tensor<1x4x10x10xf32>, tensor<6x4x3x3xf32>) outs(%zero : tensor<1x6x4x8xf32>) -> tensor<1x6x4x8xf32>
+  %1 = math.exp %0 : tensor<1x6x4x8xf32>
+  return %1 : tensor<1x6x4x8xf32>
+}
+"""
+
+
+def test_windows_are_drawn_and_strides_are_called_so(tmp_path: Path) -> None:
+    (tmp_path / "s.splice").write_text("""
+      pattern conv(x: tensor<n x c x h x w x f32>, f: tensor<o x c x kh x kw x f32>) {
+        exp(contract[n c (y + i) (z + j), o c i j -> n o y z](x, f))
+      }""")
+    text = shown(opsplice.explain(IMAGES, [tmp_path / "s.splice"]))
+    assert "contract[n c (y + i) (z + j), o c" in text
+    assert "wanted a stride or dilation of 1, found 2\n" in text
+    assert "write a name before the label, as `s` in `s*y`, for any number" in " ".join(text.split())
+
+
+def test_a_value_that_is_also_returned_is_marked_and_said_to_be_a_result(tmp_path: Path) -> None:
+    model = MODEL.replace(") -> tensor<4x8xf32> {", ") -> (tensor<4x8xf32>, tensor<4x8xf32>) {").replace(
+        "return %2 : tensor<4x8xf32>", "return %2, %0 : tensor<4x8xf32>, tensor<4x8xf32>"
+    )
+    (tmp_path / "s.splice").write_text(f"pattern p{MATMUL} {{ maximumf(exp(only({PRODUCT})), 6.0) }}")
+    text = shown(opsplice.explain(model, [tmp_path / "s.splice"]))
+    assert "found one that is also used by the program's results" in " ".join(text.split())
+    assert re.search(r"^    x     only +linalg.matmul", text, re.MULTILINE), text
+
+
+def test_what_is_no_weight_is_named(tmp_path: Path) -> None:
+    text = shown(explain(f"pattern p{MATMUL} where weight(w) {{ maximumf(exp({PRODUCT}), 6.0) }}", tmp_path))
+    assert "wanted weight(w), found the program's input1, which is computed or given at run time\n" in text
