@@ -204,6 +204,7 @@ def _nearest(explainer: Explainer, misses: Sequence[NearMiss]) -> tuple[Miss, ..
             spec_location="" if attempt.reason.span is None else str(attempt.reason.span),
             at="" if attempt.reason.at is None else attempt.reason.at.location,
             kind=str(attempt.reason.kind),
+            progress=round(attempt.progress, 3),
         )
         for attempt in explainer.near_misses(misses[:NEAREST], drawn=False)
     )

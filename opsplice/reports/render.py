@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 from opsplice.common.errors import OpspliceError, counted
-from opsplice.reports.report import Miss, Replacement, Report
+from opsplice.reports.report import Miss, Replacement, Report, UnmatchedRule
 
 # Approaches that go without saying.
 _USUAL = ("static function", "inline", "transform dialect", "other", "keep")
@@ -207,7 +207,7 @@ def unmatched_lines(
     """
     near = verbose or not report.replacements if near is None else near
     far = {rule for rule in report.unmatched if near and not rule.nearest}
-    ranked = sorted(report.unmatched, key=lambda rule: (bool(rule.library), rule in far))
+    ranked = sorted(report.unmatched, key=lambda rule: (bool(rule.library), rule in far, -_progress(rule)))
     telling = [rule for rule in ranked if not rule.library or (rule.nearest and not report.replacements)]
     shown = ranked if verbose else telling[:_MOST_RULES]
     lines = []
@@ -226,6 +226,11 @@ def unmatched_lines(
     elif near and hidden and not report.replacements:
         lines.append(f"{help_} `opsplice survey` lists what the program computes, and which patterns hold in it")
     return lines
+
+
+def _progress(rule: UnmatchedRule) -> float:
+    """How near a rule of a library comes; those of the user's own are told in their order."""
+    return rule.nearest[0].progress if rule.library and rule.nearest else 0.0
 
 
 def _misses(nearest: Iterable[Miss]) -> list[str]:

@@ -96,6 +96,7 @@ class Miss:
     """Where a pattern came nearest: `wanted` at `spec_location` of the spec, `found` at `at` of the model.
 
     location: of the op in the model that was taken for the pattern's last one. kind: as in `matchers.match.Kind`.
+    progress: which part of the pattern's ops held.
     """
 
     function: str
@@ -105,6 +106,7 @@ class Miss:
     spec_location: str
     at: str = ""
     kind: str = ""
+    progress: float = 0.0
 
 
 @dataclass(frozen=True)

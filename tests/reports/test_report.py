@@ -149,6 +149,12 @@ def test_rules_of_libraries_that_come_near_nothing_are_counted() -> None:
     assert "nearest: m:1:1" in text
     assert "and 39 more rules matched nothing" in text
 
+    nearer = dataclasses.replace(
+        near, nearest=(dataclasses.replace(near.nearest[0], progress=0.5),), rule_location="s:1"
+    )
+    text = report_text(Report(unmatched=(near, nearer)), verbose=False, color=False)
+    assert [line.partition(" `")[0] for line in text.splitlines()[1:4:2]] == ["warning: s:1:", "warning: s:0:1:"]
+
 
 def test_rows_that_are_too_wide_for_the_terminal_are_broken_before_the_kernel() -> None:
     report = Report(replacements=(_replacement(),))
