@@ -86,7 +86,7 @@ def test_a_number_in_the_pattern_is_the_only_one_that_fits(find):
     assert find(named("1x17x17x3", "3x3x3x8", "1x8x8x8", stride=2), text).count == 1
     outcome = find(named("1x16x16x3", "3x3x3x8", "1x14x14x8"), text)
     assert outcome.count == 0
-    assert any("wanted 2 times a dim, found 1 times it" in reason for reason in outcome.reasons)
+    assert any("wanted a stride or dilation of 2, found 1" in reason for reason in outcome.reasons)
 
 
 def test_one_name_for_two_strides_makes_them_equal(find):
