@@ -49,7 +49,7 @@ def _quantize(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
     made, is_signed = op.operands[0].type, "storage_unsigned" not in op.attributes
     whole = np.rint(machine.rounded(wide(x) / wide(scale), made))
     if zero:
-        whole = machine.rounded(wide(whole) + wide(zero[0]), made)
+        whole = machine.rounded(wide(whole) + _zero_point(op, zero[0]), made)
     kept = wide(whole).clip(integer(op, "quant_min"), integer(op, "quant_max"))
     return scalars.to_integer(kept, machine.dtype(op.results[0].type), is_signed)
 
@@ -57,9 +57,14 @@ def _quantize(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
 @handles("iree_linalg_ext.dequantize_affine")
 def _dequantize(machine: Machine, op: ir.Operation, operands: list[Any]) -> Any:
     x, scale, *zero = _beside(op, operands)
-    whole = wide(scalars.unsigned(x) if "input_unsigned" in op.attributes else x)
-    made = op.results[0].type
-    return machine.rounded(wide(machine.rounded(whole - (wide(zero[0]) if zero else 0), made)) * wide(scale), made)
+    made, is_signed = op.results[0].type, "input_unsigned" not in op.attributes
+    whole = wide(x if is_signed else scalars.unsigned(x))
+    centred = whole - (_zero_point(op, zero[0]) if zero else 0)
+    return machine.rounded(wide(machine.rounded(centred, made)) * wide(scale), made)
+
+
+def _zero_point(op: ir.Operation, zero: np.ndarray) -> np.ndarray:
+    return wide(scalars.unsigned(zero) if "zp_unsigned" in op.attributes else zero)
 
 
 def _beside(op: ir.Operation, operands: list[Any]) -> list[np.ndarray]:

@@ -12,6 +12,8 @@ from opsplice.matchers.terms.ops.structured_ops import Operand, loop_sizes, loop
 from opsplice.matchers.terms.terms import Access, Apply, Constant, DimSize, Fresh, Index, Loop, Reduce, Term
 from opsplice.spec_lang.syntax import vocabulary
 
+_WHOLE = "i64"  # of the zero point of a whole tensor: those of channels are as wide as the integers
+
 
 def softmax(op: ir.Operation, indices: tuple[Index, ...], fresh: Fresh) -> Term:
     axis = ir.IntegerAttr(op.attributes["dimension"]).value
@@ -107,7 +109,8 @@ def dequantized(op: ir.Operation, indices: tuple[Index, ...]) -> Term | None:
     number: Term = x
     if zero:
         wide = Apply("arith.extui" if is_unsigned else "arith.extsi", (x,), (), "i32")
-        number = Apply("arith.subi", (wide, Apply("arith.trunci", (zero[0],), (), "i32")), (), "i32")
+        resized = "arith.trunci" if element_type(op.operands[2]) == _WHOLE else f"arith.ext{_zero_sign(op)}i"
+        number = Apply("arith.subi", (wide, Apply(resized, (zero[0],), (), "i32")), (), "i32")
     whole = Apply("arith.uitofp" if is_unsigned and not zero else "arith.sitofp", (number,), (), kind)
     return Apply("arith.mulf", (whole, scale), (), kind)
 
@@ -121,11 +124,16 @@ def quantized(op: ir.Operation, indices: tuple[Index, ...]) -> Term | None:
     kind = element_type(op.operands[0])
     value: Term = Apply("math.roundeven", (Apply("arith.divf", (x, scale), (), kind),), (), kind)
     if zero:
-        value = Apply("arith.addf", (value, Apply("arith.sitofp", (zero[0],), (), kind)), (), kind)
+        value = Apply("arith.addf", (value, Apply(f"arith.{_zero_sign(op)}itofp", (zero[0],), (), kind)), (), kind)
     for name, limit in (("maximumf", "quant_min"), ("minimumf", "quant_max")):
         bound = Constant(float(ir.IntegerAttr(op.attributes[limit]).value), kind)
         value = Apply(f"arith.{name}", (value, bound), (), kind)
     return Apply("arith.fptoui" if is_unsigned else "arith.fptosi", (value,), (), element_type(op.results[0]))
+
+
+def _zero_sign(op: ir.Operation) -> str:
+    """The letter of casts of a zero point."""
+    return "u" if "zp_unsigned" in op.attributes else "s"
 
 
 def _integer_beside(
@@ -137,7 +145,8 @@ def _integer_beside(
     if len(maps) not in (3, 4) or len(maps) != len(op.operands) or bits not in (8, 16, 32):
         return None
     floats = {element_type(v) for v in (op.operands[0], op.operands[1], op.results[0])} - {element_type(integers)}
-    if len(floats) != 1 or any(element_type(v) != "i64" for v in list(op.operands)[2:-1]):
+    points = {element_type(v) for v in list(op.operands)[2:-1]}
+    if len(floats) != 1 or not points <= {_WHOLE, element_type(integers)}:
         return None
     operands = tuple(map(Operand.of, op.operands, maps))
     loops = loops_of_output(operands[-1].map, indices)

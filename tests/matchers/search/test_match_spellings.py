@@ -391,6 +391,20 @@ def test_quantising_ops_are_their_formulas(find, zero, number):
     assert find(AFFINE.format(**TO_BYTES, **zero, limits="-128, quant_max = 127"), ROUNDED).count == 0
 
 
+@pytest.mark.parametrize(("sign", "cast"), [(", zp_unsigned", "extui"), ("", "extsi")])
+def test_zero_points_of_channels_are_bytes(find, sign, cast):
+    """ONNX has one for each scale, and IREE leaves them as narrow as they are."""
+    form = {"zero": "affine_map<(i, j) -> (j)>, ", "given": ", %s1", "kind": ", tensor<8xi8>"}
+    program = AFFINE.format(**TO_FLOATS, **form, limits=f"-128, quant_max = 127{sign}")
+    program = program.replace("%s: tensor<8xf32>", "%s: tensor<8xf32>, %s1: tensor<8xi8>")
+    pattern = """pattern p(x: tensor<m x n x i8>, s: tensor<n x f32>, z: tensor<n x i8>) {
+      wide = subi(extsi(x) : i32, CAST(broadcast[n -> m n](z)) : i32)
+      mulf(sitofp(wide) : f32, broadcast[n -> m n](s))
+    }"""
+    assert find(program, pattern.replace("CAST", cast)).count == 1
+    assert find(program, pattern.replace("CAST", "extsi" if cast == "extui" else "extui")).count == 0
+
+
 # ---- broadcasts and units --------------------------------------------------------------------------------------------
 
 SHIFT = "pattern p(x: tensor<m x n x f32>, b: tensor<n x f32>) { addf(x, broadcast[n -> m n](b)) }"
