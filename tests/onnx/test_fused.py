@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("onnx", reason="the package 'onnx' is not installed (make frontends)")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (make frontends)")
 
+import ml_dtypes
 from onnx import TensorProto, helper
 
 from opsplice import frontends
@@ -286,3 +287,39 @@ def test_names_that_operators_had_before_onnx_had_them():
     constants = {"last": np.array(-1, np.int32), "places": np.array([[0, 0], [1, 2]])}
     shapes = {"wide": [3, 4, 1], "lower": [3, 4], "chosen": [2], "product": [4, 4]}
     compare(nodes, {"x": floats(3, 4)}, constants, shapes)
+
+
+def test_heads_whose_sums_have_a_sink():
+    """A score of each head that takes its share and adds nothing, as gpt-oss has it; or one of zero for all."""
+    constants = {"sink": floats(8), "all": ints(5, 5), "now": np.array(6, np.int32)}
+    plain = {"num_heads": 8, "kv_num_heads": 2, **MICROSOFT}
+    nodes = [
+        node("GroupQueryAttention", "q k k - - all now - - - - sink", "y k1 v1", **plain),
+        node("GroupQueryAttention", "q k k - - all now", "z k2 v2", smooth_softmax=1, local_window_size=3, **plain),
+    ]
+    shapes = {"y": [2, 6, 128], "z": [2, 6, 128]} | {name: [2, 2, 6, 16] for name in ("k1", "v1", "k2", "v2")}
+    compare(nodes, {"q": floats(2, 6, 128), "k": floats(2, 6, 32)}, constants, shapes)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int4", "uint4"])
+def test_tables_whose_last_blocks_are_cut_short(kind):
+    """Bytes of two numbers each, and numbers of four bits, along the last dim and along the first."""
+    numbers, columns = RANDOM.integers(0, 256, (6, 20)).astype(np.uint8), 40
+    halves = np.stack([numbers & 15, numbers >> 4], -1).reshape(6, columns)
+    narrow = None if kind == "uint8" else np.dtype(getattr(ml_dtypes, kind))
+    low = 8 if kind == "int4" else 0
+    table = numbers if narrow is None else (halves.astype(np.int8) - low).astype(narrow)
+    points = RANDOM.integers(0, 256, (6, 2)).astype(np.uint8) if narrow is None else table[:, :3]
+    constants = {"t": table, "s": abs(floats(6, 3)), "z": points, "s1": abs(floats(1, columns)), "one": np.array(3)}
+    own = {"block_size": 16, **MICROSOFT}
+    nodes = [
+        node("GatherBlockQuantized", "t i s", "y", gather_axis=0, quantize_axis=1, **own),
+        node("GatherBlockQuantized", "t one s z", "w", gather_axis=0, quantize_axis=1, **own),
+    ]
+    shapes = {"y": [2, 3, columns], "w": [columns]}
+    if narrow is not None:
+        nodes.append(node("GatherBlockQuantized", "t i s1", "v", gather_axis=1, quantize_axis=0, **own))
+        shapes["v"] = [6, 2, 3]
+    else:
+        del constants["s1"]
+    compare(nodes, {"i": np.array([[0, 5, 3], [3, 1, 1]])}, constants, shapes)

@@ -29,6 +29,8 @@ def attention(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     product = on.put("MatMul", x, weight)
     product = on.put("Add", product, bias) if bias else product
     sizes = attribute(node, "qkv_hidden_sizes", None) or [shape[1] // 3] * 3
+    if wanted_result(node, 1) and sizes[1] != sizes[2]:
+        return None  # k and v are one result
     q, k, v = (_by_heads(on, part, heads) for part in _parts(on, product, sizes))
     present = ""
     if past:
@@ -73,8 +75,8 @@ def group_query(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     names = [input_name(node, number) for number in range(10)]
     q, k, v, past_k, past_v, lengths, whole, cos, sin, given = names
     heads, groups = attribute(node, "num_heads", 0), attribute(node, "kv_num_heads", 0)
-    shape, other = on.shape(q), any(input_name(node, number) for number in range(11, 14))
-    unknown = ("smooth_softmax", "qk_output", "k_quant_type", "v_quant_type")
+    shape, other = on.shape(q), any(input_name(node, number) for number in (12, 13))
+    unknown = ("qk_output", "k_quant_type", "v_quant_type")
     quantised = any(attribute(node, each, 0) not in (0, b"NONE") for each in unknown)
     if shape is None or shape[-1] is None or other or quantised or bool(k) != bool(v):
         return None
@@ -102,7 +104,10 @@ def group_query(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
         seen = on.put("And", seen, on.put("Greater", keys, on.put("Sub", queries, window)))
     biases = [_bias(on, seen, q), input_name(node, 10)]
     wide_k, wide_v = (_repeated(on, each, groups, heads // groups, size) for each in (k, v))
-    return [_merged(on, _attended(on, node, q, wide_k, wide_v, biases, size)), k, v]
+    sink = input_name(node, 11)
+    if not sink and attribute(node, "smooth_softmax", 0) > 0:
+        sink = on.number(0, node.input[0])
+    return [_merged(on, _attended(on, node, q, wide_k, wide_v, biases, size, sink)), k, v]
 
 
 def standard(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
@@ -217,14 +222,21 @@ def _with_mask(
     return _merged(on, _attended(on, node, q, k, v, [added, masked, causal], size))
 
 
-def _attended(on: NodeWriter, node: onnx.NodeProto, q: str, k: str, v: str, biases: list[str], size: int) -> str:
-    """size: of a head."""
+def _attended(
+    on: NodeWriter, node: onnx.NodeProto, q: str, k: str, v: str, biases: list[str], size: int, sink: str = ""
+) -> str:
+    """size: of a head. sink: a score of each head, or of all, that takes its share of the sums and adds nothing."""
     scale = attribute(node, "scale", 0.0) or 1 / np.sqrt(size)
     scores = on.put("MatMul", q, on.put("Transpose", k, perm=[0, 1, 3, 2]))
     scores = _capped(on, node, on.put("Mul", scores, on.number(scale, node.input[0])))
     for bias in filter(None, biases):
         scores = on.put("Add", scores, bias)
-    return on.put("MatMul", on.put("Softmax", scores, axis=-1), v)
+    if not sink:
+        return on.put("MatMul", on.put("Softmax", scores, axis=-1), v)
+    rows = on.put("Shape", on.put("Slice", scores, [0], [1], [3]))
+    column = on.put("Expand", on.put("Reshape", sink, [1, -1, 1, 1]), rows)
+    shares = on.put("Softmax", on.put("Concat", scores, column, axis=-1), axis=-1)
+    return on.put("MatMul", on.put("Slice", shares, [0], [-1], [3]), v)
 
 
 def _capped(on: NodeWriter, node: onnx.NodeProto, scores: str) -> str:

@@ -71,7 +71,7 @@ def _dequantized_16(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 def _dequantized_with_sign(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     given, sizes = input_name(node, 2), on.shape(node.input[1])
-    weight, zero = _with_sign(on, node.input[0], given)
+    weight, zero = _with_sign(on, node.input[0], given, attribute(node, "axis", 1))
     if weight == node.input[0]:
         return None
     if zero and not given and sizes != []:  # a zero point for each scale
@@ -282,7 +282,7 @@ def conv_integer(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if shape is None:
         return None
     form = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-    weight, zero = _with_sign(on, node.input[1], input_name(node, 3))
+    weight, zero = _with_sign(on, node.input[1], input_name(node, 3), 0)
     if zero and on.shape(zero) not in ([], [1]):
         zero = on.put("Reshape", zero, [-1] + [1] * (len(shape) - 1))
     terms = [size or _EXACT_TERMS for size in shape[1:]]
@@ -324,13 +324,18 @@ def _needs_one_matrix(on: NodeWriter, a: str, b: str, a_zero: str) -> bool:
     return times_one and len(around) > _MATRIX and around.count(None) > 1
 
 
-def _with_sign(on: NodeWriter, weight: str, zero: str) -> tuple[str, str]:
-    """Constants without a sign as some with one, and their zero points: "" if there are none, or none are left."""
+def _with_sign(on: NodeWriter, weight: str, zero: str, axis: int = -1) -> tuple[str, str]:
+    """Constants without a sign as some with one, and their zero points: "" if there are none, or none are left.
+
+    axis: that of zero points, if there are several.
+    """
     numbers, middle = on.constant(weight), on.constant(zero) if zero else np.array(0, np.uint8)
     if numbers is None or middle is None or numbers.dtype != np.uint8:
         return weight, zero if middle is None or middle.any() else ""
-    if middle.size == 1:
-        centred = numbers.astype(np.int16) - int(middle.reshape(()))
+    if middle.size == 1 or middle.ndim == 1:
+        along = [1] * numbers.ndim
+        along[axis] = -1
+        centred = numbers.astype(np.int16) - middle.astype(np.int16).reshape(along)
         if not centred.size or (centred.min() >= -128 and centred.max() <= 127):
             return on.give(centred.astype(np.int8), large=True), ""
     less, points = ((each ^ 128).view(np.int8) for each in (numbers, middle))
@@ -353,37 +358,42 @@ def _product_of_bytes(on: NodeWriter, operands: tuple[str, ...], scale: str, bia
 
 
 def gather_blocks(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """GatherBlockQuantized: rows of a table of bytes, each with numbers of a few bits, and a scale for each block."""
+    """GatherBlockQuantized: slices of a table of numbers of a few bits, in bytes or each by itself.
+
+    A scale is for a block along one dim, of which the last may be cut short.
+    """
     packed, scales, zero = on.constant(node.input[0]), on.constant(node.input[2]), input_name(node, 3)
-    bits, block = attribute(node, "bits", 4), attribute(node, "block_size", 128)
-    axes = attribute(node, "gather_axis", 0), attribute(node, "quantize_axis", 1) % 2
-    if packed is None or scales is None or packed.dtype != np.uint8 or packed.ndim != 2 or axes != (0, 1):
+    bits, block, shape = attribute(node, "bits", 4), attribute(node, "block_size", 128), on.shape(node.input[1])
+    if packed is None or scales is None or shape is None or (zero and on.constant(zero) is None):
         return None
-    numbers, middle = _unpacked(packed, bits), np.array(1 << (bits - 1), np.uint8)
-    blocks = scales.shape[1]
-    if zero:
-        given = on.constant(zero)
-        if given is None:
-            return None
-        middle = _unpacked(given, bits)[:, :blocks]
-    if blocks * block != numbers.shape[1]:
+    own, last = attribute(node, "gather_axis", 0) % packed.ndim, packed.ndim - 1
+    axis = attribute(node, "quantize_axis", 1) % packed.ndim
+    is_packed = packed.dtype == np.uint8
+    if own == axis or (axis != last if is_packed else packed.dtype not in WIDENED):
         return None
-    wanted, indices = helper.np_dtype_to_tensor_dtype(scales.dtype), node.input[1]
 
     def taken(table: np.ndarray) -> str:
-        found = on.put("Gather", on.give(np.ascontiguousarray(table), large=True), indices, axis=0)
-        return on.cast(found, wanted) if table.dtype == np.uint8 else found
+        """What is read of a table, a number for each element of a block."""
+        found = on.put("Gather", on.give(np.ascontiguousarray(table), large=True), node.input[1], axis=own)
+        return on.cast(found, helper.np_dtype_to_tensor_dtype(scales.dtype)) if table.dtype != scales.dtype else found
 
-    shape = on.shape(indices)
-    if shape is None:
-        return None
-    deep = on.give(np.array([*[0] * len(shape), blocks, block]))
-    row, apart = on.give(np.array([*[0] * len(shape), -1])), on.give(np.array([-1]))
-    wide = on.put("Reshape", taken(numbers), deep)
-    middles = on.put("Unsqueeze", taken(middle), apart) if zero else on.give(middle.astype(scales.dtype))
-    return on.put(
-        "Reshape", on.put("Mul", on.put("Sub", wide, middles), on.put("Unsqueeze", taken(scales), apart)), row
-    )
+    def spread(table: np.ndarray) -> str:
+        return on.put("Gather", taken(table), np.arange(size) // block, axis=place)
+
+    def opened(table: np.ndarray) -> np.ndarray:
+        return _unpacked(table, bits) if is_packed else table.astype(WIDENED[table.dtype])
+
+    numbers, place = opened(packed), axis if axis < own else axis + len(shape) - 1
+    size, middle = numbers.shape[axis], on.number(1 << (bits - 1) if is_packed else 0, node.input[2])
+    given = opened(np.asarray(on.constant(zero)))[..., : scales.shape[-1]] if zero else None
+    if size % block or axis != last:
+        centred = on.put("Sub", taken(numbers), middle if given is None else spread(given))
+        return on.put("Mul", centred, spread(scales))
+    deep, row = ([*[0] * (len(shape) + last - 1), *sizes] for sizes in ((size // block, block), (-1,)))
+    wide, apart = on.put("Reshape", taken(numbers), deep), on.give(np.array([-1]))
+    middles = middle if given is None else on.put("Unsqueeze", taken(given), apart)
+    scaled = on.put("Mul", on.put("Sub", wide, middles), on.put("Unsqueeze", taken(scales), apart))
+    return on.put("Reshape", scaled, row)
 
 
 def gather(on: NodeWriter, node: onnx.NodeProto) -> str | None:
