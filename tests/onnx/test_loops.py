@@ -89,7 +89,7 @@ def test_state_stays_once_the_condition_is_false():
     [
         ("huge", (), r"'c' of the model has 9223372036854775807 rounds, and IREE runs all"),
         ("-", (), r"'c' of the model has no limit, and IREE runs all"),
-        ("n", ("c_next",), r"'c' of the model stacks results of rounds whose number is not known"),
+        ("n", ("c_next",), r"'c' of the model stacks results, and its number of rounds"),
     ],
 )
 def test_loops_that_cannot_run_are_refused(count, stacked, message):
@@ -135,3 +135,22 @@ def test_names_of_bodies_that_mean_another_value_outside():
     inputs, outputs = {"n": (I64, []), "x": [3]}, {"y": [3], "d": [3]}
     model = make_model(outer, inputs, outputs, {"two": np.array(2), "always": np.array(True)})
     check(model, {"n": np.array(3), "x": np.array([1, -2, 3], np.float32)})
+
+
+@pytest.mark.parametrize("rounds", ["many", "n"])
+def test_what_many_rounds_stack_are_rows_of_a_state(rounds):
+    """Written out, these would be a thousand nodes; the number of the others is an input."""
+    nodes = [
+        node("Mul", "a_v x", "a_next"), node("Cast", "a_i", "a_number", to=TensorProto.FLOAT),
+        node("Mod", "a_i three", "a_place"), node("Gather", "x a_place", "a_one"),
+        node("Greater", "a_next x", "a_flags"), node("Mul", "a_one a_number", "a_scalar"),
+    ]  # fmt: skip
+    stacking = loop(f"{rounds} - x", "y rows flags scalars", *nodes, name="a", stacked=["a_next"])
+    body = stacking.attribute[0].g
+    body.output.extend([value("a_flags", BOOL, [3]), value("a_scalar")])
+    inputs = {"x": [3], **({"n": (I64, [])} if rounds == "n" else {})}
+    outputs = {"y": [3], "rows": [None, 3], "flags": (BOOL, [None, 3]), "scalars": [None]}
+    model = make_model([stacking], inputs, outputs, {"three": np.array(3), "many": np.array(300)})
+    feed = {"x": np.array([0.5, -0.99, 1.01], np.float32)}
+    for count in (5, 1, 0) if rounds == "n" else (None,):
+        check(model, feed if count is None else feed | {"n": np.array(count)})

@@ -1,8 +1,9 @@
 """Writes loops as IREE takes them, and refuses those that it cannot run; and branches, if it is known which is taken.
 
 IREE wants a count and a condition, stacks no results, and runs every round that the count allows, whatever the
-condition says. So a loop without a condition gets one, the state of one with a condition stays as it is once that is
-false, and a loop that stacks results becomes its rounds one after the other, if their number is known.
+condition says. So a loop without a condition gets one, and the state of one with a condition stays as it is once that
+is false. A loop that stacks results becomes its rounds one after the other, if they are few; else what it stacks is a
+state, of which each round writes a row.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from opsplice.onnx.folded_sizes import SPREADING
 from opsplice.onnx.model_file import STANDARD, Scope, graphs, names_read, replace, scopes, sizes_of, subgraphs
 from opsplice.onnx.rules.node_writer import NodeWriter, wrongly_computed
 
-# The rounds of a loop that is written out, and of one whose condition may end it earlier.
+# The rounds of a loop that is written out, their nodes where there is another way, and the rounds of a loop whose
+# condition may end it earlier.
 MOST_WRITTEN = 256
+_MOST_NODES = 256
 MOST_RUN = 100_000
 
 _ELEMENTWISE = {*SPREADING, "Identity", "Sigmoid", "Tanh"}
@@ -32,6 +35,8 @@ def rewrite(graph: onnx.GraphProto) -> bool:
     for each in graphs(graph):
         constants, nodes = _constants(graph), []
         for node in each.node:
+            if _stacks_rows(node, constants):
+                nodes += _write_rows(graph, node)
             rounds = _rounds(node, constants)
             ends = _is_loop(node) and rounds is None and _may_end(node, constants)
             if not _is_loop(node) or (node.input[1] and rounds is None and not ends):
@@ -184,10 +189,10 @@ def check(graph: onnx.GraphProto, name: str) -> None:
             where = f"the loop '{node.name}' of {name}"
             if _stacks(node):
                 raise OpspliceError(
-                    f"{where} stacks results of rounds whose number is not known before it runs, or is above "
-                    f"{MOST_WRITTEN}, and IREE has no such loops",
-                    hint=f"give it a constant count, up to {MOST_WRITTEN}, and no condition, or keep what it stacks in "
-                    "a tensor of a fixed size that each round changes",
+                    f"{where} stacks results, and its number of rounds or the size of what a round stacks is not known "
+                    "before it runs: IREE has no such loops",
+                    hint="give it a count and no condition, and stack what has a fixed size (--dim binds symbolic "
+                    f"ones); where that is open, a constant count up to {MOST_WRITTEN} helps",
                 )
             if not node.input[0] or ((count or 0) > MOST_RUN and not _goes_on(node, constants)):
                 rounds = f"{count} rounds" if node.input[0] else "no limit"
@@ -216,6 +221,48 @@ def _rounds(node: onnx.NodeProto, constants: _Constants) -> int | None:
         return None
     count = _number(node.input[0], constants)
     return count if count is not None and 0 < count <= MOST_WRITTEN else None
+
+
+def _stacks_rows(node: onnx.NodeProto, constants: _Constants) -> bool:
+    """Whether what a loop stacks can be a state, of a size that is known before the first round, and should be."""
+    if not _is_loop(node) or not node.input[0] or not _stacks(node) or not _goes_on(node, constants):
+        return False
+    body, count = _body(node), _number(node.input[0], constants)
+    if count is not None and count * len(body.node) <= _MOST_NODES:
+        return False
+    rows = [sizes_of(value.type.tensor_type) for value in body.output[len(node.input) - 1 :]]
+    return all(row is not None and None not in row for row in rows)
+
+
+def _write_rows(graph: onnx.GraphProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """Have each round of a loop write a row of a state, in place of what it stacks. Returns what makes that state."""
+    body, made = _body(node), []
+    place, count = f"{node.name}.place", f"{node.name}.count"
+    of_one, of_two = (_given(graph, np.array(axes), f"{node.name}.axes{len(axes)}") for axes in ([0], [0, 1]))
+    made.append(helper.make_node("Unsqueeze", [node.input[0], of_one], [count], name=node.name))
+    body.node.append(helper.make_node("Unsqueeze", [body.input[0].name, of_two], [place], name=node.name))
+    for value in body.output[len(node.input) - 1 :]:
+        row, kind = sizes_of(value.type.tensor_type) or [], value.type.tensor_type.elem_type
+        old, new, begin, size, given, wide = (
+            f"{value.name}.{part}" for part in ("rows", "written", "none", "size", "sizes", "row")
+        )
+        nothing = numpy_helper.from_array(np.zeros(1, helper.tensor_dtype_to_np_dtype(kind)))
+        _given(graph, np.array(row, np.int64), given)
+        made += [
+            helper.make_node("Concat", [count, given], [size], name=node.name, axis=0),
+            helper.make_node("ConstantOfShape", [size], [begin], name=node.name, value=nothing),
+        ]
+        body.node.extend(
+            [
+                helper.make_node("Unsqueeze", [value.name, of_one], [wide], name=node.name),
+                helper.make_node("ScatterND", [old, place, wide], [new], name=node.name),
+            ]
+        )
+        form = helper.make_tensor_type_proto(kind, [None, *row])
+        body.input.append(helper.make_value_info(old, form))
+        value.CopyFrom(helper.make_value_info(new, form))
+        node.input.append(begin)
+    return made
 
 
 def _goes_on(node: onnx.NodeProto, constants: _Constants) -> bool:
