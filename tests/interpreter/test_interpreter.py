@@ -369,6 +369,22 @@ def test_attention_of_equal_scores_is_the_mean_of_the_values():
     assert run(body, query, key, value, kinds=kinds, results="tensor<2x1xf32>") == [[[3.0], [3.0]]]
 
 
+@pytest.mark.parametrize(
+    ("limits", "wanted"),
+    [("-128, quant_max = 127", [9.0, 0.5]), ("0, quant_max = 255, input_unsigned, zp_unsigned", [-247.0, 0.5])],
+)
+def test_zero_points_of_channels_have_a_sign_if_the_op_says_so(limits, wanted):
+    body = f"""
+      %s = arith.constant dense<[1.0, 0.5]> : tensor<2xf32>
+      %z = arith.constant dense<[-2, 6]> : tensor<2xi8>
+      %e = tensor.empty() : tensor<2xf32>
+      %r = iree_linalg_ext.dequantize_affine <indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>,
+          affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], quant_min = {limits}>
+        ins(%0, %s, %z : tensor<2xi8>, tensor<2xf32>, tensor<2xi8>) outs(%e : tensor<2xf32>) -> tensor<2xf32>
+      return %r : tensor<2xf32>"""
+    assert run(body, np.int8([7, 7]), kinds="tensor<2xi8>", results="tensor<2xf32>") == [wanted]
+
+
 STATE = """
 util.global private mutable @sum : tensor<2xf32>
 util.global private mutable @calls = 0 : i32
