@@ -214,6 +214,7 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
         model.graph.input.append(onnx.helper.make_tensor_value_info(each, _data_type(array), array.shape))
     model = versions.modern(model)
     say_pads(model.graph)
+    _say_defaults(model, {"STFT"})  # of which ONNX takes the number of bins for that of all
     forced: dict[str, int] = {}
     # Operators that ONNX does not know have types only when they are expanded, and shapes depend on other shapes.
     for _ in range(_MOST_ROUNDS):
@@ -236,7 +237,7 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
         }
         if functions:
             model = _inlined(model, sorted(functions), name)
-        if not changed and not functions:
+        if not changed and not functions and not loops.run_open_scans(model.graph):
             break
     loops.check(model.graph, name)
     _check_domains(model.graph, name)

@@ -111,17 +111,34 @@ def test_loops_that_cannot_run_are_refused(count, stacked, message):
         loops.check(graph, "the model")
 
 
-@pytest.mark.parametrize(("rows", "inside"), [("n", 3), (4, "m")])
-def test_scans_of_open_sizes_are_refused(rows, inside):
-    """IREE stacks one row alone, or one element of each."""
-    values = [value("state", shape=[inside]), value("row", shape=[inside])]
+def scan(rows, inside, **form):
+    """Of two inputs, with a state."""
+    values = [value("state", shape=[inside]), value("row", shape=[inside]), value("other", shape=[inside])]
     results = [value("sum", shape=[inside]), value("made", shape=[inside])]
-    nodes = [node("Add", "state row", "sum"), node("Mul", "sum row", "made")]
+    nodes = [node("Add", "state row", "sum"), node("Mul", "sum other", "part"), node("Sub", "part f", "made")]
     body = helper.make_graph(nodes, "body", values, results)
-    scan = node("Scan", "s x", "end all", num_scan_inputs=1, body=body, name="rows")
-    model = make_model([scan], {"s": [inside], "x": [rows, inside]}, {"end": [inside], "all": [rows, inside]})
-    with pytest.raises(OpspliceError, match=r"'rows' \(Scan\) wrongly: sizes"):
-        opsplice.onnx.session(model, cache=False)
+    scan = node("Scan", "s x z", "end all", num_scan_inputs=2, body=body, name="rows", **form)
+    inputs = {"s": [inside], "x": [rows, inside], "z": [rows, inside], "f": []}
+    return make_model([scan], inputs, {"end": [inside], "all": [rows, inside]})
+
+
+@pytest.mark.parametrize(("rows", "inside"), [("n", 3), (4, "m")])
+def test_scans_of_open_sizes_are_loops(rows, inside):
+    """IREE's own stack one row alone, or one element of each."""
+    given = {name: np.random.default_rng(5).normal(size=(4, 3)).astype(np.float32) for name in "xz"}
+    check(scan(rows, inside), given | {"s": np.float32([1, 2, 3]), "f": np.array(0.5, np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("inside", "form", "message"),
+    [
+        ("m", {}, r"the loop 'rows' of .* stacks results, and its number of rounds or the size"),
+        (3, {"scan_input_directions": [1, 0]}, r"'rows' \(Scan\) wrongly: sizes"),
+    ],
+)
+def test_scans_of_open_rows_and_open_ones_that_run_backwards_are_refused(inside, form, message):
+    with pytest.raises(OpspliceError, match=message):
+        opsplice.onnx.session(scan("n", inside, **form), cache=False)
 
 
 def test_names_of_bodies_that_mean_another_value_outside():

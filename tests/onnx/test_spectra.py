@@ -18,13 +18,14 @@ def run(model, feed):
     return dict(zip(names, opsplice.onnx.session(model, providers=["local-sync"]).run(None, feed), strict=True))
 
 
-def test_spectra_of_signals_of_open_lengths_and_of_all_bins():
+def test_spectra_of_signals_of_open_lengths_and_batches_and_of_all_bins():
     nodes = [node("STFT", "x step window", "half"), node("STFT", "x step - length", "all", onesided=0)]
     nodes.append(node("STFT", "fixed step window", "whole", onesided=0))
+    nodes.append(node("STFT", "batch step window", "each"))
     constants = {"step": np.array(16), "window": np.abs(floats(64)), "length": np.array(30)}
-    outputs = dict.fromkeys(("half", "all", "whole"), [None] * 4)
-    model = make_model(nodes, {"x": ["n", "t", 1], "fixed": [2, 99, 1]}, outputs, constants)
-    check(model, {"x": floats(2, 200, 1), "fixed": floats(2, 99, 1)}, 1e-4)
+    outputs = dict.fromkeys(("half", "all", "whole", "each"), [None] * 4)
+    model = make_model(nodes, {"x": ["n", "t", 1], "fixed": [2, 99, 1], "batch": ["b", 99]}, outputs, constants)
+    check(model, {"x": floats(2, 200, 1), "fixed": floats(2, 99, 1), "batch": floats(3, 99)}, 1e-4)
 
 
 @pytest.mark.parametrize("length", [None, 5, 12, 13])

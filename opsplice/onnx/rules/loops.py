@@ -365,6 +365,44 @@ def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
     return copy
 
 
+def run_open_scans(graph: onnx.GraphProto) -> bool:
+    """Have loops in place of scans of an open number of rounds, which go forwards; whether there were any."""
+    changed = False
+    for scope in scopes(graph):
+        nodes: list[onnx.NodeProto] = []
+        for node in scope.graph.node:
+            is_scan = node.op_type == "Scan" and node.domain in STANDARD
+            is_open = is_scan and _is_open(node, [_sizes(_type_of(each, scope)) for each in node.input])
+            form = {each.name: helper.get_attribute_value(each) for each in node.attribute} if is_open else {}
+            if not is_open or any(any(value) for name, value in form.items() if name.startswith("scan_")):
+                nodes.append(node)
+                continue
+            nodes += _as_loop(scope.graph, node, form["num_scan_inputs"])
+            changed = True
+        replace(scope.graph.node, nodes)
+    return changed
+
+
+def _as_loop(graph: onnx.GraphProto, node: onnx.NodeProto, scanned: int) -> list[onnx.NodeProto]:
+    """A scan as a loop, whose rounds take their rows themselves."""
+    body, states = onnx.GraphProto(), len(node.input) - scanned
+    body.CopyFrom(_body(node))
+    rows, number, goes, still = list(body.input[states:]), *(f"{node.name}.{part}" for part in ("round", "goes", "on"))
+    given = zip(node.input[states:], rows, strict=True)
+    takes = [helper.make_node("Gather", [whole, number], [row.name], name=node.name, axis=0) for whole, row in given]
+    replace(body.node, [*takes, *body.node, helper.make_node("Identity", [goes], [still], name=node.name)])
+    scalars = ((number, onnx.TensorProto.INT64), (goes, onnx.TensorProto.BOOL))
+    replace(body.input, [*(helper.make_tensor_value_info(*each, []) for each in scalars), *body.input[:states]])
+    replace(body.output, [helper.make_tensor_value_info(still, onnx.TensorProto.BOOL, []), *body.output])
+    body.value_info.extend(rows)
+    shape, count, first = (f"{node.name}.{part}" for part in ("sizes", "rounds", "first"))
+    return [
+        helper.make_node("Shape", [node.input[states]], [shape], name=node.name),
+        helper.make_node("Gather", [shape, _given(graph, np.array(0), first)], [count], name=node.name),
+        helper.make_node("Loop", [count, "", *node.input[:states]], node.output, name=node.name, body=body),
+    ]
+
+
 def _is_open(node: onnx.NodeProto, sizes: Sequence[list[int | None] | None]) -> bool:
     """Whether any size of a scan is open. sizes: of its inputs."""
     body = _body(node)

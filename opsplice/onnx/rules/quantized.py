@@ -140,10 +140,19 @@ def matmul_nbits(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     bits, block = attribute(node, "bits", 4), attribute(node, "block_size", 32)
     packed, scales = on.constant(node.input[1]), on.constant(node.input[2])
     zero, order, bias = (input_name(node, index) for index in (3, 4, 5))
-    if packed is None or scales is None or order or bits not in (2, 4, 8):
+    if packed is None or scales is None or bits not in (2, 4, 8):
         return None
-    blocks = -(-columns // block)
+    blocks, x = -(-columns // block), node.input[0]
     numbers = _unpacked(packed.reshape(rows, blocks, -1), bits)[..., :block]
+    if order:  # the block of each column
+        own = on.constant(order)
+        if own is None or columns % block:
+            return None
+        by_block = np.argsort(own, kind="stable")
+        if (own[by_block] != np.arange(columns) // block).any():
+            return None
+        numbers = numbers.reshape(rows, columns)[:, by_block].reshape(numbers.shape)
+        x = on.put("Gather", x, by_block, axis=-1)
     middle = np.array(1 << (bits - 1), np.uint8)
     if zero:
         given = on.constant(zero)
@@ -158,7 +167,7 @@ def matmul_nbits(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     flat = on.put("Reshape", scaled, [rows, blocks * block])
     if blocks * block != columns:
         flat = on.put("Slice", flat, *([each] for each in (0, columns, 1)))
-    product = on.put("MatMul", node.input[0], on.put("Transpose", flat, perm=[1, 0]))
+    product = on.put("MatMul", x, on.put("Transpose", flat, perm=[1, 0]))
     return on.put("Add", product, bias) if bias else product
 
 

@@ -1,6 +1,6 @@
-"""Writes spectra as products with waves: DFT of a known length, and STFT of signals of an open length, or of all bins.
+"""Writes spectra as products with waves: DFT of a known length, and STFT.
 
-IREE does not compile DFT, nor STFT of all bins; ONNX says nothing of the shape of the other.
+IREE does not compile DFT, nor STFT of all bins or of an open batch; ONNX says nothing of the shape of the others.
 
     frames = signal at (frame * step + place)       [batch, frames, length]
     result = (frames * window) @ waves              [batch, frames, bins, real and imaginary part]
@@ -23,7 +23,7 @@ def short_spectra(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     signal, step, window, length = (input_name(node, place) for place in range(4))
     shape, element, step_size = on.shape(signal), on.element(signal), on.constant(step)
     is_half = attribute(node, "onesided", 1)
-    if shape is None or element not in FLOATS or (shape[1] is not None and is_half) or step_size is None:
+    if shape is None or element not in FLOATS or step_size is None:
         return None
     known, sizes = on.constant(length) if length else None, on.shape(window) if window else None
     size = int(known) if known is not None else sizes[0] if sizes else None
