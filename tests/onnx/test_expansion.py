@@ -233,6 +233,15 @@ def test_weights_of_a_few_bits(bits, columns):
     check(model, {"x": floats(3, columns)}, 1e-3)
 
 
+def test_weights_of_a_few_bits_whose_columns_have_any_block():
+    """As GPTQ orders them by what they do. onnxruntime takes no zero points with these."""
+    constants = {"w": integers(np.uint8, 24, 4, 16), "s": abs(floats(24, 4))}
+    constants["order"] = RANDOM.permutation(np.arange(128) // 32).astype(np.int32)
+    form = {"N": 24, "K": 128, "bits": 4, "block_size": 32, "domain": "com.microsoft"}
+    nodes = [node("MatMulNBits", "x w s - order", "y", **form)]
+    check(make_model(nodes, {"x": [3, 128]}, {"y": [3, 24]}, constants, domains=CONTRIB), {"x": floats(3, 128)}, 1e-4)
+
+
 @exact_sums_of_bytes
 def test_products_and_tables_of_onnxruntime():
     """Of integers with floats for results, of floats that are quantised there, and of rows that are picked."""
