@@ -5,6 +5,7 @@ import pytest
 
 pytest.importorskip("onnx", reason="ONNX is not installed (make frontends)")
 
+import onnx
 from onnx.reference import ReferenceEvaluator
 
 import opsplice
@@ -49,6 +50,22 @@ def test_convolutions_of_channels_whose_middle_differs(tmp_path):
     weight = np.clip(made(graph, np.uint8, 40, 6, 3, 3), 1, 254)
     y = between_bytes(graph, "Conv", weight, SCALES, middles, 0, pads=[1] * 4)
     compared(graph, y, "byte_convolution", tmp_path)
+
+
+@pytest.mark.parametrize(("kind", "k"), [(np.float16, 64), (np.float32, 72)])
+def test_blocks_of_few_bits_of_halves_and_cut_short(kind, k, tmp_path):
+    """By kernels, which take f32 and whole blocks, and not as floats of the whole weight."""
+    graph = onnx_models.Graph()
+    operands = made(graph, np.uint8, 40, -(-k // 32), 16), (graph.random.random((40, -(-k // 32))) + 0.1).astype(kind)
+    form = {"K": k, "N": 40, "bits": 4, "block_size": 32, "domain": "com.microsoft"}
+    result = graph.op("MatMulNBits", graph.input(3, k), *map(graph.constant, operands), **form)
+    model = graph.model(result, (3, 40)).proto
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    report = opsplice.match(tmp_path / "model.onnx", ["opsplice_kernels:weight_only"])
+    assert [each.kernel for each in report.replacements if each.outcome == "replaced"] == ["nibble_linear"], report
 
 
 def compared(graph, result, kernel, folder):

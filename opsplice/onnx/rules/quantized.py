@@ -135,14 +135,17 @@ def _along(on: NodeWriter, node: onnx.NodeProto, values: str, block: int) -> str
 
 
 def matmul_nbits(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Weights of a few bits in blocks of each row, each with a scale, and maybe a zero point."""
+    """Weights of a few bits in blocks of each row, each with a scale, and maybe a zero point.
+
+    In f32, which kernels take; with zeros behind x where the last block is cut short.
+    """
     rows, columns = attribute(node, "N", 0), attribute(node, "K", 0)
     bits, block = attribute(node, "bits", 4), attribute(node, "block_size", 32)
-    packed, scales = on.constant(node.input[1]), on.constant(node.input[2])
+    packed, scales, shape = on.constant(node.input[1]), on.constant(node.input[2]), on.shape(node.input[0])
     zero, order, bias = (input_name(node, index) for index in (3, 4, 5))
-    if packed is None or scales is None or bits not in (2, 4, 8):
+    if packed is None or scales is None or shape is None or bits not in (2, 4, 8):
         return None
-    blocks, x = -(-columns // block), node.input[0]
+    blocks, x = -(-columns // block), on.cast(node.input[0], TensorProto.FLOAT)
     numbers = _unpacked(packed.reshape(rows, blocks, -1), bits)[..., :block]
     if order:  # the block of each column
         own = on.constant(order)
@@ -161,19 +164,21 @@ def matmul_nbits(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         if given.dtype == np.uint8:
             middle = _unpacked(given.reshape(rows, -1), bits)[:, :blocks, None]
         else:
-            middle = given.reshape(rows, blocks, 1)
-    weight = _centred(on, numbers, middle, bits, scales.dtype)
-    scaled = on.put("Mul", weight, on.give(np.ascontiguousarray(scales.reshape(rows, blocks, 1)), large=True))
+            middle = given.reshape(rows, blocks, 1).astype(np.float32)
+    if missing := blocks * block - columns:
+        x = on.put("Pad", x, [*[0] * (2 * len(shape) - 1), missing])
+    weight = _centred(on, numbers, middle, bits)
+    scaled = on.put("Mul", weight, on.give(scales.reshape(rows, blocks, 1).astype(np.float32), large=True))
     flat = on.put("Reshape", scaled, [rows, blocks * block])
-    if blocks * block != columns:
-        flat = on.put("Slice", flat, *([each] for each in (0, columns, 1)))
     product = on.put("MatMul", x, on.put("Transpose", flat, perm=[1, 0]))
-    return on.put("Add", product, bias) if bias else product
+    product = on.put("Add", product, on.cast(bias, TensorProto.FLOAT)) if bias else product
+    half = on.element(node.input[0])
+    return product if half == TensorProto.FLOAT else on.put("Cast", product, to=half)
 
 
-def _centred(on: NodeWriter, numbers: np.ndarray, middle: np.ndarray, bits: int, kind: np.dtype) -> str:
+def _centred(on: NodeWriter, numbers: np.ndarray, middle: np.ndarray, bits: int) -> str:
     """Numbers without a sign less their zero points, as floats."""
-    wanted = helper.np_dtype_to_tensor_dtype(kind)
+    wanted = TensorProto.FLOAT
     if middle.dtype != np.uint8:  # a float
         return on.put("Sub", on.put("Cast", on.give(numbers, large=True), to=wanted), on.give(middle, large=True))
     if bits == _BYTE:  # differences do not fit into a byte
