@@ -195,6 +195,7 @@ def test_scales_for_blocks_integers_of_16_bits_and_constants_without_a_sign():
         "w4": integers(np.int8, 32, 6) // 16, "s4": abs(floats(2, 6)), "z4": integers(np.int8, 2, 6) // 16,
         "s16": scale(0.001), "z16": np.int16(300), "x8s": abs(floats(4, 2)) + 0.1,
         "w8": integers(np.uint8, 32, 6), "s8": scale(0.1), "z8": np.uint8(90), "s8s": abs(floats(6)) + 0.1,
+        "v8": integers(np.uint8, 6),
     }  # fmt: skip
     nodes = [
         node("DequantizeLinear", "w4 s4 z4", "w", axis=0, block_size=16),
@@ -202,13 +203,14 @@ def test_scales_for_blocks_integers_of_16_bits_and_constants_without_a_sign():
         node("DequantizeLinear", "w8 s8 z8", "bytes"),
         node("MatMul", "x bytes", "product"),
         node("DequantizeLinear", "w8 s8s", "columns", axis=1),
+        node("DequantizeLinear", "v8 s8 z8", "vector"),
         node("MatMul", "x columns", "products"),
         node("QuantizeLinear", "x s16 z16", "q16"),
         node("DequantizeLinear", "q16 s16 z16", "d16"),
         node("QuantizeLinear", "x x8s", "q8", axis=1, block_size=16, output_dtype=I8),
     ]
     outputs = {"y": [4, 6], "q16": (TensorProto.INT16, [4, 32]), "d16": [4, 32], "q8": (I8, [4, 32])}
-    outputs |= {"product": [4, 6], "products": [4, 6]}
+    outputs |= {"product": [4, 6], "products": [4, 6], "vector": [6]}
     model = make_model(nodes, {"x": [4, 32]}, outputs, constants)
     for tensor in model.graph.initializer:
         if tensor.name in ("w4", "z4"):

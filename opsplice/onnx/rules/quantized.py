@@ -347,9 +347,8 @@ def _with_sign(on: NodeWriter, weight: str, zero: str, axis: int = -1) -> tuple[
     if numbers is None or middle is None or numbers.dtype != np.uint8:
         return weight, zero if middle is None or middle.any() else ""
     if middle.size == 1 or middle.ndim == 1:
-        along = [1] * numbers.ndim
-        along[axis] = -1
-        centred = numbers.astype(np.int16) - middle.astype(np.int16).reshape(along)
+        along = [-1 if each == axis % max(numbers.ndim, 1) else 1 for each in range(numbers.ndim)]
+        centred = numbers.astype(np.int16) - middle.astype(np.int16).reshape(along if middle.size > 1 else ())
         if not centred.size or (centred.min() >= -128 and centred.max() <= 127):
             return on.give(centred.astype(np.int8), large=True), ""
     less, points = ((each ^ 128).view(np.int8) for each in (numbers, middle))
