@@ -30,6 +30,22 @@ def test_windows_that_round_up():
     check(model, {"x": floats(1, 2, 8, 6)})
 
 
+def test_a_window_far_larger_than_its_image():
+    """Zeros behind the image, 256 million of them here, are not added up: EfficientNet ends so."""
+    form = {"kernel_shape": [16_000, 16_000], "ceil_mode": 1}
+    apart = {"kernel_shape": [3, 9], "dilations": [4, 3], "strides": [3, 18], "ceil_mode": 1}
+    nodes = [
+        node("AveragePool", "x", "mean", strides=[16_000, 16_000], count_include_pad=1, **form),
+        node("AveragePool", "x", "inside", strides=[16_000, 17_000], pads=[0, 0, 0, 3], **form),
+        node("MaxPool", "x", "largest", strides=[16_000, 16_000], **form),
+        node("LpPool", "x", "norm", strides=[16_000, 16_000], **form),
+        node("MaxPool", "x", "apart", **apart),
+        node("AveragePool", "x", "few", count_include_pad=1, pads=[0, 0, 0, 8], **apart),
+    ]
+    outputs = {each.output[0]: [1, 2, None, None] for each in nodes}
+    check(make_model(nodes, {"x": [1, 2, 7, 8]}, outputs, opset=22), {"x": floats(1, 2, 7, 8)})
+
+
 def test_windows_with_more_around_at_one_end():
     """Of open sizes IREE makes results of a negative size, or does not compile."""
     nodes = [

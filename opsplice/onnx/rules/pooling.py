@@ -37,7 +37,8 @@ _IN_EACH = "places in each image"
 class _Windows:
     """Those along one dim of an image: taps, `apart` elements apart, every `step` elements.
 
-    before, after: what lies around the image, and `end` what the windows need of it behind.
+    before, after: what lies around the image, and `end` what the windows need of it behind. Where one alone begins with
+    the image, `taps` are those inside: EfficientNet's last pool has 1280 for each of 7 elements. `named`: all of them.
     """
 
     size: int
@@ -47,12 +48,13 @@ class _Windows:
     before: int
     after: int
     end: int
+    named: int
 
     def share(self, are_counted: bool) -> np.ndarray:
         """For each window, its taps as a part of those that count: inside of the image, or of what lies around, too."""
         reach = self.apart * (self.taps - 1)
         starts = np.arange(0, max(self.size + self.before + self.end - reach, 0), self.step) - self.before
-        places = starts[:, None] + self.apart * np.arange(self.taps)
+        places = starts[:, None] + self.apart * np.arange(self.named)
         low, high = (-self.before, self.size + self.after) if are_counted else (0, self.size)
         with np.errstate(divide="ignore"):
             return self.taps / ((places >= low) & (places < high)).sum(1)
@@ -73,14 +75,17 @@ def _windows(on: NodeWriter, node: onnx.NodeProto) -> list[_Windows] | None:
     for axis, (known, taps, step, dilation) in enumerate(zip(sizes, kernel, steps, apart, strict=True)):
         size, reach = int(known or 0), dilation * (taps - 1) + 1
         before, after = pads[axis], pads[axis + len(kernel)]
-        end = after
+        end, inside = after, taps
         if attribute(node, "ceil_mode", 0):
             last = math.ceil((size + before + after - reach) / step) * step
             if last >= size + before:  # windows begin inside, or in what lies before
                 last -= step
                 _check_version(on, node)
             end = max(last + reach - size - before, 0)
-        found.append(_Windows(size, taps, step, dilation, before, after, end))
+            reached = math.ceil(size / dilation)
+            if last == before == 0 < size < reach and size - dilation * (reached - 1) <= step:
+                end, inside = 0, reached
+        found.append(_Windows(size, inside, step, dilation, before, after, end, taps))
     return found
 
 

@@ -96,6 +96,9 @@ def average_pool(
         return aten.avg_pool2d(tensor.unsqueeze(0), *others).squeeze(0)
     given = [list(kernel), list(stride), list(padding)]
     kernel, stride, padding = (_for_each(each, 2) for each in (kernel, stride or kernel, padding))
+    if ceil and not any(padding):  # EfficientNet's last window has 1280 places for each of 7
+        sizes = (size if isinstance(size, int) else n for n, size in zip(kernel, tensor.shape[-2:], strict=True))
+        kernel = [*map(min, kernel, sizes)]
     over = _overhang(tensor.shape[-2:], kernel, stride, padding, (1, 1)) if ceil else None
     fits = over is not None and not any(over)
     is_whole = (fits or not ceil) and all(isinstance(size, int) for size in tensor.shape[-2:])

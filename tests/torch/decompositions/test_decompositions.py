@@ -40,6 +40,7 @@ class Images(nn.Module):
             functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
             functional.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
             functional.avg_pool2d(x, (3, 2), 2, ceil_mode=True),
+            functional.avg_pool2d(x, (4, 9999), (3, 9999), ceil_mode=True),
             functional.max_pool2d(x, 3, 2, 1),
             *functional.max_pool2d(x, 3, 2, ceil_mode=True, return_indices=True),
             functional.max_pool2d(x[0], 2),
