@@ -113,7 +113,8 @@ def _outputs(
     """
     inputs = {node: number for number, node in enumerate(graph.find_nodes(op="placeholder"))}
     values = returned if isinstance(returned, Sequence) else (returned,)
-    tensors = {n: value for n, value in enumerate(values) if isinstance(value, fx.Node) and value not in inputs}
+    nodes = {n: value for n, value in enumerate(values) if isinstance(value, fx.Node) and value not in inputs}
+    tensors = {n: node for n, node in nodes.items() if isinstance(node.meta.get("val"), torch.Tensor)}  # and no numbers
     given = [(tensors[n], memory) for n, memory in leaving.items() if n in tensors]
     bases = bases_of(given)
     computed = {bases.get(node, node) for node, _ in given} - set(inputs)

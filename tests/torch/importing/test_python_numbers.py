@@ -30,6 +30,19 @@ def test_sizes_are_those_of_eager(dynamic: bool | None) -> None:
         torch.testing.assert_close(fast(x), of_sizes(x))
 
 
+def test_sizes_are_results() -> None:
+    def counted(x: torch.Tensor) -> tuple[torch.Tensor, int, torch.Tensor]:
+        doubled = x * 2
+        return doubled, x.shape[0] * 2, doubled.view(-1)
+
+    fast = torch.compile(counted, backend="opsplice", dynamic=True)
+    for sizes in ((3, 4), (5, 2)):
+        x = torch.randn(sizes)
+        found, wanted = fast(x), counted(x)
+        assert found[1] == wanted[1]
+        torch.testing.assert_close(found, wanted)
+
+
 def test_sums_and_powers_of_sizes_are_sizes() -> None:
     def made(x: torch.Tensor) -> list[torch.Tensor]:
         rows, columns = x.shape
