@@ -233,6 +233,36 @@ def median_of_all(tensor: Tensor) -> Tensor:
     return median(tensor.flatten())[0]
 
 
+def median_of_numbers(tensor: Tensor, dim: int = 0, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The median of what is not NaN, NaN where all is."""
+    if not (tensor.dim() and tensor.is_floating_point()):
+        return median(tensor, dim, keepdim)
+    values, indices = sort(tensor, dim)
+    count = (~torch.isnan(tensor)).sum(dim, keepdim=True)
+    return _taken(values, indices, ((count - 1) // 2).clamp(min=0), dim, keepdim)
+
+
+def median_of_all_numbers(tensor: Tensor) -> Tensor:
+    return median_of_numbers(tensor.flatten())[0]
+
+
+def mode(tensor: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The number that is there most often, the smallest of several, and its last place."""
+    if not tensor.dim():
+        return sort(tensor)
+    values, indices = sort(tensor, dim)
+    places, before = _places(values, dim), values.narrow(dim, 0, values.shape[dim] - 1)
+    is_new = values.narrow(dim, 1, values.shape[dim] - 1) != before
+    is_new = torch.cat([torch.ones_like(values.narrow(dim, 0, 1), dtype=torch.bool), is_new], dim)
+    first = torch.cummax(torch.where(is_new, places, 0), dim)[0]
+    return _taken(values, indices, (places - first).argmax(dim, keepdim=True), dim, keepdim)
+
+
+def _taken(values: Tensor, indices: Tensor, at: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    taken = values.gather(dim, at), indices.gather(dim, at)
+    return taken if keepdim else (taken[0].squeeze(dim), taken[1].squeeze(dim))
+
+
 def of_scalars(op: Callable[..., Any]) -> Callable[..., Any]:
     """An op over a dim that also takes a scalar, which IREE does not take there, as what it does with one element."""
 
@@ -270,11 +300,15 @@ def running_extreme(exceeds: Callable[..., Tensor], least: float) -> Callable[..
             return values.to(tensor.dtype), places
         limits = torch.finfo(tensor.dtype) if tensor.is_floating_point() else torch.iinfo(tensor.dtype)
         none = least if tensor.is_floating_point() else limits.min if least < 0 else limits.max
-        shape = [-1 if n == dim % tensor.dim() else 1 for n in range(tensor.dim())]
-        places = torch.arange(tensor.shape[dim], device=tensor.device).view(shape).expand(tensor.shape)
-        return tuple(_running(join, (tensor, places), (none, 0), dim))
+        return tuple(_running(join, (tensor, _places(tensor, dim).expand(tensor.shape)), (none, 0), dim))
 
     return formula
+
+
+def _places(tensor: Tensor, dim: int) -> Tensor:
+    """The places along a dim, which broadcast to the tensor."""
+    shape = [-1 if n == dim % tensor.dim() else 1 for n in range(tensor.dim())]
+    return torch.arange(tensor.shape[dim], device=tensor.device).view(shape)
 
 
 Tensors = Sequence[Tensor]

@@ -32,6 +32,22 @@ def with_sign_of(tensor: Tensor, other: Tensor) -> Tensor:
     return torch.where(has_sign(other), -size, size)
 
 
+def next_number(left: Tensor, right: Tensor) -> Tensor:
+    """The next float behind the first number on the way to the second.
+
+    Floats are counted by their bits, as IREE's code takes those below the normal ones for 0.
+    """
+    kind = torch.result_type(left, right)
+    whole = {8: torch.int64, 4: torch.int32, 2: torch.int16}[kind.itemsize]
+    least = torch.iinfo(whole).min
+    left, right = (each.contiguous() for each in torch.broadcast_tensors(left.to(kind), right.to(kind)))
+    at, end = (torch.where(bits < 0, least - bits, bits) for bits in (left.view(whole), right.view(whole)))
+    found = torch.where(end > at, at + 1, at - 1)
+    is_negative = (found < 0) | ((found == 0) & (at < 0))
+    stepped = torch.where(is_negative, least - found, found).view(kind)
+    return torch.where(torch.isnan(left), left, torch.where(torch.isnan(right) | (at == end), right, stepped))
+
+
 def greatest_divisor(left: Tensor, right: Tensor) -> Tensor:
     """The greatest common divisor of two integers, by Euclid: two steps halve a number at least."""
     kind = torch.result_type(left, right)

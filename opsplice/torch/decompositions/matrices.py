@@ -103,6 +103,25 @@ def added_products(added: Tensor, left: Tensor, right: Tensor, *, beta: float = 
     return beta * added + alpha * (left.transpose(0, 1).flatten(1) @ right.flatten(0, 1))
 
 
+def scaled_product(
+    left: Tensor,
+    right: Tensor,
+    left_scale: Tensor,
+    right_scale: Tensor,
+    bias: Tensor | None = None,
+    scale: Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    _fast: bool = False,
+) -> Tensor:
+    """A product of f8, in f32, with scales of all of a matrix, or of the rows of one and the columns of the other."""
+    if any(each.numel() not in (1, rows) for each, rows in ((left_scale, left.shape[0]), (right_scale, right.shape[1]))):
+        return NotImplemented
+    product = (left.float() @ right.float()) * left_scale * right_scale
+    product = product if bias is None else product + bias
+    kind = out_dtype or left.dtype
+    return (product / scale if scale is not None and kind.itemsize == 1 else product).to(kind)
+
+
 def of_bytes(op: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
     """IREE's compiler crashes on products of bytes whose sums are bytes."""
 

@@ -67,3 +67,37 @@ def test_functions_give_the_numbers_of_eager():
     y[0, 0] = torch.nan
     found = torch.compile(results, backend="opsplice")(x, y, number)
     torch.testing.assert_close(found, results(x, y, number), rtol=1e-5, atol=1e-7, equal_nan=True)
+
+
+def orders(x: torch.Tensor, whole: torch.Tensor, ends: torch.Tensor, wide: torch.Tensor) -> list[torch.Tensor]:
+    apart = ends[:, None].expand(len(ends), len(ends))
+    left, right = x[:4].repeat(4, 4).to(torch.float8_e4m3fn), x.repeat(4, 4).to(torch.float8_e4m3fn).t()
+    row_scales, column_scales = x[:4].abs().repeat(4, 1)[:, :1] + 1, x.abs().repeat(4, 1)[:, 1:2].t() + 1
+    one = torch.tensor(0.5)
+    return [
+        torch.nextafter(apart, ends),
+        torch.nextafter(wide, wide.flip(0)),
+        torch.nextafter(ends.bfloat16(), one.bfloat16()),
+        *torch.mode(whole),
+        *torch.mode(whole.float(), 0, keepdim=True),
+        *torch.mode(whole > 1, 0),
+        *torch.mode(one),
+        *torch.nanmedian(torch.where(whole > 1, torch.nan, x), 1),
+        torch.nanmedian(torch.where(x > -9, torch.nan, x), 0, keepdim=True)[0],
+        torch.nanmedian(torch.where(whole > 1, torch.nan, x)),
+        torch.nanmedian(whole),
+        torch._scaled_mm(left, right, one, one * 3, out_dtype=torch.float32),
+        torch._scaled_mm(left, right, row_scales, column_scales, bias=right[0].bfloat16(), out_dtype=torch.bfloat16),
+    ]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_orders_are_those_of_eager(dynamic: bool) -> None:
+    fast = torch.compile(orders, backend="opsplice", dynamic=dynamic)
+    ends = torch.tensor([0, -0.0, 1, -1, torch.inf, -torch.inf, torch.nan, 1e-45, -1e-45, 3.4028234663852886e38, 0.5])
+    for rows, columns in ((4, 8), (8, 4)) if dynamic else ((4, 8),):
+        x, whole = torch.randn(rows, columns), torch.randint(0, 4, (rows, columns))
+        found, wanted = (each(x, whole, ends, ends.double()) for each in (fast, orders))
+        torch.testing.assert_close(found[:-1], wanted[:-1], rtol=1e-6, atol=0, equal_nan=True)
+        torch.testing.assert_close(found[-1], wanted[-1])
+        assert torch.equal(torch.signbit(found[0]), torch.signbit(wanted[0]))
