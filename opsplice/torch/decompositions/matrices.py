@@ -114,7 +114,9 @@ def scaled_product(
     _fast: bool = False,
 ) -> Tensor:
     """A product of f8, in f32, with scales of all of a matrix, or of the rows of one and the columns of the other."""
-    if any(each.numel() not in (1, rows) for each, rows in ((left_scale, left.shape[0]), (right_scale, right.shape[1]))):
+    if any(
+        each.numel() not in (1, rows) for each, rows in ((left_scale, left.shape[0]), (right_scale, right.shape[1]))
+    ):
         return NotImplemented
     product = (left.float() @ right.float()) * left_scale * right_scale
     product = product if bias is None else product + bias

@@ -19,6 +19,7 @@ from opsplice.torch.importing.graph_edits import (
     fill_empty,
     fill_equal,
     fix_sizes,
+    leave_out_infinities,
     name_as_iree,
     part_zeros,
     refuse_draws,
@@ -159,6 +160,7 @@ def prepare(module: torch.nn.Module, graph: fx.Graph) -> None:
     refuse_draws(graphs[1:])
     name_as_iree(graphs)
     for each in graphs:
+        leave_out_infinities(each)
         widen_unsigned(each)
         write_numbers(each)
         write_parts(each)

@@ -396,6 +396,22 @@ def refuse_draws(functions: Iterable[fx.Graph]) -> None:
         )
 
 
+def leave_out_infinities(graph: fx.Graph) -> None:
+    """A softmax has none, which `nan_to_num` puts numbers in the place of: what is left is what patterns know."""
+    for node in graph.find_nodes(op="call_function", target=aten.where.self):
+        condition, _, other = node.args
+        if condition.target is aten.eq.Scalar and math.isinf(condition.args[1]) and _is_share(condition.args[0]):
+            node.replace_all_uses_with(other)
+            graph.erase_node(node)
+
+
+def _is_share(node: fx.Node) -> bool:
+    """Whether a node computes numbers from 0 to 1, or NaN."""
+    while node.target in (aten._to_copy.default, torch.ops.prims.convert_element_type.default):
+        node = node.args[0]
+    return node.target is aten._softmax.default
+
+
 def _is_computed_size(node: fx.Node) -> bool:
     """Whether a node is a size of a tensor that the graph computes, which sizes of its inputs say as well."""
     if node.target is not aten.sym_size.int or node.args[0].op == "placeholder":

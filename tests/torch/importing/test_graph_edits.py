@@ -9,6 +9,8 @@ pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
 import torch
 from torch.nn import functional
 
+import opsplice
+
 ROWS, COLUMNS = torch.ones(5, 0), torch.ones(0, 10)
 
 
@@ -41,6 +43,33 @@ def test_results_are_those_of_eager(function) -> None:
     for result, wanted in zip(found, function(x), strict=True):
         assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
         torch.testing.assert_close(result, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_attention_without_numbers_is_one_kernel(dtype: torch.dtype) -> None:
+    """`nan_to_num` asks for infinities, too, which a softmax has none of: rows without any key are zeros."""
+
+    def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        scores = (q @ k.mT).masked_fill(mask, -torch.inf).float()
+        return torch.nan_to_num(torch.softmax(scores, -1).to(q.dtype)) @ v
+
+    fast = torch.compile(attention, backend="opsplice", options={"specs": ["opsplice_kernels"]})
+    q, k, v = (torch.randn(2, 4, 64, 32).to(dtype) / 4 for _ in range(3))
+    mask = torch.rand(64, 64) < 0.3
+    mask[3] = True
+    found, wanted = fast(q, k, v, mask), attention(*(each.double() for each in (q, k, v)), mask)
+    assert not found[..., 3, :].any()
+    torch.testing.assert_close(found.double(), wanted, rtol=0, atol=1e-6 if dtype == torch.float32 else 4e-3)
+    assert "=> attention_rows" in str(opsplice.torch.report())
+
+
+def test_infinities_of_other_tensors_become_numbers() -> None:
+    x = torch.tensor([[torch.inf, -torch.inf, torch.nan, 2]])
+    fast = torch.compile(lambda x: (x.nan_to_num(), (x.softmax(1) / 0).nan_to_num(1, 3)), backend="opsplice")
+    limit = torch.finfo(torch.float32).max
+    plain, divided = fast(x[:, :2]), fast(torch.zeros(1, 2))
+    torch.testing.assert_close(plain[0], torch.tensor([[limit, -limit]]))
+    torch.testing.assert_close(divided[1], torch.full((1, 2), 3.0))
 
 
 def test_sums_of_no_columns_of_an_open_number_of_rows() -> None:
