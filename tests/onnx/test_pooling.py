@@ -46,6 +46,17 @@ def test_a_window_far_larger_than_its_image():
     check(make_model(nodes, {"x": [1, 2, 7, 8]}, outputs, opset=22), {"x": floats(1, 2, 7, 8)})
 
 
+def test_a_large_window_over_an_image_of_open_sizes():
+    form = {"kernel_shape": [900, 1100], "strides": [1800, 1200], "dilations": [2, 1], "pads": [0, 2, 1, 3]}
+    model = make_model(
+        [node("AveragePool", "x", "y", ceil_mode=1, **form)],
+        {"x": ["n", 2, "h", "w"]},
+        {"y": ["n", 2, None, None]},
+        opset=22,
+    )
+    check(model, {"x": floats(2, 2, 7, 9)})
+
+
 def test_windows_with_more_around_at_one_end():
     """Of open sizes IREE makes results of a negative size, or does not compile."""
     nodes = [

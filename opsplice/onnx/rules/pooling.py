@@ -9,6 +9,7 @@ How many windows there are, and where the last one ends, is known here, where si
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,9 @@ from opsplice.onnx.rules.node_writer import (
 _COUNTS_WINDOWS = 22
 # What a node says whose places are those in each image.
 _IN_EACH = "places in each image"
+# The taps of a window, above which its dims are done one after the other: of 1280 by 1280 few lie in an image.
+_MOST_TAPS = 1024
+_STEPS = ("strides", "dilations")
 
 
 @dataclass(frozen=True)
@@ -188,8 +192,8 @@ def average_pool(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 def _open_average(on: NodeWriter, node: onnx.NodeProto, around: _Around) -> str:
     """The means of windows, divided by those of ones where there is a number that counts."""
     x, form = node.input[0], _placed(node) | {"count_include_pad": 1}
-    zero, one = on.number(0, x), helper.make_tensor("", on.element(x), [1], [1.0])
-    mean = on.put("AveragePool", around.padded(on, x, zero, around.before, around.end), **form)
+    one = helper.make_tensor("", on.element(x), [1], [1.0])
+    mean = _padded_mean(on, x, around, around.before, around.end, form)
     sizes, before, end = around.sizes, around.before, around.end
     if attribute(node, "count_include_pad", 0):
         if around.after is end:
@@ -197,10 +201,23 @@ def _open_average(on: NodeWriter, node: onnx.NodeProto, around: _Around) -> str:
         sizes = on.put("Add", on.put("Add", sizes, before), around.after)
         before, end = [0] * len(form["kernel_shape"]), on.put("Max", on.put("Sub", end, around.after), 0)
     ones = on.put("ConstantOfShape", on.put("Concat", [1, 1], sizes, axis=0), value=one)
-    share = on.put("AveragePool", around.padded(on, ones, zero, before, end), **form)
+    share = _padded_mean(on, ones, around, before, end, form)
     # IREE takes open sizes of two tensors for equal: the shares must not have dims for images and channels.
     places = on.put("Slice", on.put("Shape", share), [2], [2 + len(form["kernel_shape"])])
     return on.put("Mul", mean, on.put("Reciprocal", on.put("Reshape", share, places)))
+
+
+def _padded_mean(on: NodeWriter, x: str, around: _Around, before: Input, end: Input, form: Mapping[str, Any]) -> str:
+    """Means of windows with zeros around, of large windows dim by dim."""
+    taps, zero = form["kernel_shape"], on.number(0, x)
+    if math.prod(taps) <= _MOST_TAPS:
+        return on.put("AveragePool", around.padded(on, x, zero, before, end), **form)
+    for axis in range(len(taps)):
+        here = (np.arange(len(taps)) == axis).astype(np.int64)
+        alone = {name: np.where(here, form.get(name, here), 1).tolist() for name in ("kernel_shape", *_STEPS)}
+        padded = around.padded(on, x, zero, on.put("Mul", before, here), on.put("Mul", end, here))
+        x = on.put("AveragePool", padded, count_include_pad=1, **alone)
+    return x
 
 
 def lp_pool(on: NodeWriter, node: onnx.NodeProto) -> str | None:
