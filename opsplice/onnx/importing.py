@@ -60,7 +60,7 @@ from opsplice.runtime.weights import SCOPE, Arrays, write_archive
 _FUNCTION = "main"
 # A constant of at least so many bytes is a parameter.
 _LARGE = 4096
-_MOST_ROUNDS = 16
+_MOST_ROUNDS = 32
 
 # What a parameter may be made of: IREE keeps bits in memory otherwise than ONNX does.
 _PARAMETERS = {number: dtype for number, dtype in STORED.items() if dtype != np.bool_}
@@ -226,9 +226,9 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
         changed = False
         for edit in (fold, give_constants, keep_whole_dims, keep_counts, keep_elements, loops.type_states):
             changed |= edit(model)
-        if loops.rewrite(model.graph):
-            continue  # nodes of branches and of rounds have no types yet
-        changed |= expand(Scope.of(model.graph), weights, versions.version(model))
+        if loops.rewrite(model.graph) or changed:
+            continue  # nodes of branches and of rounds have no types yet, and sizes that seem open may be known then
+        changed = expand(Scope.of(model.graph), weights, versions.version(model))
         functions = {
             ("", node.op_type)
             for each in graphs(model.graph)

@@ -10,6 +10,7 @@ import onnx
 import onnx.shape_inference
 from onnx import numpy_helper
 
+from opsplice.onnx import importing
 from opsplice.onnx.folded_sizes import fold, keep_elements
 from tests.onnx.models import make_model, node
 from tests.onnx.test_expansion import check, floats
@@ -58,6 +59,21 @@ def test_sizes_by_way_of_floats_are_numbers():
         model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     assert [each.op_type for each in model.graph.node] == ["Reshape"]
     check(model, {"x": floats(64)})
+
+
+def test_sizes_are_computed_before_nodes_are_written_for_open_ones():
+    """As EfficientNet has amounts to pad by: its last pool was written for an image of any size."""
+    constants = {"none": np.array([0, 0]), "around": np.array([1, 2])}
+    nodes = [
+        node("Concat", "none around none around", "pads", axis=0),
+        node("Pad", "x pads", "wide"),
+        node("AveragePool", "wide", "y", kernel_shape=[64, 64], strides=[64, 64], ceil_mode=1),
+    ]
+    model = make_model(nodes, {"x": [1, 2, 5, 4]}, {"y": [1, 2, 1, 1]}, constants)
+    typed, _ = importing._typed(model, {}, "a model")
+    pool = next(each for each in typed.graph.node if each.op_type == "AveragePool")
+    assert list(onnx.helper.get_node_attr_value(pool, "kernel_shape")) == [7, 8]
+    check(model, {"x": floats(1, 2, 5, 4)})
 
 
 @pytest.mark.parametrize("batch", ["batch", None], ids=["named", "without a name"])
