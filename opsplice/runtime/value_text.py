@@ -284,7 +284,16 @@ def _write(path: Path, arrays: Sequence[np.ndarray]) -> None:
         # Of a file numpy asks where it stands, and a pipe has no such place: so it gets no more than a way to write.
         stream = SimpleNamespace(write=file.write)
         for array in arrays:
-            np.save(stream, array)
+            np.save(stream, _storable(array))
+
+
+def _storable(array: np.ndarray) -> np.ndarray:
+    """Itself, or raw elements: numpy would write f8E5M2 as a float of one byte, and not read that again."""
+    try:
+        np.dtype(array.dtype.str)
+    except TypeError:
+        return array.view(f"V{array.dtype.itemsize}")
+    return array
 
 
 def _cut(text: str) -> str:

@@ -191,6 +191,13 @@ def test_saved_to_one_file_and_to_a_folder(tmp_path):
     np.testing.assert_array_equal(np.load(files[0]), values[0])
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_elements_that_files_of_numpy_have_no_name_for_are_raw(dtype, tmp_path):
+    values = np.arange(6).reshape(2, 3).astype(getattr(ml_dtypes, dtype))
+    (file,) = save_values([values], tmp_path / "out.npy")
+    np.testing.assert_array_equal(np.load(file).view(values.dtype), values)
+
+
 def test_saving_where_nothing_can_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OpspliceError, match="cannot write the outputs to"):
