@@ -187,7 +187,7 @@ class _Reasoner:
         if node.op not in _SUMS or not span.written.startswith(f"{name}("):
             return ""
         operands = " and ".join(self._named(self.views.resolve(a)) for a in term.args)
-        self.wanted, self.found = f"{printable(span.written)[:_MOST_WRITTEN]}", f"{name} of {operands}"
+        self.wanted, self.found = printable(span.written)[:_MOST_WRITTEN], f"{name} of {operands}"
         return "what a sum adds up is compared as a whole: one of its terms is another, or one is lacking"
 
     def _other_spelling(self) -> str:
