@@ -23,7 +23,7 @@ import torch
 from torch import fx
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 from torch._subclasses.fake_tensor import unset_fake_temporarily
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
 from opsplice.common.reaching import reachable
 from opsplice.frontends.reshapes import is_misread
@@ -400,9 +400,16 @@ def leave_out_infinities(graph: fx.Graph) -> None:
     """A softmax has none, which `nan_to_num` puts numbers in the place of: what is left is what patterns know."""
     for node in graph.find_nodes(op="call_function", target=aten.where.self):
         condition, _, other = node.args
-        if condition.target is aten.eq.Scalar and math.isinf(condition.args[1]) and _is_share(condition.args[0]):
+        is_infinite = condition.target is aten.eq.Scalar and condition.args[1] in (math.inf, -math.inf)
+        if is_infinite and _is_share(condition.args[0]) and _is_like(node.meta["val"], other.meta["val"]):
             node.replace_all_uses_with(other)
             graph.erase_node(node)
+
+
+def _is_like(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors surely have one type and shape."""
+    is_alike = one.dtype == other.dtype and one.dim() == other.dim()
+    return is_alike and all(statically_known_true(a == b) for a, b in zip(one.shape, other.shape, strict=True))
 
 
 def _is_share(node: fx.Node) -> bool:

@@ -63,6 +63,19 @@ def test_attention_without_numbers_is_one_kernel(dtype: torch.dtype) -> None:
     assert "=> attention_rows" in str(opsplice.torch.report())
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_what_is_chosen_where_a_softmax_is_infinite_keeps_its_shape(dynamic: bool) -> None:
+    """And what is compared may be a size, which is a node of the graph where it is open."""
+
+    def chosen(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        shares = x.softmax(-1)
+        return torch.where(shares == torch.inf, shares, 0.5), torch.where(shares == x.shape[0], shares, -shares)
+
+    x = torch.randn(3, 4)
+    found = torch.compile(chosen, backend="opsplice", dynamic=dynamic)(x)
+    torch.testing.assert_close(found, chosen(x))
+
+
 def test_infinities_of_other_tensors_become_numbers() -> None:
     x = torch.tensor([[torch.inf, -torch.inf, torch.nan, 2]])
     fast = torch.compile(lambda x: (x.nan_to_num(), (x.softmax(1) / 0).nan_to_num(1, 3)), backend="opsplice")
