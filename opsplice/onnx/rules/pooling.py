@@ -34,7 +34,8 @@ _COUNTS_WINDOWS = 22
 _IN_EACH = "places in each image"
 # The taps of a window, above which its dims are done one after the other: of 1280 by 1280 few lie in an image.
 _MOST_TAPS = 1024
-_STEPS = ("strides", "dilations")
+# What a node says of its windows, a number for each dim.
+_BY_DIM = ("kernel_shape", "strides", "dilations")
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,7 @@ def _padded_mean(on: NodeWriter, x: str, around: _Around, before: Input, end: In
         return on.put("AveragePool", around.padded(on, x, zero, before, end), **form)
     for axis in range(len(taps)):
         here = (np.arange(len(taps)) == axis).astype(np.int64)
-        alone = {name: np.where(here, form.get(name, here), 1).tolist() for name in ("kernel_shape", *_STEPS)}
+        alone = {name: np.where(here, form.get(name, 1), 1).tolist() for name in _BY_DIM}
         padded = around.padded(on, x, zero, on.put("Mul", before, here), on.put("Mul", end, here))
         x = on.put("AveragePool", padded, count_include_pad=1, **alone)
     return x
