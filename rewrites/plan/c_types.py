@@ -4,24 +4,10 @@ from __future__ import annotations
 
 from opsplice.common.errors import OpspliceError
 from opsplice.rewrites.plan.actions import Buffer, KernelCall
+from opsplice.rewrites.reference.c_operators import type_of
 from opsplice.spec_lang.syntax import tree
 from opsplice.targets.artifacts.artifact import Artifact
 from opsplice.targets.formats import llvm_types
-
-# How C writes elements.
-_C = {
-    "f32": "float",
-    "f64": "double",
-    "f16": "_Float16",
-    "bf16": "__bf16",
-    "i1": "bool",
-    "i4": "uint8_t",
-    "i8": "int8_t",
-    "i16": "int16_t",
-    "i32": "int32_t",
-    "i64": "int64_t",
-    "index": "size_t",
-}
 
 
 def parameters_of(call: KernelCall) -> list[str]:
@@ -36,15 +22,15 @@ def prototype(call: KernelCall) -> str:
     """The function that a kernel with buffers is called as, as C declares it."""
     aliases = {output.alias for output in call.outputs}
     words = [
-        f"{'' if a.name in aliases else 'const '}{_C[a.element]} *{a.name}"
+        f"{'' if a.name in aliases else 'const '}{_c_type(a.element)} *{a.name}"
         if isinstance(a, Buffer)
-        else f"{_C[a.element]} {a.name}"
+        else f"{_c_type(a.element)} {a.name}"
         for a in call.arguments
     ]
     count = len(call.outputs)
     names = [r.name or (f"out{at}" if count > 1 else "out") for at, r in enumerate(call.kernel.results)]
     fresh = [(name, output) for name, output in zip(names, call.outputs, strict=True) if output.alias is None]
-    words += [f"{_C[output.element]} *{name}" for name, output in fresh]
+    words += [f"{_c_type(output.element)} *{name}" for name, output in fresh]
     called = {id(a): a.name for a in call.arguments} | {id(output): name for name, output in fresh}
     strides = [
         f"{called[id(buffer)]}_{dim.name or at}"
@@ -55,6 +41,10 @@ def prototype(call: KernelCall) -> str:
     places = [f"workgroup_{axis}" for axis in "xyz"[: len(call.kernel.grid)]]
     words += [f"size_t {name}" for name in (*call.dims, *strides, *places)]
     return f"void {call.symbol}({', '.join(words)})"
+
+
+def _c_type(element: str) -> str:
+    return "uint8_t" if element == "i4" else type_of(element)  # two numbers in each byte
 
 
 def check(call: KernelCall, clause: tree.ArtifactClause, artifact: Artifact) -> None:
