@@ -27,7 +27,7 @@ from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.onnx import enclosed_nodes, versions
 from opsplice.onnx.body_names import part_names
 from opsplice.onnx.casts import TO_SIGNLESS, write_casts
-from opsplice.onnx.expansion import FUNCTIONS, expand, known_of
+from opsplice.onnx.expansion import FUNCTIONS, expand
 from opsplice.onnx.folded_sizes import (
     fold,
     forced_sizes,
@@ -44,12 +44,14 @@ from opsplice.onnx.model_file import (
     graphs,
     is_external,
     is_shaped,
+    kinds,
     names_read,
     read_model,
     replace,
     tensors,
     type_name,
 )
+from opsplice.onnx.node_checks import check_domains, check_types
 from opsplice.onnx.products import write_products
 from opsplice.onnx.rules import loops
 from opsplice.onnx.rules.convolutions import say_pads
@@ -240,14 +242,14 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
         if not changed and not functions and not loops.run_open_scans(model.graph):
             break
     loops.check(model.graph, name)
-    _check_domains(model.graph, name)
+    check_domains(model.graph, name)
     model = _inferred(model, name)
     graph = model.graph
     graph.value_info.extend(graph.input[own:])
     del graph.input[own:]
     for each in set(weights) - names_read(graph):
         del weights[each]
-    _check_types(graph, name)
+    check_types(model, name)
     enclosed_nodes.enclose(graph)
     return model, forced
 
@@ -265,7 +267,7 @@ def _inferred(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
 def _inlined(model: onnx.ModelProto, functions: list[tuple[str, str]], name: str) -> onnx.ModelProto:
     """The model with nodes as ONNX's own functions, which the inliner chooses by the types of all inputs."""
     _say_defaults(model, {kind for _, kind in functions})
-    known = _kinds(model.graph)
+    known = kinds(model.graph)
     for tensor in model.graph.initializer:
         if tensor.name not in known:
             kind = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
@@ -292,48 +294,6 @@ def _say_defaults(model: onnx.ModelProto, operators: set[str]) -> None:
             node.attribute.extend(
                 each.default_value for name, each in known.items() if name not in said and each.default_value.name
             )
-
-
-def _kinds(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
-    return {value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input)}
-
-
-def _check_domains(graph: onnx.GraphProto, name: str) -> None:
-    """Refuse what is not ONNX's: IREE's importer takes operators by their names alone, whosoever they are."""
-    for node in (node for each in graphs(graph) for node in each.node):
-        if node.domain in STANDARD:
-            continue
-        known, form = known_of(node.domain), ""
-        if node.op_type in known:
-            form = ", with these inputs and attributes"
-        raise OpspliceError(
-            f"node '{node.name}' of {name} is {node.domain}.{node.op_type}{form}, which is not supported",
-            hint=f"of {node.domain} these are: {', '.join(known)}"
-            if known and not form
-            else "export the model without it, or write it with ONNX's operators",
-        )
-
-
-def _check_types(graph: onnx.GraphProto, name: str) -> None:
-    kinds = _kinds(graph)
-    for node in graph.node:
-        for output in filter(None, node.output):
-            if output not in kinds or kinds[output].WhichOneof("value") is None:
-                raise OpspliceError(
-                    f"node '{node.name}' of {name} has a result '{output}' of unknown type",
-                    hint=f"the operator {node.domain or 'ai.onnx'}.{node.op_type} is not one of ONNX's, or is newer "
-                    "than the installed package 'onnx'",
-                )
-            _check_rank(node, output, kinds[output], name)
-
-
-def _check_rank(node: onnx.NodeProto, output: str, kind: onnx.TypeProto, name: str) -> None:
-    if kind.WhichOneof("value") == "tensor_type" and not kind.tensor_type.HasField("shape"):
-        raise OpspliceError(
-            f"node '{node.name}' of {name} has a result '{output}' of unknown rank ({node.op_type})",
-            hint="IREE needs the number of dims of each value: bind symbolic dims with --dim (dims= in Python), or "
-            "make the shape that it depends on a constant",
-        )
 
 
 def _take_weights(model: onnx.ModelProto, request: Request) -> dict[str, np.ndarray]:

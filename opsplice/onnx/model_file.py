@@ -151,6 +151,11 @@ def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
         pending += [inner for node in each.node for inner in subgraphs(node)]
 
 
+def kinds(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+    """The types of the graph's values by name, as far as they are said."""
+    return {value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input)}
+
+
 def names_read(graph: onnx.GraphProto) -> set[str]:
     """What the nodes and the results of a graph, and of those in its nodes, are made of."""
     every = list(graphs(graph))

@@ -227,6 +227,16 @@ def test_unknown_operators_are_named():
     assert error.hint == "export the model without it, or write it with ONNX's operators"
 
 
+def test_operators_whose_inputs_do_not_fit_say_what_onnx_says():
+    nodes = [node("Relu", "x", "r"), node("MatMul", "r y", "z", name="scores"), node("Relu", "z", "o")]
+    error = error_of(make_model(nodes, {"x": [2, 3], "y": [4, 5]}, {"o": None}))
+    assert error.message == "node 'scores' of the ONNX model has a result 'z' of unknown type"
+    assert error.hint == (
+        "ONNX refuses the inputs of ai.onnx.MatMul: [ShapeInferenceError] Incompatible dimensions for matrix "
+        "multiplication; export the model again"
+    )
+
+
 def test_an_invalid_model_says_what_the_checker_says():
     model = make_model([node("Relu", "nowhere", "y")], {"x": [2]}, {"y": [2]})
     error = error_of(model)
