@@ -148,18 +148,18 @@ def _value(
         sizes = _fixed(kinds.get(node.input[0]))
         return None if sizes is None else np.array(math.prod(sizes), np.int64)
     opened = [place for place, name in enumerate(node.input) if name in shapes]
-    known = {**known, **{node.input[place]: shapes[node.input[place]] for place in opened}}
-    if not node.input or any(name not in known for name in node.input if name):
+    given = {name: shapes.get(name, known.get(name)) for name in node.input if name}
+    if not node.input or None in given.values():
         return None
     if opened and (node.op_type not in _MOVING or not {*opened} <= {*_MOVING[node.op_type]}):
-        found = _of_open(node, [numpy_helper.to_array(known[name]) for name in node.input])
+        found = _of_open(node, [numpy_helper.to_array(given[name]) for name in node.input])
         return None if found is None else _kept(node, found, shapes)
     if any(each.HasField("g") for each in node.attribute):
         return None
     from onnx.reference import ReferenceEvaluator  # it takes long to load
 
     graph = helper.make_graph([node], "one", [], [helper.make_value_info(node.output[0], onnx.TypeProto())])
-    graph.initializer.extend(known[name] for name in dict.fromkeys(node.input) if name)
+    graph.initializer.extend(given.values())
     alone = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
     try:
         (value,) = ReferenceEvaluator(alone).run(None, {})

@@ -62,7 +62,8 @@ from opsplice.runtime.weights import SCOPE, Arrays, write_archive
 _FUNCTION = "main"
 # A constant of at least so many bytes is a parameter.
 _LARGE = 4096
-_MOST_ROUNDS = 32
+# Each size that depends on another takes a round: as many as a deep model has of its convolutions.
+_MOST_ROUNDS = 1000
 
 # What a parameter may be made of: IREE keeps bits in memory otherwise than ONNX does.
 _PARAMETERS = {number: dtype for number, dtype in STORED.items() if dtype != np.bool_}

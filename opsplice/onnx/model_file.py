@@ -201,8 +201,12 @@ def scopes(graph: onnx.GraphProto) -> Iterator[Scope]:
 
 def subgraphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     """The graphs that a node holds."""
-    found = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
-    return found + [graph for attribute in node.attribute for graph in attribute.graphs]
+    found = []
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            found.append(attribute.g)
+        found += attribute.graphs
+    return found
 
 
 def _of_attributes(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:

@@ -134,3 +134,18 @@ def test_heads_become_rows_of_a_number_that_the_program_computes():
     ]  # fmt: skip
     model = make_model(nodes, {"x": ["t", "h", 8]}, {"z": [None, 32]}, constants | {"four": np.array(4)})
     check(model, {"x": floats(5, 8, 8)})
+
+
+def test_sizes_are_known_however_many_depend_on_one_another():
+    """As EnCodec pads before each of its convolutions, by what the size of the one before leaves."""
+    nodes, steps = [], 40
+    for step in range(steps):
+        nodes += [
+            node("Shape", f"x{step}", f"shape{step}"),
+            node("Max", f"shape{step} one", f"sizes{step}"),
+            node("Reshape", f"x{step} sizes{step}", f"x{step + 1}"),
+        ]
+    typed, _ = importing._typed(
+        make_model(nodes, {"x0": [2, 3]}, {f"x{steps}": None}, {"one": np.array([1])}), {}, "a model"
+    )
+    assert {each.op_type for each in typed.graph.node} == {"Reshape"}
