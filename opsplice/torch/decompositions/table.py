@@ -371,6 +371,11 @@ _OF_PACKAGES: dict[str, dict[str, Callable[..., Any]]] = {
         "grouped_mm_fallback_backward.default": matrices.grouped_product_backward,
     },
 }
+# How transformers declares its own.
+_SCHEMAS = {
+    "grouped_mm_fallback": "(Tensor input, Tensor weight, Tensor offs) -> Tensor",
+    "grouped_mm_fallback_backward": "(Tensor input, Tensor weight, Tensor offs, Tensor grad) -> (Tensor, Tensor)",
+}
 
 
 @functools.cache
@@ -391,6 +396,17 @@ def table() -> Table:
             if hasattr(ops, op):
                 found[getattr(getattr(ops, op), kind)] = body
     return _table() | found
+
+
+def declare_ops(package: str) -> None:
+    """Declare the ops of a package that are taken apart here: a file may have them, and imports no package."""
+    if package == "quantized_decomposed":
+        from torch.ao.quantization.fx import _decomposed  # noqa: F401, PyTorch's own, which declares them itself
+    for name, schema in _SCHEMAS.items() if package == "transformers" else ():
+        if not hasattr(torch.ops.transformers, name):
+            torch.library.define(f"{package}::{name}", schema)
+            body = _OF_PACKAGES[package][f"{name}.default"]
+            torch.library.impl(f"{package}::{name}", "CompositeExplicitAutograd", body)
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ from opsplice.common.errors import OpspliceError
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.runtime.weights import write_archive
 from opsplice.torch.backend import FLAGS
-from opsplice.torch.decompositions.table import decomposed
+from opsplice.torch.decompositions.table import declare_ops, decomposed
 from opsplice.torch.importing.exported import import_programs
 
 # Names of values, weights and types. They get into Python that PyTorch writes and compiles.
@@ -53,6 +53,7 @@ _CONSTRUCTORS = {
 }
 
 
+_PACKAGE = re.compile(r"torch\.ops\.(\w+)\.", re.ASCII)
 # An op that PyTorch does not know, where it reads a call of it. Its own are `aten` and others that are always there.
 _FOREIGN = re.compile(r"Node\(target='torch\.ops\.((?!aten\.|prims\.)\w+\.\w+)")
 
@@ -144,7 +145,10 @@ def _program(archive: PT2ArchiveReader, model: str, names: list[str]) -> Exporte
         for key, payload in json.loads(archive.read_string(form.format(model)))["config"].items():
             if payload["use_pickle"] or not payload["path_name"].startswith(prefix):
                 raise _RefusedError(f"the pickled object '{key}'")
-    content = json.loads(archive.read_string(constants.MODELS_FILENAME_FORMAT.format(model)))
+    text = archive.read_string(constants.MODELS_FILENAME_FORMAT.format(model))
+    for package in {*_PACKAGE.findall(text)}:
+        declare_ops(package)
+    content = json.loads(text)
     content["guards_code"] = []
     ranges = content["range_constraints"]
     content["range_constraints"] = {symbol: ranges[symbol] for symbol in ranges if _IDENTIFIER.fullmatch(symbol)}

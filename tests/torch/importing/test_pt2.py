@@ -198,6 +198,36 @@ def test_an_op_of_another_package_is_named(file: Path, tmp_path: Path) -> None:
     assert "opsplice.torch.export" in (caught.value.hint or "")
 
 
+class OfPackages(torch.nn.Module):
+    """Ops of PyTorch's package for quantised models, and of transformers, as a mixture of experts has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.experts = torch.nn.Parameter(torch.arange(24.0).reshape(3, 2, 4) % 5)
+
+    def forward(self, x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        words = torch.ops.quantized_decomposed.quantize_per_tensor(x, 0.5, 1, -128, 127, torch.int8)
+        rows = torch.ops.quantized_decomposed.dequantize_per_tensor(words, 0.5, 1, -128, 127, torch.int8)
+        return torch.ops.transformers.grouped_mm_fallback(rows, self.experts, ends)
+
+
+def test_ops_of_packages_that_are_known_are_taken(tmp_path: Path) -> None:
+    """The reader imports neither package; the child process that reads has only what it declares itself."""
+    pytest.importorskip("transformers.integrations.moe", reason="transformers is not installed (make frontends)")
+    from torch.ao.quantization.fx import _decomposed  # noqa: F401, declares the ops
+
+    given = torch.tensor([[0.2, 3.0], [-1.4, 0.6], [9.9, -0.1], [1.0, 2.0]]), torch.tensor([1, 1, 4], dtype=torch.int32)
+    torch.export.save(torch.export.export(OfPackages(), given), tmp_path / "m.pt2")
+    x, ends = (each.numpy() for each in given)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "ends.npy", ends)
+    inputs = (f"--input=@{tmp_path / name}.npy" for name in ("x", "ends"))
+    command("run", tmp_path / "m.pt2", *inputs, f"--output=@{tmp_path / 'y.npy'}", check=True)
+    rows, experts = np.rint(x / 0.5) * 0.5, (np.arange(24.0).reshape(3, 2, 4) % 5).astype(np.float32)
+    expected = np.concatenate([rows[:1] @ experts[0], rows[1:] @ experts[2]])
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected, rtol=1e-6)
+
+
 def test_what_torch_export_save_did_not_write_is_told(tmp_path: Path) -> None:
     for name, content in (("text.pt2", b"hello"), ("pickle.pt2", pickle.dumps([1]))):
         (tmp_path / name).write_bytes(content)
