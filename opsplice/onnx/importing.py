@@ -56,6 +56,7 @@ from opsplice.onnx.products import write_products
 from opsplice.onnx.rules import loops
 from opsplice.onnx.rules.convolutions import say_pads
 from opsplice.onnx.rules.quantized import WIDENED
+from opsplice.onnx.said_sizes import leave_out_false_sizes
 from opsplice.onnx.size_checks import check_sizes
 from opsplice.runtime.weights import SCOPE, Arrays, write_archive
 
@@ -216,6 +217,7 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
     for each, array in weights.items():
         model.graph.input.append(onnx.helper.make_tensor_value_info(each, _data_type(array), array.shape))
     model = versions.modern(model)
+    leave_out_false_sizes(model, lambda bare: _inferred(bare, name))
     say_pads(model.graph)
     _say_defaults(model, {"STFT"})  # of which ONNX takes the number of bins for that of all
     forced: dict[str, int] = {}
