@@ -82,11 +82,6 @@ def value(name: str, operands: Sequence[ir.Value], result: ir.Type, **attributes
     return op(name, operands, [result], attributes).results[0]
 
 
-def alike(name: str, *operands: ir.Value) -> ir.Value:
-    """Build an op whose only result has the type of its last operand."""
-    return value(name, operands, operands[-1].type)
-
-
 def grouped(
     name: str,
     groups: Sequence[Sequence[ir.Value]],

@@ -10,169 +10,120 @@ of negative numbers, at -4-0i, is not negative.
 
 from __future__ import annotations
 
-import dataclasses
+import math
 from collections.abc import Callable
 
 from iree.compiler import ir
 
 from opsplice.rewrites.ir import emit
+from opsplice.rewrites.ir.number_ops import Number, choose
+
+_Parts = tuple[Number, Number]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Number:
-    """Operators write ops."""
-
-    value: ir.Value
-
-    def __add__(self, other: _Number) -> _Number:
-        return self._with("arith.addf", other)
-
-    def __sub__(self, other: _Number) -> _Number:
-        return self._with("arith.subf", other)
-
-    def __mul__(self, other: _Number) -> _Number:
-        return self._with("arith.mulf", other)
-
-    def __truediv__(self, other: _Number) -> _Number:
-        return self._with("arith.divf", other)
-
-    def of(self, function: str, *others: _Number) -> _Number:
-        return self._with(f"math.{function}", *others)
-
-    def larger(self, other: _Number) -> _Number:
-        return self._with("arith.maximumf", other)
-
-    def smaller(self, other: _Number) -> _Number:
-        return self._with("arith.minimumf", other)
-
-    def like(self, number: float) -> _Number:
-        return _Number(emit.constant(number, self.value.type))
-
-    def where(self, comparison: str, bound: float, other: _Number) -> Callable[[_Number], _Number]:
-        """`x.where("<", 2, y)(z)`: y where x is less than 2, and z elsewhere."""
-        holds = emit.compared(comparison, self.value, self.like(bound).value)
-        kind = other.value.type
-        return lambda rest: _Number(emit.value("arith.select", [holds, other.value, rest.value], kind))
-
-    def _with(self, name: str, *others: _Number) -> _Number:
-        return _Number(emit.value(name, [self.value, *(each.value for each in others)], self.value.type))
-
-
-_Parts = tuple[_Number, _Number]
-
-
-def _logarithm(real: _Number, imaginary: _Number) -> _Parts:
+def _logarithm(real: Number, imaginary: Number) -> _Parts:
     large, small, share = _by_the_larger(real, imaginary)
-    one = large.like(1)
     # Near a size of 1 by how much more its square is.
-    more = (large - one) * (large + one) + small * small
-    far = large.of("log") + (share * share).of("log1p") * large.like(0.5)
-    near = more.of("log1p") * large.like(0.5)
-    size = more.of("absf").where("<", 0.5, near)(far)
+    more = (large - 1) * (large + 1) + small * small
+    far = large.of("log") + (share * share).of("log1p") * 0.5
+    size = choose(more.of("absf") < 0.5, more.of("log1p") * 0.5, far)
     return size, imaginary.of("atan2", real)
 
 
-def _of_one_more(real: _Number, imaginary: _Number) -> _Parts:
-    one = real.like(1)
-    more = real * (real + real.like(2)) + imaginary * imaginary
-    size, angle = _logarithm(real + one, imaginary)
-    return more.of("absf").where("<", 0.5, more.of("log1p") * real.like(0.5))(size), angle
+def _of_one_more(real: Number, imaginary: Number) -> _Parts:
+    more = real * (real + 2) + imaginary * imaginary
+    size, angle = _logarithm(real + 1, imaginary)
+    return choose(more.of("absf") < 0.5, more.of("log1p") * 0.5, size), angle
 
 
-def _power(real: _Number, imaginary: _Number, times: _Number, turns: _Number) -> _Parts:
+def _power(real: Number, imaginary: Number, times: Number, turns: Number) -> _Parts:
     size, angle = _logarithm(real, imaginary)
     radius = (times * size - turns * angle).of("exp")
     turn = times * angle + turns * size
-    none, one = real.like(0), real.like(1)
-    of_zero = times.of("absf").larger(turns.of("absf")).where("==", 0, one)(none)
-    is_zero = real.of("absf").larger(imaginary.of("absf"))
-    return is_zero.where("==", 0, of_zero)(radius * turn.of("cos")), is_zero.where("==", 0, none)(
-        radius * turn.of("sin")
-    )
+    of_zero = choose(times.of("absf").larger(turns.of("absf")) == 0, 1, real.like(0))
+    is_zero = real.of("absf").larger(imaginary.of("absf")) == 0
+    return choose(is_zero, of_zero, radius * turn.of("cos")), choose(is_zero, 0, radius * turn.of("sin"))
 
 
-def _size(real: _Number, imaginary: _Number) -> _Number:
+def _size(real: Number, imaginary: Number) -> Number:
     large, _, share = _by_the_larger(real, imaginary)
-    return large * (large.like(1) + share * share).of("sqrt")
+    return large * (share * share + 1).of("sqrt")
 
 
-def _by_the_larger(real: _Number, imaginary: _Number) -> tuple[_Number, _Number, _Number]:
+def _by_the_larger(real: Number, imaginary: Number) -> tuple[Number, Number, Number]:
     """The larger one of the sides, the smaller one, and the share that it is of the larger one."""
     width, height = real.of("absf"), imaginary.of("absf")
     large, small = width.larger(height), width.smaller(height)
-    share = large.where("==", 0, small)(small / large)
-    return large, small, small.where("==", _INF, small.like(1))(share)
+    share = choose(large == 0, small, small / large)
+    return large, small, choose(small == math.inf, 1, share)
 
 
-def _quotient(real: _Number, imaginary: _Number, right: _Number, up: _Number) -> _Parts:
+def _quotient(real: Number, imaginary: Number, right: Number, up: Number) -> _Parts:
     """Divided by the larger part of the divisor first. What is divided by 0 has no end, as numbers have it."""
     scale = right.of("absf").larger(up.of("absf"))
     # Of infinite parts the signs are left.
     width, height = (
-        each.of("absf").where("==", _INF, each.like(1).of("copysign", each))(each / scale) for each in (right, up)
+        choose(each.of("absf") == math.inf, each.like(1).of("copysign", each), each / scale) for each in (right, up)
     )
     size = width * width + height * height
-    endless = right.like(_INF).of("copysign", right)
+    endless, is_zero = right.like(math.inf).of("copysign", right), scale == 0
     return (
-        scale.where("==", 0, real * endless)((real * width + imaginary * height) / size / scale),
-        scale.where("==", 0, imaginary * endless)((imaginary * width - real * height) / size / scale),
+        choose(is_zero, real * endless, (real * width + imaginary * height) / size / scale),
+        choose(is_zero, imaginary * endless, (imaginary * width - real * height) / size / scale),
     )
 
 
-def _exponential(real: _Number, imaginary: _Number) -> _Parts:
+def _exponential(real: Number, imaginary: Number) -> _Parts:
     """By half of the exponent twice, as the sine may be small where the whole is too large."""
-    half = (real * real.like(0.5)).of("exp")
-    turned = imaginary.where("==", 0, imaginary)(half * imaginary.of("sin") * half)
+    half = (real * 0.5).of("exp")
+    turned = choose(imaginary == 0, imaginary, half * imaginary.of("sin") * half)
     return half * imaginary.of("cos") * half, turned
 
 
-def _exponential_less_one(real: _Number, imaginary: _Number) -> _Parts:
-    sine = (imaginary * imaginary.like(0.5)).of("sin")
-    less = real.of("expm1") * imaginary.of("cos") - real.like(2) * sine * sine
+def _exponential_less_one(real: Number, imaginary: Number) -> _Parts:
+    sine = (imaginary * 0.5).of("sin")
+    less = real.of("expm1") * imaginary.of("cos") - (sine + sine) * sine
     return less, _exponential(real, imaginary)[1]
 
 
-def _sine(real: _Number, imaginary: _Number) -> _Parts:
+def _sine(real: Number, imaginary: Number) -> _Parts:
     return real.of("sin") * imaginary.of("cosh"), real.of("cos") * imaginary.of("sinh")
 
 
-def _cosine(real: _Number, imaginary: _Number) -> _Parts:
-    return real.of("cos") * imaginary.of("cosh"), real.like(-1) * real.of("sin") * imaginary.of("sinh")
+def _cosine(real: Number, imaginary: Number) -> _Parts:
+    return real.of("cos") * imaginary.of("cosh"), -real.of("sin") * imaginary.of("sinh")
 
 
-def _hyperbolic_tangent(real: _Number, imaginary: _Number) -> _Parts:
+def _hyperbolic_tangent(real: Number, imaginary: Number) -> _Parts:
     """Divided by e to the |real part|, which may be too large for its type."""
     size = real.of("absf")
-    small, less = ((size * size.like(times)).of(name) for times, name in ((-2, "exp"), (-2, "expm1")))
+    small, less = ((size * -2).of(name) for name in ("exp", "expm1"))
     sine, cosine = imaginary.of("sin"), imaginary.of("cos")
-    below = less * less * size.like(0.25) + cosine * cosine * small
-    above = (size * size.like(-4)).of("expm1") * size.like(-0.25)
+    below = less * less * 0.25 + cosine * cosine * small
+    above = (size * -4).of("expm1") * -0.25
     return above.of("copysign", real) / below, sine * cosine * small / below
 
 
-def _tangent(real: _Number, imaginary: _Number) -> _Parts:
+def _tangent(real: Number, imaginary: Number) -> _Parts:
     width, height = _hyperbolic_tangent(imaginary, real)
     return height, width
 
 
-def _root(real: _Number, imaginary: _Number) -> _Parts:
+def _root(real: Number, imaginary: Number) -> _Parts:
     """The part without cancellation first, the other one from it; by an eighth, whose size fits into its type."""
-    eighth = real.like(0.125)
-    size = _size(real * eighth, imaginary * eighth) + real.of("absf") * eighth
-    larger = size.of("sqrt") * size.like(2)
-    smaller = larger.where("==", 0, larger)(imaginary.of("absf") / (larger + larger))
-    above = real.where("<", 0, larger)(smaller)
-    return real.where("<", 0, smaller)(larger), above.of("copysign", imaginary)
+    size = _size(real * 0.125, imaginary * 0.125) + real.of("absf") * 0.125
+    larger = size.of("sqrt") * 2
+    smaller = choose(larger == 0, larger, imaginary.of("absf") / (larger + larger))
+    above = choose(real < 0, larger, smaller)
+    return choose(real < 0, smaller, larger), above.of("copysign", imaginary)
 
 
-def _inverse_root(real: _Number, imaginary: _Number) -> _Parts:
-    one = real.like(1)
-    width, height = _quotient(one, one.like(0), *_root(real, imaginary))
-    return width, height.of("copysign", one.like(-1) * imaginary)
+def _inverse_root(real: Number, imaginary: Number) -> _Parts:
+    width, height = _quotient(real.like(1), real.like(0), *_root(real, imaginary))
+    return width, height.of("copysign", -imaginary)
 
 
-_INF = float("inf")
-_FORMS: dict[str, Callable[..., _Number | _Parts]] = {
+_FORMS: dict[str, Callable[..., Number | _Parts]] = {
     "complex.abs": _size,
     "complex.cos": _cosine,
     "complex.div": _quotient,
@@ -192,11 +143,9 @@ _FORMS: dict[str, Callable[..., _Number | _Parts]] = {
 def mend(op: ir.Operation) -> None:
     """Change an op on single numbers, where inputs are converted."""
     element = ir.ComplexType(op.operands[0].type).element_type
-    parts = [
-        _Number(emit.value(name, [each], element)) for each in op.operands for name in ("complex.re", "complex.im")
-    ]
+    parts = [Number(emit.value(name, [each], element)) for each in op.operands for name in ("complex.re", "complex.im")]
     made = _FORMS[op.name](*parts)
-    if isinstance(made, _Number):
+    if isinstance(made, Number):
         emit.replace(op, made.value)
     else:
         emit.replace(op, emit.value("complex.create", [each.value for each in made], op.results[0].type))

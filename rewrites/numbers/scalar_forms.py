@@ -48,6 +48,7 @@ from iree.compiler import ir
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.terms.ops.constant_ops import constant_of
 from opsplice.rewrites.ir import emit
+from opsplice.rewrites.ir.number_ops import Number, choose
 from opsplice.rewrites.numbers import float_conversions
 
 _LOOP = "linalg.generic"
@@ -66,171 +67,151 @@ _FAR = 252
 _WRONG_ROOT = 0.7977240352174656
 _ROUNDING = 1e-7
 
-_of = emit.alike
+# What takes the place of an op, None where it stays.
+_Form = Callable[[ir.Operation], Number | None]
 
 
-def _power(op: ir.Operation) -> ir.Value | None:
-    base, exponent = op.operands
-    if _known(base) == 2:
-        made = _of("math.exp2", exponent)
-        return _exponential(made.owner) or made
-    if (made := _power_of_known(op)) is not None:
-        return made
-    known = _known(exponent)
+def _power(op: ir.Operation) -> Number | None:
+    base, exponent = map(Number, op.operands)
+    if _known(base.value) == 2:
+        made = exponent.of("exp2")
+        return _exponential(made.value.owner) or made
+    if (of_known := _power_of_known(op)) is not None:
+        return of_known
+    known = _known(exponent.value)
     if known in _RIGHT_EXPONENTS:
         return None
     if isinstance(base.type, ir.F16Type):  # of a logarithm in f16 too few digits are left
-        kind = ir.F32Type.get()
-        wide = emit.value("math.powf", [emit.value("arith.extf", [x], kind) for x in op.operands], kind)
-        return emit.value("arith.truncf", [_power(wide.owner) or wide], base.type)
-    positive = _of("math.powf", _of("math.absf", base), exponent)
+        wide = base.to(ir.F32Type.get()).of("powf", exponent.to(ir.F32Type.get()))
+        return (_power(wide.value.owner) or wide).to(base.type)
+    positive = base.of("absf").of("powf", exponent)
     if known is not None and math.isfinite(known):
         if not known.is_integer():
-            is_least = emit.compared("==", base, _constant(-math.inf, op))
-            return _of("math.powf", _of("arith.select", is_least, _constant(math.inf, op), base), exponent)
-        return _of("math.copysign", positive, base) if known % 2 else positive
-    none, one = _constant(0, op), _constant(1, op)
-    is_one = _of("arith.ori", emit.compared("==", exponent, none), emit.compared("==", _of("math.absf", base), one))
-    size = _of("arith.select", is_one, one, positive)
-    half = _of("arith.mulf", exponent, _constant(0.5, op))
-    is_whole = emit.compared("==", _of("math.roundeven", exponent), exponent)
-    is_odd = _of("arith.andi", is_whole, emit.compared("!=", _of("math.roundeven", half), half))
-    signed = _of("arith.select", is_odd, _of("math.copysign", size, base), size)
+            return choose(base == -math.inf, math.inf, base).of("powf", exponent)
+        return positive.of("copysign", base) if known % 2 else positive
+    size = choose((exponent == 0) | (base.of("absf") == 1), 1, positive)
+    half, is_whole = exponent * 0.5, exponent.of("roundeven") == exponent
+    signed = choose(is_whole & (half.of("roundeven") != half), size.of("copysign", base), size)
     # The power of -inf is that of inf.
-    is_negative = _of("arith.andi", emit.compared("<", base, none), emit.compared(">", base, _constant(-math.inf, op)))
-    whole = _of("arith.select", is_whole, signed, _constant(math.nan, op))
-    return _of("arith.select", is_negative, whole, signed)
+    is_negative = (base < 0) & (base > -math.inf)
+    return choose(is_negative, choose(is_whole, signed, math.nan), signed)
 
 
-def _of_gelu(op: ir.Operation) -> ir.Value | None:
+def _of_gelu(op: ir.Operation) -> Number | None:
     (scaled,) = op.operands
     if not isinstance(scaled, ir.OpResult) or scaled.owner.name != "arith.mulf":
         return None
     numbers = [_known(factor) for factor in scaled.owner.operands]
     if sum(number is not None and abs(number - _WRONG_ROOT) < _ROUNDING for number in numbers) != 1:
         return None
-    (other,) = (x for x, known in zip(scaled.owner.operands, numbers, strict=True) if known is None)
-    return _of("math.tanh", _of("arith.mulf", other, _constant(math.sqrt(2 / math.pi), op)))
+    (other,) = (Number(x) for x, known in zip(scaled.owner.operands, numbers, strict=True) if known is None)
+    return (other * math.sqrt(2 / math.pi)).of("tanh")
 
 
-def _sine(op: ir.Operation) -> ir.Value | None:
-    return _of_angle(op, 1, lambda left, is_odd: _negated(_sine_of(left), is_odd))
+def _sine(op: ir.Operation) -> Number | None:
+    return _of_angle(op, 1, lambda left, is_odd: choose(is_odd, -_sine_of(left), _sine_of(left)))
 
 
-def _cosine(op: ir.Operation) -> ir.Value | None:
-    return _of_angle(op, 1, lambda left, is_odd: _negated(_of("math.cos", _of("math.absf", left)), is_odd))
+def _cosine(op: ir.Operation) -> Number | None:
+    return _of_angle(op, 1, lambda left, is_odd: choose(is_odd, -_cosine_of(left), _cosine_of(left)))
 
 
-def _tangent(op: ir.Operation) -> ir.Value | None:
-    def quotient(left: ir.Value, is_odd: ir.Value) -> ir.Value:
-        sine, cosine = _sine_of(left), _of("math.cos", _of("math.absf", left))
-        above = _of("arith.select", is_odd, _of("arith.negf", cosine), sine)
-        return _of("arith.divf", above, _of("arith.select", is_odd, sine, cosine))
+def _tangent(op: ir.Operation) -> Number | None:
+    def quotient(left: Number, is_odd: Number) -> Number:
+        sine, cosine = _sine_of(left), _cosine_of(left)
+        return choose(is_odd, -cosine, sine) / choose(is_odd, sine, cosine)
 
     return _of_angle(op, 0.5, quotient)
 
 
-def _of_angle(op: ir.Operation, step: float, make: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value | None:
+def _of_angle(op: ir.Operation, step: float, make: Callable[[Number, Number], Number]) -> Number | None:
     """What is made of the rest of an angle without `step` times pi, and of whether the number of these is odd."""
-    (x,) = op.operands
+    (x,) = map(Number, op.operands)
     if not isinstance(x.type, ir.F32Type):
         return None
-    count = _of("math.roundeven", _of("arith.mulf", x, _constant(1 / (step * math.pi), op)))
-    upper = _upper_half(count)
-    left = x
+    count = (x * (1 / (step * math.pi))).of("roundeven")
+    upper, left = _upper_half(count), x
     for part in _PI:
-        for multiple in (upper, _of("arith.subf", count, upper)):
-            left = _of("arith.subf", left, _of("arith.mulf", multiple, _constant(step * part, op)))
-    half = _of("arith.mulf", count, _constant(0.5, op))
-    return make(left, emit.compared("!=", _of("math.roundeven", half), half))
+        for multiple in (upper, count - upper):
+            left = left - multiple * (step * part)
+    half = count * 0.5
+    return make(left, half.of("roundeven") != half)
 
 
-def _sine_of(left: ir.Value) -> ir.Value:
+def _sine_of(left: Number) -> Number:
     """The sine of what is left of an angle, which may be more than pi where the angle is large."""
-    sign = _of("math.copysign", emit.constant(1, left.type), left)
-    return _of("arith.mulf", sign, _of("math.sin", _of("math.absf", left)))
+    return left.like(1).of("copysign", left) * left.of("absf").of("sin")
 
 
-def _negated(x: ir.Value, where: ir.Value) -> ir.Value:
-    return _of("arith.select", where, _of("arith.negf", x), x)
+def _cosine_of(left: Number) -> Number:
+    return left.of("absf").of("cos")
 
 
-def _in_f32(make: Callable[..., ir.Value], *, is_odd: bool = False) -> Callable[[ir.Operation], ir.Value | None]:
-    """The form of a function. make: its value, from its operands and 1, in f32; where f(-x) is -f(x), from |x|."""
+def _in_f32(make: Callable[..., Number], *, is_odd: bool = False) -> _Form:
+    """The form of a function. make: its value, from its operands in f32; where f(-x) is -f(x), from |x|."""
 
-    def form(op: ir.Operation) -> ir.Value | None:
+    def form(op: ir.Operation) -> Number | None:
         kind, wide = op.results[0].type, ir.F32Type.get()
         if isinstance(kind, ir.F64Type):
             return None
-        given = [x if kind == wide else emit.value("arith.extf", [x], wide) for x in op.operands]
-        made = make(*(_of("math.absf", x) if is_odd else x for x in given), emit.constant(1, wide))
-        made = _of("math.copysign", made, given[0]) if is_odd else made
-        return made if kind == wide else emit.value("arith.truncf", [made], kind)
+        given = [Number(x).to(wide) for x in op.operands]
+        made = make(*(x.of("absf") if is_odd else x for x in given))
+        return (made.of("copysign", given[0]) if is_odd else made).to(kind)
 
     return form
 
 
-def _inverse_hyperbolic_sine(size: ir.Value, one: ir.Value) -> ir.Value:
+def _inverse_hyperbolic_sine(size: Number) -> Number:
     # Above it the one is lost in the sum, and a square may be too large.
-    is_large = emit.compared(">", size, emit.constant(2**12, one.type))
-    square = _of("arith.mulf", *[_of("arith.select", is_large, one, size)] * 2)
-    more = _of("arith.divf", square, _of("arith.addf", one, _of("math.sqrt", _of("arith.addf", square, one))))
-    far = _of("arith.addf", _of("math.log", size), emit.constant(math.log(2), one.type))
-    return _of("arith.select", is_large, far, _of("math.log1p", _of("arith.addf", size, more)))
+    is_large = size > 2**12
+    kept = choose(is_large, 1, size)
+    square = kept * kept
+    near = (size + square / ((square + 1).of("sqrt") + 1)).of("log1p")
+    return choose(is_large, size.of("log") + math.log(2), near)
 
 
-def _inverse_hyperbolic_tangent(size: ir.Value, one: ir.Value) -> ir.Value:
-    quotient = _of("arith.divf", _of("arith.addf", size, size), _of("arith.subf", one, size))
-    return _of("arith.mulf", _of("math.log1p", quotient), emit.constant(0.5, one.type))
+def _inverse_hyperbolic_tangent(size: Number) -> Number:
+    return ((size + size) / (1 - size)).of("log1p") * 0.5
 
 
-def _inverse_hyperbolic_cosine(x: ir.Value, one: ir.Value) -> ir.Value:
-    above, two = _of("arith.subf", x, one), emit.constant(2, one.type)
-    roots = [_of("math.sqrt", each) for each in (above, _of("arith.addf", above, two))]  # below 1 there is none
-    near = _of("math.log1p", _of("arith.addf", above, _of("arith.mulf", *roots)))
-    far = _of("arith.addf", _of("math.log", x), emit.constant(math.log(2), one.type))
-    return _of("arith.select", emit.compared(">", x, emit.constant(2**12, one.type)), far, near)
+def _inverse_hyperbolic_cosine(x: Number) -> Number:
+    above = x - 1
+    near = (above + above.of("sqrt") * (above + 2).of("sqrt")).of("log1p")  # below 1 there is no root
+    return choose(x > 2**12, x.of("log") + math.log(2), near)
 
 
-def _decimal_logarithm(x: ir.Value, one: ir.Value) -> ir.Value:
-    return _of("arith.mulf", _of("math.log", x), emit.constant(math.log10(math.e), one.type))
+def _decimal_logarithm(x: Number) -> Number:
+    return x.of("log") * math.log10(math.e)
 
 
-def _power_of_two(x: ir.Value, one: ir.Value) -> ir.Value:
-    whole = _whole(x, 1)
-    rest = _of("arith.mulf", _of("arith.subf", x, whole), emit.constant(math.log(2), one.type))
-    return _scaled(_of("math.exp", rest), whole)
+def _power_of_two(x: Number) -> Number:
+    whole = _whole(x)
+    return _scaled(((x - whole) * math.log(2)).of("exp"), whole)
 
 
-def _power_of_known(op: ir.Operation) -> ir.Value | None:
+def _power_of_known(op: ir.Operation) -> Number | None:
     base = _known(op.operands[0])
     if base is None or base == 1 or not 0 < base < math.inf:
         return None
-    return _in_f32(lambda _base, x, one: _power_of(base, x, one))(op)
+    return _in_f32(lambda _base, x: _power_of(base, x))(op)
 
 
-def _power_of(base: float, x: ir.Value, one: ir.Value) -> ir.Value:
+def _power_of(base: float, x: Number) -> Number:
     """e to what is left of x log(base) without a whole number of log(2), in two parts, times two to this number."""
-    far = emit.constant(_FAR / abs(math.log2(base)), one.type)
-    near = _of("arith.minnumf", _of("arith.maxnumf", x, _of("arith.negf", far)), far)
-    whole = _whole(near, math.log2(base))
+    near = _within(x, _FAR / abs(math.log2(base)))
+    whole = _whole(near * math.log2(base))
     upper = _upper_half(near)
-    lower = _of("arith.subf", near, upper)
+    lower = near - upper
     large, small = _halves(math.log(base), 12)
     large_two, small_two = _halves(math.log(2), 15)
-    terms = (upper, large), (whole, -large_two), (upper, small), (lower, math.log(base)), (whole, -small_two)
-    first, *others = (_of("arith.mulf", value, emit.constant(factor, one.type)) for value, factor in terms)
-    left = _of("arith.addf", first, others[0])
-    more = _of("arith.addf", _of("arith.addf", others[1], others[2]), others[3])
-    found = _scaled(_of("math.exp", _of("arith.addf", left, more)), whole)
-    return _of("arith.select", emit.compared("==", x, x), found, x)
+    left = upper * large + whole * -large_two
+    more = upper * small + lower * math.log(base) + whole * -small_two
+    return choose(x == x, _scaled((left + more).of("exp"), whole), x)
 
 
-def _upper_half(x: ir.Value) -> ir.Value:
+def _upper_half(x: Number) -> Number:
     """The first twelve binary digits of a number of f32, whose products with as many are exact."""
-    word = ir.IntegerType.get_signless(32)
-    bits = _of("arith.andi", emit.value("arith.bitcast", [x], word), emit.constant(-(1 << 12), word))
-    return emit.value("arith.bitcast", [bits], x.type)
+    return (x.bitcast(ir.IntegerType.get_signless(32)) & -(1 << 12)).bitcast(x.type)
 
 
 def _halves(number: float, digits: int) -> tuple[float, float]:
@@ -240,92 +221,80 @@ def _halves(number: float, digits: int) -> tuple[float, float]:
     return upper, number - upper
 
 
-def _whole(x: ir.Value, factor: float) -> ir.Value:
-    """The whole number next to x times a factor, none that is too large."""
-    far = emit.constant(_FAR, x.type)
-    times = x if factor == 1 else _of("arith.mulf", x, emit.constant(factor, x.type))
-    return _of("math.roundeven", _of("arith.minnumf", _of("arith.maxnumf", times, _of("arith.negf", far)), far))
+def _within(x: Number, far: float) -> Number:
+    return x.op("arith.maxnumf", -far).op("arith.minnumf", far)
 
 
-def _scaled(found: ir.Value, whole: ir.Value) -> ir.Value:
+def _whole(x: Number) -> Number:
+    """The next whole number, none that is too large."""
+    return _within(x, _FAR).of("roundeven")
+
+
+def _scaled(found: Number, whole: Number) -> Number:
     """A number times two to a whole power."""
-    word = ir.IntegerType.get_signless(32)
-    count = emit.value("arith.fptosi", [whole], word)
-    half = _of("arith.shrsi", count, emit.constant(1, word))
+    count = whole.cast("arith.fptosi", ir.IntegerType.get_signless(32))
+    half = count.op("arith.shrsi", 1)
     # The whole power may be too small, or too large, where the result is not.
-    for part in (half, _of("arith.subi", count, half)):
-        bits = _of("arith.shli", _of("arith.addi", part, emit.constant(127, word)), emit.constant(23, word))
-        found = _of("arith.mulf", found, emit.value("arith.bitcast", [bits], found.type))
+    for part in (half, count - half):
+        found = found * ((part + 127) << 23).bitcast(found.type)
     return found
 
 
-def _hyperbolic_sine(size: ir.Value, one: ir.Value) -> ir.Value:
-    half = emit.constant(0.5, one.type)
-    less = _of("math.expm1", size)
-    near = _of("arith.addf", less, _of("arith.divf", less, _of("arith.addf", less, one)))
+def _hyperbolic_sine(size: Number) -> Number:
+    less = size.of("expm1")
     # The exponential may be too large where half of it is not.
-    root = _of("math.exp", _of("arith.mulf", size, half))
-    far = _of("arith.mulf", _of("arith.mulf", root, half), root)
-    is_far = emit.compared(">", size, emit.constant(10, one.type))
-    return _of("arith.select", is_far, far, _of("arith.mulf", near, half))
+    root = (size * 0.5).of("exp")
+    return choose(size > 10, root * 0.5 * root, (less + less / (less + 1)) * 0.5)
 
 
-def _angle(op: ir.Operation) -> ir.Value:
-    y, x = op.operands
-    return _angle_in_f32(op) or _angle_of(y, x, _constant(1, op))
+def _angle(op: ir.Operation) -> Number:
+    return _angle_in_f32(op) or _angle_of(*map(Number, op.operands))
 
 
-def _angle_of(y: ir.Value, x: ir.Value, one: ir.Value) -> ir.Value:
-    width, height = _of("math.absf", x), _of("math.absf", y)
+def _angle_of(y: Number, x: Number) -> Number:
+    width, height = x.of("absf"), y.of("absf")
     # Two zeros, or two infinities, have the angle of 0 or 1 and 1 or -1.
-    is_end = emit.compared("==", _of("arith.addf", width, width), width)
-    is_end = _of("arith.andi", is_end, emit.compared("==", height, width))
-    height = _of("arith.select", is_end, _of("arith.minnumf", height, one), height)
-    x = _of("arith.select", is_end, _of("math.copysign", one, x), x)
-    above = _of_point_above(height, x) if isinstance(x.type, ir.F32Type) else _of("math.atan2", height, x)
-    return _of("math.copysign", above, y)
+    is_end = (width + width == width) & (height == width)
+    height = choose(is_end, height.op("arith.minnumf", 1), height)
+    x = choose(is_end, x.like(1).of("copysign", x), x)
+    above = _of_point_above(height, x) if isinstance(x.type, ir.F32Type) else height.of("atan2", x)
+    return above.of("copysign", y)
 
 
-def _of_point_above(height: ir.Value, x: ir.Value) -> ir.Value:
+def _of_point_above(height: Number, x: Number) -> Number:
     """The angle of a point above the line, from 0 to pi."""
-    width = _of("math.absf", x)
-    is_steep = emit.compared(">", height, width)
-    above = _of("arith.select", is_steep, width, height)
-    tangent = _of("arith.divf", above, _of("arith.select", is_steep, height, width))
-    square = _of("arith.mulf", tangent, tangent)
-    *factors, sum_ = (emit.constant(factor, x.type) for factor in _OF_TANGENT)
-    for factor in reversed(factors):
-        sum_ = _of("arith.addf", _of("arith.mulf", sum_, square), factor)
-    angle = _of("arith.addf", tangent, _of("arith.mulf", _of("arith.mulf", sum_, square), tangent))
-    for is_beyond, turn in ((is_steep, 0.5), (emit.compared("<", x, emit.constant(0, x.type)), 1)):
+    width = x.of("absf")
+    is_steep = height > width
+    tangent = choose(is_steep, width, height) / choose(is_steep, height, width)
+    square, sum_ = tangent * tangent, x.like(_OF_TANGENT[-1])
+    for factor in reversed(_OF_TANGENT[:-1]):
+        sum_ = sum_ * square + factor
+    angle = tangent + sum_ * square * tangent
+    for is_beyond, turn in ((is_steep, 0.5), (x < 0, 1)):
         # What f32 has of pi, and what it lacks.
-        whole, more = (emit.constant(turn * part, x.type) for part in (3.1415927410125732, -8.742278e-8))
-        other = _of("arith.addf", _of("arith.subf", whole, angle), more)
-        angle = _of("arith.select", is_beyond, other, angle)
+        angle = choose(is_beyond, turn * 3.1415927410125732 - angle + turn * -8.742278e-8, angle)
     return angle
 
 
-def _cube_root(op: ir.Operation) -> ir.Value:
-    (x,) = op.operands
-    size, root = _of("math.absf", x), _of("math.cbrt", x)
-    is_end = emit.compared("==", _of("arith.addf", size, size), size)
+def _cube_root(op: ir.Operation) -> Number:
+    (x,) = map(Number, op.operands)
+    size, root = x.of("absf"), x.of("cbrt")
     if isinstance(x.type, ir.F32Type):
-        off = _of("arith.subf", _of("arith.divf", x, _of("arith.mulf", root, root)), root)
-        root = _of("arith.addf", root, _of("arith.mulf", off, _constant(1 / 3, op)))
-    return _of("arith.select", is_end, x, root)
+        root = root + (x / (root * root) - root) * (1 / 3)
+    return choose(size + size == size, x, root)
 
 
 _angle_in_f32 = _in_f32(_angle_of)
 _exponential = _in_f32(_power_of_two)
 
-_FORMS: dict[str, Callable[[ir.Operation], ir.Value | None]] = {
+_FORMS: dict[str, _Form] = {
     "arith.extf": float_conversions.widened,
     "arith.sitofp": float_conversions.of_integer,
     "arith.truncf": lambda op: float_conversions.rounded(op, _known(op.operands[0])),
     "arith.uitofp": float_conversions.of_integer,
     "math.acosh": _in_f32(_inverse_hyperbolic_cosine),
     "math.asinh": _in_f32(_inverse_hyperbolic_sine, is_odd=True),
-    "math.atan": _in_f32(_of_point_above, is_odd=True),
+    "math.atan": _in_f32(lambda size: _of_point_above(size, size.like(1)), is_odd=True),
     "math.atan2": _angle,
     "math.atanh": _in_f32(_inverse_hyperbolic_tangent, is_odd=True),
     "math.cbrt": _cube_root,
@@ -349,7 +318,7 @@ def mend(op: ir.Operation) -> None:
     elif isinstance(made, ir.FloatType) and (not around.startswith("linalg.") or around == _LOOP):
         other = _FORMS[op.name](op)
         if other is not None:
-            emit.replace(op, other)
+            emit.replace(op, other.value)
 
 
 def _mend_in_loop(op: ir.Operation) -> None:
@@ -361,7 +330,7 @@ def _mend_in_loop(op: ir.Operation) -> None:
     with ir.InsertionPoint(body):
         plain = emit.value(op.name, list(body.arguments)[:-1], element, **emit.attributes_of(op))
         other = _FORMS[op.name](plain.owner)
-        emit.op("linalg.yield", [other or plain])
+        emit.op("linalg.yield", [plain if other is None else other.value])
     if other is not None:
         plain.owner.erase()
         emit.replace(op, whole)
@@ -381,7 +350,3 @@ def _known(number: ir.Value) -> float | None:
     maker = defining_op(number)
     constant = constant_of(maker) if maker is not None and maker.name == "arith.constant" else None
     return None if constant is None else float(constant.value)
-
-
-def _constant(number: float, op: ir.Operation) -> ir.Value:
-    return emit.constant(number, op.results[0].type)
