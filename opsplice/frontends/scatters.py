@@ -97,9 +97,8 @@ def _write(op: ir.Operation, form: _Form) -> None:
     )
     op.regions[0].blocks[0].append_to(new.regions[0])
     back = [order.index(dim) for dim in range(len(order))]
-    for old, each in zip(op.results, new.results, strict=True):
-        old.replace_all_uses_with(_reshape(_transpose(each, back), _sizes(old)))
-    op.erase()
+    results = zip(op.results, new.results, strict=True)
+    emit.replace(op, *(_reshape(_transpose(each, back), _sizes(old)) for old, each in results))
 
 
 def _batch(indices: ir.Value, form: _Form) -> list[int]:

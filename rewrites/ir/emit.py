@@ -138,10 +138,20 @@ def copy(original: ir.Operation, values: dict[ir.Value, ir.Value]) -> ir.Operati
     return made
 
 
-def replace(old: ir.Operation, value: ir.Value) -> None:
-    """Put a value in the place of the one result of an op, which is erased."""
-    old.results[0].replace_all_uses_with(value)
+def replace(old: ir.Operation, *values: ir.Value) -> None:
+    """Put values in the place of the results of an op, which is erased."""
+    for result, value in zip(old.results, values, strict=True):
+        result.replace_all_uses_with(value)
     old.erase()
+
+
+def put_behind(value: ir.Value, make: Callable[[ir.Value], ir.Value]) -> None:
+    """Have what uses the result of an op use what is made of it right behind the op."""
+    uses = [(use.owner, use.operand_number) for use in value.uses]
+    with value.owner.location, ir.InsertionPoint.after(value.owner):
+        made = make(value)
+    for user, number in uses:
+        user.operands[number] = made
 
 
 def block(op: ir.Operation, kinds: Sequence[ir.Type] = ()) -> ir.Block:

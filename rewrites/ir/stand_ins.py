@@ -13,6 +13,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import last_op, ops_in
+from opsplice.rewrites.ir import emit
 
 MARK = "opsplice.stand_in"
 
@@ -26,6 +27,4 @@ def put_in(module: ir.Module) -> None:
         end = last_op(block)
         for op in [op.operation for op in block if op.operation != end]:
             op.move_before(whole)
-        for result, value in zip(whole.results, end.operands, strict=True):
-            result.replace_all_uses_with(value)
-        whole.erase()
+        emit.replace(whole, *end.operands)

@@ -103,9 +103,7 @@ def _tie(dispatch: Dispatch, moved: int, sliced: Sequence[int]) -> None:
         )
     for name in set(op.attributes) - {"entry_points", "operandSegmentSizes", "tied_operands"}:
         made[0].owner.attributes[name] = op.attributes[name]
-    for old, new in zip(op.results, made, strict=False):
-        old.replace_all_uses_with(new)
-    op.erase()
+    emit.replace(op, *made[: len(op.results)])
 
 
 def segments(op: ir.Operation) -> list[list[ir.Value]]:

@@ -70,6 +70,7 @@ from collections.abc import Iterator, Sequence
 
 from iree.compiler import ir
 
+from opsplice.common.reaching import reachable
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import defining_op, indexing_maps, is_elementwise, maker_name, seen_through
 from opsplice.rewrites.ir import emit
@@ -215,20 +216,18 @@ def _is_sliced(value: ir.Value) -> bool:
 
 def _cut_from_memory(merged: ir.Operation) -> None:
     """Put what open parts are cut from into memory, where elementwise ops lie on both sides of a part."""
-    seen, pending = set[ir.Value](), [*merged.operands[0].owner.operands][:1]
-    while pending:
-        value = pending.pop()
+
+    def read(value: ir.Value) -> list[ir.Value]:
         op = defining_op(value)
-        if op is None or value in seen:
-            continue
-        seen.add(value)
-        if op.name == _SLICE:
-            maker = defining_op(op.operands[0])
-            is_open = not ir.ShapedType(value.type).has_static_shape
-            if is_open and maker is not None and _joins(maker):
-                put_into_memory(op, [0])
-        elif is_elementwise(op):
-            pending += [each for each in op.operands if isinstance(each.type, ir.ShapedType)]
+        if op is None or op.name == _SLICE or not is_elementwise(op):
+            return []
+        return [each for each in op.operands if isinstance(each.type, ir.ShapedType)]
+
+    for value in list(reachable([*merged.operands[0].owner.operands][:1], read)):
+        op = defining_op(value)
+        maker = defining_op(op.operands[0]) if op is not None and op.name == _SLICE else None
+        if op is not None and maker is not None and _joins(maker) and not ir.ShapedType(value.type).has_static_shape:
+            put_into_memory(op, [0])
 
 
 def _joins(op: ir.Operation) -> bool:
@@ -276,16 +275,14 @@ def _gains_dims(insertion: ir.Operation) -> bool:
 
 def _is_computed_from(value: ir.Value, whole: ir.Value) -> bool:
     """Whether views and elementwise ops alone lie between two values: one dispatch may do it all."""
-    seen, pending = set[ir.Value](), [value]
-    while pending:
-        each = seen_through(pending.pop())
+
+    def read(each: ir.Value) -> list[ir.Value]:
         op = defining_op(each)
-        if each == whole:
-            return True
-        if op is not None and each not in seen and _computes(op) and is_elementwise(op):
-            seen.add(each)
-            pending += [operand for inner in ops_in(op) for operand in inner.operands]
-    return False
+        if op is None or not _computes(op) or not is_elementwise(op):
+            return []
+        return [seen_through(operand) for inner in ops_in(op) for operand in inner.operands]
+
+    return whole in reachable([seen_through(value)], read)
 
 
 def put_into_memory(op: ir.Operation, numbers: Sequence[int]) -> None:

@@ -104,9 +104,7 @@ def _carry(op: ir.Operation, kinds: Mapping[str, ir.Type]) -> None:
             last.erase()
         for value, form in zip(list(new.results)[len(op.results) :], symbols, strict=True):
             emit.op("util.global.store", [value], attributes=form)
-    for result, made in zip(op.results, new.results, strict=False):
-        result.replace_all_uses_with(made)
-    op.erase()
+    emit.replace(op, *list(new.results)[: len(op.results)])
 
 
 def _forwarded(block: ir.Block, known: dict[str, ir.Value]) -> list[ir.Value]:

@@ -73,9 +73,7 @@ def _mask(op: ir.Operation) -> None:
     groups = [[updates, indices, _inside(indices, sizes, batch)], [original]]
     masked = emit.grouped(_SCATTER, groups, [each.type for each in op.results], emit.attributes_of(op), regions=1)
     op.regions[0].blocks[0].append_to(masked.regions[0])
-    for old, new in zip(op.results, masked.results, strict=True):
-        old.replace_all_uses_with(new)
-    op.erase()
+    emit.replace(op, *masked.results)
 
 
 def _inside(indices: ir.Value, sizes: Sequence[ir.Value], batch: int) -> ir.Value:

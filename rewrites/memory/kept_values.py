@@ -34,6 +34,7 @@ from collections.abc import Iterator
 
 from iree.compiler import ir
 
+from opsplice.common.reaching import reachable
 from opsplice.matchers.ir.op_names import held_in, last_op, ops_in
 from opsplice.matchers.ir.tensor_values import maker_name
 from opsplice.rewrites.ir import emit
@@ -80,9 +81,7 @@ def _do_once(dispatch: ir.Operation) -> None:
     """See that no op is done again in the place of copies of its results."""
     for result in dispatch.results:
         if _may_be_written(result):
-            with dispatch.location, ir.InsertionPoint.after(dispatch):
-                same = emit.value(_BARRIER, [result], result.type)
-            result.replace_all_uses_except(same, same.owner.operation)
+            emit.put_behind(result, lambda each: emit.value(_BARRIER, [each], each.type))
 
 
 def _part(update: ir.Operation) -> None:
@@ -95,20 +94,15 @@ def _part(update: ir.Operation) -> None:
 
 def _is_made_of(value: ir.Value, memory: ir.Value) -> bool:
     """Whether an op reads this memory that makes a value or a part of it, and may place it where it is written to."""
-    seen, pending = set[ir.Value](), [memory_of(value)]
-    while pending:
-        made = pending.pop()
-        if made in seen or maker_name(made) not in _MAKERS:
-            continue
-        seen.add(made)
-        maker = made.owner.operation
-        read = _memories(maker)
-        if memory in read:
-            return True
-        pending += (
-            read if maker.name == "flow.tensor.update" else [e for e in read if maker_name(e) == "flow.tensor.slice"]
-        )
-    return False
+
+    def read(made: ir.Value) -> list[ir.Value]:
+        return _memories(made.owner.operation) if maker_name(made) in _MAKERS else []
+
+    def placed(made: ir.Value) -> list[ir.Value]:
+        is_update = maker_name(made) == "flow.tensor.update"
+        return [each for each in read(made) if is_update or maker_name(each) == "flow.tensor.slice"]
+
+    return any(memory in read(made) for made in reachable([memory_of(value)], placed))
 
 
 def _memories(op: ir.Operation) -> list[ir.Value]:

@@ -64,9 +64,7 @@ def _align(loop: ir.Operation) -> None:
             _read(after.add_argument(inits[number].type, loop.location), after)
         ends, handed = list(last_op(after).operands), list(after.arguments)
         _end(after, [handed[at] if n is None else ends[n] for at, n in enumerate((*order, *left))])
-    for result, made in zip(loop.results, new.results, strict=False):
-        result.replace_all_uses_with(made)
-    loop.erase()
+    emit.replace(loop, *list(new.results)[: len(given)])
 
 
 def _order(inits: Sequence[ir.Type], given: Sequence[ir.Type]) -> tuple[list[int | None], list[int]]:

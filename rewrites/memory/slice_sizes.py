@@ -32,7 +32,5 @@ def keep_outside(module: ir.Module) -> None:
 def _assume(number: ir.Value) -> None:
     if isinstance(number.owner, ir.Block) or number.owner.name in _STAYING:
         return
-    maker = number.owner.operation
-    with maker.location, ir.InsertionPoint.after(maker):
-        assumed = emit.value(_ASSUMED, [number], number.type, assumptions=ir.Attribute.parse(_ANY_SIZE))
-    number.replace_all_uses_except(assumed, assumed.owner.operation)
+    form = ir.Attribute.parse(_ANY_SIZE)
+    emit.put_behind(number, lambda each: emit.value(_ASSUMED, [each], each.type, assumptions=form))

@@ -30,8 +30,7 @@ def read_through(op: ir.Operation) -> None:
         is_slice |= source.owner.name == "tensor.extract_slice"
         source, at = source.owner.operands[0], inside
     if is_slice:
-        op.results[0].replace_all_uses_with(emit.value("tensor.extract", [source, *at], op.results[0].type))
-        op.erase()
+        emit.replace(op, emit.value("tensor.extract", [source, *at], op.results[0].type))
 
 
 def _in_slice(op: ir.Operation, at: Sequence[ir.Value]) -> list[ir.Value]:

@@ -144,9 +144,8 @@ def _split(op: ir.Operation) -> None:
         body = whole.regions[0].blocks.append(kind.element_type, kind.element_type, arg_locs=[op.location] * 2)
         with ir.InsertionPoint(body):
             emit.op("linalg.yield", [emit.value(made.name, list(body.arguments), kind.element_type)])
-    op.results[0].replace_all_uses_with(whole.results[0])
     op.regions[0].blocks[0].append_to(partial.regions[0])
-    op.erase()
+    emit.replace(op, whole.results[0])
 
 
 def _rows(op: ir.Operation, loops: Sequence[int], element: ir.Type) -> ir.Value:

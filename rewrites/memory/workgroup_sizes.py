@@ -77,9 +77,7 @@ def _list_all(
         with count.location, ir.InsertionPoint(count):
             argument = export.regions[0].blocks[0].add_argument(ir.IndexType.get(), count.location)
             more = emit.op(_COUNT, [*count.operands, argument], [each.type for each in count.results])
-        for old, new in zip(count.results, more.results, strict=True):
-            old.replace_all_uses_with(new)
-        count.erase()
+        emit.replace(count, *more.results)
         count = more
         sites = [_with_size(site, value) for site, value in zip(sites, values, strict=True)]
     return sites

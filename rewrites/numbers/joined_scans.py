@@ -34,9 +34,8 @@ def mend(op: ir.Operation) -> None:
     attributes = {**emit.attributes_of(op), "dimension": emit.number(min(along, 1), ir.IntegerType.get_signless(64))}
     made = emit.op(op.name, joined, [each.type for each in joined[1:]], attributes, regions=1)
     op.regions[0].blocks[0].append_to(made.regions[0])
-    for old, new, start in zip(op.results, made.results, (sums, last), strict=True):
-        old.replace_all_uses_with(emit.reshape(new, old.type, emit.dynamic_dims(start)))
-    op.erase()
+    starts = zip(made.results, (sums, last), strict=True)
+    emit.replace(op, *(emit.reshape(new, start.type, emit.dynamic_dims(start)) for new, start in starts))
 
 
 def _joined(tensor: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:

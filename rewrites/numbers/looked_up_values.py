@@ -26,11 +26,7 @@ def mend(op: ir.Operation) -> None:
     if kind.rank < 4 or kind.has_static_shape or not any(ops_in(op, "tensor.extract")):
         return
     if any(_is_reduction(user) for value in reachable([op.results[0]], _computed_from) for user in _users(value)):
-        uses = [(use.owner, use.operand_number) for use in op.results[0].uses]
-        with ir.InsertionPoint.after(op):
-            held = emit.held(op.results[0])
-        for user, number in uses:
-            user.operands[number] = held
+        emit.put_behind(op.results[0], emit.held)
 
 
 def _computed_from(value: ir.Value) -> list[ir.Value]:

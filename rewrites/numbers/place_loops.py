@@ -28,9 +28,7 @@ def mend(op: ir.Operation) -> None:
     loops = emit.nest([first], [ir.AffineMap.get_identity(rank), found, found], *best, summed=[along])
     elements = [ir.RankedTensorType(each.type).element_type for each in op.operands]
     _fill(emit.block(loops, elements), op, along)
-    for old, new in zip(op.results, loops.results, strict=True):
-        old.replace_all_uses_with(new)
-    op.erase()
+    emit.replace(op, *loops.results)
 
 
 def _fill(body: ir.Block, op: ir.Operation, along: int) -> None:

@@ -35,9 +35,8 @@ def mend(op: ir.Operation) -> None:
         emit.copy(each.operation, values)
     count = len(op.results)
     starts, made = list(op.operands)[-count:], last_op(body).operands
-    for result, start, value in zip(op.results, starts, made, strict=True):
-        result.replace_all_uses_with(emit.value("tensor.insert", [values.get(value, value), start], result.type))
-    op.erase()
+    pairs = ([values.get(value, value), start] for value, start in zip(made, starts, strict=True))
+    emit.replace(op, *(emit.value("tensor.insert", pair, pair[1].type) for pair in pairs))
 
 
 def _is_led(read: ir.Operation, op: ir.Operation) -> bool:

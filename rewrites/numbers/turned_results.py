@@ -22,11 +22,7 @@ def mend(op: ir.Operation) -> None:
     """Put the results of an op with several into memory if they are transposed, where inputs are converted."""
     for result in op.results if len(op.results) > 1 else ():
         if _is_transposed(result):
-            uses = [(use.owner, use.operand_number) for use in result.uses]
-            with ir.InsertionPoint.after(op):
-                held = emit.held(result)
-            for user, number in uses:
-                user.operands[number] = held
+            emit.put_behind(result, emit.held)
 
 
 def _is_transposed(value: ir.Value) -> bool:

@@ -146,13 +146,13 @@ def _add_behind(op: ir.Operation) -> None:
     kind = ir.RankedTensorType(start.type)
     element, same = kind.element_type, ir.AffineMap.get_identity(kind.rank)
     empty = emit.value("tensor.empty", emit.dynamic_dims(start), kind)
-    zero = linalg.fill(emit.constant(0, element), outs=[empty])
-    uses = [(use.owner, use.operand_number) for use in op.results[0].uses]
-    op.operands[2] = zero
-    with ir.InsertionPoint.after(op):
-        whole, body = emit.loop([op.results[0], start], [same, same], empty)
-    with ir.InsertionPoint(body):
-        name = "arith.addf" if isinstance(element, ir.FloatType) else "arith.addi"
-        emit.op("linalg.yield", [emit.value(name, list(body.arguments)[:2], element)])
-    for user, number in uses:
-        user.operands[number] = whole
+    op.operands[2] = linalg.fill(emit.constant(0, element), outs=[empty])
+
+    def added(sums: ir.Value) -> ir.Value:
+        whole, body = emit.loop([sums, start], [same, same], empty)
+        with ir.InsertionPoint(body):
+            name = "arith.addf" if isinstance(element, ir.FloatType) else "arith.addi"
+            emit.op("linalg.yield", [emit.value(name, list(body.arguments)[:2], element)])
+        return whole
+
+    emit.put_behind(op.results[0], added)

@@ -78,6 +78,4 @@ class _Expander:
         for each in body:
             with ir.InsertionPoint(op):
                 self.count += len(ops_in(emit.copy(each, values)))
-        for result, value in zip(op.results, last.operands, strict=True):
-            result.replace_all_uses_with(values[value])
-        op.erase()
+        emit.replace(op, *map(values.__getitem__, last.operands))
