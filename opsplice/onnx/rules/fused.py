@@ -104,19 +104,6 @@ _GEMM = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
 # ---- norms -----------------------------------------------------------------------------------------------------------
 
 
-def standard_rms_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    x, scale = node.input
-    shape, element = on.shape(x), on.element(x)
-    if shape is None or not element:
-        return None
-    axis = attribute(node, "axis", -1) % len(shape)
-    stash = attribute(node, "stash_type", TensorProto.FLOAT)
-    wide = on.cast(x, stash)
-    epsilon = on.put("Cast", np.array(attribute(node, "epsilon", 1e-5), np.float32), to=stash)
-    normed = on.put("Div", wide, _root_of_mean(on, wide, epsilon, [*range(axis, len(shape))]))
-    return on.put("Mul", normed if wide == x else on.put("Cast", normed, to=element), scale)
-
-
 def group_norm(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """Of groups of channels, or of each channel, of sizes that are not fixed: in IREE, instances come out wrong."""
     x, gain, bias = node.input
