@@ -26,7 +26,6 @@ from opsplice.frontends.declarations import declare_function
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.onnx import enclosed_nodes, versions
 from opsplice.onnx.body_names import part_names
-from opsplice.onnx.casts import TO_SIGNLESS, write_casts
 from opsplice.onnx.expansion import FUNCTIONS, expand
 from opsplice.onnx.folded_sizes import (
     fold,
@@ -36,6 +35,7 @@ from opsplice.onnx.folded_sizes import (
     keep_elements,
     keep_whole_dims,
 )
+from opsplice.onnx.imported_ops import TO_SIGNLESS, write_out
 from opsplice.onnx.model_file import (
     STANDARD,
     STORED,
@@ -52,7 +52,6 @@ from opsplice.onnx.model_file import (
     type_name,
 )
 from opsplice.onnx.node_checks import check_domains, check_types
-from opsplice.onnx.products import write_products
 from opsplice.onnx.rules import loops
 from opsplice.onnx.rules.convolutions import say_pads
 from opsplice.onnx.rules.quantized import WIDENED
@@ -377,8 +376,7 @@ def _emit(model: onnx.ModelProto, weights: Mapping[str, np.ndarray], request: Re
         importer.import_all()
         with context:
             enclosed_nodes.mark(module)
-            write_casts(module)
-            write_products(module)
+            write_out(module)
             check_sizes(module)
         verified = module.operation.verify()
     except (onnx_importer.OnnxImportError, ir.MLIRError) as error:

@@ -1,0 +1,111 @@
+"""Operators of ONNX that IREE's importer does not know, or makes wrongly, as other ops of the module that it makes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from iree.compiler import ir
+from onnx import TensorProto
+
+from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.ir.tensor_values import DYNAMIC, shape_of
+from opsplice.onnx.size_checks import torch_int
+from opsplice.rewrites.ir import emit
+
+_WRITTEN_OUT = (TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)
+TO_SIGNLESS = re.compile(r"\b[su]i(\d+)")
+
+
+def write_out(module: ir.Module) -> None:
+    """Write casts and products as other ops, where that is needed and their sizes are known."""
+    emit.load_dialects(module.context)
+    for op in ops_in(module.operation, "torch.operator"):
+        form = _FORMS.get(op.attributes["name"].value)
+        if form is None:
+            continue
+        with op.location, ir.InsertionPoint(op):
+            made = form(op)
+        if made is not None:
+            emit.replace(op, made)
+
+
+# ---- casts -----------------------------------------------------------------------------------------------------------
+
+
+def _cast(op: ir.Operation) -> ir.Value | None:
+    """Plain ones of each element, where IREE's importer knows none, or makes 127 of 200.0.
+
+    torch.operator "onnx.Cast"(%x) {torch.onnx.to = 4}  =>  arith.trunci (arith.fptosi %x : f32 to i32) : i32 to i16
+    """
+    if op.attributes["torch.onnx.to"].value not in _WRITTEN_OUT:
+        return None
+    x, wanted = op.operands[0], op.results[0].type
+    sizes = [DYNAMIC if size is None else size for size in shape_of(x) or ()]
+    (given, has_sign), (made, _) = (_element(each) for each in (x.type, wanted))
+    plain = emit.value("torch_c.to_builtin_tensor", [x], ir.RankedTensorType.get(sizes, given))
+    if isinstance(given, ir.FloatType):
+        # Of twice the width those with a sign hold all numbers without.
+        given = ir.IntegerType.get_signless(min(max(2 * made.width, 32), 64))
+        name = "fptoui" if made == given else "fptosi"
+        plain = emit.value(f"arith.{name}", [plain], ir.RankedTensorType.get(sizes, given))
+    if given.width != made.width:
+        name = "trunci" if given.width > made.width else "extsi" if has_sign else "extui"
+        plain = emit.value(f"arith.{name}", [plain], ir.RankedTensorType.get(sizes, made))
+    return emit.value("torch_c.from_builtin_tensor", [plain], wanted)
+
+
+def _element(kind: ir.Type) -> tuple[ir.Type, bool]:
+    """The type of a tensor's elements as MLIR has it, and whether they have a sign."""
+    element = _element_text(kind)
+    return ir.Type.parse(TO_SIGNLESS.sub(r"i\1", element)), element.startswith("s")
+
+
+def _element_text(kind: ir.Type) -> str:
+    return str(kind).rpartition(",")[2].removesuffix(">")
+
+
+# ---- products over dims ----------------------------------------------------------------------------------------------
+
+
+def _product(op: ir.Operation) -> ir.Value | None:
+    """Over one dim after the other, as IREE's importer makes those of fixed sizes alone.
+
+    torch.operator "onnx.ReduceProd"(%x) {torch.onnx.axes = [0, 1]}  =>  torch.aten.prod.dim_int, of 1 and then of 0
+    """
+    shape, axes, result = shape_of(op.operands[0]), _axes(op), op.results[0]
+    if shape is None or axes is None or shape_of(result) is None:
+        return None
+    product, element, sizes = op.operands[0], _element_text(result.type), list(shape)
+    if not axes and not _flag(op, "noop_with_empty_axes", False):
+        axes = range(len(sizes))
+    keeps = _flag(op, "keepdims", True)
+    flag = ir.IntegerAttr.get(ir.IntegerType.get_signless(1), keeps)
+    keep = emit.value("torch.constant.bool", [], ir.Type.parse("!torch.bool"), value=flag)
+    none = emit.value("torch.constant.none", [], ir.Type.parse("!torch.none"))
+    for axis in sorted((each % len(sizes) for each in axes), reverse=True):
+        sizes[axis : axis + 1] = [1] if keeps else []
+        text = ",".join("?" if size is None else str(size) for size in sizes)
+        kind = ir.Type.parse(f"!torch.vtensor<[{text}],{element}>")
+        product = emit.value("torch.aten.prod.dim_int", [product, torch_int(axis), keep, none], kind)
+    return product
+
+
+def _axes(op: ir.Operation) -> Sequence[int] | None:
+    """The dims that an op reduces, [] for all or, with `noop_with_empty_axes`, for none; None if they are not known."""
+    if "torch.onnx.axes" in op.attributes:
+        return [ir.IntegerAttr(each).value for each in op.attributes["torch.onnx.axes"]]
+    if len(op.operands) == 1 or str(op.operands[1].type) == "!torch.none":
+        return []
+    owner = op.operands[1].owner
+    if isinstance(owner, ir.Block) or "torch.onnx.value" not in owner.attributes:
+        return None
+    return [int(each) for each in ir.DenseIntElementsAttr(owner.attributes["torch.onnx.value"])]
+
+
+def _flag(op: ir.Operation, name: str, default: bool) -> bool:
+    name = f"torch.onnx.{name}"
+    return bool(ir.IntegerAttr(op.attributes[name]).value) if name in op.attributes else default
+
+
+_FORMS = {"onnx.Cast": _cast, "onnx.ReduceProd": _product}
