@@ -29,7 +29,7 @@ from opsplice.onnx.rules import (
     uncompiled_nodes,
     valued_sizes,
 )
-from opsplice.onnx.rules.arithmetic import eight_bit_floats, integers
+from opsplice.onnx.rules.arithmetic import eight_bit_floats, few_bits, integers
 from opsplice.onnx.rules.detection import regions, suppression
 from opsplice.onnx.rules.node_writer import (
     FLOATS,
@@ -363,7 +363,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("", "TensorScatter"): scattering.into_cache,
     ("", "TopK"): integers.wider,
     ("", "Unique"): _unique,
-    ("com.microsoft", "MatMulNBits"): quantized.matmul_nbits,
+    ("com.microsoft", "MatMulNBits"): few_bits.matmul_nbits,
     ("com.microsoft", "Attention"): attention.attention,
     ("com.microsoft", "BiasGelu"): fused.gelu,
     ("com.microsoft", "DequantizeLinear"): _of_onnx,
@@ -376,7 +376,7 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("com.microsoft", "FusedGemm"): fused.gemm,
     ("com.microsoft", "FusedMatMul"): fused.matmul,
     ("com.microsoft", "Gelu"): fused.gelu,
-    ("com.microsoft", "GatherBlockQuantized"): quantized.gather_blocks,
+    ("com.microsoft", "GatherBlockQuantized"): few_bits.gather_blocks,
     ("com.microsoft", "GatherND"): _of_onnx,
     ("com.microsoft", "GroupNormalization"): fused.group_norm,
     ("com.microsoft", "GroupQueryAttention"): attention.group_query,

@@ -9,7 +9,6 @@ Only the child process of an import loads this module.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,37 +35,30 @@ from opsplice.onnx.folded_sizes import (
     keep_whole_dims,
 )
 from opsplice.onnx.imported_ops import TO_SIGNLESS, write_out
+from opsplice.onnx.model_constants import name_constants, take_weights, write_tensors
 from opsplice.onnx.model_file import (
     STANDARD,
     STORED,
     Scope,
     elements,
     graphs,
-    is_external,
     is_shaped,
     kinds,
     names_read,
     read_model,
     replace,
-    tensors,
     type_name,
 )
 from opsplice.onnx.node_checks import check_domains, check_types
 from opsplice.onnx.rules import loops
 from opsplice.onnx.rules.convolutions import say_pads
-from opsplice.onnx.rules.quantized import WIDENED
 from opsplice.onnx.said_sizes import leave_out_false_sizes
 from opsplice.onnx.size_checks import check_sizes
 from opsplice.runtime.weights import SCOPE, Arrays, write_archive
 
 _FUNCTION = "main"
-# A constant of at least so many bytes is a parameter.
-_LARGE = 4096
 # Each size that depends on another takes a round: as many as a deep model has of its convolutions.
 _MOST_ROUNDS = 1000
-
-# What a parameter may be made of: IREE keeps bits in memory otherwise than ONNX does.
-_PARAMETERS = {number: dtype for number, dtype in STORED.items() if dtype != np.bool_}
 
 
 def import_model(request: Request) -> dict[str, Any]:
@@ -79,9 +71,9 @@ def import_model(request: Request) -> dict[str, Any]:
         model = onnx.inliner.inline_local_functions(model)
     part_names(model.graph)
     _name_nodes(model.graph)
-    _write_tensors(model.graph)
+    write_tensors(model.graph)
     _keep_useful_types(model.graph)
-    weights = _take_weights(model, request)
+    weights = take_weights(model, request.path.parent, name)
     model, forced = _typed(model, weights, name)
     for told, value in zip(facts["outputs"], model.graph.output, strict=True):
         if not told:
@@ -167,36 +159,6 @@ def _name_nodes(graph: onnx.GraphProto) -> None:
                 node.name = f"{node.op_type} of {next(filter(None, node.output), 'nothing')}"
 
 
-def _write_tensors(graph: onnx.GraphProto) -> None:
-    """Write constants that are given as numbers or sparse as tensors, which IREE's importer takes alone."""
-    for each in graphs(graph):
-        for node in each.node:
-            if node.op_type != "Constant" or node.domain not in STANDARD:
-                continue
-            (given,) = node.attribute
-            kind = {"f": np.float32, "i": np.int64}.get(given.name.removeprefix("value_")[:1])
-            if given.name == "sparse_value":
-                made = _dense(given.sparse_tensor)
-            elif given.name != "value" and kind is not None:
-                made = np.array(onnx.helper.get_attribute_value(given), kind)
-            else:
-                continue
-            given.CopyFrom(onnx.helper.make_attribute("value", onnx.numpy_helper.from_array(made)))
-        for sparse in each.sparse_initializer:
-            each.initializer.append(onnx.numpy_helper.from_array(_dense(sparse), sparse.values.name))
-        del each.sparse_initializer[:]
-
-
-def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
-    values, places = onnx.numpy_helper.to_array(sparse.values), onnx.numpy_helper.to_array(sparse.indices)
-    made = np.zeros(tuple(sparse.dims), values.dtype)
-    if places.ndim == 1:
-        made.reshape(-1)[places] = values
-    else:
-        made[tuple(places.T)] = values
-    return made
-
-
 def _keep_useful_types(graph: onnx.GraphProto) -> None:
     """Leave one type for each result of the model, and none without a shape, which ONNX would not add one to.
 
@@ -214,7 +176,9 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
     """
     own = len(model.graph.input)
     for each, array in weights.items():
-        model.graph.input.append(onnx.helper.make_tensor_value_info(each, _data_type(array), array.shape))
+        model.graph.input.append(
+            onnx.helper.make_tensor_value_info(each, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        )
     model = versions.modern(model)
     leave_out_false_sizes(model, lambda bare: _inferred(bare, name))
     say_pads(model.graph)
@@ -281,9 +245,9 @@ def _inlined(model: onnx.ModelProto, functions: list[tuple[str, str]], name: str
         raise OpspliceError(f"ONNX cannot expand operators of {name}", details=str(error)[:2000]) from None
     replace(model.graph.value_info, (value for value in model.graph.value_info if value.name))
     _name_nodes(model.graph)
-    _write_tensors(model.graph)
+    write_tensors(model.graph)
     for each in graphs(model.graph):
-        _name_constants(each)
+        name_constants(each)
     return model
 
 
@@ -296,51 +260,6 @@ def _say_defaults(model: onnx.ModelProto, operators: set[str]) -> None:
             node.attribute.extend(
                 each.default_value for name, each in known.items() if name not in said and each.default_value.name
             )
-
-
-def _take_weights(model: onnx.ModelProto, request: Request) -> dict[str, np.ndarray]:
-    """Take the large constants out of the main graph. The small ones come into the model where they are in files."""
-    found = {}
-    graph = model.graph
-    readers: dict[str, set[str]] = defaultdict(set)
-    for inner in graphs(graph):
-        _name_constants(inner)
-        for node in inner.node:
-            for each in node.input:
-                readers[each].add(node.op_type)
-    small = []
-    for tensor in graph.initializer:
-        array = elements(tensor, request.path.parent, request.name)
-        if array.dtype in WIDENED and readers[tensor.name] == {"DequantizeLinear"}:
-            array = array.astype(WIDENED[array.dtype])
-            tensor = onnx.numpy_helper.from_array(array, tensor.name)
-        if array.nbytes >= _LARGE and array.dtype in _PARAMETERS.values():
-            found[tensor.name] = array
-        else:
-            small.append(_within(tensor, array))
-    replace(graph.initializer, small)
-    for tensor in tensors(model):
-        if is_external(tensor):
-            tensor.CopyFrom(_within(tensor, elements(tensor, request.path.parent, request.name)))
-    replace(graph.input, (value for value in graph.input if value.name not in found))
-    return found
-
-
-def _within(tensor: onnx.TensorProto, array: np.ndarray) -> onnx.TensorProto:
-    return onnx.numpy_helper.from_array(np.ascontiguousarray(array), tensor.name) if is_external(tensor) else tensor
-
-
-def _name_constants(graph: onnx.GraphProto) -> None:
-    """Make initialisers of the constants among the nodes."""
-    for node in filter(_is_constant, graph.node):
-        tensor = node.attribute[0].t
-        tensor.name = node.output[0]
-        graph.initializer.append(tensor)
-    replace(graph.node, (node for node in graph.node if not _is_constant(node)))
-
-
-def _is_constant(node: onnx.NodeProto) -> bool:
-    return node.op_type == "Constant" and node.domain in STANDARD and node.attribute[0].name == "value"
 
 
 # ---- the module ------------------------------------------------------------------------------------------------------
@@ -391,7 +310,7 @@ def _emit(model: onnx.ModelProto, weights: Mapping[str, np.ndarray], request: Re
 
 def _load_weights(importer: Any, module: ir.Module, types: _Types, weights: Mapping[str, np.ndarray]) -> None:
     for number, (name, array) in enumerate(weights.items()):
-        element = types.tensor_element_type(_data_type(array))
+        element = types.tensor_element_type(onnx.helper.np_dtype_to_tensor_dtype(array.dtype))
         torch_type = types.get_vtensor_type(array.shape, element)
         with ir.Location.name(name):
             signless = ir.Type.parse(TO_SIGNLESS.sub(r"i\1", str(element)))
@@ -404,7 +323,3 @@ def _load_weights(importer: Any, module: ir.Module, types: _Types, weights: Mapp
                 loaded = util.GlobalLoadOp(kind, symbol).result
                 converted = ir.Operation.create("torch_c.from_builtin_tensor", results=[torch_type], operands=[loaded])
         importer._nv_map[name] = converted.result
-
-
-def _data_type(array: np.ndarray) -> int:
-    return next(number for number, dtype in _PARAMETERS.items() if dtype == array.dtype)

@@ -1,22 +1,31 @@
-"""The gradient of what an image has between its pixels, as `torch.nn.functional.grid_sample` reads it."""
+"""Images of other sizes, and the gradient of what `torch.nn.functional.grid_sample` reads between pixels.
+
+Each function has the signature of its op.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import torch
+from torch import Tensor
+
+from opsplice.torch.decompositions.windows import spread
 
 _BILINEAR, _NEAREST = 0, 1
 _ZEROS, _BORDER, _REFLECTION = range(3)
 
 
 def grid_sampler_2d_backward(
-    gradient: torch.Tensor,
-    image: torch.Tensor,
-    grid: torch.Tensor,
+    gradient: Tensor,
+    image: Tensor,
+    grid: Tensor,
     mode: int,
     padding: int,
     align_corners: bool,
     mask: list[bool],
-) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+) -> tuple[Tensor | None, Tensor | None]:
     """The gradients of the image [n, c, h, w] and of the places [n, i, j, 2], where `mask` asks for them."""
     if mode not in (_BILINEAR, _NEAREST):
         return NotImplemented
@@ -50,7 +59,7 @@ def grid_sampler_2d_backward(
     return of_image, of_grid
 
 
-def _place(at: torch.Tensor, size: int, padding: int, align_corners: bool) -> tuple[torch.Tensor, torch.Tensor]:
+def _place(at: Tensor, size: int, padding: int, align_corners: bool) -> tuple[Tensor, Tensor]:
     """Places from -1 to 1 as places from 0 to a size, and how much they change with the former."""
     half = (size - 1) / 2 if align_corners else size / 2
     x, slope = at * half + (size - 1) / 2, torch.ones_like(at) * half
@@ -70,9 +79,78 @@ def _place(at: torch.Tensor, size: int, padding: int, align_corners: bool) -> tu
     return x, slope
 
 
-def _neighbours(x: torch.Tensor, mode: int) -> list[tuple[torch.Tensor, torch.Tensor, float]]:
+def _neighbours(x: Tensor, mode: int) -> list[tuple[Tensor, Tensor, float]]:
     """The pixels that a place between them is made of, with their shares, and how much a share changes with it."""
     if mode == _NEAREST:
         return [(x.round(), torch.ones_like(x), 0.0)]
     left = x.floor()
     return [(left, left + 1 - x, -1.0), (left + 1, x - left, 1.0)]
+
+
+# ---- other sizes ----------------------------------------------------------------------------------------------------
+
+
+def nearest(tensor: Tensor, size: Sequence[int] | None, *scales: Any) -> Tensor:
+    """Whole factors repeat elements, where IREE computes where to read. Larger ones might be rounded otherwise.
+
+    scales: one for each dim, or a list of them, as the two forms of the op have them.
+    """
+    given = scales[0] if scales and isinstance(scales[0], list | tuple) else scales
+    sizes = zip(tensor.shape[2:], size or (None, None), [*given, None, None][:2], strict=True)
+    factors = [_whole_factor(*each) for each in sizes]
+    if 0 in factors:
+        return NotImplemented
+    (high, wide), (n, c, h, w) = factors, tensor.shape
+    return tensor[:, :, :, None, :, None].expand(n, c, h, high, w, wide).reshape(n, c, high * h, wide * w)
+
+
+def _whole_factor(before: int, after: int | None, scale: float | None) -> int:
+    """How often each element of a dim is repeated; 0 if that is not known."""
+    if scale is None and isinstance(before, int) and isinstance(after, int) and before > 0:
+        scale = after / before
+    return next((factor for factor in range(1, 9) if factor == scale), 0)
+
+
+def tent(at: Tensor) -> Tensor:
+    return (1 - at.abs()).clamp(min=0)
+
+
+def cubic(at: Tensor) -> Tensor:
+    at = at.abs()
+    near, far = (1.5 * at - 2.5) * at * at + 1, ((2.5 - 0.5 * at) * at - 4) * at + 2
+    return torch.where(at < 1, near, torch.where(at < 2, far, 0.0))
+
+
+def smooth(weigh: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    """An image of another size, each dim by a matrix. weigh: of distances in elements of the smaller size."""
+
+    def formula(tensor: Tensor, sizes: Sequence[int], is_aligned: bool, *scales: float | None) -> Tensor:
+        if not tensor.is_floating_point():
+            return NotImplemented
+        known = zip(tensor.shape[-2:], sizes, scales or (None, None), strict=True)
+        return spread(tensor, [_weights(*each, is_aligned, weigh, tensor).T for each in known])
+
+    return formula
+
+
+def smooth_backward(weigh: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    """The gradient of the same."""
+
+    def formula(
+        gradient: Tensor, sizes: Sequence[int], before: Sequence[int], is_aligned: bool, *scales: float | None
+    ) -> Tensor:
+        known = zip(before[-2:], sizes, scales or (None, None), strict=True)
+        return spread(gradient, [_weights(*each, is_aligned, weigh, gradient) for each in known])
+
+    return formula
+
+
+def _weights(
+    size: int, after: int, scale: float | None, is_aligned: bool, weigh: Callable[[Tensor], Tensor], like: Tensor
+) -> Tensor:
+    """What part of each of `after` outputs each of `size` inputs is, a row for each output."""
+    step = (size - 1) / max(after - 1, 1) if is_aligned else 1 / scale if scale else size / after
+    kind = {"dtype": torch.promote_types(like.dtype, torch.float32), "device": like.device}
+    inputs, outputs = (torch.arange(count, **kind) + 0.5 for count in (size, after))
+    weights = weigh((inputs - step * outputs.unsqueeze(-1)) / max(step, 1))
+    return (weights / weights.sum(-1, keepdim=True)).to(like.dtype)

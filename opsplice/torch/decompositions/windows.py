@@ -171,7 +171,7 @@ def average_pool_backward(
         ends = (starts + kernel[number]).clamp(max=size + padded)
         counts: Tensor | int = ends - starts if count_padding else ends.clamp(max=size) - starts.clamp(min=0)
         shares.append(_shares(size, starts, ends, 1 if divisor else counts, gradient))
-    return _spread(gradient, shares) / (divisor or 1)
+    return spread(gradient, shares) / (divisor or 1)
 
 
 def adaptive_average_pool_backward(dims: int) -> Callable[..., Tensor]:
@@ -182,7 +182,7 @@ def adaptive_average_pool_backward(dims: int) -> Callable[..., Tensor]:
             at = torch.arange(outputs, device=tensor.device)
             starts, ends = at * size // outputs, ((at + 1) * size + outputs - 1) // outputs
             shares.append(_shares(size, starts, ends, ends - starts, gradient))
-        return _spread(gradient, shares)
+        return spread(gradient, shares)
 
     return formula
 
@@ -194,7 +194,7 @@ def replication_pad_backward(gradient: Tensor, tensor: Tensor, amounts: Sequence
         copied = torch.arange(gradient.shape[dim], device=tensor.device) - amounts[-2 * dim - 2]
         copied = copied.clamp(0, size - 1)
         shares.append(_shares(size, copied, copied + 1, 1, gradient))
-    return _spread(gradient, shares)
+    return spread(gradient, shares)
 
 
 def max_backward(dims: int) -> Callable[..., Tensor]:
@@ -356,32 +356,11 @@ def _shares(size: int, starts: Tensor, ends: Tensor, counts: Tensor | int, like:
     return weights / (counts.unsqueeze(-1).to(like.dtype) if isinstance(counts, Tensor) else counts)
 
 
-def _spread(gradient: Tensor, shares: Sequence[Tensor]) -> Tensor:
+def spread(gradient: Tensor, shares: Sequence[Tensor]) -> Tensor:
     """The gradient of an average over windows, a matrix for each of the last dims."""
     for dim, matrix in enumerate(shares, gradient.dim() - len(shares)):
         gradient = (gradient.movedim(dim, -1) @ matrix).movedim(-1, dim)
     return gradient
-
-
-def nearest(tensor: Tensor, size: Sequence[int] | None, *scales: Any) -> Tensor:
-    """Whole factors repeat elements, where IREE computes where to read. Larger ones might be rounded otherwise.
-
-    scales: one for each dim, or a list of them, as the two forms of the op have them.
-    """
-    given = scales[0] if scales and isinstance(scales[0], list | tuple) else scales
-    sizes = zip(tensor.shape[2:], size or (None, None), [*given, None, None][:2], strict=True)
-    factors = [_whole_factor(*each) for each in sizes]
-    if 0 in factors:
-        return NotImplemented
-    (high, wide), (n, c, h, w) = factors, tensor.shape
-    return tensor[:, :, :, None, :, None].expand(n, c, h, high, w, wide).reshape(n, c, high * h, wide * w)
-
-
-def _whole_factor(before: int, after: int | None, scale: float | None) -> int:
-    """How often each element of a dim is repeated; 0 if that is not known."""
-    if scale is None and isinstance(before, int) and isinstance(after, int) and before > 0:
-        scale = after / before
-    return next((factor for factor in range(1, 9) if factor == scale), 0)
 
 
 def overlapping_sum(windows: Tensor, sizes: Sequence[int], dim: int, size: int, step: int) -> Tensor:
@@ -400,51 +379,3 @@ def overlapping_sum(windows: Tensor, sizes: Sequence[int], dim: int, size: int, 
     longer = torch.nn.functional.pad(blocks, (0, 0, 0, count)).flatten(-3, -2)
     summed = longer.narrow(-2, 0, count * lines).unflatten(-2, (count, lines)).sum(-3).flatten(-2)
     return torch.nn.functional.pad(summed, (0, sizes[dim] - summed.shape[-1])).movedim(-1, dim)
-
-
-# ---- images of other sizes, without patterns that they have not ------------------------------------------------------
-
-
-def tent(at: Tensor) -> Tensor:
-    return (1 - at.abs()).clamp(min=0)
-
-
-def cubic(at: Tensor) -> Tensor:
-    at = at.abs()
-    near, far = (1.5 * at - 2.5) * at * at + 1, ((2.5 - 0.5 * at) * at - 4) * at + 2
-    return torch.where(at < 1, near, torch.where(at < 2, far, 0.0))
-
-
-def smooth(weigh: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
-    """An image of another size, each dim by a matrix. weigh: of distances in elements of the smaller size."""
-
-    def formula(tensor: Tensor, sizes: Sequence[int], is_aligned: bool, *scales: float | None) -> Tensor:
-        if not tensor.is_floating_point():
-            return NotImplemented
-        known = zip(tensor.shape[-2:], sizes, scales or (None, None), strict=True)
-        return _spread(tensor, [_weights(*each, is_aligned, weigh, tensor).T for each in known])
-
-    return formula
-
-
-def smooth_backward(weigh: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
-    """The gradient of the same."""
-
-    def formula(
-        gradient: Tensor, sizes: Sequence[int], before: Sequence[int], is_aligned: bool, *scales: float | None
-    ) -> Tensor:
-        known = zip(before[-2:], sizes, scales or (None, None), strict=True)
-        return _spread(gradient, [_weights(*each, is_aligned, weigh, gradient) for each in known])
-
-    return formula
-
-
-def _weights(
-    size: int, after: int, scale: float | None, is_aligned: bool, weigh: Callable[[Tensor], Tensor], like: Tensor
-) -> Tensor:
-    """What part of each of `after` outputs each of `size` inputs is, a row for each output."""
-    step = (size - 1) / max(after - 1, 1) if is_aligned else 1 / scale if scale else size / after
-    kind = {"dtype": torch.promote_types(like.dtype, torch.float32), "device": like.device}
-    inputs, outputs = (torch.arange(count, **kind) + 0.5 for count in (size, after))
-    weights = weigh((inputs - step * outputs.unsqueeze(-1)) / max(step, 1))
-    return (weights / weights.sum(-1, keepdim=True)).to(like.dtype)

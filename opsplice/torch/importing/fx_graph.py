@@ -14,6 +14,7 @@ from opsplice.rewrites.ir import emit
 from opsplice.torch.importing.aliases import Memory, bases_of, order_of, view_module
 from opsplice.torch.importing.complex_products import write_parts
 from opsplice.torch.importing.control_flow import NodeImporter
+from opsplice.torch.importing.draws import refuse_draws, take_draws
 from opsplice.torch.importing.graph_edits import (
     count_from_front,
     fill_empty,
@@ -22,8 +23,6 @@ from opsplice.torch.importing.graph_edits import (
     leave_out_infinities,
     name_as_iree,
     part_zeros,
-    refuse_draws,
-    take_draws,
     through_one_dim,
     write_signs,
 )
