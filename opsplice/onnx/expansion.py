@@ -29,7 +29,7 @@ from opsplice.onnx.rules import (
     uncompiled_nodes,
     valued_sizes,
 )
-from opsplice.onnx.rules.arithmetic import eight_bit_floats, few_bits, integers
+from opsplice.onnx.rules.arithmetic import computed_axes, eight_bit_floats, few_bits, integers
 from opsplice.onnx.rules.detection import regions, suppression
 from opsplice.onnx.rules.node_writer import (
     FLOATS,
@@ -44,17 +44,18 @@ from opsplice.onnx.rules.node_writer import (
 from opsplice.onnx.rules.signals import spectra
 
 # Operators that are functions of ONNX's own, and that IREE does not lower as they are.
-FUNCTIONS = (
-    "Attention",
-    "CausalConvWithState",
-    "LinearAttention",
-    "NegativeLogLikelihoodLoss",
-    "RMSNormalization",
-    "RotaryEmbedding",
-    "SoftmaxCrossEntropyLoss",
-    "SwiGLU",
-    "Swish",
-)
+FUNCTIONS = {
+    ("", "Attention"),
+    ("", "CausalConvWithState"),
+    ("", "LinearAttention"),
+    ("", "NegativeLogLikelihoodLoss"),
+    ("", "RMSNormalization"),
+    ("", "RotaryEmbedding"),
+    ("", "SoftmaxCrossEntropyLoss"),
+    ("", "SwiGLU"),
+    ("", "Swish"),
+    ("ai.onnx.preview", "FlexAttention"),
+}
 
 
 def known_of(domain: str) -> list[str]:
@@ -62,11 +63,17 @@ def known_of(domain: str) -> list[str]:
     return sorted(kind for each, kind in _RULES if each == domain)
 
 
-def expand(scope: Scope, weights: dict[str, np.ndarray], version: int, around: NodeWriter | None = None) -> bool:
-    """Rewrite a graph and those in its nodes in place; whether anything changed. For arguments see `NodeWriter`."""
+def expand(
+    scope: Scope, weights: dict[str, np.ndarray], version: int, around: NodeWriter | None = None, last: bool = False
+) -> bool:
+    """Rewrite a graph and those in its nodes in place; whether anything changed. For arguments see `NodeWriter`.
+
+    last: by the rules for what would be a constant by now if it could become one.
+    """
+    rules = _LAST_RULES if last else _RULES
     graph, writer, nodes, changed = scope.graph, NodeWriter(scope, weights, version, around), [], False
     for node in graph.node:
-        rule = _RULES.get((node.domain, node.op_type))
+        rule = rules.get((node.domain, node.op_type))
         if node.domain and not writer.element(next(filter(None, node.input), "")):
             rule = None  # what makes its operand has to be written first
         writer.start(node)
@@ -84,7 +91,7 @@ def expand(scope: Scope, weights: dict[str, np.ndarray], version: int, around: N
     replace(graph.node, nodes)
     read = names_read(graph)
     replace(graph.node, (node for node in nodes if node.op_type != "QuantizeLinear" or node.output[0] in read))
-    inner = [expand(each, weights, version, writer) for each in Scope.of(graph, scope).inner()]
+    inner = [expand(each, weights, version, writer, last) for each in Scope.of(graph, scope).inner()]
     return changed or any(inner)
 
 
@@ -265,10 +272,11 @@ def _running_product(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     is_backwards = attribute(node, "reverse", 0)
 
     def moved(product: str, by: int) -> str:
-        """With ones in the place of what is moved in."""
-        pads = np.zeros((2, len(shape)), np.int64)
-        pads[:, at] = (-by, by) if is_backwards else (by, -by)
-        return on.put("Pad", product, pads.reshape(-1), on.number(1, x))
+        """With ones in the place of what is moved in: of doubles, IREE does not compile Pad and Slice."""
+        places = on.put("Add", np.arange(size), by if is_backwards else -by)
+        inside = on.put("Min", on.put("Max", places, 0), size - 1)
+        is_outside = on.put("Unsqueeze", on.put("Not", on.put("Equal", places, inside)), np.arange(1, len(shape) - at))
+        return on.put("Where", is_outside, on.number(1, x), on.put("Gather", product, inside, axis=at))
 
     product = moved(x, 1) if attribute(node, "exclusive", 0) else x
     for step in range((size - 1).bit_length()):
@@ -289,7 +297,8 @@ def _expand_dims(on: NodeWriter, node: onnx.NodeProto) -> str:
     return on.put("Unsqueeze", x, on.put("Reshape", on.cast(axis, TensorProto.INT64), [1]))
 
 
-_RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[str] | None]] = {
+_Rules = dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[str] | None]]
+_RULES: _Rules = {
     ("", "Abs"): integers.wider,
     ("", "AffineGrid"): resizing.affine_grid,
     ("", "ArgMax"): _last_of_equals,
@@ -402,4 +411,10 @@ _RULES: dict[tuple[str, str], Callable[[NodeWriter, onnx.NodeProto], str | list[
     ("com.microsoft", "SkipSimplifiedLayerNormalization"): fused.skip_rms_norm,
     ("com.microsoft", "TransposeMatMul"): fused.matmul,
     ("com.microsoft", "Trilu"): _of_onnx,
+}
+# For what only the program knows.
+_LAST_RULES: _Rules = {
+    **{("", kind): computed_axes.reduced for kind in computed_axes.REDUCTIONS},
+    **{("", kind): computed_axes.along for kind in computed_axes.ALONG},
+    ("", "Slice"): padding.cut_by_values,
 }

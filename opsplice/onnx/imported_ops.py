@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 from onnx import TensorProto
@@ -38,12 +38,26 @@ def _cast(op: ir.Operation) -> ir.Value | None:
 
     torch.operator "onnx.Cast"(%x) {torch.onnx.to = 4}  =>  arith.trunci (arith.fptosi %x : f32 to i32) : i32 to i16
     """
-    if op.attributes["torch.onnx.to"].value not in _WRITTEN_OUT:
-        return None
-    x, wanted = op.operands[0], op.results[0].type
-    sizes = [DYNAMIC if size is None else size for size in shape_of(x) or ()]
-    (given, has_sign), (made, _) = (_element(each) for each in (x.type, wanted))
-    plain = emit.value("torch_c.to_builtin_tensor", [x], ir.RankedTensorType.get(sizes, given))
+    return _elementwise(op, _converted) if op.attributes["torch.onnx.to"].value in _WRITTEN_OUT else None
+
+
+def _bit_cast(op: ir.Operation) -> ir.Value:
+    """torch.operator "onnx.BitCast"(%x) {torch.onnx.to = 6}  =>  arith.bitcast %x : f32 to i32"""
+    return _elementwise(op, _bits)
+
+
+def _elementwise(op: ir.Operation, write: Callable[[ir.Value, list[int], ir.Type, ir.Type], ir.Value]) -> ir.Value:
+    x, result = op.operands[0], op.results[0]
+    sizes, known = ([DYNAMIC if size is None else size for size in shape_of(value) or ()] for value in (x, result))
+    plain = emit.value("torch_c.to_builtin_tensor", [x], ir.RankedTensorType.get(sizes, _element(x.type)[0]))
+    made = write(plain, sizes, x.type, result.type)
+    if known != sizes:  # of a result the model may say more
+        made = emit.value("tensor.cast", [made], ir.RankedTensorType.get(known, _element(result.type)[0]))
+    return emit.value("torch_c.from_builtin_tensor", [made], result.type)
+
+
+def _converted(plain: ir.Value, sizes: list[int], kind: ir.Type, wanted: ir.Type) -> ir.Value:
+    (given, has_sign), (made, _) = (_element(each) for each in (kind, wanted))
     if isinstance(given, ir.FloatType):
         # Of twice the width those with a sign hold all numbers without.
         given = ir.IntegerType.get_signless(min(max(2 * made.width, 32), 64))
@@ -52,7 +66,16 @@ def _cast(op: ir.Operation) -> ir.Value | None:
     if given.width != made.width:
         name = "trunci" if given.width > made.width else "extsi" if has_sign else "extui"
         plain = emit.value(f"arith.{name}", [plain], ir.RankedTensorType.get(sizes, made))
-    return emit.value("torch_c.from_builtin_tensor", [plain], wanted)
+    return plain
+
+
+def _bits(plain: ir.Value, sizes: list[int], kind: ir.Type, wanted: ir.Type) -> ir.Value:
+    """The same bits as elements of another type. A truth value is a byte in memory, and one bit in a program."""
+    (given, _), (made, _) = (_element(each) for each in (kind, wanted))
+    if given == made:
+        return plain
+    name = "extui" if str(given) == "i1" else "trunci" if str(made) == "i1" else "bitcast"
+    return emit.value(f"arith.{name}", [plain], ir.RankedTensorType.get(sizes, made))
 
 
 def _element(kind: ir.Type) -> tuple[ir.Type, bool]:
@@ -108,4 +131,4 @@ def _flag(op: ir.Operation, name: str, default: bool) -> bool:
     return bool(ir.IntegerAttr(op.attributes[name]).value) if name in op.attributes else default
 
 
-_FORMS = {"onnx.Cast": _cast, "onnx.ReduceProd": _product}
+_FORMS = {"onnx.BitCast": _bit_cast, "onnx.Cast": _cast, "onnx.ReduceProd": _product}

@@ -198,14 +198,15 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
             continue  # nodes of branches and of rounds have no types yet, and sizes that seem open may be known then
         changed = expand(Scope.of(model.graph), weights, versions.version(model))
         functions = {
-            ("", node.op_type)
+            (node.domain, node.op_type)
             for each in graphs(model.graph)
             for node in each.node
-            if node.op_type in FUNCTIONS and not node.domain
+            if (node.domain, node.op_type) in FUNCTIONS
         }
         if functions:
             model = _inlined(model, sorted(functions), name)
-        if not changed and not functions and not loops.run_open_scans(model.graph):
+        changed = changed or bool(functions) or loops.run_open_scans(model.graph)
+        if not changed and not expand(Scope.of(model.graph), weights, versions.version(model), last=True):
             break
     loops.check(model.graph, name)
     check_domains(model.graph, name)

@@ -140,3 +140,36 @@ def test_linear_attention(rule, steps, tmp_path):
     results = {"y": [2, steps, 12], "ps": [2, 2, 4, 3], "z": [2, steps, 12], "pz": [2, 2, 4, 3]}
     model = make_model(nodes, kinds_of(feed), results, opset=27)
     compare(compiled(tmp_path, model), model, feed)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_attention_with_graphs_that_change_scores_and_shares(kind):
+    """FlexAttention is ONNX's own function, of the domain of previews."""
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+
+    def graph(name, nodes, constants):
+        value = [helper.make_tensor_value_info(each, TensorProto.FLOAT, list("bhls")) for each in (name, "changed")]
+        given = [helper.make_tensor(each, TensorProto.FLOAT, [], [number]) for each, number in constants.items()]
+        return helper.make_graph(nodes, name, value[:1], value[1:], given)
+
+    capped = [node("Div", "scores cap", "small"), node("Tanh", "small", "bound"), node("Mul", "bound cap", "changed")]
+    flex = node(
+        "FlexAttention",
+        "q k v",
+        "y",
+        domain="ai.onnx.preview",
+        score_mod=graph("scores", capped, {"cap": 2.0}),
+        prob_mod=graph("shares", [node("Mul", "shares half", "changed")], {"half": 0.5}),
+    )
+    shapes = {"q": [2, 4, 3, 8], "k": [2, 2, 5, 8], "v": [2, 2, 5, 6]}
+    outputs = {"y": (element, [2, 4, 3, 6])}
+    inputs = {name: (element, shape) for name, shape in shapes.items()}
+    model = make_model([flex], inputs, outputs, opset=26, domains={"ai.onnx.preview": 1}, ir_version=13)
+    feed = {name: RANDOM.normal(size=shape).astype(kind) for name, shape in shapes.items()}
+    (found,) = opsplice.onnx.session(model, providers=["local-sync"]).run(None, feed)
+    q, k, v = (feed[name].astype(np.float64) for name in "qkv")
+    k, v = (each.repeat(2, axis=1) for each in (k, v))
+    scores = np.exp(2 * np.tanh(q @ k.swapaxes(2, 3) / np.sqrt(8) / 2))
+    wanted = scores / scores.sum(-1, keepdims=True) / 2 @ v
+    tolerance = 1e-5 if kind == np.float32 else 2e-3
+    np.testing.assert_allclose(found.astype(np.float64), wanted, tolerance, tolerance)

@@ -507,21 +507,36 @@ def test_floats_of_eight_bits(name):
         np.testing.assert_array_equal(found[each].astype(np.float32), array.astype(np.float32), err_msg=each)
 
 
+def test_bits_as_other_numbers():
+    """IREE's importer has no BitCast. Of the results the model says more sizes than of the operands."""
+    pairs = [("float32", "int32"), ("int64", "float64"), ("uint16", "bfloat16"), ("int8", "uint8"), ("bool", "uint8")]
+    x = integers(np.int64, 3)
+    feed = {"float32": floats(2, 3), "int64": x, "uint16": integers(np.uint16, 5), "int8": integers(np.int8, 4)}
+    feed["bool"] = np.array([True, False])
+    kinds = {name: np.dtype(getattr(ml_dtypes, name, None) or name) for pair in pairs for name in pair}
+    types = {name: onnx.helper.np_dtype_to_tensor_dtype(kind) for name, kind in kinds.items()}
+    nodes = [node("BitCast", one, f"{one}.{other}", to=types[other]) for one, other in pairs]
+    outputs = {f"{one}.{other}": (types[other], feed[one].shape) for one, other in pairs}
+    inputs = {name: (types[name], [name, *array.shape[1:]]) for name, array in feed.items()}
+    model = make_model(nodes, inputs, outputs, opset=26)
+    found = opsplice.onnx.session(model, providers=["local-sync"]).run(None, feed)
+    for array, (one, other) in zip(found, pairs, strict=True):
+        assert array.dtype == kinds[other]
+        assert array.tobytes() == feed[one].tobytes()
+
+
 def test_what_iree_crashes_at_is_refused():
     unique = node("Unique", "x", "y", name="/u")
     with pytest.raises(OpspliceError, match=r"does not compile node '/u' \(Unique\)"):
         frontends.load(make_model([unique], {"x": [3]}, {"y": [None]}))
 
 
-_AXIS, _INT4 = (TensorProto.INT64, [1]), TensorProto.INT4
+_INT4 = TensorProto.INT4
 
 
 @pytest.mark.parametrize(
     ("nodes", "inputs", "constants", "why"),
     [
-        ([node("CumSum", "x a", "y")], {"x": [3, 4], "a": _AXIS}, {}, "input of the model, 'a'"),
-        ([node("ReduceSum", "x a", "y")], {"x": [3, 4], "a": _AXIS}, {}, "input of the model, 'a'"),
-        ([node("ReduceMax", "x a", "y")], {"x": [3, 4], "a": _AXIS}, {}, "input of the model, 'a'"),
         (
             [node("QuantizeLinear", "x s", "q", output_dtype=_INT4), node("DequantizeLinear", "q s", "y")],
             {"x": [3, 4]},

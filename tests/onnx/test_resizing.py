@@ -11,11 +11,11 @@ import onnxruntime as ort
 from onnx import TensorProto
 
 import opsplice.onnx
-from opsplice.common.errors import OpspliceError
 from opsplice.onnx import expansion
 from opsplice.onnx.model_file import Scope
 from tests.onnx.models import OPSET, RANDOM, make_model, node
 from tests.onnx.test_expansion import U8, check, floats, integers, scale
+from tests.onnx.test_spectra import run
 
 
 def test_grid_samples_are_those_of_onnxruntime():
@@ -56,6 +56,22 @@ def test_grid_samples_of_open_sizes():
     for n, c, h, w in ((2, 3, 5, 4), (1, 1, 2, 7)):
         grid = RANDOM.uniform(-1.3, 1.3, (n, h + 1, w, 2)).astype(np.float32)
         check(model, {"x": floats(n, c, h, w), "grid": grid}, 1e-4)
+
+
+@pytest.mark.parametrize("size", [[2, 2, 3, 4, 5], ["n", "c", "d", "h", "w"]], ids=["fixed", "open"])
+def test_grid_samples_of_volumes(size):
+    """Of an extent of one, too. IREE takes elements of other places."""
+    around = ("zeros", "border", "reflection")
+    ways = [(mode, way, corners) for mode in ("nearest", "linear") for way in around for corners in (0, 1)]
+    nodes = [
+        node("GridSample", "x grid", f"y{n}", mode=mode, padding_mode=padding, align_corners=corners)
+        for n, (mode, padding, corners) in enumerate(ways)
+    ]
+    inputs = {"x": size, "grid": [size[0], 2, 3, 4, 3]}
+    model = make_model(nodes, inputs, {each.output[0]: [None] * 5 for each in nodes})
+    for shape in ((2, 2, 3, 4, 5), (1, 1, 1, 2, 7)) if size[0] == "n" else ((2, 2, 3, 4, 5),):
+        grid = RANDOM.uniform(-1.3, 1.3, (shape[0], 2, 3, 4, 3)).astype(np.float32)
+        check(model, {"x": floats(*shape), "grid": grid}, 1e-4)
 
 
 PLACES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
@@ -131,8 +147,25 @@ def test_images_that_keep_their_ratio(policy):
     size = {"size": np.array([7, 8])}
     check(make_model(nodes, {"x": ["n", 1, 3, 4]}, {"y": [None] * 4}, size), {"x": floats(2, 1, 3, 4)})
     opened = make_model(nodes, {"x": ["n", 1, "h", 4]}, {"y": [None] * 4}, size)
-    with pytest.raises(OpspliceError, match="keeps the ratio"):
-        opsplice.onnx.session(opened, cache=False)
+    check(opened, {"x": floats(2, 1, 3, 4)})
+    given = make_model(nodes, {"x": ["n", 1, "h", "w"], "size": (TensorProto.INT64, [2])}, {"y": [None] * 4})
+    check(given, {"x": floats(1, 1, 6, 5), "size": np.array([4, 9])})
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_parts_of_images_that_the_program_is_given(mode):
+    """Which lie outside in part."""
+    form = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 9.0}
+    model = make_model(
+        [node("Resize", "x part - size", "y", axes=[3, 2], **form)],
+        {"x": ["n", 1, "h", 4], "part": [4], "size": (TensorProto.INT64, [2])},
+        {"y": [None] * 4},
+    )
+    given = {"part": np.array([0.4, 0.6, 0.9, 1.3], np.float32), "size": np.array([3, 5])}
+    x = floats(2, 1, 5, 4)
+    found = run(model, {"x": x, **given})["y"]
+    (wanted,) = onnx.reference.ReferenceEvaluator(model).run(None, {"x": x, **given})
+    np.testing.assert_allclose(found, wanted, 1e-5, 1e-5)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])

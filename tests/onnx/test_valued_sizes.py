@@ -142,3 +142,19 @@ def test_ranges_that_may_have_no_elements(limit):
     nodes = [node("Range", row, f"y{at}") for at, row in enumerate(rows)]
     outputs = {f"y{at}": (inputs[row.split()[0]][0], [None]) for at, row in enumerate(rows)}
     check(make_model(nodes, inputs, outputs, constants), feed)
+
+
+def test_slices_along_dims_and_in_steps_that_are_given():
+    """Forwards and backwards, from and to places outside, and of dims in any order."""
+    nodes = [node("Slice", "x starts ends axes steps", "y"), node("Slice", "x starts ends fixed steps", "z")]
+    nodes.append(node("Slice", "x starts ends axes", "ahead"))
+    inputs = {"x": [4, "n", 3], **dict.fromkeys(("starts", "ends", "axes", "steps"), (NUMBERS, [2]))}
+    model = make_model(nodes, inputs, dict.fromkeys(("y", "z", "ahead"), [None] * 3), {"fixed": np.array([1, 0])})
+    far = np.iinfo(np.int64).max
+    for starts, ends, axes, steps in (
+        ([0, 1], [9, -1], [2, 0], [2, 1]),
+        ([-1, far], [-far, 0], [-2, 0], [-2, -1]),
+        ([-9, 2], [far, 2], [1, 2], [3, 1]),
+    ):
+        feed = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
+        check(model, {"x": floats(4, 5, 3), **{name: np.array(value) for name, value in feed.items()}})

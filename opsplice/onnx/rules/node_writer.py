@@ -14,7 +14,7 @@ from opsplice.common.errors import OpspliceError
 from opsplice.onnx.model_file import Scope, sizes_of
 
 # In older versions of ONNX's operators, ReduceMean and its kin have their axes as attributes.
-_AXES_ARE_INPUTS = 18
+AXES_ARE_INPUTS = 18
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 # What a comparison says (`doc_string`) whose operand, the first of Max and Min, is a number, or whose NaN is seen to.
 OF_NUMBERS = "of numbers"
@@ -136,13 +136,13 @@ class NodeWriter:
 
     def mean(self, name: str, axes: Sequence[int] = (-1,)) -> str:
         """Means over the last dim, or others, which stay."""
-        if self.version < _AXES_ARE_INPUTS:
+        if self.version < AXES_ARE_INPUTS:
             return self.put("ReduceMean", name, axes=axes, keepdims=1)
         return self.put("ReduceMean", name, axes, keepdims=1)
 
     def largest(self, name: str, axes: np.ndarray) -> str:
         """The largest elements over some dims, which stay."""
-        if self.version < _AXES_ARE_INPUTS:
+        if self.version < AXES_ARE_INPUTS:
             return self.put("ReduceMax", name, axes=axes.tolist(), keepdims=1)
         return self.put("ReduceMax", name, axes, keepdims=1)
 

@@ -111,3 +111,43 @@ def cut(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         return None
     first, ends = on.put("Concat", *begins, axis=0), on.cast(node.input[2], TensorProto.INT64)
     return on.put("Slice", node.input[0], first, ends, places, steps.ravel().tolist(), doc_string=_INSIDE)
+
+
+def cut_by_values(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+    """Along dims, or in steps, that only the program knows: the elements at their places along each dim."""
+    x, starts, ends, axes, steps = (input_name(node, number) for number in range(5))
+    shape, count = on.shape(x), on.shape(starts)
+    if shape is None or not count or count[0] is None or not axes:
+        return None
+    if on.constant(axes) is not None and (not steps or on.constant(steps) is not None):
+        return None
+    rank, known = len(shape), on.constant(axes)
+    named = on.put("Unsqueeze", on.cast(axes, TensorProto.INT64), [0])
+    named = on.put("Where", on.put("Less", named, 0), on.put("Add", named, rank), named)
+    holds = on.put("Cast", on.put("Equal", named, np.arange(rank)[:, None]), to=TensorProto.INT64)
+
+    def of_each(values: str, others: Input) -> str:
+        """A number of each dim, of one that is not named another number."""
+        total = on.put("ReduceSum", on.put("Mul", holds, on.cast(values, TensorProto.INT64)), [1], keepdims=0)
+        return on.put("Where", is_named, total, others)
+
+    is_named = on.put("Greater", on.put("ReduceSum", holds, [1], keepdims=0), 0)
+    sizes, zero = on.put("Shape", x), on.give(np.zeros(1, np.int64))
+    by = of_each(steps, 1) if steps else on.give(np.ones(rank, np.int64))
+    rises, size_of_step = on.put("Greater", by, 0), on.put("Abs", by)
+
+    def bound(values: str, others: Input, before: int) -> str:
+        """Where a slice begins or ends, or where the first or last element is; before: what comes before the first."""
+        at = of_each(values, others)
+        at = on.put("Where", on.put("Less", at, 0), on.put("Add", at, sizes), at)
+        lowest = on.put("Where", rises, zero, before)
+        return on.put("Min", on.put("Max", at, lowest), on.put("Where", rises, sizes, on.put("Sub", sizes, 1)))
+
+    first, end = bound(starts, 0, 0), bound(ends, sizes, -1)
+    apart = on.put("Sub", end, first)
+    far = on.put("Max", on.put("Where", rises, apart, on.put("Neg", apart)), 0)
+    counts = on.put("Div", on.put("Sub", on.put("Add", far, size_of_step), 1), size_of_step)
+    for axis in range(rank) if known is None else sorted({int(each) % rank for each in known.ravel()}):
+        number, start, step = (on.put("Gather", each, axis) for each in (counts, first, by))
+        x = on.put("Gather", x, on.put("Add", on.put("Mul", on.count(number), step), start), axis=axis)
+    return x

@@ -35,15 +35,17 @@ _KNOWN: dict[str, Callable[..., Any]] = {
     "Sub": np.subtract,
     "Where": np.where,
 }
-_ZERO, _HALF, _ONE, _TWO = (np.float32(each) for each in (0, 0.5, 1, 2))
+# Where what is taken of a dim begins and ends, as parts of it.
+Part = tuple[Numbers, Numbers]
+WHOLE: Part = (np.float32(0), np.float32(1))
+_ZERO, HALF, _ONE, _TWO = (np.float32(each) for each in (0, 0.5, 1, 2))
 
 
 @dataclass(frozen=True)
 class Axis:
     """How a dim is resized: sizes and scale as scalars in f32, as places are.
 
-    count: the size that it gets, as a whole number. part: where it begins and ends, as a part of it; by_size: the model
-    gives `made`, not the scale.
+    count: the size that it gets, as a whole number. by_size: the model gives `made`, not the scale.
     """
 
     number: int
@@ -51,7 +53,7 @@ class Axis:
     made: Numbers
     count: Numbers
     scale: Numbers
-    part: tuple[float, float]
+    part: Part
     by_size: bool
 
     @property
@@ -66,22 +68,23 @@ def computed(on: NodeWriter, kind: str, *inputs: Numbers) -> Any:
     return on.put(kind, *inputs) if any(isinstance(each, str) for each in inputs) else _KNOWN[kind](*inputs)
 
 
-def _cast(on: NodeWriter, numbers: Numbers, kind: int) -> Any:
+def cast(on: NodeWriter, numbers: Numbers, kind: int) -> Any:
+    """Numbers as elements of a type."""
     if isinstance(numbers, str):
         return on.put("Cast", numbers, to=kind)
     return numbers.astype(helper.tensor_dtype_to_np_dtype(kind))
 
 
-def scaled(on: NodeWriter, number: int, size: Numbers, scale: Numbers, part: tuple[float, float]) -> Axis:
+def scaled(on: NodeWriter, number: int, size: Numbers, scale: Numbers, part: Part) -> Axis:
     """A dim of a size that is scaled."""
-    given = _cast(on, size, TensorProto.FLOAT)
+    given = cast(on, size, TensorProto.FLOAT)
     made = computed(on, "Floor", computed(on, "Mul", given, scale))
-    return Axis(number, given, made, _cast(on, made, TensorProto.INT64), scale, part, False)
+    return Axis(number, given, made, cast(on, made, TensorProto.INT64), scale, part, False)
 
 
-def sized(on: NodeWriter, number: int, size: Numbers, wanted: Numbers, part: tuple[float, float]) -> Axis:
+def sized(on: NodeWriter, number: int, size: Numbers, wanted: Numbers, part: Part) -> Axis:
     """A dim of a size that gets another one."""
-    given, made = (_cast(on, each, TensorProto.FLOAT) for each in (size, wanted))
+    given, made = (cast(on, each, TensorProto.FLOAT) for each in (size, wanted))
     return Axis(number, given, made, wanted, computed(on, "Div", made, given), part, True)
 
 
@@ -93,7 +96,7 @@ def positions(on: NodeWriter, node: onnx.NodeProto, axis: Axis) -> Any:
 
     mode = attribute(node, "coordinate_transformation_mode", b"half_pixel")
     x = on.count(axis.count) if isinstance(axis.count, str) else np.arange(int(axis.count))
-    x = _cast(on, x, TensorProto.FLOAT)
+    x = cast(on, x, TensorProto.FLOAT)
     last, end = (of("Sub", size, _ONE) for size in (axis.given, axis.made))
     steps, is_one = of("Max", end, _ONE), of("Less", axis.made, _TWO)
     if mode == b"align_corners":
@@ -101,20 +104,21 @@ def positions(on: NodeWriter, node: onnx.NodeProto, axis: Axis) -> Any:
     if mode == b"asymmetric":
         return of("Div", of("Mul", x, axis.given), axis.made) if axis.by_size else of("Div", x, axis.scale)
     if mode == b"tf_crop_and_resize":
-        start, end = (np.float32(each) for each in axis.part)
-        within = of("Div", of("Mul", of("Mul", x, end - start), last), steps)
-        return of("Where", is_one, of("Mul", _HALF * (start + end), last), of("Add", of("Mul", start, last), within))
+        start, end = axis.part
+        within = of("Div", of("Mul", of("Mul", x, of("Sub", end, start)), last), steps)
+        middle = of("Mul", of("Mul", HALF, of("Add", start, end)), last)
+        return of("Where", is_one, middle, of("Add", of("Mul", start, last), within))
     if mode == b"half_pixel_symmetric":  # onnxruntime adds in f64
         shrinks = of("Div", axis.made, of("Mul", axis.scale, axis.given))
-        before = of("Mul", of("Mul", axis.given, _HALF), of("Sub", _ONE, shrinks))
-        x, before, scale = (_cast(on, each, TensorProto.DOUBLE) for each in (x, before, axis.scale))
-        half = np.float64(_HALF)
+        before = of("Mul", of("Mul", axis.given, HALF), of("Sub", _ONE, shrinks))
+        x, before, scale = (cast(on, each, TensorProto.DOUBLE) for each in (x, before, axis.scale))
+        half = np.float64(HALF)
         at = of("Sub", of("Add", before, of("Div", of("Add", x, half), scale)), half)
-        return _cast(on, at, TensorProto.FLOAT)
-    centres = of("Div", of("Add", x, _HALF), axis.scale)
+        return cast(on, at, TensorProto.FLOAT)
+    centres = of("Div", of("Add", x, HALF), axis.scale)
     if mode == b"tf_half_pixel_for_nn":  # of versions before 13
         return centres
-    centred = of("Sub", centres, _HALF)
+    centred = of("Sub", centres, HALF)
     return of("Where", is_one, _ZERO, centred) if mode == b"pytorch_half_pixel" else centred
 
 
@@ -160,7 +164,7 @@ def taps(on: NodeWriter, node: onnx.NodeProto, axis: Axis, at: Numbers) -> tuple
 def _index(on: NodeWriter, axis: Axis, place: Numbers) -> Any:
     last = computed(on, "Sub", axis.given, _ONE)
     within = computed(on, "Min", computed(on, "Max", place, _ZERO), last)
-    return _cast(on, within, TensorProto.INT64)
+    return cast(on, within, TensorProto.INT64)
 
 
 def _nearest(on: NodeWriter, node: onnx.NodeProto, at: Numbers, floor: Numbers, part: Numbers) -> Any:
@@ -169,8 +173,8 @@ def _nearest(on: NodeWriter, node: onnx.NodeProto, at: Numbers, floor: Numbers, 
         return floor
     if mode == b"ceil":
         return computed(on, "Ceil", at)
-    is_up = computed(on, "Greater" if mode == b"round_prefer_floor" else "GreaterOrEqual", part, _HALF)
-    return computed(on, "Add", floor, _cast(on, is_up, TensorProto.FLOAT))
+    is_up = computed(on, "Greater" if mode == b"round_prefer_floor" else "GreaterOrEqual", part, HALF)
+    return computed(on, "Add", floor, cast(on, is_up, TensorProto.FLOAT))
 
 
 def _linear(on: NodeWriter, _node: onnx.NodeProto, far: Numbers) -> Any:

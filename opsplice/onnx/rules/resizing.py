@@ -9,14 +9,28 @@ GridSample gathers elements by their places. DepthToSpace and SpaceToDepth are r
 
 from __future__ import annotations
 
+import functools
+import itertools
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from opsplice.onnx.rules.node_writer import NodeWriter, attribute, input_name, not_compiled, wrongly_computed
-from opsplice.onnx.rules.resized_places import Axis, Numbers, is_outside, positions, scaled, sized, taps
+from opsplice.onnx.rules.node_writer import NodeWriter, attribute, input_name, wrongly_computed
+from opsplice.onnx.rules.resized_places import (
+    HALF,
+    WHOLE,
+    Axis,
+    Numbers,
+    cast,
+    computed,
+    is_outside,
+    positions,
+    scaled,
+    sized,
+    taps,
+)
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _BYTES = (TensorProto.INT8, TensorProto.UINT8)
@@ -107,21 +121,25 @@ def _axes(on: NodeWriter, node: onnx.NodeProto) -> list[Axis] | None:
         return None
     axes = [axis % len(shape) for axis in attribute(node, "axes", range(len(shape)))]
     crops = attribute(node, "coordinate_transformation_mode", b"") == b"tf_crop_and_resize"
-    if crops and (roi is None or roi.size != 2 * len(axes)):
+    if crops and (on.shape(named[0]) != [2 * len(axes)] or 0 in shape):
         return None
     by_scale = named[1] != "" and (scales is None or scales.size > 0)
     if (by_scale and scales is not None and scales.size != len(axes)) or not (by_scale or named[2]):
         return None
     policy = attribute(node, "keep_aspect_ratio_policy", b"stretch")
     if policy != b"stretch" and not by_scale:
-        return _of_one_scale(node, policy, {axis: shape[axis] for axis in axes}, sizes)
+        return _of_one_scale(on, node, axes, sizes)
     found: list[Axis] = []
     known, name = (scales, named[1]) if by_scale else (sizes, named[2])
     for index, axis in enumerate(axes):
-        part = (float(roi[index]), float(roi[index + len(axes)])) if crops and roi is not None else (0.0, 1.0)
         if shape[axis] == 0:
             return None
-        if known is not None and part == (0, 1) and known[index] == (1 if by_scale else shape[axis]):
+        part = WHOLE
+        if crops:
+            places = (index, index + len(axes))
+            ends = [on.put("Gather", named[0], each) if roi is None else roi[each] for each in places]
+            part = cast(on, ends[0], TensorProto.FLOAT), cast(on, ends[1], TensorProto.FLOAT)
+        if known is not None and part == WHOLE and known[index] == (1 if by_scale else shape[axis]):
             continue
         size = on.size(x, axis) if shape[axis] is None else np.int64(shape[axis] or 0)
         to = on.put("Gather", name, index) if known is None else known[index]
@@ -129,18 +147,22 @@ def _axes(on: NodeWriter, node: onnx.NodeProto) -> list[Axis] | None:
     return found
 
 
-def _of_one_scale(
-    node: onnx.NodeProto, policy: bytes, given: dict[int, int | None], sizes: np.ndarray | None
-) -> list[Axis]:
+def _of_one_scale(on: NodeWriter, node: onnx.NodeProto, axes: list[int], sizes: np.ndarray | None) -> list[Axis] | None:
     """Dims that keep their ratios, in no larger or no smaller sizes than those that are wanted."""
-    if sizes is None or None in given.values() or 0 in given.values():
-        raise not_compiled(node, "it keeps the ratio of sizes that are open")
-    known = {axis: np.float32(size or 0) for axis, size in given.items()}
-    scales = [np.float32(size) / each for size, each in zip(sizes, known.values(), strict=True)]
-    scale = min(scales) if policy == b"not_larger" else max(scales)
-    made = {axis: np.floor(size * scale + np.float32(0.5)) for axis, size in known.items()}
+    shape, scales = on.shape(node.input[0]) or [], []
+    if any(shape[axis] == 0 for axis in axes):
+        return None
+    given = [on.size(node.input[0], axis) if shape[axis] is None else np.int64(shape[axis] or 0) for axis in axes]
+    given = [cast(on, size, TensorProto.FLOAT) for size in given]
+    for index, size in enumerate(given):
+        wanted = on.put("Gather", node.input[3], index) if sizes is None else sizes[index]
+        scales.append(computed(on, "Div", cast(on, wanted, TensorProto.FLOAT), size))
+    kind = "Min" if attribute(node, "keep_aspect_ratio_policy", b"") == b"not_larger" else "Max"
+    scale = functools.reduce(lambda one, other: computed(on, kind, one, other), scales)
+    made = [computed(on, "Floor", computed(on, "Add", computed(on, "Mul", size, scale), HALF)) for size in given]
     return [
-        Axis(axis, known[axis], size, np.int64(size), scale, (0.0, 1.0), by_size=False) for axis, size in made.items()
+        Axis(axis, size, new, cast(on, new, TensorProto.INT64), scale, WHOLE, by_size=False)
+        for axis, size, new in zip(axes, given, made, strict=True)
     ]
 
 
@@ -179,30 +201,32 @@ def affine_grid(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 
 def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """Elements by their places: IREE takes the wrong ones at ties, outside, and where images are not square."""
+    """Elements by their places: IREE takes the wrong ones at ties, outside, and where images are not square.
+
+    Places name the last dim of an image first.
+    """
     shape, places = on.shape(node.input[0]), on.shape(node.input[1])
     mode, padding = attribute(node, "mode", b"linear"), attribute(node, "padding_mode", b"zeros")
-    if shape is None or places is None or len(shape) != 4:
-        raise wrongly_computed(node, "it takes elements of other places; in 2-D it is written otherwise")
-    if mode not in _TAPS or padding not in _AROUND:
+    if shape is None or places is None or mode not in _TAPS or padding not in _AROUND:
         return None
     element = on.element(node.input[0])
     kind = TensorProto.DOUBLE if element == TensorProto.DOUBLE else TensorProto.FLOAT
     real = np.float64 if kind == TensorProto.DOUBLE else np.float32
     image, around = on.put("Shape", node.input[0]), on.put("Shape", node.input[1])
-    count, channels, height, width = (on.put("Gather", image, [axis]) for axis in range(4))
-    rows, columns = (on.put("Gather", around, [axis]) for axis in (1, 2))
+    count, channels, *spatial = (on.put("Gather", image, [axis]) for axis in range(len(shape)))
+    made_sizes = [on.put("Gather", around, [axis]) for axis in range(1, len(shape) - 1)]
+    extents, dims = spatial[::-1], len(spatial)
     corners = attribute(node, "align_corners", 0)
     one, two = np.array(1, real), np.array(2, real)
-    # Of columns and rows, as grids have them.
-    if shape[2] is None or shape[3] is None:
-        whole = on.put("Cast", on.put("Concat", width, height, axis=0), to=kind)
+    sizes = [size for size in reversed(shape[2:]) if size is not None]
+    if len(sizes) < dims:
+        whole = on.put("Cast", on.put("Concat", *extents, axis=0), to=kind)
         last = on.put("Sub", whole, one)
-        row_starts = on.put("Concat", [1], width, axis=0)
+        row_starts = on.put("Concat", [1], *(_total(on, extents[:number]) for number in range(1, dims)), axis=0)
         span = on.put("Max", last, one) if corners else whole
     else:
-        known = np.array([shape[3], shape[2]], real)
-        whole, last, row_starts = (on.give(each) for each in (known, known - 1, np.array([1, shape[3]])))
+        known = np.array(sizes, real)
+        whole, last, row_starts = (on.give(each) for each in (known, known - 1, np.cumprod([1, *sizes[:-1]])))
         span = on.give(np.maximum(known - 1, 1) if corners else known)
     above = on.put("Add", on.cast(node.input[1], kind), one)
     if corners:  # in the order of PyTorch and onnxruntime, whose ties come from rounding
@@ -211,7 +235,7 @@ def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         place = on.put("Div", on.put("Sub", on.put("Mul", above, whole), one), two)
     zero = on.give(np.array(0, real))
     first = on.give(np.array(0 if corners else -0.5, real))
-    is_column = on.give(np.array([True, False]))
+    is_dim = [on.give(each) for each in np.eye(dims, dtype=bool)]
 
     def within(at: str) -> str:
         return on.put("Min", on.put("Max", at, zero), last)
@@ -220,10 +244,10 @@ def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         far = on.put("Mod", on.put("Abs", on.put("Sub", at, first)), on.put("Add", span, span), fmod=1)
         return on.put("Add", first, on.put("Min", far, on.put("Sub", on.put("Add", span, span), far)))
 
-    def product(pairs: str) -> str:
-        """Of the two numbers for each place, for all channels."""
-        parts = [on.put("Gather", pairs, column, axis=-1) for column in (0, 1)]
-        return on.put("Unsqueeze", on.put("Mul", *parts), [1])
+    def product(numbers: str) -> str:
+        """Of the numbers for each place, for all channels."""
+        parts = [on.put("Gather", numbers, dim, axis=-1) for dim in range(dims)]
+        return on.put("Unsqueeze", _total(on, parts), [1])
 
     def taken(at: str) -> str:
         if padding == b"reflection":
@@ -239,9 +263,9 @@ def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         return on.put("Where", kept, values, nothing)
 
     held = element if mode == b"nearest" else kind
-    made = on.put("Concat", count, channels, rows, columns, axis=0)
-    line = on.put("Concat", count, [1], on.put("Mul", rows, columns), axis=0)
-    lines = on.put("Concat", count, channels, on.put("Mul", height, width), axis=0)
+    made = on.put("Concat", count, channels, *made_sizes, axis=0)
+    line = on.put("Concat", count, [1], _total(on, made_sizes), axis=0)
+    lines = on.put("Concat", count, channels, _total(on, spatial), axis=0)
     flat = on.put("Reshape", on.cast(node.input[0], held), lines)
     none = helper.make_tensor("", TensorProto.INT64, [1], [0])
     for_each = on.put("ConstantOfShape", on.put("Concat", [1], channels, [1], axis=0), value=none)
@@ -257,12 +281,23 @@ def grid_sample(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     taps, total = _TAPS[mode], ""
     ats = [on.put("Add", floor, np.array(tap, real)) for tap in taps]
     shares = [_share(on, on.put("Abs", on.put("Sub", above, np.array(tap, real))), tap, mode, real) for tap in taps]
-    for column in range(len(taps)):
-        for row in range(len(taps)):
-            at, share = (on.put("Where", is_column, pairs[column], pairs[row]) for pairs in (ats, shares))
-            term = on.put("Mul", taken(at), product(share))
-            total = on.put("Add", total, term) if total else term
+    for chosen in itertools.product(range(len(taps)), repeat=dims):
+        at, share = (_chosen(on, is_dim, [each[tap] for tap in chosen]) for each in (ats, shares))
+        term = on.put("Mul", taken(at), product(share))
+        total = on.put("Add", total, term) if total else term
     return on.cast(total, element)
+
+
+def _total(on: NodeWriter, factors: list[str]) -> str:
+    return functools.reduce(lambda one, other: on.put("Mul", one, other), factors)
+
+
+def _chosen(on: NodeWriter, is_dim: list[str], values: list[str]) -> str:
+    """Of each of some values the numbers of its dim."""
+    made = values[-1]
+    for holds, value in zip(is_dim[-2::-1], values[-2::-1], strict=True):
+        made = on.put("Where", holds, value, made)
+    return made
 
 
 def _share(on: NodeWriter, far: str, tap: int, mode: bytes, real: type[np.floating[Any]]) -> str:

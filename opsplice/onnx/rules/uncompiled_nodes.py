@@ -14,9 +14,6 @@ def check(on: NodeWriter, node: onnx.NodeProto) -> None:
     """Raise OpspliceError if the node is such a one."""
     if node.domain:
         return
-    axes = input_name(node, 1) if node.op_type.startswith("Reduce") or node.op_type == "CumSum" else ""
-    if axes and on.constant(axes) is None and on.producer(axes) is None:  # others may turn out to be constants
-        raise not_compiled(node, f"its axes are an input of the model, '{axes}'")
     if node.op_type == "QuantizeLinear":
         zero = input_name(node, 2)
         if (on.element(zero) if zero else attribute(node, "output_dtype", 0)) in _HALF_BYTES:

@@ -14,7 +14,7 @@ from opsplice.onnx.rules.node_writer import FLOATS, NodeWriter, attribute, attri
 # The integers of which IREE computes ranges.
 _COUNTING = (TensorProto.INT32, TensorProto.INT64)
 # What a Reshape says whose shape holds sizes alone.
-_OF_SIZES = "of sizes"
+OF_SIZES = "of sizes"
 # What a Range says whose limit does not lie behind its start.
 _AHEAD = "ahead"
 # Operators that make sizes, that choose some, and that make larger ones.
@@ -96,7 +96,7 @@ def _is_further(on: NodeWriter, start: str, limit: str) -> bool:
 def reshape(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """What IREE misreads, through one dim, or with the size that -1 stands for."""
     given, sizes = on.shape(node.input[0]), on.constant(node.input[1])
-    if given is None or node.doc_string == _OF_SIZES:
+    if given is None or node.doc_string == OF_SIZES:
         return None
     if sizes is None and not _is_followed(on, node.input[1]):
         return _by_sizes(on, node)
@@ -140,7 +140,7 @@ def _by_sizes(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     is_rest = on.put("Less", sizes, 0)
     others = on.put("ReduceProd", on.put("Where", is_rest, 1, sizes), keepdims=0)
     made = on.put("Where", is_rest, _divided(on, node.input[0], [others]), sizes)
-    return on.put("Reshape", node.input[0], made, **attributes(node), doc_string=_OF_SIZES)
+    return on.put("Reshape", node.input[0], made, **attributes(node), doc_string=OF_SIZES)
 
 
 def _with_the_rest(on: NodeWriter, node: onnx.NodeProto, given: list[int | None]) -> str | None:
