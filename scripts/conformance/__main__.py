@@ -61,7 +61,7 @@ def _run(suite: str, options: argparse.Namespace) -> int:
         print(outcome_table.failures(outcomes).strip())
     else:
         before = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else ""
-        text = outcome_table.section(suite, module, every, every_outcome)
+        text = outcome_table.section(suite, module, every, every_outcome, results.day)
         PAGE.write_text(outcome_table.written_into(before, suite, text, SUITES), encoding="utf-8")
     worse = outcome_table.worse(outcomes)
     for name, outcome in worse.items():

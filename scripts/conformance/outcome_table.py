@@ -90,8 +90,8 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def section(suite: str, module: Any, names: Sequence[str], outcomes: Outcomes) -> str:
-    """What the page says of a suite with cases of these names, of those that ran to their end."""
+def section(suite: str, module: Any, names: Sequence[str], outcomes: Outcomes, day: str) -> str:
+    """What the page says of a suite with cases of these names, of those that ran to their end from a day on."""
     outcomes = {task: outcomes[task] for variant in _ROWS for name in names if (task := (name, variant)) in outcomes}
     used = ", ".join(f"{name} {version}" for name, version in versions(module.PACKAGES).items())
     ran = {title: sum(of == variant for _, of in outcomes) for variant, title in _ROWS.items()}
@@ -105,7 +105,7 @@ def section(suite: str, module: Any, names: Sequence[str], outcomes: Outcomes) -
         "",
         module.ABOUT,
         "",
-        f"Versions: {used}.{part}",
+        f"Run on {day} with {used}.{part}",
         "",
         summary(outcomes),
         failures(outcomes),

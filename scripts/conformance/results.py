@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable
+from datetime import date
 from importlib import metadata
 from pathlib import Path
 
@@ -22,22 +23,28 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 class Results:
-    """Outcomes by task. What other versions, or other code, left in the file does not count."""
+    """Outcomes by task. What other versions, or other code, left in the file does not count.
+
+    day: when the first of them was found.
+    """
 
     def __init__(self, suite: str, packages: Iterable[str], *, fresh: bool = False) -> None:
         self.path = FOLDER / f"{suite}.jsonl"
         self.outcomes: dict[Task, Outcome] = {}
+        self.day = date.today().isoformat()
         self._key = _key(packages)
         if fresh or not self._read():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.write_text(json.dumps({"key": self._key}) + "\n", encoding="utf-8")
+            self.path.write_text(json.dumps({"key": self._key, "day": self.day}) + "\n", encoding="utf-8")
 
     def _read(self) -> bool:
         if not self.path.is_file():
             return False
         head, *lines = self.path.read_text(encoding="utf-8").split("\n")
-        if head != json.dumps({"key": self._key}):
+        known = json.loads(head)
+        if known.get("key") != self._key:
             return False
+        self.day = known["day"]
         # The last line is empty, or what a run that was killed had begun to write.
         self.path.write_text("\n".join([head, *lines[:-1]]) + "\n", encoding="utf-8")
         for line in lines[:-1]:

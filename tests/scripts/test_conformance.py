@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +69,7 @@ def test_a_page_has_the_counts_and_what_does_not_pass_and_a_break_by_rules_fails
     assert "| IREE alone | 3 | 2 | 0 | 1 |  |\n| with rules | 3 | 1 | 1 | 1 | 2 |" in page
     assert "### Wrong numbers\n\n- `w` (with rules)" in page
     assert "### Not compiled\n\n- because \\[x\\]: `illegal`\n<!-- end -->" in page
-    assert f"Versions: numpy {np.__version__}" in page
+    assert f"Run on {date.today()} with numpy {np.__version__}" in page
     assert "| [Every end](#every-end) | 3 | 2 | 3 | 1 | 2 |\n\nOther projects" in page
 
     # What was run is not run again, and another suite's section stays.
@@ -98,6 +99,8 @@ def test_results_of_other_versions_and_a_torn_line_do_not_count(
     assert again.outcomes == {("a", "plain"): Outcome("wrong", "why", 1)}
     again.add(("b", "plain"), Outcome("passes"))
     assert len(results.Results("s", ("numpy",)).outcomes) == 2
+    kept.path.write_text(kept.path.read_text().replace(kept.day, "1999-12-31"))
+    assert results.Results("s", ("numpy",)).day == "1999-12-31"
     monkeypatch.setattr(results.metadata, "version", lambda _name: "0.0")
     assert results.Results("s", ("numpy",)).outcomes == {}
 
