@@ -277,3 +277,43 @@ func.func @f(%x: tensor<?xf64>) -> tensor<?x{small}> {{
     found = opsplice.compile(text, [], ["--iree-input-demote-f64-to-f32=false"]).run("f", [*numbers, *-numbers])
     found = np.asarray(found).view(kind).astype(np.float64)
     np.testing.assert_array_equal(found, np.concatenate([every[at], -every[at]]))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "%t = arith.extf %i : bf16 to f32\n%r = math.absf %t : f32",
+        "%t = math.absf %i : bf16\n%r = arith.extf %t : bf16 to f32",
+    ],
+)
+def test_numbers_rounded_to_bf16_are_rounded_where_they_are_read_at_once(read):
+    """One loop rounds, and another one computes with it, which IREE makes one dispatch of."""
+    program = opsplice.compile(
+        """
+        #map = affine_map<(i) -> (i)>
+        func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+          %c0 = arith.constant 0 : index
+          %n = tensor.dim %x, %c0 : tensor<?xf32>
+          %narrow = tensor.empty(%n) : tensor<?xbf16>
+          %wide = tensor.empty(%n) : tensor<?xf32>
+          %a = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]}
+              ins(%x : tensor<?xf32>) outs(%narrow : tensor<?xbf16>) {
+          ^bb0(%i: f32, %o: bf16):
+            %t = arith.truncf %i : f32 to bf16
+            linalg.yield %t : bf16
+          } -> tensor<?xbf16>
+          %b = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]}
+              ins(%a : tensor<?xbf16>) outs(%wide : tensor<?xf32>) {
+          ^bb0(%i: bf16, %o: f32):
+            READ
+            linalg.yield %r : f32
+          } -> tensor<?xf32>
+          return %b : tensor<?xf32>
+        }
+        """.replace("READ", read)
+    )
+    bits = np.random.default_rng(0).integers(0, 1 << 32, 4096, dtype=np.uint32)
+    x = np.concatenate([bits.view(np.float32), np.float32([1.00390625, 1.01171875, np.inf, -np.inf, np.nan, -0.0])])
+    with np.errstate(all="ignore"):
+        wanted = np.abs(x.astype(ml_dtypes.bfloat16).astype(np.float32))
+    np.testing.assert_array_equal(program.run("main", x), wanted)
