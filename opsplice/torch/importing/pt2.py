@@ -66,7 +66,8 @@ def import_model(request: Request) -> dict[str, Any]:
     """See `frontends.importing`: each program of the file is a function; a single one is `main`."""
     if request.dims:
         raise OpspliceError(
-            f"the dims of {request.name} have no names", hint="which may have other sizes is said to torch.export"
+            f"the dims of {request.name} have no names, so none can be fixed by one",
+            hint="torch.export keeps no names of dims: leave them open, or export the model without dynamic_shapes",
         )
     programs = read_programs(request.path, request.name)
     if len(programs) == 1:

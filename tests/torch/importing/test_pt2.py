@@ -66,8 +66,9 @@ def test_a_file_is_compiled_and_run(file: Path, tmp_path: Path) -> None:
     assert [value.name for value in program.functions["main"].outputs] == ["flat", "pair.0", "pair.1"]
     with pytest.raises(opsplice.OpspliceError, match="has size 10 in dim 0, the function takes"):
         program.run("main", x.numpy(), np.ones(10, np.float32))
-    with pytest.raises(opsplice.OpspliceError, match=r"the dims of .* have no names"):
+    with pytest.raises(opsplice.OpspliceError, match=r"the dims of .* have no names, so none can be fixed") as error:
         opsplice.compile(file, dims={"rows": 4})
+    assert "torch.export keeps no names of dims" in str(error.value.hint)
 
 
 # ---- what others could write into a file -----------------------------------------------------------------------------
