@@ -119,6 +119,10 @@ def variance(tensor: torch.Tensor, dim: Any = None, **options: Any) -> torch.Ten
     return torch.var(tensor.real, dim, **options) + torch.var(tensor.imag, dim, **options)
 
 
+def deviation(tensor: torch.Tensor, dim: Any = None, **options: Any) -> torch.Tensor:
+    return torch.sqrt(variance(tensor, dim, **options)) if tensor.is_complex() else NotImplemented
+
+
 def running_sum(tensor: torch.Tensor, dim: int, **options: Any) -> torch.Tensor:
     return function(lambda *parts: tuple(torch.cumsum(part, dim) for part in parts))(tensor)
 
@@ -160,6 +164,15 @@ def equal(left: torch.Tensor, right: Any) -> torch.Tensor:
     return (_real(left) == _real(right)) & (_imaginary(left) == _imaginary(right))
 
 
+def any_part(op: Callable[[torch.Tensor], torch.Tensor]) -> Formula:
+    """Whether a question of floats holds for the real or the imaginary part."""
+
+    def formula(tensor: torch.Tensor) -> torch.Tensor:
+        return op(tensor.real) | op(tensor.imag) if tensor.is_complex() else NotImplemented
+
+    return formula
+
+
 def different(left: torch.Tensor, right: Any) -> torch.Tensor:
     return ~torch.eq(left, right) if _is_complex(left) or _is_complex(right) else NotImplemented
 
@@ -197,6 +210,30 @@ def logarithm(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
     return torch.where(more == 0, half + math.log(2), torch.log1p(more) / 2), torch.atan2(imaginary, real)
 
 
+def logarithm_to(base: float) -> Callable[[torch.Tensor, torch.Tensor], Parts]:
+    def parts(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
+        size, turn = logarithm(real, imaginary)
+        return size / math.log(base), turn / math.log(base)
+
+    return parts
+
+
+def logarithm_of_more(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
+    """log(1 + z), near one by how much more than one the square of its size is."""
+    more = real * (real + 2) + imaginary * imaginary
+    size, turn = logarithm(real + 1, imaginary)
+    return torch.where(more.abs() < 0.5, torch.log1p(more) / 2, size), turn
+
+
+def exponential_less_one(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
+    half = torch.sin(imaginary / 2)
+    return torch.expm1(real) * torch.cos(imaginary) - 2 * half * half, exponential(real, imaginary)[1]
+
+
+def inverse_root(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
+    return reciprocal(*root(real, imaginary))
+
+
 def root(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
     """The part without cancellation first, the other one from it; by an eighth, whose size fits into its type."""
     larger = 2 * torch.sqrt(hypotenuse(real / 8, imaginary / 8) + real.abs() / 8)
@@ -227,6 +264,12 @@ def hyperbolic_tangent(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
     sine, cosine = torch.sin(imaginary), torch.cos(imaginary)
     size = torch.expm1(-2 * real.abs()) ** 2 / 4 + cosine * cosine * small
     return torch.copysign(-torch.expm1(-4 * real.abs()) / 4, real) / size, sine * cosine * small / size
+
+
+def tangent(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
+    """The hyperbolic one of z * i, which is this one times i."""
+    size, turn = hyperbolic_tangent(-imaginary, real)
+    return turn, -size
 
 
 def logistic(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:

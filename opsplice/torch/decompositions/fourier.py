@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -39,6 +40,17 @@ def to_real(tensor: torch.Tensor, dims: Sequence[int], normalization: int, size:
     imaginary = torch.cat([moved.imag, -moved.imag[..., mirrored].flip(-1)], -1)
     whole = _along_last(real, imaginary, 1)[0].movedim(-1, last)
     return _normalized(whole, [size, *(tensor.shape[dim] for dim in others)], normalization)
+
+
+def frequencies(count: int, spacing: float = 1.0, *, dtype: torch.dtype | None = None, **_options: Any) -> torch.Tensor:
+    """Of a transform's results: those from 0 up, then the negative ones."""
+    place = torch.arange(count)
+    signed = torch.where(place < (count + 1) // 2, place, place - count)
+    return signed.to(dtype or torch.get_default_dtype()) * (1 / (count * spacing))
+
+
+def real_frequencies(count: int, *args: Any, **options: Any) -> torch.Tensor:
+    return frequencies(count, *args, **options)[: count // 2 + 1].abs()
 
 
 def _normalized(part: torch.Tensor, sizes: Sequence[int], normalization: int) -> torch.Tensor:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from collections.abc import Callable, Sequence
 
 import torch
@@ -78,6 +80,16 @@ def remaining_error(tensor: Tensor) -> Tensor:
     return _as_given(torch.where(wide < 0, 2 - part, part), tensor)
 
 
+def scaled_remaining_error(tensor: Tensor) -> Tensor:
+    """(1 - erf(x)) * e to the x * x."""
+    if tensor.dtype == torch.float64:
+        return NotImplemented
+    wide = tensor.float()
+    share = 1 / (1 + torch.abs(wide) / 2)
+    part = share * torch.exp(_polynomial(_REMAINING_ERROR, share))
+    return _as_given(torch.where(wide < 0, 2 * torch.exp(wide * wide) - part, part), tensor)
+
+
 def inverse_error(tensor: Tensor) -> Tensor:
     """The number whose erf is given (the approximation of Giles)."""
     if tensor.dtype == torch.float64:
@@ -135,6 +147,39 @@ def polygamma(order: int, tensor: Tensor) -> Tensor:
     above = above + sum(1 / (upper + step) ** 2 for step in range(_SHIFTS))
     sine = torch.sin(math.pi * (x - torch.round(x)))
     return _as_given(torch.where(x < _HALF, (math.pi / sine) ** 2 - above, above), tensor)
+
+
+def bessel(order: int, *, is_scaled: bool) -> Callable[[Tensor], Tensor]:
+    """The modified Bessel function of the first kind, of order 0 or 1, and scaled by e to the -|x|.
+
+    In f64: by its powers up to 15, and above by the series in 1 / x that it comes to.
+    """
+    powers = [1 / (math.factorial(k) * math.factorial(k + order)) for k in range(_POWERS)]
+    steps = [((2 * k - 1) ** 2 - 4 * order**2) / (8 * k) for k in range(1, _STEPS)]
+    falls = list(itertools.accumulate(steps, operator.mul, initial=1.0))
+
+    def formula(tensor: Tensor) -> Tensor:
+        if tensor.dtype == torch.float64:
+            return NotImplemented
+        x = tensor.double()
+        size = torch.abs(x)
+        is_small = size < _LARGE
+        near, far = torch.where(is_small, size, 0), torch.where(is_small, _LARGE, size)
+        below = _polynomial(powers[::-1], near * near / 4)
+        if order:
+            below = below * near / 2
+        above = _polynomial(falls[::-1], 1 / far) / torch.sqrt(2 * math.pi * far)
+        found = torch.where(is_small, below * torch.exp(-near), above)
+        found = found if is_scaled else found * torch.exp(size)
+        return _as_given(torch.where(x < 0, -found, found) if order else found, tensor)
+
+    return formula
+
+
+# Where the two series of Bessel functions meet, and how many of their terms matter there.
+_LARGE = 15.0
+_POWERS = 45
+_STEPS = 14
 
 
 def _as_given(result: Tensor, tensor: Tensor) -> Tensor:

@@ -152,6 +152,24 @@ def distances_backward(gradient: Tensor, left: Tensor, right: Tensor, power: flo
 # ---- factors ---------------------------------------------------------------------------------------------------------
 
 
+def distances_of_pairs(tensor: Tensor, power: float = 2) -> Tensor:
+    """The distance of each row from each one behind it."""
+    first, second = _pairs(tensor)
+    return torch.linalg.vector_norm(tensor[first] - tensor[second], power, dim=-1)
+
+
+def distances_of_pairs_backward(gradient: Tensor, tensor: Tensor, power: float, found: Tensor) -> Tensor:
+    rows = tensor.shape[0]
+    first, second = _pairs(tensor)
+    whole = [each.new_zeros(rows, rows).index_put([first, second], each) for each in (gradient, found)]
+    both, lengths = (each + each.mT for each in whole)
+    return distances_backward(both, tensor, tensor, power, lengths)
+
+
+def _pairs(tensor: Tensor) -> Tensor:
+    return torch.triu_indices(tensor.shape[0], tensor.shape[0], 1, device=tensor.device)
+
+
 def cholesky(matrix: Tensor, *, upper: bool = False, check_errors: bool = False) -> tuple[Tensor, Tensor]:
     """The lower factor, or the upper one, and which leading minor is the first that has none, 0 for none such."""
     rows = matrix.shape[-1]
@@ -319,6 +337,50 @@ def qr(matrix: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     kept = rows if mode == "complete" else min(rows, columns)
     upper = torch.triu(turned[..., :kept, :columns])
     return (matrix.new_zeros(0) if mode == "r" else turned[..., :kept, columns:].mT), upper
+
+
+def reflections_product(vectors: Tensor, factors: Tensor) -> Tensor:
+    """The first columns of the product of `1 - factor * v @ v.T`, with each v below the diagonal of a column."""
+    rows, columns = vectors.shape[-2:]
+    count = factors.shape[-1]
+    if not (_has_factors(vectors) and count):
+        return NotImplemented
+
+    def reflected(made: Tensor, at: Tensor, vectors: Tensor, factors: Tensor) -> tuple[Tensor, ...]:
+        row = torch.arange(rows)
+        taken = torch.where(torch.arange(columns) == at, vectors, 0).sum(-1)
+        vector = torch.where(row == at, 1, torch.where(row > at, taken, 0)).unsqueeze(-1)
+        factor = _at(torch.arange(count) == at, factors).unsqueeze(-1)
+        return made - factor * vector * (vector * made).sum(-2, keepdim=True), at.clone()
+
+    start = torch.eye(rows, columns, dtype=vectors.dtype).expand(vectors.shape).contiguous()
+    return scan_op(reflected, [start], [torch.arange(count - 1, -1, -1)], (vectors, factors))[0]
+
+
+def exponential(matrix: Tensor) -> Tensor:
+    """By Taylor's polynomial of the matrix, halved until its sums of columns are at most 1, and squares, in f64."""
+    if not _has_factors(matrix):
+        return NotImplemented
+    size = matrix.double().abs().sum(-2, keepdim=True).amax(-1, keepdim=True)
+    halvings = torch.ceil(torch.log2(size)).clamp(0, _MOST_HALVINGS)
+    halved = matrix.double() * torch.exp2(-halvings)
+    one = torch.eye(matrix.shape[-1], dtype=torch.float64)
+
+    def added(total: Tensor, order: Tensor, halved: Tensor, one: Tensor) -> tuple[Tensor, ...]:
+        return one + halved @ total / order, order.clone()
+
+    def squared(made: Tensor, step: Tensor, halvings: Tensor) -> tuple[Tensor, ...]:
+        return torch.where(step < halvings, made @ made, made), step.clone()
+
+    orders, steps = (torch.arange(count, dtype=torch.float64) for count in (_TERMS, _MOST_HALVINGS))
+    made = scan_op(added, [one + halved / (_TERMS + 1)], [orders.flip(0) + 1], (halved, one))[0]
+    return scan_op(squared, [made], [steps], (halvings,))[0].to(matrix.dtype)
+
+
+# Of e to a matrix of size 1 at most, what is left behind so many terms is less than f64 tells from 0.
+_TERMS = 18
+# A square has twice the error: behind so many, f64 has no more digits than f32.
+_MOST_HALVINGS = 28
 
 
 def _has_factors(matrix: Tensor) -> bool:

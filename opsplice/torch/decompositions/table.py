@@ -138,11 +138,16 @@ _OF_COMPLEX: Table = {
         aten.cos.default: complex_numbers.cosine,
         aten.cosh.default: complex_numbers.hyperbolic_cosine,
         aten.exp.default: complex_numbers.exponential,
+        aten.expm1.default: complex_numbers.exponential_less_one,
         aten.log.default: complex_numbers.logarithm,
+        aten.log1p.default: complex_numbers.logarithm_of_more,
+        aten.log2.default: complex_numbers.logarithm_to(2),
+        aten.rsqrt.default: complex_numbers.inverse_root,
         aten.sigmoid.default: complex_numbers.logistic,
         aten.sin.default: complex_numbers.sine,
         aten.sinh.default: complex_numbers.hyperbolic_sine,
         aten.sqrt.default: complex_numbers.root,
+        aten.tan.default: complex_numbers.tangent,
         aten.tanh.default: complex_numbers.hyperbolic_tangent,
     }.items()
 }
@@ -176,6 +181,8 @@ OWN: Table = {
     aten._fft_c2c.default: fourier.of_complex,
     aten._fft_c2r.default: fourier.to_real,
     aten._fft_r2c.default: fourier.of_real,
+    aten.fft_fftfreq.default: fourier.frequencies,
+    aten.fft_rfftfreq.default: fourier.real_frequencies,
     aten._grouped_mm.default: matrices.grouped_product,
     aten._linalg_check_errors.default: formulas.nothing,
     aten._linalg_det.default: matrices.determinant,
@@ -250,20 +257,25 @@ OWN: Table = {
         masked_places.at_places(aten.index_put.default),
     ),
     aten.index_reduce.default: masked_places.reduce_rows,
+    aten.i0.default: functions.bessel(0, is_scaled=False),
     aten.isfinite.default: elementwise.is_finite,
+    aten.isinf.default: complex_numbers.any_part(torch.isinf),
+    aten.isnan.default: complex_numbers.any_part(torch.isnan),
     aten.kthvalue.default: formulas.kth_value,
     aten.lcm.default: functions.least_multiple,
     aten.leaky_relu.default: halves.by_number(aten.leaky_relu.default),
     aten.lgamma.default: functions.log_gamma,
     aten.linalg_cholesky_ex.default: matrices.cholesky,
+    aten.linalg_householder_product.default: matrices.reflections_product,
     aten.linalg_inv_ex.default: matrices.inverse,
     aten.linalg_lu.default: matrices.lu,
     aten.linalg_lu_factor_ex.default: matrices.lu_factors,
     aten.linalg_lu_solve.default: matrices.lu_solve,
+    aten.linalg_matrix_exp.default: matrices.exponential,
     aten.linalg_qr.default: matrices.qr,
     aten.linalg_solve_triangular.default: matrices.solve_triangular,
     aten.linalg_vector_norm.default: halves.in_f32(aten.linalg_vector_norm),
-    aten.log10.default: formulas.log10,
+    aten.log10.default: _either(complex_numbers.function(complex_numbers.logarithm_to(10)), formulas.log10),
     aten.logcumsumexp.default: formulas.running_log_sum,
     aten.max.default: elementwise.extreme_of_all(torch.amax),
     aten.max_pool2d_with_indices.default: windows.max_pool(aten.max_pool2d_with_indices, 2),
@@ -329,6 +341,10 @@ OWN: Table = {
     aten.softplus.default: halves.by_number(aten.softplus.default),
     aten.sort.default: formulas.sort,
     aten.sort.stable: formulas.stable_sort,
+    aten.special_erfcx.default: functions.scaled_remaining_error,
+    aten.special_i0e.default: functions.bessel(0, is_scaled=True),
+    aten.special_i1.default: functions.bessel(1, is_scaled=False),
+    aten.special_i1e.default: functions.bessel(1, is_scaled=True),
     aten.split_with_sizes.default: formulas.parts,
     aten.squeeze.dim: formulas.kept_where_open,
     aten.squeeze.dims: formulas.squeeze,
@@ -340,6 +356,7 @@ OWN: Table = {
     aten.unfold_backward.default: windows.overlapping_sum,
     aten.upsample_nearest2d.default: sampling.nearest,
     aten.upsample_nearest2d.vec: sampling.nearest,
+    aten.std.correction: complex_numbers.deviation,
     aten.var.correction: complex_numbers.variance,
     aten.var_mean.correction: halves.norm_in_f32(aten.var_mean.correction),
     aten.where.default: masked_places.held,
@@ -347,6 +364,8 @@ OWN: Table = {
     aten._upsample_bicubic2d_aa_backward.default: sampling.smooth_backward(sampling.cubic),
     aten._upsample_bilinear2d_aa.default: sampling.smooth(sampling.tent),
     aten._upsample_bilinear2d_aa_backward.default: sampling.smooth_backward(sampling.tent),
+    aten._pdist_backward.default: matrices.distances_of_pairs_backward,
+    aten._pdist_forward.default: matrices.distances_of_pairs,
     aten._transformer_encoder_layer_fwd.default: whole_layers.encoder_layer,
     aten._to_copy.default: _either(complex_numbers.converted, formulas.converted),
     aten._unsafe_view.default: formulas.view,
@@ -358,7 +377,7 @@ OWN: Table = {
 
 
 # Ops of packages, which are there once these are imported.
-_OF_PACKAGES: dict[str, dict[str, Callable[..., Any]]] = {
+OF_PACKAGES: dict[str, dict[str, Callable[..., Any]]] = {
     "quantized_decomposed": {
         "choose_qparams.tensor": quantized.choose_range,
         "choose_qparams_symmetric.tensor": quantized.choose_symmetric_range,
@@ -370,11 +389,6 @@ _OF_PACKAGES: dict[str, dict[str, Callable[..., Any]]] = {
         "grouped_mm_fallback.default": matrices.grouped_product,
         "grouped_mm_fallback_backward.default": matrices.grouped_product_backward,
     },
-}
-# How transformers declares its own.
-_SCHEMAS = {
-    "grouped_mm_fallback": "(Tensor input, Tensor weight, Tensor offs) -> Tensor",
-    "grouped_mm_fallback_backward": "(Tensor input, Tensor weight, Tensor offs, Tensor grad) -> (Tensor, Tensor)",
 }
 
 
@@ -389,24 +403,13 @@ def _table() -> Table:
 def table() -> Table:
     """What aot_autograd takes apart, by op."""
     found: Table = {}
-    for package, bodies in _OF_PACKAGES.items():
+    for package, bodies in OF_PACKAGES.items():
         ops = getattr(torch.ops, package)
         for name, body in bodies.items():
             op, kind = name.split(".")
             if hasattr(ops, op):
                 found[getattr(getattr(ops, op), kind)] = body
     return _table() | found
-
-
-def declare_ops(package: str) -> None:
-    """Declare the ops of a package that are taken apart here: a file may have them, and imports no package."""
-    if package == "quantized_decomposed":
-        from torch.ao.quantization.fx import _decomposed  # noqa: F401, PyTorch's own, which declares them itself
-    for name, schema in _SCHEMAS.items() if package == "transformers" else ():
-        if not hasattr(torch.ops.transformers, name):
-            torch.library.define(f"{package}::{name}", schema)
-            body = _OF_PACKAGES[package][f"{name}.default"]
-            torch.library.impl(f"{package}::{name}", "CompositeExplicitAutograd", body)
 
 
 @contextlib.contextmanager

@@ -17,8 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch._export.serde import schema
 from torch._export.serde.serialize import ExportedProgramDeserializer, SerializeError, _dict_to_dataclass
+from torch._export.verifier import SpecViolationError
 from torch.export import ExportedProgram
 from torch.export.pt2_archive import _package, constants
 from torch.export.pt2_archive._package import PT2ArchiveReader
@@ -27,7 +29,7 @@ from opsplice.common.errors import OpspliceError
 from opsplice.frontends.importing import ARCHIVE, MODULE, Request
 from opsplice.runtime.weights import write_archive
 from opsplice.torch.backend import FLAGS
-from opsplice.torch.decompositions.table import declare_ops, decomposed
+from opsplice.torch.decompositions.table import OF_PACKAGES, decomposed
 from opsplice.torch.importing.exported import import_programs
 
 # Names of values, weights and types. They get into Python that PyTorch writes and compiles.
@@ -56,6 +58,12 @@ _CONSTRUCTORS = {
 _PACKAGE = re.compile(r"torch\.ops\.(\w+)\.", re.ASCII)
 # An op that PyTorch does not know, where it reads a call of it. Its own are `aten` and others that are always there.
 _FOREIGN = re.compile(r"Node\(target='torch\.ops\.((?!aten\.|prims\.)\w+\.\w+)")
+
+# How transformers declares its own.
+_SCHEMAS = {
+    "grouped_mm_fallback": "(Tensor input, Tensor weight, Tensor offs) -> Tensor",
+    "grouped_mm_fallback_backward": "(Tensor input, Tensor weight, Tensor offs, Tensor grad) -> (Tensor, Tensor)",
+}
 
 
 class _RefusedError(Exception):
@@ -100,6 +108,7 @@ def read_programs(path: Path, name: str) -> dict[str, ExportedProgram]:
         TypeError,
         AttributeError,
         SerializeError,
+        SpecViolationError,
     ) as error:
         foreign = _FOREIGN.search(str(error)) if isinstance(error, SerializeError) else None
         if foreign is not None:
@@ -148,7 +157,7 @@ def _program(archive: PT2ArchiveReader, model: str, names: list[str]) -> Exporte
                 raise _RefusedError(f"the pickled object '{key}'")
     text = archive.read_string(constants.MODELS_FILENAME_FORMAT.format(model))
     for package in {*_PACKAGE.findall(text)}:
-        declare_ops(package)
+        _declare_ops(package)
     content = json.loads(text)
     content["guards_code"] = []
     ranges = content["range_constraints"]
@@ -160,6 +169,17 @@ def _program(archive: PT2ArchiveReader, model: str, names: list[str]) -> Exporte
         _package._load_constants(archive, model),
         None,
     )
+
+
+def _declare_ops(package: str) -> None:
+    """Declare the ops of a package that are taken apart here: a file may have them, and imports no package."""
+    if package == "quantized_decomposed":
+        from torch.ao.quantization.fx import _decomposed  # noqa: F401, PyTorch's own, which declares them itself
+    for name, form in _SCHEMAS.items() if package == "transformers" else ():
+        if not hasattr(torch.ops.transformers, name):
+            torch.library.define(f"{package}::{name}", form)
+            body = OF_PACKAGES[package][f"{name}.default"]
+            torch.library.impl(f"{package}::{name}", "CompositeExplicitAutograd", body)
 
 
 def _plain(content: Any) -> Any:

@@ -16,16 +16,20 @@ FUNCTIONS = {
     "cos": complex_numbers.cosine,
     "cosh": complex_numbers.hyperbolic_cosine,
     "exp": complex_numbers.exponential,
+    "expm1": complex_numbers.exponential_less_one,
     "log": complex_numbers.logarithm,
+    "rsqrt": complex_numbers.inverse_root,
     "reciprocal": complex_numbers.reciprocal,
     "sigmoid": complex_numbers.logistic,
     "sin": complex_numbers.sine,
     "sinh": complex_numbers.hyperbolic_sine,
     "sqrt": complex_numbers.root,
+    "tan": complex_numbers.tangent,
     "tanh": complex_numbers.hyperbolic_tangent,
 }
 # What grows with e to a part has large numbers of other sizes.
-OF_ANY_SIZE = ("log", "reciprocal", "sqrt")
+OF_ANY_SIZE = ("log", "reciprocal", "rsqrt", "sqrt")
+NOT_OF_ZERO = ("log", "reciprocal", "rsqrt")
 
 
 def numbers(parts):
@@ -36,7 +40,7 @@ def numbers(parts):
 def test_functions_are_exact_for_large_and_small_numbers(name):
     ends = [1e-15, 3e15, -4e17] if name in OF_ANY_SIZE else [1e-15, 20, -40, 80]
     z = numbers(torch.tensor([0.0, 1, -1, 0.999, 1e-4, -3, *ends, *torch.randn(20)]))
-    z = z[z != 0] if name in ("log", "reciprocal") else z
+    z = z[z != 0] if name in NOT_OF_ZERO else z
     exact = getattr(torch, name)(z.to(torch.complex128))
     off = (complex_numbers.function(FUNCTIONS[name])(z) - exact).abs() / exact.abs().clamp_min(1e-30)
     assert float(off.max()) < 3e-7
@@ -53,9 +57,11 @@ class Everything(torch.nn.Module):
     def forward(self, x, y):
         a, b = torch.view_as_complex(x), torch.view_as_complex(y)
         functions = [getattr(torch, name)(a) for name in FUNCTIONS]
+        logarithms = [torch.log1p(a), torch.log2(a), torch.log10(a)]
         products = [a / b, 2 / a, a / (1 + 2j), a * 1j, x[..., 0] * (2 - 1j), -a, a**3, a**-2, a**0.5, a**b, 2**a]
         sums = [a.mean(), a.mean(0), a.prod(0), a.prod(), a.cumsum(1), torch.stack([a.var(1), a.var(1)])]
-        return *map(torch.view_as_real, [*functions, *products, *sums[:5]]), sums[5], a == b, a != a.conj()
+        asked = [a == b, a != a.conj(), torch.isnan(a / b), torch.isinf(a / 0), torch.std(a, 0, correction=1)]
+        return *map(torch.view_as_real, [*logarithms, *functions, *products, *sums[:5]]), sums[5], *asked
 
 
 def test_programs_compute_with_complex_numbers():

@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
 
 import torch
+from torch import special
 from torch.nn import functional
 
 import opsplice  # noqa: F401  # its backend
@@ -36,6 +37,13 @@ def results(x: torch.Tensor, y: torch.Tensor, number: torch.Tensor) -> list[torc
         torch.erfinv(torch.cat([x[0] / 8, torch.tensor([-1.0, 1, 2, 0, 0.999])])),
         *(gamma(each) for gamma in (torch.lgamma, torch.digamma) for each in (x * 4, ordered, edges)),
         *(torch.polygamma(order, each) for order in (0, 1) for each in (x * 4, ordered + 0.1, edges[2:])),
+        *(bessel(each) for bessel in (special.i0e, special.i1e) for each in (x * 9, edges[:5])),
+        special.i1e(x.bfloat16()),
+        *(bessel(x * 9) for bessel in (special.i0, special.i1)),
+        *(special.erfcx(each) for each in (x * 3, edges)),
+        special.log_ndtr(x * 9),
+        *(torch.fft.fftfreq(size, 0.3) * number for size in (5, 6)),
+        *(torch.fft.rfftfreq(size) * number for size in (5, 6)),
         *(torch.angle(each) for each in (x, edges, places)),
         torch.dist(x, y[1], 3),
         torch.view_copy(x, (5, 3)),

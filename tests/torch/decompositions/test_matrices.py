@@ -146,3 +146,21 @@ def test_sums_of_products_and_more_of_other_numbers_than_floats(dtype: torch.dty
 
     x, y = torch.arange(9).view(3, 3).to(dtype), torch.arange(3, 12).view(3, 3).to(dtype)
     torch.testing.assert_close(torch.compile(added, backend="opsplice", dynamic=True)(x, y), added(x, y))
+
+
+def test_exponentials_products_of_reflections_and_distances_of_pairs_with_their_gradients() -> None:
+    def made(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        turned = torch.matrix_exp(4 * (x - x.mT))
+        products = [torch.linalg.householder_product(y, x[:, 0, :3]), torch.linalg.householder_product(x, x[:, 0])]
+        return [torch.matrix_exp(x), turned, *products, *(torch.pdist(y[0], p) for p in (1, 2, torch.inf))]
+
+    torch.manual_seed(0)
+    inputs = [torch.randn(2, 4, 4, requires_grad=True), torch.randn(2, 4, 3, requires_grad=True)]
+    exact = [each.detach().double().requires_grad_() for each in inputs]
+    found, wanted = torch.compile(made, backend="opsplice")(*inputs), made(*exact)
+    gradients = [
+        torch.autograd.grad(sum(each.square().sum() for each in [*results[:1], *results[2:]]), given)
+        for results, given in ((found, inputs), (wanted, exact))
+    ]
+    for one, other in zip([*found, *gradients[0]], [*wanted, *gradients[1]], strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-5 * other.abs().max().item())
