@@ -85,7 +85,7 @@ def _weighed(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     y = node.input[0] if is_nearest else on.cast(node.input[0], TensorProto.FLOAT)
     outside = ""
     crops = attribute(node, "coordinate_transformation_mode", b"") == b"tf_crop_and_resize"
-    for axis in sorted(axes, key=lambda each: each.ratio):
+    for axis in sorted(axes, key=lambda each: min(each.ratio, 1)):  # those that shrink first
         behind = len(on.shape(node.input[0]) or ()) - axis.number - 1
         at = positions(on, node, axis)
         places, weights = taps(on, node, axis, at)

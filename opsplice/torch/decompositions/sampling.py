@@ -111,6 +111,35 @@ def _whole_factor(before: int, after: int | None, scale: float | None) -> int:
     return next((factor for factor in range(1, 9) if factor == scale), 0)
 
 
+def bilinear(tensor: Tensor, size: Sequence[int] | None, is_aligned: bool, *scales: Any) -> Tensor:
+    """Rows and then columns, as the pattern `bilinear` has it, where PyTorch's own formula reads all four neighbours.
+
+    scales: one for each dim, or a list of them, as the two forms of the op have them.
+    """
+    if not tensor.is_floating_point():
+        return NotImplemented
+    given = scales[0] if scales and isinstance(scales[0], list | tuple) else scales
+    image, sizes = tensor.to(torch.promote_types(tensor.dtype, torch.float32)), tensor.shape[2:]
+    if size is None:
+        size = [int(before * scale) for before, scale in zip(sizes, given, strict=True)]
+    dims = zip((-2, -1), sizes, size, [*(given or ()), None, None][:2], strict=True)
+    for dim, before, after, scale in dims:
+        at = _places_before(before, after, scale, is_aligned, image)
+        first = at.to(torch.int64).clamp(max=before - 1)
+        share = (at - first).clamp(0, 1).reshape(-1, *[1] * (-1 - dim))
+        second = image.index_select(dim, (first + 1).clamp(max=before - 1))
+        image = image.index_select(dim, first) * (1 - share) + second * share
+    return image.to(tensor.dtype)
+
+
+def _places_before(before: int, after: int, scale: float | None, is_aligned: bool, like: Tensor) -> Tensor:
+    """Where the elements of a dim of `after` lie in it as it was, with `before`."""
+    at = torch.arange(after, dtype=like.dtype, device=like.device)
+    if is_aligned:
+        return at * ((before - 1) / (after - 1) if after > 1 else 0)
+    return ((at + 0.5) * (1 / scale if scale else before / after) - 0.5).clamp(min=0)
+
+
 def tent(at: Tensor) -> Tensor:
     return (1 - at.abs()).clamp(min=0)
 

@@ -73,7 +73,6 @@ APART = (
     aten.logical_xor,
     aten.narrow_copy,
     aten.permute_copy,
-    aten.upsample_bilinear2d,
     aten.view_copy,
 )
 
@@ -354,6 +353,8 @@ OWN: Table = {
     aten.sum.default: _either(complex_numbers.linear(torch.sum), halves.in_f32(torch.sum), formulas.total),
     aten.sum.dim_IntList: _either(complex_numbers.linear(torch.sum), halves.in_f32(torch.sum), formulas.total),
     aten.unfold_backward.default: windows.overlapping_sum,
+    aten.upsample_bilinear2d.default: sampling.bilinear,
+    aten.upsample_bilinear2d.vec: sampling.bilinear,
     aten.upsample_nearest2d.default: sampling.nearest,
     aten.upsample_nearest2d.vec: sampling.nearest,
     aten.std.correction: complex_numbers.deviation,
