@@ -171,3 +171,15 @@ def test_what_many_rounds_stack_are_rows_of_a_state(rounds):
     feed = {"x": np.array([0.5, -0.99, 1.01], np.float32)}
     for count in (5, 1, 0) if rounds == "n" else (None,):
         check(model, feed if count is None else feed | {"n": np.array(count)})
+
+
+def test_an_open_number_of_rounds_with_a_constant_condition():
+    """As PyTorch's exporter writes loops. Nothing else of the model is rewritten."""
+    given = value("i", I64), value("goes", BOOL), value("a", shape=[3])
+    results = [value("goes", BOOL), value("b", shape=[3]), value("c", shape=[3])]
+    body = helper.make_graph([node("Add", "a x", "b"), node("Mul", "b x", "c")], "body", given, results)
+    rounds = node("Loop", "n always x", "y rows", body=body, name="rounds")
+    outputs = {"y": [3], "rows": [None, 3]}
+    model = make_model([rounds], {"n": (I64, []), "x": [3]}, outputs, {"always": np.array(True)})
+    for count in (0, 4):
+        check(model, {"n": np.array(count), "x": np.array([1, -2, 3], np.float32)})

@@ -37,6 +37,7 @@ def rewrite(graph: onnx.GraphProto) -> bool:
         for node in each.node:
             if _stacks_rows(node, constants):
                 nodes += _write_rows(graph, node)
+                changed = True
             rounds = _rounds(node, constants)
             ends = _is_loop(node) and rounds is None and _may_end(node, constants)
             if not _is_loop(node) or (node.input[1] and rounds is None and not ends):
