@@ -31,10 +31,10 @@ FOLDER = Path(__file__).parent
 # test_match_attention.py has those of attention.
 FILES = sorted(path for path in FOLDER.glob("*.mlir") if "attention" not in path.stem)
 HELPERS = {"activated", "normed", "normed_with_all", "layernorm_with", "layernorm_by_moments_with", "root_normed"}
-# Of opsplice:strided, with tests of their own.
+# Of opsplice:strided, and what is resized, with tests of their own.
 ELSEWHERE = {
     "shares_beside", "largest_of_both", "attended", "any_attention", "banded_attention", "any_linear", "any_norm",
-    "any_convolution", "any_pool",
+    "any_convolution", "any_pool", "bilinear",
 }  # fmt: skip
 # Those for kernels that say how their buffers lie: one pattern for all layouts.
 IN_ANY_LAYOUT = {
