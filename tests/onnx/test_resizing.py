@@ -11,7 +11,7 @@ import onnxruntime as ort
 from onnx import TensorProto
 
 import opsplice.onnx
-from opsplice.onnx import expansion
+from opsplice.onnx import expansion, importing
 from opsplice.onnx.model_file import Scope
 from tests.onnx.models import OPSET, RANDOM, make_model, node
 from tests.onnx.test_expansion import U8, check, floats, integers, scale
@@ -190,3 +190,26 @@ def test_grids_of_places_that_matrices_move():
     model = make_model(nodes, inputs, outputs, sizes)
     feed = {"flat": floats(2, 2, 3), "deep": floats(2, 3, 4), "image": floats(2, 3, 7, 4)}
     check(model, feed | {"given": np.array([2, 3, 2, 8])}, 1e-6)
+
+
+@pytest.mark.parametrize("way", ["Slice", "Shape", "Gather"])
+def test_batch_and_channels_are_not_resized_where_their_sizes_are_read(way):
+    """As PyTorch writes `interpolate` of open sizes. All four dims were resized, which took most of the time."""
+    reads = {
+        "Slice": [node("Shape", "x", "shape"), node("Slice", "shape zero two", "outer")],
+        "Shape": [node("Shape", "x", "outer", start=0, end=2)],
+        "Gather": [node("Shape", "x", "shape"), node("Gather", "shape both", "outer")],
+    }
+    nodes = [
+        *reads[way],
+        node("Shape", "other", "inner", start=2),
+        node("Concat", "outer inner", "sizes", axis=0),
+        node("Resize", "x - - sizes", "y", mode="linear"),
+    ]
+    constants = {"zero": np.array([0]), "two": np.array([2]), "both": np.array([0, 1])}
+    inputs = {"x": ["n", "c", "h", "w"], "other": ["n", "d", "i", "j"]}
+    model = make_model(nodes, inputs, {"y": [None] * 4}, constants)
+    typed, _ = importing._typed(model, {}, "a model")
+    taken = [each for each in typed.graph.node if each.op_type == "Gather" and each.input[0] == "x"]
+    assert {onnx.helper.get_node_attr_value(each, "axis") for each in taken} == {2}
+    check(model, {"x": floats(2, 3, 4, 5), "other": floats(2, 1, 9, 3)})
