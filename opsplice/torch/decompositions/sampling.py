@@ -91,17 +91,19 @@ def _neighbours(x: Tensor, mode: int) -> list[tuple[Tensor, Tensor, float]]:
 
 
 def nearest(tensor: Tensor, size: Sequence[int] | None, *scales: Any) -> Tensor:
-    """Whole factors repeat elements, where IREE computes where to read. Larger ones might be rounded otherwise.
-
-    scales: one for each dim, or a list of them, as the two forms of the op have them.
-    """
-    given = scales[0] if scales and isinstance(scales[0], list | tuple) else scales
-    sizes = zip(tensor.shape[2:], size or (None, None), [*given, None, None][:2], strict=True)
+    """Whole factors repeat elements, where IREE computes where to read. Larger ones might be rounded otherwise."""
+    sizes = zip(tensor.shape[2:], size or (None, None), _of_both_dims(scales), strict=True)
     factors = [_whole_factor(*each) for each in sizes]
     if 0 in factors:
         return NotImplemented
     (high, wide), (n, c, h, w) = factors, tensor.shape
     return tensor[:, :, :, None, :, None].expand(n, c, h, high, w, wide).reshape(n, c, high * h, wide * w)
+
+
+def _of_both_dims(scales: tuple[Any, ...]) -> list[float | None]:
+    """The factors of rows and columns, which one form of an op has as a list, and one as an argument each."""
+    given = scales[0] if scales and isinstance(scales[0], list | tuple) else scales
+    return [*given, None, None][:2]
 
 
 def _whole_factor(before: int, after: int | None, scale: float | None) -> int:
@@ -112,18 +114,13 @@ def _whole_factor(before: int, after: int | None, scale: float | None) -> int:
 
 
 def bilinear(tensor: Tensor, size: Sequence[int] | None, is_aligned: bool, *scales: Any) -> Tensor:
-    """Rows and then columns, as the pattern `bilinear` has it, where PyTorch's own formula reads all four neighbours.
-
-    scales: one for each dim, or a list of them, as the two forms of the op have them.
-    """
+    """Rows and then columns, as the pattern `bilinear` has it, where PyTorch's own formula reads four neighbours."""
     if not tensor.is_floating_point():
         return NotImplemented
-    given = scales[0] if scales and isinstance(scales[0], list | tuple) else scales
-    image, sizes = tensor.to(torch.promote_types(tensor.dtype, torch.float32)), tensor.shape[2:]
-    if size is None:
-        size = [int(before * scale) for before, scale in zip(sizes, given, strict=True)]
-    dims = zip((-2, -1), sizes, size, [*(given or ()), None, None][:2], strict=True)
-    for dim, before, after, scale in dims:
+    image = tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+    for number, scale in enumerate(_of_both_dims(scales)):
+        dim, before = number - 2, tensor.shape[number + 2]
+        after = size[number] if size else int(before * (scale or 1))
         at = _places_before(before, after, scale, is_aligned, image)
         first = at.to(torch.int64).clamp(max=before - 1)
         share = (at - first).clamp(0, 1).reshape(-1, *[1] * (-1 - dim))
