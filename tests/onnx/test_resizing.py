@@ -213,3 +213,19 @@ def test_batch_and_channels_are_not_resized_where_their_sizes_are_read(way):
     taken = [each for each in typed.graph.node if each.op_type == "Gather" and each.input[0] == "x"]
     assert {onnx.helper.get_node_attr_value(each, "axis") for each in taken} == {2}
     check(model, {"x": floats(2, 3, 4, 5), "other": floats(2, 1, 9, 3)})
+
+
+@pytest.mark.parametrize("shape", [["n", "c", "h", "w"], ["n", 8, "h", "w"], [2, "c", 4, 6]])
+def test_pixels_of_open_sizes_are_shuffled(shape):
+    """A fixed number of channels was needed, and an open height or width took most of the time of Swin2SR."""
+    way = {"blocksize": 2, "mode": "CRD"}
+    nodes = [node("DepthToSpace", "x", "wide", **way), node("SpaceToDepth", "x", "deep", **way)]
+    model = make_model(
+        nodes, {"x": shape}, {"wide": [None] * 4, "deep": [None] * 4}, opset=onnx.defs.onnx_opset_version()
+    )
+    x = np.arange(2 * 8 * 4 * 6, dtype=np.float32).reshape(2, 8, 4, 6)
+    wide, deep = opsplice.onnx.session(model, providers=["local-sync"]).run(None, {"x": x})
+    apart = x.reshape(2, 2, 2, 2, 4, 6).transpose(0, 1, 4, 2, 5, 3)
+    np.testing.assert_array_equal(wide, apart.reshape(2, 2, 8, 12))
+    apart = x.reshape(2, 8, 2, 2, 3, 2).transpose(0, 1, 3, 5, 2, 4)
+    np.testing.assert_array_equal(deep, apart.reshape(2, 32, 2, 3))

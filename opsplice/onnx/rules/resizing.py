@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from opsplice.onnx.rules.node_writer import NodeWriter, attribute, input_name, wrongly_computed
+from opsplice.onnx.rules.node_writer import NodeWriter, attribute, input_name
 from opsplice.onnx.rules.resized_places import (
     HALF,
     WHOLE,
@@ -348,30 +348,22 @@ def _share(on: NodeWriter, far: str, tap: int, mode: bytes, real: type[np.floati
 
 def depth_to_space(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """With the channels of a pixel apart (CRD): IREE takes those of other channels."""
-    shape, block = on.shape(node.input[0]), attribute(node, "blocksize", 0)
+    x, block = node.input[0], attribute(node, "blocksize", 0)
     if attribute(node, "mode", b"DCR") == b"DCR":
         return None
-    if shape is None or len(shape) != 4 or shape[1] is None:
-        raise wrongly_computed(node, "it takes elements of other channels; with a fixed number of channels it does not")
-    channels, height, width = shape[1] // block**2, *shape[2:]
-    if height is None or width is None:
-        places = np.arange(shape[1]).reshape(channels, -1).T.ravel()
-        by_pixel = on.put("Gather", node.input[0], places, axis=1)
-        return on.put("DepthToSpace", by_pixel, blocksize=block)
-    apart = on.put("Reshape", node.input[0], [0, channels, block, block, height, width])
+    channels, sizes = on.put("Div", on.put("Shape", x, start=1, end=2), block**2), on.put("Shape", x, start=2)
+    apart = on.put("Reshape", x, on.put("Concat", [0], channels, [block, block], sizes, axis=0))
     turned = on.put("Transpose", apart, perm=(0, 1, 4, 2, 5, 3))
-    return on.put("Reshape", turned, [0, channels, height * block, width * block])
+    return on.put("Reshape", turned, on.put("Concat", [0], channels, on.put("Mul", sizes, block), axis=0))
 
 
 def space_to_depth(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """With the channels of a pixel apart (CRD), for which IREE puts them side by side."""
-    shape, block = on.shape(node.input[0]), attribute(node, "blocksize", 0)
+    x, block = node.input[0], attribute(node, "blocksize", 0)
     if attribute(node, "mode", b"DCR") == b"DCR":
         return None
-    if shape is None or None in shape[1:]:
-        raise wrongly_computed(node, "it puts channels in another order; with fixed sizes it does not")
-    channels, *sizes = (size or 0 for size in shape[1:])
-    height, width = (size // block for size in sizes)
-    apart = on.put("Reshape", node.input[0], [0, channels, height, block, width, block])
+    channels, sizes = on.put("Shape", x, start=1, end=2), on.put("Div", on.put("Shape", x, start=2), block)
+    height, width = (on.put("Gather", sizes, [place]) for place in (0, 1))
+    apart = on.put("Reshape", x, on.put("Concat", [0], channels, height, [block], width, [block], axis=0))
     turned = on.put("Transpose", apart, perm=(0, 1, 3, 5, 2, 4))
-    return on.put("Reshape", turned, [0, channels * block**2, height, width])
+    return on.put("Reshape", turned, on.put("Concat", [0], on.put("Mul", channels, block**2), sizes, axis=0))
