@@ -215,6 +215,19 @@ def test_batch_and_channels_are_not_resized_where_their_sizes_are_read(way):
     check(model, {"x": floats(2, 3, 4, 5), "other": floats(2, 1, 9, 3)})
 
 
+def test_channels_are_resized_to_another_size_of_the_image():
+    """To the columns, which are the last of the sizes from the rows on."""
+    nodes = [
+        node("Shape", "x", "batch", start=0, end=1),
+        node("Shape", "x", "inner", start=2),
+        node("Gather", "inner last", "columns"),
+        node("Concat", "batch columns inner", "sizes", axis=0),
+        node("Resize", "x - - sizes", "y", mode="nearest"),
+    ]
+    model = make_model(nodes, {"x": ["n", "c", "h", "w"]}, {"y": [None] * 4}, {"last": np.array([-1])})
+    check(model, {"x": floats(2, 3, 4, 6)})
+
+
 @pytest.mark.parametrize("shape", [["n", "c", "h", "w"], ["n", 8, "h", "w"], [2, "c", 4, 6]])
 def test_pixels_of_open_sizes_are_shuffled(shape):
     """A fixed number of channels was needed, and an open height or width took most of the time of Swin2SR."""

@@ -31,6 +31,7 @@ from opsplice.onnx.rules.resized_places import (
     sized,
     taps,
 )
+from opsplice.onnx.rules.valued_sizes import is_size_of
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _BYTES = (TensorProto.INT8, TensorProto.UINT8)
@@ -139,45 +140,16 @@ def _axes(on: NodeWriter, node: onnx.NodeProto) -> list[Axis] | None:
             places = (index, index + len(axes))
             ends = [on.put("Gather", named[0], each) if roi is None else roi[each] for each in places]
             part = cast(on, ends[0], TensorProto.FLOAT), cast(on, ends[1], TensorProto.FLOAT)
-        if part == WHOLE and (
-            _is_size(on, name, index, x, axis) if known is None else known[index] == (1 if by_scale else shape[axis])
-        ):
-            continue  # it stays as it is
+        if known is not None:
+            stays = known[index] == (1 if by_scale else shape[axis])
+        else:
+            stays = not by_scale and is_size_of(on, name, index, x, axis)
+        if stays and part == WHOLE:
+            continue
         size = on.size(x, axis) if shape[axis] is None else np.int64(shape[axis] or 0)
         to = on.put("Gather", name, index) if known is None else known[index]
         found.append((scaled if by_scale else sized)(on, axis, size, to, part))
     return found
-
-
-def _is_size(on: NodeWriter, numbers: str, index: int, x: str, axis: int) -> bool:
-    """Whether a number of a list is read as the size of x along a dim, as PyTorch has it of batch and channels."""
-    maker = on.producer(numbers)
-    while maker is not None and maker.op_type != "Shape":
-        source = _source(on, maker, index)
-        if source is None:
-            return False
-        maker, index = on.producer(source[0]), source[1]
-    return maker is not None and maker.input[0] == x and index + attribute(maker, "start", 0) == axis
-
-
-def _source(on: NodeWriter, maker: onnx.NodeProto, index: int) -> tuple[str, int] | None:
-    """The list that a number of a node's result comes from as it is, and its place there; None if that is not known."""
-    if maker.op_type in ("Cast", "Identity", "Unsqueeze"):
-        return maker.input[0], index
-    if maker.op_type == "Slice":
-        step = input_name(maker, 4)
-        begin, steps = on.constant(maker.input[1]), on.constant(step) if step else np.array([1])
-        is_plain = begin is not None and begin.size == 1 and begin.item() >= 0 and steps is not None and steps == 1
-        return (maker.input[0], index + begin.item()) if is_plain and begin is not None else None
-    if maker.op_type == "Gather":
-        places = on.constant(maker.input[1])
-        return None if places is None else (maker.input[0], int(places.reshape(-1)[index]))
-    for part in maker.input if maker.op_type == "Concat" else ():
-        (count,) = on.shape(part) or [None]
-        if count is None or index < count:
-            return None if count is None else (part, index)
-        index -= count
-    return None
 
 
 def _of_one_scale(on: NodeWriter, node: onnx.NodeProto, axes: list[int], sizes: np.ndarray | None) -> list[Axis] | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+import numpy as np
 import onnx
 from onnx import TensorProto
 
 from opsplice.frontends.reshapes import is_misread
-from opsplice.onnx.rules.node_writer import FLOATS, NodeWriter, attribute, attributes
+from opsplice.onnx.rules.node_writer import FLOATS, NodeWriter, attribute, attributes, input_name
 
 # The integers of which IREE computes ranges.
 _COUNTING = (TensorProto.INT32, TensorProto.INT64)
@@ -83,6 +84,38 @@ def _is_size(on: NodeWriter, name: str) -> bool:
     return made.op_type in (*_SAME, *_RISING) and all(
         _is_size(on, each) for each in (made.input if made.op_type in _RISING else made.input[:1])
     )
+
+
+def is_size_of(on: NodeWriter, numbers: str, index: int, x: str, axis: int) -> bool:
+    """Whether a number of a list is read as the size of x along a dim, as PyTorch has it of batch and channels."""
+    maker = on.producer(numbers)
+    while maker is not None and maker.op_type != "Shape":
+        source = _source(on, maker, index)
+        if source is None:
+            return False
+        maker, index = on.producer(source[0]), source[1]
+    return maker is not None and maker.input[0] == x and index + attribute(maker, "start", 0) == axis
+
+
+def _source(on: NodeWriter, maker: onnx.NodeProto, index: int) -> tuple[str, int] | None:
+    """The list that a number of a node's result comes from as it is, and its place there; None if that is not known."""
+    if maker.op_type in ("Cast", "Identity", "Unsqueeze"):
+        return maker.input[0], index
+    if maker.op_type == "Slice":
+        step = input_name(maker, 4)
+        begin, steps = on.constant(maker.input[1]), on.constant(step) if step else np.array([1])
+        is_plain = begin is not None and begin.size == 1 and begin.item() >= 0 and steps is not None and steps == 1
+        return (maker.input[0], index + begin.item()) if is_plain and begin is not None else None
+    if maker.op_type == "Gather":
+        places = on.constant(maker.input[1])
+        place = -1 if places is None else int(places.reshape(-1)[index])
+        return None if place < 0 else (maker.input[0], place)
+    for part in maker.input if maker.op_type == "Concat" else ():
+        (count,) = on.shape(part) or [None]
+        if count is None or index < count:
+            return None if count is None else (part, index)
+        index -= count
+    return None
 
 
 def _is_further(on: NodeWriter, start: str, limit: str) -> bool:
