@@ -14,6 +14,7 @@ from opsplice.matchers.patterns.nodes import Graph, Wanted
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.terms.address import Place
 from opsplice.matchers.terms.terms import DimSize
+from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.dims.judge import Known
 from opsplice.spec_lang.syntax import tree
 from opsplice.spec_lang.syntax import vocabulary as ops
@@ -36,6 +37,18 @@ def paired(
         end = len(shape) - (len(dims) - at - 1)
         shape = [*shape[:at], flat(shape[at:end]), *shape[end:]]
     return zip(dims, shape, strict=True)
+
+
+def numbers(views: Views, size: Size | tuple[Size, ...]) -> Known | tuple[Known, ...]:
+    """Sizes as numbers, None for those known only at run time, or what the program assumes of them."""
+    return tuple(_number(views, each) for each in size) if isinstance(size, tuple) else _number(views, size)
+
+
+def _number(views: Views, size: Size) -> Known:
+    if isinstance(size, int):
+        return size
+    known: Known = views.remembered(size, bounds_of, lambda: bounds_of(size, views.reads))
+    return known
 
 
 @dataclass(frozen=True)
@@ -88,21 +101,17 @@ class Match:
     order: tuple[int, ...] | None = None
     split: tuple[tuple[Size, ...], ...] = ()
 
-    def static_dims(self) -> dict[str, Known | tuple[Known, ...]]:
+    def static_dims(self, views: Views) -> dict[str, Known | tuple[Known, ...]]:
         """The dims as numbers, None for those known only at run time, or what the program assumes of them.
 
         With the defaults of scalars that the match has not. `rank(m)` and `bits(T)` are there under their own text.
         """
-
-        def number(size: Size) -> Known:
-            return size if isinstance(size, int) else bounds_of(size)
-
         defaults = {p.name: p.default for p in self.pattern.parameters if p.default and p.name not in self.inputs}
         found: dict[str, Known | tuple[Known, ...]] = {
             name: default.value for name, default in defaults.items() if isinstance(default.value, int)
         }
         for name, size in self.dims.items():
-            found[name] = tuple(map(number, size)) if isinstance(size, tuple) else number(size)
+            found[name] = numbers(views, size)
             if isinstance(size, tuple):
                 found[f"rank({name})"] = len(size)
         return found | {f"bits({name})": ops.bits(element) for name, element in self.types.items()}

@@ -10,14 +10,13 @@ from iree.compiler import ir
 
 from opsplice.matchers.dims.equal_sizes import Classes
 from opsplice.matchers.dims.extents import Extent, holds_sizes, is_size_cast, product
-from opsplice.matchers.dims.size_bounds import bounds_of
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Asked, Condition, Form, Node, Number, Tie, Whole, Within
 from opsplice.matchers.patterns.walk import names_in, ties_of
 from opsplice.matchers.search import uses
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import Sizes, kept
-from opsplice.matchers.search.matches import Size
+from opsplice.matchers.search.matches import Size, numbers
 from opsplice.matchers.search.state import State
 from opsplice.matchers.terms import constants, contraction_kinds
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Term
@@ -299,14 +298,9 @@ class Verdicts:
         return Classes([*self.state.equal, *((size, atom) for size, atom in atoms if atom is not None)])
 
     def static_dims(self) -> dict[str, judge.Known | tuple[judge.Known, ...]]:
-        def number(size: Size) -> Any:
-            if isinstance(size, int):
-                return size
-            return self.views.remembered(size, bounds_of, lambda: bounds_of(size, self.views.reads))
-
         sizes: dict[str, judge.Known | tuple[judge.Known, ...]] = dict(self.state.integers)
         for name, (size, _) in self.state.dims.items():
-            sizes[name] = tuple(map(number, size)) if isinstance(size, tuple) else number(size)
+            sizes[name] = numbers(self.views, size)
             if isinstance(size, tuple):
                 sizes[f"rank({name})"] = len(size)
         return sizes | {f"bits({name})": vocabulary.bits(element) for name, element in self.state.types.items()}

@@ -41,7 +41,7 @@ def check_condition(
     views: Views, where: tree.Condition | None, match: Match, whose: str, sizes: judge.Sizes | None = None
 ) -> None:
     """sizes: those of the dims that the condition speaks of, by default the match's."""
-    sizes = match.static_dims() if sizes is None else sizes
+    sizes = match.static_dims(views) if sizes is None else sizes
     own = partial(uses.judge, views, match)
     asked = None if where is None else dim_conditions.without(where, partial(uses.is_left_out, match))
     if asked is None or judge.holds(asked, sizes, own):
@@ -79,7 +79,7 @@ class Signature:
         outputs = tuple(of_result.get(each) or self._scratch(each) for each in self.kernel.results)
         arguments = [self._argument(p, self.given[p.name]) for p in self.kernel.parameters]
         zeroed, outputs = self._zeroed(outputs)
-        sizes = {n: known_sizes.numbers(s) for n, s in self.dims.items()}
+        sizes = {n: known_sizes.numbers(self.views, s) for n, s in self.dims.items()}
         ranks = {f"rank({name})": len(size) for name, size in sizes.items() if isinstance(size, tuple)}
         for where in dim_conditions.conjuncts(self.kernel.where):
             if not strides.is_asked(where):
@@ -334,7 +334,7 @@ class Signature:
 
     def _sized(self, dims: Sequence[tree.Dim]) -> tuple[tree.Dim, ...]:
         """The dims of a result, with the sizes that are computed."""
-        known = {name: known_sizes.numbers(size) for name, size in self.dims.items()}
+        known = {name: known_sizes.numbers(self.views, size) for name, size in self.dims.items()}
         found = []
         for dim in dims:
             if dim.sum is None:

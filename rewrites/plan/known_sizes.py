@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.size_bounds import bounds_of
-from opsplice.matchers.search import uses
+from opsplice.matchers.search import matches, uses
 from opsplice.matchers.search.matches import Size
+from opsplice.matchers.terms.views import Views
 from opsplice.rewrites.plan.actions import SumSize, Written
 from opsplice.spec_lang.dims import judge
 from opsplice.spec_lang.syntax import vocabulary
@@ -19,13 +19,9 @@ from opsplice.spec_lang.syntax import vocabulary
 MOST_GROWTH = 8 << 20
 
 
-def numbers(size: Size | tuple[Size, ...]) -> judge.Known | tuple[judge.Known, ...]:
-    """Sizes as numbers, or as what the program assumes of them."""
-    if isinstance(size, tuple):
-        return tuple(s if isinstance(s, int) else bounds_of(s) for s in size)
-    if isinstance(size, SumSize):
-        return None
-    return size if isinstance(size, int) else bounds_of(size)
+def numbers(views: Views, size: Size | tuple[Size, ...]) -> judge.Known | tuple[judge.Known, ...]:
+    """Sizes as numbers, or as what the program assumes of them; None for what a kernel's dims say."""
+    return None if isinstance(size, SumSize) else matches.numbers(views, size)
 
 
 def product(size: Size | tuple[Size | None, ...] | None) -> int | None:

@@ -225,7 +225,7 @@ class Planner:
 
     def _open_condition(self, match: Match, rule: tree.Rule) -> tree.Condition | None:
         """What the program has to ask when it runs. Raises LeaveError if it is known not to hold."""
-        sizes = match.static_dims()
+        sizes = match.static_dims(self.views)
         if rule.when is None or judge.holds(rule.when, sizes):
             return None
         if judge.holds(rule.when, sizes) is False or not dim_conditions.names_in(rule.when) <= match.dims.keys():

@@ -12,6 +12,7 @@ import pytest
 import opsplice
 from opsplice.matchers.find import engine
 from opsplice.matchers.patterns.compiled import compile_pattern
+from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.loading.loader import load_text
 from tests.effort import examples
 from tests.rewrites.conftest import write_spec
@@ -129,7 +130,7 @@ def view(program: Convolution, match: Any, name: str) -> np.ndarray:
 
 def is_computed(program: Convolution, match: Any) -> None:
     """The pattern, computed from what a match binds, is what the program computes."""
-    numbers = match.static_dims()
+    numbers = match.static_dims(Views())
     steps = tuple(numbers.get(each, 1) for each in ("sh", "sw", "dh", "dw"))
     made = convolved(view(program, match, "x"), view(program, match, "k"), steps, (numbers["top"], numbers["left"]))
     wanted = program.result()
@@ -346,7 +347,7 @@ def test_lists_of_numbers_have_none_for_dims_of_one_that_a_pattern_lacks(session
     for k in ("ocij", "ijco"):
         program = Convolution({"x": "nchw", "k": k, "r": "noyz"}, sizes, 2, 1, (0, 2))
         (match,), _module = found(session, program.text, ALONG_A_LINE)
-        assert match.static_dims()["left"] == 2
+        assert match.static_dims(Views())["left"] == 2
         x, kernel = (view(program, match, name)[:, :, None] for name in "xk")
         np.testing.assert_array_equal(convolved(x, kernel, (1, 2, 1, 1), (0, 2)), program.result())
 
@@ -360,4 +361,4 @@ def test_dims_of_one_that_are_padded_or_cut_are_no_dims_that_a_pattern_lacks(ses
     cut = program.text.replace(idle, "low[0, 0, 0, 2] high[0, 0, -1, 0]").replace(image, "2x3x2x10xf32")
     for text in (moved, cut):
         matches, _module = found(session, text, ALONG_A_LINE)
-        assert all(match.static_dims()["left"] == 0 for match in matches)
+        assert all(match.static_dims(Views())["left"] == 0 for match in matches)
