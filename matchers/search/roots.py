@@ -12,7 +12,7 @@ from iree.compiler import ir
 from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.ir.tensor_values import defining_op, is_structured, is_tensor, shape_of
 from opsplice.matchers.patterns.nodes import Graph, Label
-from opsplice.matchers.patterns.walk import has_windows, told_apart
+from opsplice.matchers.patterns.walk import has_windows, kept_by_reductions, told_apart
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import Sizes, changes, ones_first, pair
 from opsplice.matchers.search.matches import Match, Size, flat
@@ -189,6 +189,26 @@ def placings(graph: Graph, labels: Sequence[Label], indices: Sequence[Index]) ->
     if len(labels) != len(indices) or any(label.pack for label in labels):
         return ()
     return _placings(graph, tuple(labels), tuple(index == UNIT for index in indices))
+
+
+def placings_by_kept(graph: Graph, indices: Sequence[Index]) -> Mapping[frozenset[int], Sequence[tuple[int, ...]]]:
+    """The placings of a result's axes that a graph allows, by which of these one of its reductions keeps.
+
+    Where it has no reduction, all stand under no axes.
+    """
+    return _placings_by_kept(graph, tuple(index == UNIT for index in indices))
+
+
+@functools.lru_cache(maxsize=256)
+def _placings_by_kept(graph: Graph, units: tuple[bool, ...]) -> Mapping[frozenset[int], Sequence[tuple[int, ...]]]:
+    labels, found = graph.results[0].labels, dict[frozenset[int], list[tuple[int, ...]]]()
+    kept = {frozenset(map(labels.index, each)) for each in kept_by_reductions(graph)} or {frozenset[int]()}
+    has_places = len(labels) == len(units) and not any(label.pack for label in labels)
+    for order in _placings(graph, tuple(labels), units) if has_places else ():
+        if graph.reordered or changes([axis for axis in order if not units[axis]]) == 0:
+            for axes in {frozenset(order[at] for at in each if not units[order[at]]) for each in kept}:
+                found.setdefault(axes, []).append(order)
+    return found
 
 
 @functools.lru_cache(maxsize=256)

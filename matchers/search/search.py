@@ -35,12 +35,12 @@ from opsplice.matchers.patterns.nodes import (
 from opsplice.matchers.patterns.walk import endings, has_windows, heads, kept_by_reductions, only_reduces
 from opsplice.matchers.search.failures import QUIET, Failure, Kind, Listener, Why
 from opsplice.matchers.search.inputs import Inputs
-from opsplice.matchers.search.labels import changes, ones_first
+from opsplice.matchers.search.labels import ones_first
 from opsplice.matchers.search.matches import Match, NearMiss
 from opsplice.matchers.search.merged_dims import Finer, finest, groupings, kept_below, merged, ungrouped
 from opsplice.matchers.search.operators import Operators
 from opsplice.matchers.search.reading import Reader
-from opsplice.matchers.search.roots import Roots, orders, placings
+from opsplice.matchers.search.roots import Roots, orders, placings_by_kept
 from opsplice.matchers.search.state import Attempt, Branch, Goal, Operand, Root, State
 from opsplice.matchers.search.verdicts import Verdicts
 from opsplice.matchers.search.whole_ops import WholeOps
@@ -90,6 +90,7 @@ class Search:
         self.operators = Operators(self.state, self.reader)
         self.roots = Roots(self.state)
         self.entered: dict[tuple[int, Term], None] = {}
+        self.kept: dict[Access, Iterator[frozenset[Index]]] = {}
         self.is_view = False  # whether the root only chooses other indices of some value
         self.steps = 0
         self.gave_up = False
@@ -199,25 +200,37 @@ class Search:
             for root in itertools.chain((whole,), groupings(self.views, self.graph, value, lacks)):
                 if not self._failed_at_dims():
                     return  # whatever order its dims have
-                for order in self._placings(root, (*[UNIT] * lacks, *ungrouped(root.indices))):
+                for order in self._placings(value, root, lacks):
                     if self._failed_at_dims():
                         yield Attempt(root=root, by_address=True, order=order, lacks=lacks)
 
-    def _placings(self, root: Access, indices: tuple[Index, ...]) -> Iterator[tuple[int, ...]]:
+    def _placings(self, value: ir.Value, root: Access, lacks: int) -> Iterator[tuple[int, ...]]:
         """The orders of indices in which a reduction of the program keeps what one of the pattern does."""
-        labels, kept = self.graph.results[0].labels, kept_by_reductions(self.graph)
-        waiting: dict[tuple[int, ...], list[frozenset[Index]]] = {}
-        for order in placings(self.graph, labels, indices):
-            if self.graph.reordered or changes([axis for axis in order if indices[axis] != UNIT]) == 0:
-                index_of = dict(zip(labels, (indices[axis] for axis in order), strict=True))
-                waiting[order] = [frozenset(index_of[label] for label in each) - {UNIT} for each in kept]
-        if not kept:
-            yield from waiting
-        for loops in kept_below(self.views, root) if kept else ():
-            told = [order for order, own in waiting.items() if loops in own]
-            for order in told:
-                del waiting[order]
-            yield from told
+        indices = (*[UNIT] * lacks, *ungrouped(root.indices))
+        waiting = placings_by_kept(self.graph, indices)
+        if root != self.views.root(value) and not self._may_keep(value, root, lacks, waiting):
+            return
+        below = self._kept_below(root) if kept_by_reductions(self.graph) else (frozenset[Index](),)
+        told = set[tuple[int, ...]]()
+        for loops in below if waiting else ():
+            kept = frozenset(axis for axis, index in enumerate(indices) if index in loops)
+            new = [order for order in waiting.get(kept, ()) if order not in told]
+            told.update(new)
+            yield from new
+
+    def _may_keep(self, value: ir.Value, root: Access, lacks: int, wanted: Iterable[frozenset[int]]) -> bool:
+        """Whether a reduction may keep some of the wanted axes of a root: the dims of the result that these are of."""
+        whole = self.views.root(value)
+        dims = [*[-1] * lacks, *(dim for dim, index in enumerate(root.indices) for _ in ungrouped((index,)))]
+        asked = {frozenset(dims[axis] for axis in axes) for axes in wanted}
+        kept = (frozenset(map(whole.indices.index, loops)) for loops in self._kept_below(whole))
+        return not kept_by_reductions(self.graph) or not asked.isdisjoint(kept)
+
+    def _kept_below(self, root: Access) -> Iterator[frozenset[Index]]:
+        """`kept_below` of an access, each read once."""
+        started = self.kept.get(root) or kept_below(self.views, root)
+        own, self.kept[root] = itertools.tee(started)
+        return own
 
     def _split_roots(self, value: ir.Value) -> Iterator[Access | None]:
         """A result as it is (None), and with the dims that the program splits below if labels take these."""
