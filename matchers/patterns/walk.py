@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, TypeVar, get_args, get_origin
 
 from opsplice.matchers.patterns.nodes import (
+    Choice,
     Graph,
     Input,
     Label,
@@ -115,6 +116,23 @@ def kept_by_reductions(graph: Graph) -> tuple[frozenset[Label], ...]:
     labels = frozenset(graph.results[0].labels)
     reductions = (node for node in nodes_of(graph) if isinstance(node, Reduce))
     return tuple(labels.intersection(tree.parts(node.body)) for node in reductions)
+
+
+@_once
+def ops_above_reductions(graph: Graph) -> int:
+    """How many ops are at most above the nearest reduction of the first result; 0 if it has none."""
+    found = _ops_above(graph.results[0].node)
+    return found or 0
+
+
+def _ops_above(node: Node) -> int | None:
+    if isinstance(node, Reduce):
+        return 0
+    parts = children_of(node)[:1] if isinstance(node, Setting) else children_of(node)
+    counts = [count for part in parts if (count := _ops_above(part)) is not None]
+    if not counts:
+        return None
+    return max(counts) if isinstance(node, Choice) else min(counts) + isinstance(node, Apply)
 
 
 @_once

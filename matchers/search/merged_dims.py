@@ -37,9 +37,9 @@ from opsplice.matchers.terms.terms import (
 from opsplice.matchers.terms.views import Views
 
 # How many terms below a result are looked at, also for each op of a pattern, which covers no more of the program;
-# behind how many ops of a program for each of a pattern, as which two may be spelt; and how many ways to take its dims
-# apart are tried.
-_MOST_TERMS, _TERMS_OF_OP, _LEVELS_OF_OP = 64, 8, 2
+# behind how many ops of a program for each of a pattern, as which two may be spelt, or behind how many more; and how
+# many ways to take its dims apart are tried.
+_MOST_TERMS, _TERMS_OF_OP, _LEVELS_OF_OP, _MORE_LEVELS = 64, 8, 2, 2
 _MOST_WAYS = 4
 
 
@@ -89,14 +89,16 @@ def _merged(views: Views, whole: Access) -> Iterator[Access]:
                 yield Access(whole.value, (*whole.indices[:start], *one, *whole.indices[stop:]))
 
 
-def kept_below(views: Views, access: Access) -> Iterator[frozenset[Index]]:
-    """The loops of an access that a reduction below it keeps, for one after the other.
+def kept_below(views: Views, access: Access, levels: int) -> Iterator[frozenset[Index]]:
+    """The loops of an access that a reduction below it keeps, for one after the other. levels: how many ops a pattern
+    has above its first one.
 
     Those of which there is one for fewer loops come first, as the mean of a row does: so what the row is made of, which
     may be all of a program, is not read where nobody asks for more.
     """
     loops = [index for index in ungrouped(access.indices) if isinstance(index, Loop)]
-    for term in _below(views, access, _MOST_TERMS, is_late=lambda term: all(_reads(term, loop) for loop in loops)):
+    deep = levels + _MORE_LEVELS
+    for term in _below(views, access, _MOST_TERMS, deep, lambda term: all(_reads(term, loop) for loop in loops)):
         if isinstance(term, Reduce):
             yield frozenset(loop for loop in loops if _reads(term, loop))
 

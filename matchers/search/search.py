@@ -32,7 +32,14 @@ from opsplice.matchers.patterns.nodes import (
     Setting,
     Whole,
 )
-from opsplice.matchers.patterns.walk import endings, has_windows, heads, kept_by_reductions, only_reduces
+from opsplice.matchers.patterns.walk import (
+    endings,
+    has_windows,
+    heads,
+    kept_by_reductions,
+    only_reduces,
+    ops_above_reductions,
+)
 from opsplice.matchers.search.failures import QUIET, Failure, Kind, Listener, Why
 from opsplice.matchers.search.inputs import Inputs
 from opsplice.matchers.search.labels import ones_first
@@ -194,6 +201,9 @@ class Search:
     def _with_fewer_dims(self, value: ir.Value) -> Iterator[Attempt]:
         """Those in which dims that the program lacks, and its own of size one, are any of the pattern's."""
         labels, whole = self._outer_dims(value)[0], self.views.root(value)
+        most = max(map(len, kept_by_reductions(self.graph)), default=None)
+        if most is not None and all(len(kept) > most for kept in self._kept_below(whole)):
+            return  # whatever its dims are taken apart into
         for lacks in range(self.graph.lacked(labels, whole.indices), -1, -1):
             if not lacks:
                 yield from self._taken_apart(value)
@@ -228,7 +238,7 @@ class Search:
 
     def _kept_below(self, root: Access) -> Iterator[frozenset[Index]]:
         """`kept_below` of an access, each read once."""
-        started = self.kept.get(root) or kept_below(self.views, root)
+        started = self.kept.get(root) or kept_below(self.views, root, ops_above_reductions(self.graph))
         own, self.kept[root] = itertools.tee(started)
         return own
 
