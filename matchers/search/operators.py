@@ -63,6 +63,9 @@ class Operators:
                 pairings += [(list(zip(node.args, reversed(s.args), strict=True)), ()) for s in spellings]
             if len(pairings) > 1 or respelled:  # what cannot hold is not tried, so that choices do not multiply
                 pairings = [p for p in pairings if all(self.reader.may_hold(*pair) for pair in p[0])]
+            if not pairings and self.state.attempt.by_windows:
+                # What cannot hold comes first: so the many orders of what is read in windows are not tried.
+                straight.sort(key=lambda pair: self.reader.may_hold(*pair))
         if respelled and not pairings:
             yield lambda: self.reader.other_op(node, found)
             return

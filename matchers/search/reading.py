@@ -7,14 +7,15 @@ from collections.abc import Iterable, Iterator
 from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Accumulated, Choice, Input, Named, Node, Number, Setting
-from opsplice.matchers.patterns.walk import merges_dims, sums_windows
+from opsplice.matchers.patterns.nodes import Accumulated, Choice, Input, Named, Node, Number, Setting, labels_in
+from opsplice.matchers.patterns.walk import merges_dims, only_reduces, sums_windows
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import has_ones_of_filters, is_in_windows
+from opsplice.matchers.search.merged_dims import leaves
 from opsplice.matchers.search.state import State
 from opsplice.matchers.terms import chains
 from opsplice.matchers.terms.canonical import WIDENINGS, WIDTHS
-from opsplice.matchers.terms.terms import UNIT, Access, Apply, Reduce, Started, Term
+from opsplice.matchers.terms.terms import UNIT, Access, Apply, Loop, Reduce, Started, Term, mentions
 from opsplice.spec_lang.dims import dim_conditions
 from opsplice.spec_lang.syntax import tree, vocabulary
 
@@ -160,7 +161,7 @@ class Reader:
         if isinstance(node, Choice):
             return any(self.may_hold(option, term) for option in node.options)
         if isinstance(node, Input) and not isinstance(self.parameters[node.name].type, tree.ScalarType):
-            return next(self.chain(term), None) is not None
+            return any(self._may_be_along(node, access) for access in self.chain(term))
         if isinstance(node, Reduce):
             found = self.peek(node, term)
             own = isinstance(found, Reduce) and found.combiner == node.combiner
@@ -170,6 +171,15 @@ class Reader:
         if isinstance(node, Accumulated):
             return self.may_hold(node.node, self.accumulation(node, term))
         return True
+
+    def _may_be_along(self, node: Input, access: Access) -> bool:
+        """Whether an input may be read at an access: along no more dims of the result than it has labels of it."""
+        root = self.state.roots.get(0)
+        if root is None or any(label.pack for label in node.labels) or only_reduces(self.graph):
+            return True  # several dims may be one label's
+        own = {part for label in node.labels for part in labels_in(label)}.intersection(self.graph.results[0].labels)
+        loops = [index for index in leaves(root.indices) if isinstance(index, Loop)]
+        return sum(any(mentions(index, loop) for index in access.indices) for loop in loops) <= len(own)
 
     def other_op(self, node: Node, found: Term) -> None:
         """Note that the program has another op than the one that is wanted."""
