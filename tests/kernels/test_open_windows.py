@@ -49,6 +49,20 @@ def test_filters_that_are_inputs(sizes):
             np.testing.assert_allclose(np.asarray(one), other.numpy(), rtol=1e-5, atol=5e-5)
 
 
+def test_groups_are_not_asked_for_their_size_when_the_program_runs():
+    """A branch for small images made IREE pad each image for it, also where it was not taken: a tenth of a RegNet."""
+    torch.manual_seed(0)
+    layer = torch.nn.Conv2d(16, 16, 3, stride=2, padding=1, groups=4).eval()
+    dims = dict.fromkeys((0, 2, 3), torch.export.Dim.AUTO)
+    program = opsplice.torch.export(layer, (torch.randn(2, 16, 12, 14),), dynamic={"input": dims}, specs=SPEC)
+    assert [(each.kernel, each.when) for each in program.report.replacements] == [("convolution_packed", "")]
+    for shape in ((2, 16, 12, 14), (3, 16, 2, 5)):
+        x = torch.randn(shape)
+        with torch.no_grad():
+            wanted = layer(x)
+        np.testing.assert_allclose(program.run("main", x.numpy()), wanted.numpy(), rtol=1e-5, atol=1e-5)
+
+
 def test_products_and_means_of_open_sizes_are_no_convolutions():
     class Products(torch.nn.Module):
         def forward(self, x, w):
