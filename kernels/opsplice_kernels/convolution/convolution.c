@@ -45,8 +45,11 @@ enum { HELD = SOME };
 // Of convolutions that are computed so, too: channels of the output at most, or products of a sum, where what follows them takes
 // long beside them; taps of a row at most, places of a row at least.
 enum { NARROW = TILE / 2, SHALLOW = LANES == 16 ? 32 : 0, SHORT = 16, LONG = LANES == 4 ? 40 : LANES / 2 + 1 };
-// Of filters of at least HALVES taps and channels, tiles of one vector of channels take few places, too.
-enum { HALVES = 64 };
+// Of filters of at least HALVES taps and channels, tiles of one vector of channels take few places, too. Rows of so many vectors that
+// are nearly full take less time than these.
+enum { HALVES = 64, MANY_VECTORS = 4 };
+// How many elements an image has at least of which the next ones are fetched: smaller ones stay in a cache.
+enum { UNHELD = 1 << 17 };
 
 // Where the inputs of a tile lie: of channels, taps of the filter in y and x, and places of a row.
 typedef struct {
@@ -221,15 +224,19 @@ ROW_BY(spread_by_1, 0, 1, 1)
 ROW_BY(points_by_1, 1, 0, 1)
 ROW_BY(points_by_any, 1, 1, 0)
 
-// Rows of panels of which one vector has all channels: tiles of as many places as divide a row, as one of these does usual ones.
+// Rows of panels of which one vector has all channels.
 #if LANES == 16
 #define EACH_HALF(CALL) CALL(14) CALL(12) CALL(10) CALL(8) CALL(7)
-#define IS_HALF(p) if (places % p == 0) return p;
-static size_t half_of(size_t places) { EACH_HALF(IS_HALF) return 0; }
+// The places of the next tile of a row that has as few tiles as can be, of sizes as equal; 0 where tiles do not fill it.
+static size_t half_of(size_t places) {
+  if (places % 2) return places == 7 || places >= 7 + 8 ? 7 : 0;
+  return places < 8 ? 0 : places / ((places + 13) / 14) / 2 * 2;
+}
 
 INLINE void half_row_of(layer *of, const int step, size_t y, size_t z, size_t end, size_t channel) {
   float pieces[PIECES] __attribute__((aligned(64)));
-  for (const size_t places = half_of(end - z); z < end; z += places) {
+  for (size_t places; z < end; z += places) {
+    places = half_of(end - z);
 #define HALF_TILE(p) case p: tile(of, 0, 0, step, 1, p, y, z, channel, pieces); break;
     switch (places) { EACH_HALF(HALF_TILE) }
   }
@@ -322,14 +329,19 @@ INLINE void product(const layer *of, const int rows, const int vectors, const in
     if (is_point) {
       __builtin_prefetch(later, 0, 2), later += of->x_c;
       add_tap(rows, vectors, 1, 0, x, at, 0, 0, w, sums);
-    } else
-      for (size_t i = from; i < to; i++) {
-        const inside *found[WIDE];
-        UNROLL for (int v = 0; v < vectors; v++)
-          found[v] = !at.lines || (size_t)(at.line + (ptrdiff_t)(i * of->dh) + v * at.lines) < of->h ? &there[0][v] : &none[0][v];
-        for (size_t j = 0; j < of->kw; j++)
-          add_tap(rows, vectors, step, is_cut, x + i * of->dh * of->x_h + j * of->dw, at, found, j, w + i * of->w_i + j * of->w_j, sums);
-      }
+      continue;
+    }
+    if (later) {
+      UNROLL for (int v = 0; v < vectors * step; v++) __builtin_prefetch(later + v * LINE, 0, 2);
+      later += of->x_c;
+    }
+    for (size_t i = from; i < to; i++) {
+      const inside *found[WIDE];
+      UNROLL for (int v = 0; v < vectors; v++)
+        found[v] = !at.lines || (size_t)(at.line + (ptrdiff_t)(i * of->dh) + v * at.lines) < of->h ? &there[0][v] : &none[0][v];
+      for (size_t j = 0; j < of->kw; j++)
+        add_tap(rows, vectors, step, is_cut, x + i * of->dh * of->x_h + j * of->dw, at, found, j, w + i * of->w_i + j * of->w_j, sums);
+    }
   }
   if (is_point && of->has_some)
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) sums[r][v] += load(of->held + (r * WIDE + v) * LANES);
@@ -399,11 +411,17 @@ static __attribute__((noinline)) void row_products(const layer *of, size_t y, si
       }
     // Vectors of 16 lanes are read with a mask in the same time.
     const int is_cut = LANES == 16 || high > 1 || first < 0 || first + (ptrdiff_t)(vectors * LANES + (of->kw - 1) * of->dw) > width;
+    // What the next places read of the last row: those above it were read for places above these.
+    const int is_last = z + count == end, is_far = of->c * of->h * of->width >= UNHELD;
+    const float *next = is_far && above + (ptrdiff_t)((to - 1 + is_last * of->sh) * of->dh) < (ptrdiff_t)of->h
+                            ? x + (to - 1) * of->dh * of->x_h + (is_last ? of->sh * of->x_h - z * of->sw : vectors * LANES * of->sw)
+                            : 0;
     for (size_t channel = 0, rows; channel < of->columns; channel += rows) {
+      const float *later = channel || high > 1 ? 0 : next;
       rows = LANES == 16 && of->columns - channel > SOME ? LOW : SOME;
 #define OF_VECTORS(rows, vectors, step, is_cut) \
-  if (is_cut && vectors > 1 && high > 1) product(of, rows, vectors, step, 0, is_cut, x, of_rows, from, to, there, y, z, channel, 0); \
-  else product(of, rows, vectors, step, 0, is_cut, x, in_a_row(of, step, vectors, count), from, to, there, y, z, channel, 0)
+  if (is_cut && vectors > 1 && high > 1) product(of, rows, vectors, step, 0, is_cut, x, of_rows, from, to, there, y, z, channel, later); \
+  else product(of, rows, vectors, step, 0, is_cut, x, in_a_row(of, step, vectors, count), from, to, there, y, z, channel, later)
 #define OF_ROWS(rows, step, is_cut) \
   if (vectors == 1) { OF_VECTORS(rows, 1, step, is_cut); } \
   else if (vectors == 2) { OF_VECTORS(rows, 2, step, is_cut); } \
@@ -418,11 +436,13 @@ static __attribute__((noinline)) void row_products(const layer *of, size_t y, si
   }
 }
 
-// Whether rows of `ow` places are computed by row_products: not those of which tiles of half a panel do as many at a time, if the
-// sums are long enough to be worth a tile; and short sums, unless tiles divide a row.
+// Whether rows of `ow` places are computed by row_products: not those that tiles of half a panel fill, if the sums are long enough
+// to be worth a tile and rows are short or have a stride; and short sums, unless tiles are large.
 static int is_narrow(const layer *of, size_t ow) {
-  const size_t places = half_of(ow), taps = of->c * of->kh * of->kw;
-  const int is_half = of->columns > LOW && places && (places >= 12 || taps >= HALVES);
+  const size_t places = half_of(ow) ? ow / ((ow + 13) / 14) : 0, taps = of->c * of->kh * of->kw;
+  const size_t vectors = (ow + LANES - 1) / LANES;
+  const int is_long = of->sw == 1 && vectors >= MANY_VECTORS && 8 * ow > 7 * LANES * vectors;
+  const int is_half = of->columns > LOW + SOME && places && !is_long && (places >= 12 || taps >= HALVES);
   const int is_shallow = taps <= (places < 12 ? SHALLOW : SHALLOW / 2) && of->sw == 1 && of->out_z == 1;
   if (!is_shallow && (is_half || of->columns > NARROW)) return 0;
   return of->kw <= SHORT && of->sw <= (LANES == 4 ? 1 : 2) && of->x_w == 1 && ow >= LONG;
