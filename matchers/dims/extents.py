@@ -1,12 +1,16 @@
-"""The sizes of dims that are known at run time only, as sums of products of what they are computed from.
+"""Whole numbers that may be known at run time only, as sums of products of what they are computed from.
 
-Two dims with equal extents have the same size, whichever tensors they belong to. A quotient is an extent if nothing
-remains. Sizes and their arithmetic are assumed to fit into 64 bits, and into 32 where the program casts them.
+They are sizes of dims, and where elements lie. Two dims with equal extents have the same size, whichever tensors they
+belong to. A quotient is an extent if nothing remains. Sizes and their arithmetic are assumed to fit into 64 bits, and
+into 32 where the program casts them.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -86,7 +90,7 @@ class Extent:
         return Extent(self.factor * other.factor, InOrder(powers.items()))
 
     def __add__(self, other: Extent) -> Extent:
-        return total((self, other))
+        return total((self, other)) if self.factor and other.factor else self if self.factor else other
 
     def __sub__(self, other: Extent) -> Extent:
         return total((self, other * Extent(-1)))
@@ -113,12 +117,12 @@ class Extent:
 
 @dataclass(frozen=True)
 class Total:
-    """A sum of several products, with different atoms and no factor in common, none of them a sum alone."""
+    """A sum of several products, with different atoms and nothing in common that they are multiplied with."""
 
     terms: InOrder[Extent]
 
 
-ONE = Extent(1)
+ZERO, ONE = Extent(0), Extent(1)
 
 
 def _is_natural(atom: Any) -> bool:
@@ -132,17 +136,22 @@ def _is_natural(atom: Any) -> bool:
 def total(extents: Iterable[Extent]) -> Extent:
     """The sum of some extents."""
     factors: Counter[Any] = Counter()
-    for extent in extents:
-        inner = next((atom for atom, power in extent.atoms if power == 1 and isinstance(atom, Total)), None)
-        is_sum = inner is not None and len(extent.atoms) == 1
-        for term in inner.terms if inner is not None and is_sum else (ONE,):
-            term = term * (Extent(extent.factor) if is_sum else extent)
-            factors[term.atoms] += term.factor
-    common = math.gcd(*factors.values())
-    terms = [Extent(factor // common, atoms) for atoms, factor in factors.items() if factor]
-    if not terms:
-        return Extent(0)
-    return Extent(common) * (terms[0] if len(terms) == 1 else Extent.of(Total(InOrder(terms))))
+    for term in itertools.chain.from_iterable(map(_terms, extents)):
+        factors[term.atoms] += term.factor
+    terms = [Extent(factor, atoms) for atoms, factor in factors.items() if factor]
+    if len(terms) < 2:
+        return terms[0] if terms else ZERO
+    shared = functools.reduce(operator.and_, (Counter(dict(term.atoms)) for term in terms))
+    common = Extent(math.gcd(*(term.factor for term in terms)), InOrder(shared.items()))
+    rest = (term.divided(common) for term in terms)
+    return common * Extent.of(Total(InOrder(term for term in rest if term is not None)))
+
+
+def _terms(extent: Extent) -> Iterable[Extent]:
+    """What is added up in an extent, that in its only sum multiplied by what the sum is."""
+    sums = [(atom, power) for atom, power in extent.atoms if isinstance(atom, Total)]
+    rest = extent.divided(Extent.of(sums[0][0])) if len(sums) == 1 and sums[0][1] == 1 else None
+    return (extent,) if rest is None else (rest * term for term in sums[0][0].terms)
 
 
 def product(extents: Iterable[Extent]) -> Extent:
@@ -150,6 +159,12 @@ def product(extents: Iterable[Extent]) -> Extent:
     for extent in extents:
         found *= extent
     return found
+
+
+def atoms_in(extent: Extent) -> Iterator[Any]:
+    """What an extent is computed from: its atoms, of a sum those of what is added up."""
+    for atom, _ in extent.atoms:
+        yield from (each for term in atom.terms for each in atoms_in(term)) if isinstance(atom, Total) else (atom,)
 
 
 def is_size_cast(cast: Apply) -> bool:

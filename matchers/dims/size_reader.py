@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import ONE, Extent, Total, product, total
+from opsplice.matchers.dims.extents import ONE, Extent, atoms_in, product, total
 from opsplice.matchers.ir.op_names import last_op
 from opsplice.matchers.terms.terms import DimSize
 
@@ -291,7 +291,7 @@ class SizeReader:
     def _extracted(self, op: ir.Operation, depth: int) -> Extent | None:
         held = self._element_of(op, depth)
         found = None if held is None or depth > _MAX_DEPTH else self._extent(held, depth)
-        return None if found is None or any(map(_is_in_body, _atoms(found))) else found
+        return None if found is None or any(map(_is_in_body, atoms_in(found))) else found
 
     def _element_of(self, op: ir.Operation, depth: int) -> _Number | None:
         tensor, *indices = op.operands
@@ -358,11 +358,6 @@ class SizeReader:
 
 def _flat(places: Sequence[int], sizes: Sequence[int]) -> int:
     return functools.reduce(lambda at, step: at * step[1] + step[0], zip(places, sizes, strict=True), 0)
-
-
-def _atoms(extent: Extent) -> Iterator[Any]:
-    for atom, _ in extent.atoms:
-        yield from (each for term in atom.terms for each in _atoms(term)) if isinstance(atom, Total) else (atom,)
 
 
 def _is_in_body(atom: Any) -> bool:

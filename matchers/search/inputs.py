@@ -9,8 +9,8 @@ from functools import partial
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import ONE, Extent
-from opsplice.matchers.dims.layouts import NONE, Layout, row_major
+from opsplice.matchers.dims.extents import ONE, ZERO, Extent
+from opsplice.matchers.dims.layouts import Layout, row_major
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
 from opsplice.matchers.patterns.nodes import Input, Label, Window, is_place, labels_in
 from opsplice.matchers.patterns.walk import has_windows, merges_dims, sums_windows
@@ -257,7 +257,7 @@ class Inputs:
             held = address.places(self.views, access, extents, tuple(i for group in indices for i in group))
             places = [each for each in held if _has_strides(each[1], node.labels, indices)]
             if self.graph.may_lack_dims:  # a dim along which it is one and the same is one that it lacks
-                places = [each for each in places if all(run[1] != NONE for runs in each[1].dims for run in runs)]
+                places = [each for each in places if all(run[1] != ZERO for runs in each[1].dims for run in runs)]
             binding = self._at_places(node, places, extents)
             if binding is None:
                 why = Why.OTHER_PLACES if places and node.name in self.state.inputs else why

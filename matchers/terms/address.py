@@ -15,8 +15,8 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import ONE, Extent, groups, product
-from opsplice.matchers.dims.layouts import NONE, WHOLE, Amount, Layout, Runs, refined, row_major
+from opsplice.matchers.dims.extents import ONE, ZERO, Extent, groups, product
+from opsplice.matchers.dims.layouts import Layout, Runs, refined, row_major
 from opsplice.matchers.ir.tensor_values import defining_op, is_tensor, shape_of
 from opsplice.matchers.terms.ops.parts_of_dims import places_in_source, sizes_in
 from opsplice.matchers.terms.terms import (
@@ -39,7 +39,7 @@ from opsplice.matchers.terms.views import Views
 _MOST_VIEWS = 64
 
 # A sum over indices; None stands for what is added.
-_Form = dict[Index | None, Amount]
+_Form = dict[Index | None, Extent]
 
 # A value, and how a tensor lies in its memory.
 Place = tuple[ir.Value, Layout]
@@ -211,7 +211,7 @@ class Tensor:
         joined = None if alike is None else self._joined(alike)
         if joined is None:
             return None
-        offset = joined.pop(None, NONE)
+        offset = joined.pop(None, ZERO)
         dims = tuple(self._runs(joined, i, size) for i, size in zip(self.indices, self.sizes, strict=True))
         return None if joined or any(runs is None for runs in dims) else Layout(base.count, offset, _told(dims))
 
@@ -221,11 +221,11 @@ class Tensor:
             return {}
         if isinstance(index, Sum):
             constant = index.constant
-            start = Amount.of(constant if isinstance(constant, int | Extent) else self.views.extent(constant))
-            total: _Form | None = {None: start} if start != NONE else {}
+            start = constant if isinstance(constant, Extent) else extent_of(self.views, constant)
+            total: _Form | None = {None: start} if start != ZERO else {}
             for factor, part in index.terms:
                 form = self._form(part, None)
-                total = None if form is None or total is None else _plus(total, form, Amount.of(factor))
+                total = None if form is None or total is None else _plus(total, form, Extent(factor))
             return total
         if isinstance(index, Flat):
             return self._flat(index, size)
@@ -233,8 +233,8 @@ class Tensor:
             regrouped = self._part_of_flat(index)
             if regrouped is not None:
                 return self._form(regrouped, _extent(index.sizes[index.position]))
-            return {_of_whole(index): WHOLE}
-        return {index: WHOLE} if isinstance(index, Loop) else None
+            return {_of_whole(index): ONE}
+        return {index: ONE} if isinstance(index, Loop) else None
 
     def _flat(self, index: Flat, size: Extent | None) -> _Form | None:
         sizes = _filled(index.sizes, size)
@@ -245,7 +245,7 @@ class Tensor:
             form = self._form(part, own)
             if form is None:
                 return None
-            total = _plus(total, form, runs[0][1] if runs else NONE)
+            total = _plus(total, form, runs[0][1] if runs else ZERO)
         return total
 
     def _part_of_flat(self, part: Part) -> Index | None:
@@ -281,7 +281,7 @@ class Tensor:
                 filled = self._part_sizes(parts[0])
                 if filled is None:
                     return None
-                strides = [form.pop(Part(whole, at, sizes), NONE) for at in range(len(sizes))]
+                strides = [form.pop(Part(whole, at, sizes), ZERO) for at in range(len(sizes))]
                 all_runs.append(tuple(zip(filled, strides, strict=True)))
             common = refined(all_runs)
             if common is None:
@@ -289,7 +289,7 @@ class Tensor:
             shared = tuple(_sized(size) for size, _ in common[0])
             for at, runs in enumerate(zip(*common, strict=True)):
                 for _, stride in runs:
-                    form = _plus(form, {Part(whole, at, shared): stride}, WHOLE)
+                    form = _plus(form, {Part(whole, at, shared): stride}, ONE)
         return form
 
     def _joined(self, form: _Form) -> _Form | None:
@@ -320,11 +320,11 @@ class Tensor:
             return ()
         parts = [each for each in form if isinstance(each, Part) and each.whole == index]
         if not parts:
-            return ((size, form.pop(index, NONE)),)
+            return ((size, form.pop(index, ZERO)),)
         sizes = self._part_sizes(parts[0])
         if index in form or sizes is None or any(part.sizes != parts[0].sizes for part in parts):
             return None
-        strides = [form.pop(Part(index, position, parts[0].sizes), NONE) for position in range(len(sizes))]
+        strides = [form.pop(Part(index, position, parts[0].sizes), ZERO) for position in range(len(sizes))]
         return merged(run for run in zip(sizes, strides, strict=True) if run[0] != ONE)
 
 
@@ -339,11 +339,11 @@ def _of_whole(part: Part) -> Part:
     return _of_whole(Part(outer.whole, outer.position + part.position, (*before, *part.sizes, *behind)))
 
 
-def merged(runs: Iterable[tuple[Extent, Amount]]) -> Runs:
+def merged(runs: Iterable[tuple[Extent, Extent]]) -> Runs:
     """Neighbours that lie one behind the other as one."""
-    found: list[tuple[Extent, Amount]] = []
+    found: list[tuple[Extent, Extent]] = []
     for size, stride in runs:
-        if found and found[-1][1] == Amount.of(size) * stride:
+        if found and found[-1][1] == size * stride:
             found[-1] = (found[-1][0] * size, stride)
         else:
             found.append((size, stride))
@@ -354,12 +354,12 @@ def _told(dims: Iterable[Runs | None]) -> tuple[Runs, ...]:
     return tuple(runs for runs in dims if runs is not None)
 
 
-def _plus(form: Mapping[Index | None, Amount], other: Mapping[Index | None, Amount], factor: Amount) -> _Form:
+def _plus(form: Mapping[Index | None, Extent], other: Mapping[Index | None, Extent], factor: Extent) -> _Form:
     """A sum and another one, `factor` times."""
     found = dict(form)
     for index, amount in other.items():
-        found[index] = found.get(index, NONE) + amount * factor
-    return {index: amount for index, amount in found.items() if amount != NONE}
+        found[index] = found.get(index, ZERO) + amount * factor
+    return {index: amount for index, amount in found.items() if amount != ZERO}
 
 
 def _filled(sizes: Sequence[Sized], total: Extent | None) -> list[Extent] | None:

@@ -9,7 +9,6 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import Extent, Total
-from opsplice.matchers.dims.layouts import Amount
 from opsplice.matchers.ir.effects import has_effects
 from opsplice.matchers.ir.tensor_values import defining_op, element_type, is_builtin, shape_of
 from opsplice.matchers.search.matches import Binding, Match, Size, flat
@@ -120,18 +119,15 @@ class Placer:
             values.append(emit.index(known))
         return reduce(emit.times, values)
 
-    def amount(self, amount: Amount) -> ir.Value:
+    def amount(self, amount: Extent) -> ir.Value:
         """An offset, a stride or a size as a value of type index."""
-        return reduce(emit.plus, map(self._product, amount.terms)) if amount.terms else emit.index(0)
-
-    def _product(self, term: Extent) -> ir.Value:
-        factors = [self._factor(atom) for atom, power in term.atoms for _ in range(power)]
-        return reduce(emit.times, factors if factors and term.factor == 1 else [emit.index(term.factor), *factors])
+        factors = [self._factor(atom) for atom, power in amount.atoms for _ in range(power)]
+        return reduce(emit.times, factors if factors and amount.factor == 1 else [emit.index(amount.factor), *factors])
 
     def _factor(self, atom: Any) -> ir.Value:
         index = ir.IndexType.get()
         if isinstance(atom, Total):
-            return self.amount(Amount(atom.terms))
+            return reduce(emit.plus, map(self.amount, atom.terms))
         size = self.axis(atom) if isinstance(atom, DimSize) else self.current(atom)
         return size if size.type == index else emit.value("arith.index_cast", [size], index)
 

@@ -22,7 +22,7 @@ from typing import TypeVar
 from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import ONE, Extent
-from opsplice.matchers.dims.layouts import Amount, Layout, Runs
+from opsplice.matchers.dims.layouts import Layout, Runs
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.layouts import strides
 from opsplice.rewrites.plan.actions import Buffer, GivenSize, KernelCall, Output, Scalar
@@ -108,20 +108,16 @@ def _buffer(buffer: _Strided) -> _Strided:
 
 def _layout(shape: Sequence[tree.Dim], layout: Layout) -> Layout:
     dims = tuple(_runs(dim, runs) for dim, runs in zip(shape, layout.dims, strict=True))
-    return Layout(_amount(layout.count), _amount(layout.offset), dims)
+    return Layout(_extent(layout.count), _extent(layout.offset), dims)
 
 
 def _runs(dim: tree.Dim, runs: Runs) -> Runs:
     """Of sizes only those count that the number of a workgroup is taken apart by."""
     asked = [dim.pack is not None and number > 0 for number in range(len(runs))]
-    return tuple((_extent(size) if ask else ONE, _amount(s)) for (size, s), ask in zip(runs, asked, strict=True))
-
-
-def _amount(amount: Amount) -> Amount:
-    """Zero stays a number: shims leave out what is multiplied by it."""
-    return Amount.of(_extent(Extent(amount.number))) if amount.number else amount
+    return tuple((_extent(size) if ask else ONE, _extent(s)) for (size, s), ask in zip(runs, asked, strict=True))
 
 
 def _extent(extent: Extent) -> Extent:
-    given = _dim(extent.number)
+    """Zero stays a number: shims leave out what is multiplied by it."""
+    given = _dim(extent.number) if extent.factor else None
     return extent if given is None else Extent.of(given.value)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import ONE, Extent
-from opsplice.matchers.dims.layouts import NONE, Amount, Layout
+from opsplice.matchers.dims.extents import ONE, ZERO, Extent
+from opsplice.matchers.dims.layouts import Layout
 from opsplice.rewrites.ir import emit
 from opsplice.spec_lang.syntax import vocabulary
 
@@ -32,12 +32,11 @@ class Nested:
 
 def nested(layout: Layout) -> list[Nested] | None:
     """The dims of the value in which a layout reads a part of each. None where it is no such view."""
-    start, left = layout.offset.number, _extent(layout.count)
-    sizes = [run for dim in layout.dims for run in dim]
-    runs = [(size, _extent(stride), axis) for axis, (size, stride) in enumerate(sizes) if stride != NONE]
-    if start is None or left is None or any(stride is None for _, stride, _ in runs):
+    start, left = layout.offset.number, layout.count
+    if start is None or left == ZERO:
         return None
-    known = [(size, stride, axis) for size, stride, axis in runs if stride is not None]
+    sizes = [run for dim in layout.dims for run in dim]
+    known = [(size, stride, axis) for axis, (size, stride) in enumerate(sizes) if stride != ZERO]
     known.sort(key=lambda run: (sum(power for _, power in run[1].atoms), run[1].factor), reverse=True)
     found: list[Nested] = []
     for size, stride, axis in (*known, (ONE, ONE, None)):
@@ -53,13 +52,7 @@ def nested(layout: Layout) -> list[Nested] | None:
     return [each for each in found if each.axis is not None or each.whole != ONE]
 
 
-def _extent(amount: Amount) -> Extent | None:
-    """A sum of one product at most as that product."""
-    terms = list(amount.terms)
-    return terms[0] if len(terms) == 1 else None
-
-
-def dense_copy(value: ir.Value, layout: Layout, amount: Callable[[Amount], ir.Value]) -> ir.Value:
+def dense_copy(value: ir.Value, layout: Layout, amount: Callable[[Extent], ir.Value]) -> ir.Value:
     """A copy with a dim for each run of a layout; a slice of the value where that has the layout's order.
 
     amount: makes an offset, a stride or a size at the current point.
@@ -80,15 +73,15 @@ def dense_copy(value: ir.Value, layout: Layout, amount: Callable[[Amount], ir.Va
 
 
 def _shaped(
-    sizes: list[Extent], value: ir.Value, amount: Callable[[Amount], ir.Value]
+    sizes: list[Extent], value: ir.Value, amount: Callable[[Extent], ir.Value]
 ) -> tuple[list[ir.Value], ir.Type]:
     """The dynamic ones of some sizes, and the type of a tensor of these with the elements of another one."""
-    dynamic = [amount(Amount.of(size)) for size in sizes if size.atoms]
+    dynamic = [amount(size) for size in sizes if size.atoms]
     known = [None if size.atoms else size.factor for size in sizes]
     return dynamic, emit.tensor_type(known, ir.RankedTensorType(value.type).element_type)
 
 
-def _cut(value: ir.Value, dims: list[Nested], amount: Callable[[Amount], ir.Value]) -> ir.Value:
+def _cut(value: ir.Value, dims: list[Nested], amount: Callable[[Extent], ir.Value]) -> ir.Value:
     """What is read of a value, in a dim for each run."""
     whole_sizes, whole_kind = _shaped([each.whole for each in dims], value, amount)
     whole = emit.reshape(value, whole_kind, whole_sizes)
@@ -100,7 +93,7 @@ def _cut(value: ir.Value, dims: list[Nested], amount: Callable[[Amount], ir.Valu
     return emit.part(whole, kind, [each.start for each in dims], sizes)
 
 
-def _gathered(value: ir.Value, layout: Layout, empty: ir.Value, amount: Callable[[Amount], ir.Value]) -> ir.Value:
+def _gathered(value: ir.Value, layout: Layout, empty: ir.Value, amount: Callable[[Extent], ir.Value]) -> ir.Value:
     index, element = ir.IndexType.get(), ir.RankedTensorType(value.type).element_type
     line = emit.reshape(value, emit.tensor_type([None], element), [amount(layout.count)])
     strides = [amount(stride) for dim in layout.dims for _, stride in dim]

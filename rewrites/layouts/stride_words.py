@@ -19,7 +19,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.layouts import NONE, Amount
+from opsplice.matchers.dims.extents import ZERO, Extent
 from opsplice.rewrites.ir import emit
 from opsplice.rewrites.ir.placing import Placer
 from opsplice.rewrites.layouts import strides
@@ -32,7 +32,7 @@ class Word:
 
     kind: str
     name: str
-    amount: Amount
+    amount: Extent
 
 
 def packs(call: KernelCall) -> list[str]:
@@ -50,14 +50,14 @@ def words(call: KernelCall) -> list[Word]:
         name = strides.name_of(call, buffer)
         if name in optional:
             assert isinstance(buffer, Buffer), "a result is always there"
-            found.append(Word("flag", f"has({name})", Amount.of(int(buffer.value is not None))))
+            found.append(Word("flag", f"has({name})", Extent(int(buffer.value is not None))))
         if buffer.layout is None:
             continue
         if not packs(call):
             found.append(Word("first", f"first({name})", buffer.layout.offset))
         for dim, runs in zip(buffer.shape, buffer.layout.dims, strict=True):
             if dim.pack is None:
-                found.append(Word("stride", f"stride({name}, {dim})", runs[0][1] if runs else NONE))
+                found.append(Word("stride", f"stride({name}, {dim})", runs[0][1] if runs else ZERO))
     return found
 
 
@@ -69,7 +69,7 @@ def noted(call: KernelCall, buffer: Buffer | Output) -> dict[str, Any]:
     """
     given = strides.passed(call)
 
-    def told(amount: Amount) -> int | dict[str, int]:
+    def told(amount: Extent) -> int | dict[str, int]:
         return {"given": given.index(amount)} if amount.number is None else amount.number
 
     layout = buffer.layout
@@ -77,7 +77,7 @@ def noted(call: KernelCall, buffer: Buffer | Output) -> dict[str, Any]:
     axes: list[list[Any]] = []
     for dim, runs in zip(buffer.shape, layout.dims, strict=True):
         if len(runs) > 1:
-            axes += ([told(Amount.of(size)), told(stride)] for size, stride in runs)
+            axes += ([told(size), told(stride)] for size, stride in runs)
         else:
             axes.append([dim.name if dim.size is None else dim.size, told(runs[0][1]) if runs else 0])
     return {"count": told(layout.count), "offset": told(layout.offset), "axes": axes}

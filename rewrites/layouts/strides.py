@@ -20,8 +20,8 @@ from typing import Any
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import Extent
-from opsplice.matchers.dims.layouts import NONE, Amount, Layout, Runs, refined, row_major
+from opsplice.matchers.dims.extents import ZERO, Extent
+from opsplice.matchers.dims.layouts import Layout, Runs, refined, row_major
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.search.matches import Size, flat, paired
 from opsplice.matchers.terms import address
@@ -202,7 +202,7 @@ def _grouped(layout: Layout, own: Sequence[Sequence[Extent]], wanted: Sequence[S
     """
     rest, dims = iter(layout.dims), []
     for mine, others in zip(own, wanted, strict=True):
-        runs: list[tuple[Extent, Amount]] = []
+        runs: list[tuple[Extent, Extent]] = []
         for size in others if len(mine) == len(others) else (None,) * len(mine):
             each = next(rest)
             runs += ((size, each[0][1]),) if size is not None and len(each) == 1 else each
@@ -296,7 +296,7 @@ def _refined(call: KernelCall) -> KernelCall | None:
 # ---- in the shim ----------------------------------------------------------------------------------------------------
 
 
-def passed(call: KernelCall) -> list[Amount]:
+def passed(call: KernelCall) -> list[Extent]:
     """The amounts that are known at run time only, which a dispatch is given."""
     amounts = chain(*(buffer.layout.amounts() for buffer in call.strided if buffer.layout is not None))
     return [amount for amount in dict.fromkeys(amounts) if amount.number is None]
@@ -307,7 +307,7 @@ def signature(call: KernelCall) -> Any:
     given = passed(call)
     layouts = (buffer.layout for buffer in call.strided if buffer.layout is not None)
 
-    def told(amount: Amount) -> tuple[str, int]:
+    def told(amount: Extent) -> tuple[str, int]:
         return ("given", given.index(amount)) if amount.number is None else ("", amount.number)
 
     return tuple((tuple(map(len, layout.dims)), *map(told, layout.amounts())) for layout in layouts)
@@ -325,20 +325,20 @@ class Moves:
     strides: list[ir.Value]
 
 
-def moves(call: KernelCall, given: Mapping[Amount, ir.Value], workgroup: Callable[[int], ir.Value]) -> Moves:
+def moves(call: KernelCall, given: Mapping[Extent, ir.Value], workgroup: Callable[[int], ir.Value]) -> Moves:
     """What a call's buffers lie like in a workgroup, at the current point.
 
     given: the amounts that are passed. workgroup: makes the number of the workgroup in a dim of the grid.
     """
 
-    def value(amount: Amount) -> ir.Value:
+    def value(amount: Extent) -> ir.Value:
         return given[amount] if amount.number is None else emit.index(amount.number)
 
     def taken_apart(number: ir.Value, runs: Runs) -> list[ir.Value]:
         """A number as the indices that it flattens."""
         found: list[ir.Value] = []
         for size, _ in reversed(runs[1:]):
-            along = value(Amount.of(size))
+            along = value(size)
             found.insert(0, emit.value("arith.remui", [number, along], number.type))
             number = emit.value("arith.divui", [number, along], number.type)
         return [number, *found]
@@ -355,12 +355,12 @@ def moves(call: KernelCall, given: Mapping[Amount, ir.Value], workgroup: Callabl
         total = value(layout.offset)
         for dim, runs in own:
             for place, (_, stride) in zip(places[dim.pack], runs, strict=True) if dim.pack is not None else ():
-                if stride != NONE:
+                if stride != ZERO:
                     total = emit.plus(total, emit.times(place, value(stride)))
         return total
 
     return Moves(
         [value(layout.count) for layout in layouts],
         list(map(first, layouts, dims)),
-        [value(runs[0][1] if runs else NONE) for dim, runs in chain(*dims) if dim.pack is None],
+        [value(runs[0][1] if runs else ZERO) for dim, runs in chain(*dims) if dim.pack is None],
     )

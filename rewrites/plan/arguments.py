@@ -12,7 +12,8 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.common.errors import OpspliceError
-from opsplice.matchers.dims.layouts import NONE, Layout
+from opsplice.matchers.dims.extents import ZERO
+from opsplice.matchers.dims.layouts import Layout
 from opsplice.matchers.ir.tensor_values import defining_op, element_type, is_tensor
 from opsplice.matchers.search import uses
 from opsplice.matchers.search.matches import Binding, Match, Size, flat, paired
@@ -295,7 +296,7 @@ class Signature:
         element = self.types.get(kind.element.name, kind.element.name)
         if kind.element.name in self.variables and kind.element.name not in self.types:
             raise LeaveError(f"nothing says what {kind.element} of kernel {self.kernel.name} is")
-        layout = Layout(NONE, NONE, ((),) * len(kind.dims)) if kind.strided else None
+        layout = Layout(ZERO, ZERO, ((),) * len(kind.dims)) if kind.strided else None
         return Buffer(name, None, element, kind.in_memory, layout)
 
     def _dim_argument(self, parameter: tree.Parameter, element: str, arg: tree.Name) -> Scalar:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import ONE, Extent, product
-from opsplice.matchers.dims.layouts import NONE, Amount, Layout
+from opsplice.matchers.dims.extents import ONE, ZERO, Extent, product
+from opsplice.matchers.dims.layouts import Layout
 from opsplice.matchers.explain.places import place_of
 from opsplice.matchers.ir.tensor_values import shape_of
 from opsplice.rewrites.plan.actions import Buffer, KernelCall, Output
@@ -41,7 +41,7 @@ def in_words(buffer: Buffer | Output, layout: Layout, verb: str = "reads") -> st
     value = buffer.value if isinstance(buffer, Buffer) else buffer.root
     what = f"{buffer.name} {verb}" if isinstance(buffer, Buffer) else "the result is written as"
     part = part_of(shape_of(value) or (), layout)
-    start = f" from element {_amount(layout.offset)}" if part is None and layout.offset != NONE else ""
+    start = f" from element {_amount(layout.offset)}" if part is None and layout.offset != ZERO else ""
     where = f"{part} of {whereabouts(value)}" if part else f"{whereabouts(value)}{start}"
     strides = [
         f"{dim} {' and '.join(_amount(stride) for _, stride in runs) or '0'}"
@@ -65,14 +65,14 @@ def _copy_in_words(buffer: Buffer | Output, layout: Layout) -> str:
     return f"{in_words(buffer, layout, 'copies') if isinstance(buffer, Buffer) else what}{size}"
 
 
-def _amount(amount: Amount) -> str:
+def _amount(amount: Extent) -> str:
     return "?" if amount.number is None else str(amount.number)
 
 
 def _arranged(shape: Sequence[tree.Dim], layout: Layout) -> list[str]:
     """What strides say at a glance: that dims lie in another order, and which ones read the same elements again."""
     dims = [(dim, runs) for dim, runs in zip(shape, layout.dims, strict=True) if any(size != ONE for size, _ in runs)]
-    again = [str(dim) for dim, runs in dims if all(stride == NONE for _, stride in runs)]
+    again = [str(dim) for dim, runs in dims if all(stride == ZERO for _, stride in runs)]
     steps = [runs[0][1].number for dim, runs in dims if dim.pack is None and str(dim) not in again]
     known = [step for step in steps if step is not None]
     return [
@@ -92,13 +92,13 @@ def part_of(shape: Sequence[int | None], layout: Layout) -> str | None:
     known = list(itertools.takewhile(lambda size: size is not None, reversed(shape)))[::-1]
     sizes = [size for size in known if size is not None]
     inner = math.prod(sizes)
-    runs = [run for dim in layout.dims for run in dim if run[1] != NONE]
+    runs = [run for dim in layout.dims for run in dim if run[1] != ZERO]
 
-    def is_inner(stride: Amount) -> bool:
+    def is_inner(stride: Extent) -> bool:
         return stride.number is not None and stride.number < inner
 
     outer = len(shape) - len(sizes)
-    read = Amount.of(product(size for size, stride in runs if not is_inner(stride))) * Amount.of(inner)
+    read = product(size for size, stride in runs if not is_inner(stride)) * Extent(inner)
     first = layout.offset.number
     if first is None or first >= inner or (outer and read != layout.count):
         return None
@@ -108,7 +108,7 @@ def part_of(shape: Sequence[int | None], layout: Layout) -> str | None:
     return f"[{', '.join([':'] * outer + slices)}]" if any(each != ":" for each in slices) else ""
 
 
-def _slices(sizes: Sequence[int], first: int, runs: Iterable[tuple[Extent, Amount]]) -> list[str] | None:
+def _slices(sizes: Sequence[int], first: int, runs: Iterable[tuple[Extent, Extent]]) -> list[str] | None:
     """What runs read along each axis of a dense value of `sizes`, from its element `first` on. None where it is not so.
 
     Taken from the last axis to the first: what goes over the end of an axis goes on along the one before it.

@@ -14,6 +14,7 @@ import pytest
 from iree.compiler import ir
 
 from opsplice.frontends.source import ModuleSource
+from opsplice.matchers.dims.extents import atoms_in
 from opsplice.matchers.explain.failure_words import words
 from opsplice.matchers.find import engine
 from opsplice.matchers.find.lookalikes import Recall
@@ -491,7 +492,7 @@ def test_what_strided_inputs_are_is_remembered(session, monkeypatch):
         (_, _), (a, layout) = match.inputs["a"].places
         assert (a, layout.offset.number) == (x, 4 * start)
         (_, _), (b, layout) = match.inputs["b"].places
-        values = {getattr(atom, "value", atom) for term in layout.offset.terms for atom, _ in term.atoms}
+        values = {getattr(atom, "value", atom) for atom in atoms_in(layout.offset)}
         assert b == y
         assert values == {y, at if place == "%at" else to}
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from iree.compiler import ir
 
-from opsplice.matchers.dims.extents import Extent
-from opsplice.matchers.dims.layouts import NONE, Amount, Layout, Runs, row_major
+from opsplice.matchers.dims.extents import ZERO, Extent
+from opsplice.matchers.dims.layouts import Layout, Runs, row_major
 from opsplice.matchers.terms import address
 from opsplice.matchers.terms.views import Views
 from tests.effort import examples
@@ -180,28 +180,29 @@ def test_layouts_of_random_views_are_where_the_elements_are(session, block):
 def test_sizes_that_are_known_at_run_time_make_sums_of_products():
     value, layout = found(DYNAMIC)[-1]
     batch, rows = (Extent.of(address.DimSize(value, axis)) for axis in (0, 1))
-    (at,) = (term for term in layout.offset.terms)
+    at = layout.offset
     assert (at.factor, len(at.atoms)) == (32, 1)
-    assert layout.count == Amount.of(Extent(96) * batch * rows)
+    assert layout.count == Extent(96) * batch * rows
     heads, row, column = layout.dims
-    assert heads == ((batch, Amount.of(Extent(96) * rows)), (Extent(4), Amount.of(8)))
-    assert row == ((rows, Amount.of(96)),)
-    assert column == ((Extent(8), Amount.of(1)),)
+    assert heads == ((batch, Extent(96) * rows), (Extent(4), Extent(8)))
+    assert row == ((rows, Extent(96)),)
+    assert column == ((Extent(8), Extent(1)),)
 
 
 def test_amounts_are_sums():
-    one, n = Amount.of(1), Amount.of(Extent.of("n"))
-    assert (one + n) * (one + n) == one + n + n + n * n
-    assert one + Amount.of(-1) == NONE
-    assert (NONE.number, (one + one).number, n.number) == (0, 2, None)
-    assert (n * n + one).renamed({"n": 3}.get) == Amount.of(10)
+    one, n = Extent(1), Extent.of("n")
+    assert (one + n) * n == n + n * n
+    assert ((one + n) * (one + n)).divided(one + n) == one + n
+    assert one + Extent(-1) == ZERO
+    assert (ZERO.number, (one + one).number, n.number) == (0, 2, None)
+    assert (n * n + one).renamed({"n": 3}.get) == Extent(10)
 
 
 def test_dense_layouts_of_known_sizes_are_made_once():
     sizes = [Extent(4), Extent(1), Extent(6)]
     found = row_major(sizes)
     assert row_major(list(sizes)) is found
-    assert found == Layout(Amount.of(24), NONE, (((Extent(4), Amount.of(6)),), (), ((Extent(6), Amount.of(1)),)))
+    assert found == Layout(Extent(24), ZERO, (((Extent(4), Extent(6)),), (), ((Extent(6), Extent(1)),)))
     unknown = Extent.of("n")  # an atom, which holds on to what it is
     assert row_major([Extent(4), unknown]) is not row_major([Extent(4), unknown])
-    assert row_major([Extent(4), unknown]).dims[0] == ((Extent(4), Amount.of(unknown)),)
+    assert row_major([Extent(4), unknown]).dims[0] == ((Extent(4), unknown),)

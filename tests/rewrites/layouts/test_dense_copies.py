@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from opsplice.matchers.dims.extents import Extent
-from opsplice.matchers.dims.layouts import Amount, Layout
+from opsplice.matchers.dims.layouts import Layout
 from opsplice.rewrites.layouts.dense_copies import nested
 
 
 def layout_of(count: int, offset: int, runs: list[tuple[int, int]]) -> Layout:
-    dims = tuple(((Extent(size), Amount.of(stride)),) for size, stride in runs)
-    return Layout(Amount.of(count), Amount.of(offset), dims)
+    dims = tuple(((Extent(size), Extent(stride)),) for size, stride in runs)
+    return Layout(Extent(count), Extent(offset), dims)
 
 
 @pytest.mark.parametrize("seed", range(200))

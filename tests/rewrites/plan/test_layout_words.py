@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from opsplice.matchers.dims.extents import Extent
-from opsplice.matchers.dims.layouts import Amount, Layout
+from opsplice.matchers.dims.layouts import Layout
 from opsplice.rewrites.plan.layout_words import part_of
 
 
 def layout_of(view: np.ndarray, base: np.ndarray) -> Layout:
     offset = (view.ctypes.data - base.ctypes.data) // base.itemsize
     runs = [(size, stride // base.itemsize) for size, stride in zip(view.shape, view.strides, strict=True)]
-    dims = tuple(((Extent(size), Amount.of(stride)),) if size > 1 else () for size, stride in runs)
-    return Layout(Amount.of(base.size), Amount.of(offset), dims)
+    dims = tuple(((Extent(size), Extent(stride)),) if size > 1 else () for size, stride in runs)
+    return Layout(Extent(base.size), Extent(offset), dims)
 
 
 def read(base: np.ndarray, part: str) -> set[int]:
@@ -60,10 +60,10 @@ def test_parts(shape, view, wanted):
 def test_a_part_of_an_open_size_is_said_where_all_of_it_is_read():
     """Of `?` rows of 96, all rows: the columns are known. Of some rows it is not known which."""
     rows, half = Extent.of("rows"), Extent.of("half of the rows")
-    count = Amount.of(rows) * Amount.of(96)
+    count = rows * Extent(96)
 
     def columns(size: Extent) -> Layout:
-        return Layout(count, Amount.of(32), (((size, Amount.of(96)),), ((Extent(32), Amount.of(1)),)))
+        return Layout(count, Extent(32), (((size, Extent(96)),), ((Extent(32), Extent(1)),)))
 
     assert part_of((None, 96), columns(rows)) == "[:, 32:64]"
     assert part_of((None, 96), columns(half)) is None

@@ -20,7 +20,7 @@ from opsplice.compiling.splice import graphs_of
 from opsplice.frontends import ModuleSource
 from opsplice.interpreter import evaluate
 from opsplice.matchers.dims.extents import Extent, Total
-from opsplice.matchers.dims.layouts import Amount, Layout
+from opsplice.matchers.dims.layouts import Layout
 from opsplice.matchers.find import engine
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.pipeline.compiler import Compilation
@@ -164,9 +164,6 @@ class Numbers:
     def extent(self, extent: Extent) -> int:
         return extent.factor * math.prod(self.atom(atom) ** power for atom, power in extent.atoms)
 
-    def amount(self, amount: Amount) -> int:
-        return sum(map(self.extent, amount.terms))
-
     def size(self, size: Any) -> int:
         """Of a dim, or of all dims of a pack."""
         if isinstance(size, tuple):
@@ -175,12 +172,12 @@ class Numbers:
 
     def at(self, memory: np.ndarray, layout: Layout) -> np.ndarray:
         """The elements that lie where a layout says. They lie inside of the memory."""
-        assert self.amount(layout.count) == memory.size
-        places = np.array(self.amount(layout.offset))
+        assert self.extent(layout.count) == memory.size
+        places = np.array(self.extent(layout.offset))
         for runs in layout.dims:
             along = np.zeros(1, np.int64)
             for size, stride in runs:
-                along = np.add.outer(along, np.arange(self.extent(size)) * self.amount(stride)).ravel()
+                along = np.add.outer(along, np.arange(self.extent(size)) * self.extent(stride)).ravel()
             places = np.add.outer(places, along)
         assert not places.size or (places.min() >= 0 and places.max() < memory.size)
         return np.ascontiguousarray(memory).ravel()[places]
