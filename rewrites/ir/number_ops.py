@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 from iree.compiler import ir
 
@@ -54,13 +55,6 @@ class Number:
             return self
         return self.cast("arith.extf" if self.type.width < kind.width else "arith.truncf", kind)
 
-    def larger(self, other: Number) -> Number:
-        """NaN where one of them is."""
-        return self.op("arith.maximumf", other)
-
-    def smaller(self, other: Number) -> Number:
-        return self.op("arith.minimumf", other)
-
     __add__, __sub__, __mul__ = map(_arithmetic, ("add", "sub", "mul"))
     __lt__, __gt__, __ge__ = map(_comparison, ("<", ">", ">="))
     __eq__, __ne__ = map(_comparison, ("==", "!="))  # type: ignore[assignment]
@@ -93,3 +87,21 @@ def choose(holds: Number, one: Number | float, other: Number | float) -> Number:
     assert isinstance(kind, Number), "one of them says the type"
     pair = [kind.like(each).value for each in (one, other)]
     return Number(emit.value("arith.select", [holds.value, *pair], kind.type))
+
+
+def _function(name: str) -> Callable[..., Number]:
+    return lambda number, *others: number.op(name, *others)
+
+
+# Functions of numbers by the names that PyTorch has for those of tensors.
+FUNCTIONS = SimpleNamespace(
+    abs=_function("math.absf"),
+    full_like=Number.like,
+    maximum=_function("arith.maximumf"),
+    minimum=_function("arith.minimumf"),
+    where=choose,
+    **{
+        name: _function(f"math.{name}")
+        for name in ("atan2", "copysign", "cos", "cosh", "exp", "expm1", "log", "log1p", "sin", "sinh", "sqrt")
+    },
+)

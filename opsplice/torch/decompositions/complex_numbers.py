@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from opsplice.rewrites.numbers import complex_functions
 from opsplice.torch.decompositions.elementwise import hypotenuse
 
 Formula = Callable[..., torch.Tensor]
@@ -87,19 +88,12 @@ def product(left: Any, right: Any) -> torch.Tensor:
 
 
 def quotient(left: Any, right: Any) -> torch.Tensor:
-    """Scaled by the larger part of the divisor, whose square may be too large for its type."""
     if not _is_complex(right):
         return torch.complex(left.real / right, left.imag / right) if _is_complex(left) else NotImplemented
     if not isinstance(right, torch.Tensor):
         return torch.mul(left, 1 / right)
-    return torch.complex(*_quotient((_real(left), _imaginary(left)), (_real(right), _imaginary(right))))
-
-
-def _quotient(left: Parts, right: Parts) -> Parts:
-    scale = torch.maximum(*map(torch.abs, right))
-    real, imaginary = right[0] / scale, right[1] / scale
-    size = (real * real + imaginary * imaginary) * scale
-    return (left[0] * real + left[1] * imaginary) / size, (left[1] * real - left[0] * imaginary) / size
+    parts = (part(each) for each in (left, right) for part in (_real, _imaginary))
+    return torch.complex(*complex_functions.quotient(torch, *parts))
 
 
 def linear(op: Formula) -> Formula:
@@ -124,7 +118,7 @@ def deviation(tensor: torch.Tensor, dim: Any = None, **options: Any) -> torch.Te
 
 
 def running_sum(tensor: torch.Tensor, dim: int, **options: Any) -> torch.Tensor:
-    return function(lambda *parts: tuple(torch.cumsum(part, dim) for part in parts))(tensor)
+    return function(lambda _on, *parts: tuple(torch.cumsum(part, dim) for part in parts))(tensor)
 
 
 def product_over(tensor: torch.Tensor, dim: int | None = None, keepdim: bool = False, **options: Any) -> torch.Tensor:
@@ -180,104 +174,21 @@ def different(left: torch.Tensor, right: Any) -> torch.Tensor:
 # ---- functions -------------------------------------------------------------------------------------------------------
 
 
-def function(parts: Callable[[torch.Tensor, torch.Tensor], Parts]) -> Formula:
-    """A function of a complex number by what it makes of its real and its imaginary part."""
+def function(parts: Callable[..., Parts]) -> Formula:
+    """A function of a complex number by what it makes of its real and its imaginary part, as in `complex_functions`."""
 
     def formula(tensor: torch.Tensor) -> torch.Tensor:
-        return torch.complex(*parts(tensor.real, tensor.imag)) if tensor.is_complex() else NotImplemented
+        return torch.complex(*parts(torch, tensor.real, tensor.imag)) if tensor.is_complex() else NotImplemented
 
     return formula
 
 
-def negative(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
-    return -real, -imaginary
-
-
-def reciprocal(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
-    return _quotient((torch.ones_like(real), torch.zeros_like(real)), (real, imaginary))
-
-
-def exponential(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
-    size = torch.exp(real)
-    return size * torch.cos(imaginary), torch.where(imaginary == 0, imaginary, size * torch.sin(imaginary))
-
-
-def logarithm(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
-    """By half of the number, whose size fits into its type; near size one, by how much more than one its square is."""
-    square = real * real + imaginary * imaginary
-    more = torch.where((square > 0.5) & (square < 2), (real - 1) * (real + 1) + imaginary * imaginary, 0)
-    half = torch.log(hypotenuse(real / 2, imaginary / 2))
-    return torch.where(more == 0, half + math.log(2), torch.log1p(more) / 2), torch.atan2(imaginary, real)
-
-
-def logarithm_to(base: float) -> Callable[[torch.Tensor, torch.Tensor], Parts]:
-    def parts(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
-        size, turn = logarithm(real, imaginary)
+def logarithm_to(base: float) -> Callable[..., Parts]:
+    def parts(on: Any, real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
+        size, turn = complex_functions.logarithm(on, real, imaginary)
         return size / math.log(base), turn / math.log(base)
 
     return parts
-
-
-def logarithm_of_more(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
-    """log(1 + z), near one by how much more than one the square of its size is."""
-    more = real * (real + 2) + imaginary * imaginary
-    size, turn = logarithm(real + 1, imaginary)
-    return torch.where(more.abs() < 0.5, torch.log1p(more) / 2, size), turn
-
-
-def exponential_less_one(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
-    half = torch.sin(imaginary / 2)
-    return torch.expm1(real) * torch.cos(imaginary) - 2 * half * half, exponential(real, imaginary)[1]
-
-
-def inverse_root(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
-    return reciprocal(*root(real, imaginary))
-
-
-def root(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
-    """The part without cancellation first, the other one from it; by an eighth, whose size fits into its type."""
-    larger = 2 * torch.sqrt(hypotenuse(real / 8, imaginary / 8) + real.abs() / 8)
-    smaller = torch.where(larger == 0, 0, imaginary.abs() / (2 * larger))
-    signed = torch.where(real >= 0, smaller, larger)
-    return torch.where(real >= 0, larger, smaller), torch.copysign(signed, imaginary)
-
-
-def sine(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
-    return torch.sin(real) * torch.cosh(imaginary), torch.cos(real) * torch.sinh(imaginary)
-
-
-def cosine(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
-    return torch.cos(real) * torch.cosh(imaginary), -torch.sin(real) * torch.sinh(imaginary)
-
-
-def hyperbolic_sine(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
-    return torch.sinh(real) * torch.cos(imaginary), torch.cosh(real) * torch.sin(imaginary)
-
-
-def hyperbolic_cosine(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
-    return torch.cosh(real) * torch.cos(imaginary), torch.sinh(real) * torch.sin(imaginary)
-
-
-def hyperbolic_tangent(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
-    """Divided by e to the |real part|, which may be too large for its type."""
-    small = torch.exp(-2 * real.abs())
-    sine, cosine = torch.sin(imaginary), torch.cos(imaginary)
-    size = torch.expm1(-2 * real.abs()) ** 2 / 4 + cosine * cosine * small
-    return torch.copysign(-torch.expm1(-4 * real.abs()) / 4, real) / size, sine * cosine * small / size
-
-
-def tangent(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
-    """The hyperbolic one of z * i, which is this one times i."""
-    size, turn = hyperbolic_tangent(-imaginary, real)
-    return turn, -size
-
-
-def logistic(real: torch.Tensor, imaginary: torch.Tensor) -> Parts:
-    """1 / (1 + e to the -z), or what it is with e to the z, whichever is small."""
-    is_right = real > 0
-    power = exponential(-real.abs(), torch.where(is_right, -imaginary, imaginary))
-    above = torch.where(is_right, 1, power[0]), torch.where(is_right, 0, power[1])
-    return _quotient(above, (1 + power[0], power[1]))
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------

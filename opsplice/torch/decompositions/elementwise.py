@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from opsplice.rewrites.numbers import complex_functions
+
 # PyTorch's number of a reduction.
 _MEAN = 1
 
@@ -255,12 +257,8 @@ def _is_floating(number: Tensor | float) -> bool:
 
 
 def hypotenuse(left: Tensor, right: Tensor) -> Tensor:
-    """By the larger side, whose square may be too large for its type."""
-    left, right = left.abs(), right.abs()
-    larger = torch.maximum(left, right)
-    share = torch.minimum(left, right) / torch.where(larger == 0, 1, larger)
-    endless = torch.isinf(left) | torch.isinf(right)
-    return torch.where(endless, torch.inf, larger * torch.sqrt(1 + share * share))
+    size: Tensor = complex_functions.size(torch, left, right)
+    return size
 
 
 def soft_margin_loss_backward(gradient: Tensor, tensor: Tensor, target: Tensor, reduction: int) -> Tensor:

@@ -18,6 +18,7 @@ from torch._higher_order_ops.effects import _get_effect, _register_effectful_op
 from torch.export import ExportedProgram
 
 from opsplice.common.errors import OpspliceError
+from opsplice.rewrites.numbers import complex_functions
 from opsplice.torch.decompositions import (
     complex_numbers,
     elementwise,
@@ -134,20 +135,20 @@ _OVER_A_DIM: Table = {
 _OF_COMPLEX: Table = {
     op: complex_numbers.function(parts)
     for op, parts in {
-        aten.cos.default: complex_numbers.cosine,
-        aten.cosh.default: complex_numbers.hyperbolic_cosine,
-        aten.exp.default: complex_numbers.exponential,
-        aten.expm1.default: complex_numbers.exponential_less_one,
-        aten.log.default: complex_numbers.logarithm,
-        aten.log1p.default: complex_numbers.logarithm_of_more,
+        aten.cos.default: complex_functions.cosine,
+        aten.cosh.default: complex_functions.hyperbolic_cosine,
+        aten.exp.default: complex_functions.exponential,
+        aten.expm1.default: complex_functions.exponential_less_one,
+        aten.log.default: complex_functions.logarithm,
+        aten.log1p.default: complex_functions.logarithm_of_more,
         aten.log2.default: complex_numbers.logarithm_to(2),
-        aten.rsqrt.default: complex_numbers.inverse_root,
-        aten.sigmoid.default: complex_numbers.logistic,
-        aten.sin.default: complex_numbers.sine,
-        aten.sinh.default: complex_numbers.hyperbolic_sine,
-        aten.sqrt.default: complex_numbers.root,
-        aten.tan.default: complex_numbers.tangent,
-        aten.tanh.default: complex_numbers.hyperbolic_tangent,
+        aten.rsqrt.default: complex_functions.inverse_root,
+        aten.sigmoid.default: complex_functions.logistic,
+        aten.sin.default: complex_functions.sine,
+        aten.sinh.default: complex_functions.hyperbolic_sine,
+        aten.sqrt.default: complex_functions.root,
+        aten.tan.default: complex_functions.tangent,
+        aten.tanh.default: complex_functions.hyperbolic_tangent,
     }.items()
 }
 
@@ -305,7 +306,7 @@ OWN: Table = {
     aten.native_layer_norm.default: halves.norm_in_f32(aten.native_layer_norm.default),
     aten.ne.Scalar: _either(complex_numbers.different, elementwise.comparison(aten.ne.Scalar)),
     aten.ne.Tensor: complex_numbers.different,
-    aten.neg.default: _either(complex_numbers.function(complex_numbers.negative), elementwise.negative),
+    aten.neg.default: _either(complex_numbers.linear(torch.neg), elementwise.negative),
     aten.new_empty_strided.default: places_in_memory.room_like,
     aten.nextafter.default: functions.next_number,
     aten.polygamma.default: functions.polygamma,
@@ -319,7 +320,7 @@ OWN: Table = {
     aten.randint_like.default: formulas.like(aten.random.to),
     aten.randint_like.low_dtype: formulas.like(formulas.between),
     aten.randn_like.default: formulas.like(aten.normal_functional.default),
-    aten.reciprocal.default: _either(complex_numbers.function(complex_numbers.reciprocal), elementwise.inverse),
+    aten.reciprocal.default: _either(complex_numbers.function(complex_functions.reciprocal), elementwise.inverse),
     aten.remainder.Scalar: elementwise.floor_remainder,
     aten.remainder.Scalar_Tensor: elementwise.floor_remainder,
     aten.remainder.Tensor: elementwise.floor_remainder,

@@ -65,7 +65,8 @@ def test_sizes_and_quotients_of_what_has_no_square(program):
     np.testing.assert_allclose(program.run("div", x, one), 1 / x.astype(np.complex128), 1e-6)
     np.testing.assert_array_equal(program.run("div", x * 0, 2 * one).real, [np.inf] * 3 + [-np.inf, np.inf])
     np.testing.assert_array_equal(program.run("div", np.full_like(x, complex(np.inf, 1)), 2 * one), 0 * one)
-    np.testing.assert_array_equal(program.run("abs", np.full_like(x, complex(-np.inf, 1)), one), np.inf)
+    for side in (1, np.nan):
+        np.testing.assert_array_equal(program.run("abs", np.full_like(x, complex(-np.inf, side)), one), np.inf)
 
 
 def test_logarithms_and_powers_are_those_of_numpy(program):

@@ -10,22 +10,23 @@ pytest.importorskip("torch", reason="PyTorch is not installed (make frontends)")
 import torch
 
 import opsplice.torch
+from opsplice.rewrites.numbers import complex_functions
 from opsplice.torch.decompositions import complex_numbers
 
 FUNCTIONS = {
-    "cos": complex_numbers.cosine,
-    "cosh": complex_numbers.hyperbolic_cosine,
-    "exp": complex_numbers.exponential,
-    "expm1": complex_numbers.exponential_less_one,
-    "log": complex_numbers.logarithm,
-    "rsqrt": complex_numbers.inverse_root,
-    "reciprocal": complex_numbers.reciprocal,
-    "sigmoid": complex_numbers.logistic,
-    "sin": complex_numbers.sine,
-    "sinh": complex_numbers.hyperbolic_sine,
-    "sqrt": complex_numbers.root,
-    "tan": complex_numbers.tangent,
-    "tanh": complex_numbers.hyperbolic_tangent,
+    "cos": complex_functions.cosine,
+    "cosh": complex_functions.hyperbolic_cosine,
+    "exp": complex_functions.exponential,
+    "expm1": complex_functions.exponential_less_one,
+    "log": complex_functions.logarithm,
+    "rsqrt": complex_functions.inverse_root,
+    "reciprocal": complex_functions.reciprocal,
+    "sigmoid": complex_functions.logistic,
+    "sin": complex_functions.sine,
+    "sinh": complex_functions.hyperbolic_sine,
+    "sqrt": complex_functions.root,
+    "tan": complex_functions.tangent,
+    "tanh": complex_functions.hyperbolic_tangent,
 }
 # What grows with e to a part has large numbers of other sizes.
 OF_ANY_SIZE = ("log", "reciprocal", "rsqrt", "sqrt")
