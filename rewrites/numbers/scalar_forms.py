@@ -5,6 +5,10 @@
 IREE takes a power for exp(y log(x)), but for a few constant exponents: of negative numbers it makes NaN of `x ** 5.0`,
 and of 0 ** 0, and of (-inf) ** 2.5.
 
+    math.fpowi %x, -3   =>      1 / math.fpowi %x, 3
+
+IREE makes -inf of the powers of 0, and of all that are too large. So it writes those of PyTorch and ONNX.
+
     math.exp2 %x        =>      exp of what is left of x without a whole number, times two to this
 
 IREE takes it for exp(x log(2)), which is off by 4e-6 for large x. So too powers of any known number, as 10 ** x.
@@ -95,6 +99,17 @@ def _power(op: ir.Operation) -> Number | None:
     # The power of -inf is that of inf.
     is_negative = (base < 0) & (base > -math.inf)
     return choose(is_negative, choose(is_whole, signed, math.nan), signed)
+
+
+def _whole_power(op: ir.Operation) -> Number | None:
+    base, exponent = Number(op.operands[0]), op.operands[1]
+    known = _known(exponent)
+    if known is None or known >= 0:
+        return None
+    # Of f16, squares are too large whose inverses are not 0.
+    wide = base.to(ir.F32Type.get()) if isinstance(base.type, ir.F16Type) else base
+    above = emit.value("math.fpowi", [wide.value, emit.constant(-int(known), exponent.type)], wide.type)
+    return (wide.like(1) / Number(above)).to(base.type)
 
 
 def _of_gelu(op: ir.Operation) -> Number | None:
@@ -300,6 +315,7 @@ _FORMS: dict[str, _Form] = {
     "math.cbrt": _cube_root,
     "math.cos": _cosine,
     "math.exp2": _exponential,
+    "math.fpowi": _whole_power,
     "math.log10": _in_f32(_decimal_logarithm),
     "math.powf": _power,
     "math.sin": _sine,

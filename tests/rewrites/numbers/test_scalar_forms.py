@@ -10,6 +10,7 @@ import opsplice
 
 KINDS = {"f16": (np.float16, 2e-3), "f32": (np.float32, 5e-6), "f64": (np.float64, 1e-12)}
 KNOWN = ["5.0", "-3.0", "4.0", "2.0", "1.5"]
+WHOLE = [-1, -2, -3, 3]
 ANGLES = ("sin", "cos", "tan")
 OTHERS = {"acosh": np.arccosh, "asinh": np.arcsinh, "atan": np.arctan, "atanh": np.arctanh, "log10": np.log10}
 BASES = [10.0, 0.5, 10000.0, 0.9375, 1.0078125, 1.0, 0.0, 1e-30]
@@ -55,10 +56,15 @@ GELU = """
     %r = arith.mulf %much, %more : f32"""
 
 
+def whole_power_of(number: int, kind: str) -> str:
+    return f"%c = arith.constant {WHOLE[number]} : i32\n%r = math.fpowi %a, %c : {kind}, i32"
+
+
 @pytest.fixture(scope="module")
 def program():
     texts = [function(f"power_{kind}", kind, f"%r = math.powf %a, %b : {kind}") for kind in KINDS]
     texts += [function(f"power_{n}_{kind}", kind, power_of(n, kind)) for kind in KINDS for n in range(len(KNOWN))]
+    texts += [function(f"whole_{n}_{kind}", kind, whole_power_of(n, kind)) for kind in KINDS for n in range(len(WHOLE))]
     texts += [function(name, "f32", f"%r = math.{name} %a : f32") for name in ANGLES]
     texts += [function(f"{name}_{k}", k, f"%r = math.{name} %a : {k}") for name in OTHERS for k in ("f16", "f32")]
     texts += [function(f"atan2_{k}", k, f"%r = math.atan2 %a, %b : {k}") for k in KINDS]
@@ -85,6 +91,20 @@ def test_powers_are_those_of_numpy(program, kind):
             np.testing.assert_allclose(found, wanted, tolerance)
             is_number = ~np.isnan(wanted)
             np.testing.assert_array_equal(np.signbit(found)[is_number], np.signbit(wanted)[is_number])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whole_powers_are_those_of_numpy(program, kind):
+    dtype, tolerance = KINDS[kind]
+    x = np.array([*NUMBERS, 40, *([] if kind == "f16" else [1e-30, -1e30])], dtype)
+    for number, known in enumerate(WHOLE):
+        found = program.run(f"whole_{number}_{kind}", x, x)
+        with np.errstate(all="ignore"):
+            wanted = np.power(x.astype(np.float64), known).astype(dtype)
+        tiny = 1e-37 if kind == "f32" else 0  # IREE's code takes numbers below the normal ones for 0
+        np.testing.assert_allclose(found, wanted, tolerance, tiny)
+        is_number = ~np.isnan(wanted)
+        np.testing.assert_array_equal(np.signbit(found)[is_number], np.signbit(wanted)[is_number])
 
 
 @pytest.mark.parametrize("name", ANGLES)
