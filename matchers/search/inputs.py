@@ -253,7 +253,7 @@ class Inputs:
             dims = zip(parameter.type.dims, sizes, strict=True)
             if not all(self.state.may_have_size(node, dim.name, size) for dim, size in dims):
                 continue  # told sooner than where they lie
-            extents = tuple(address.extent_of(self.views, size) for size in flat(sizes))
+            extents = tuple(self.views.extent(size) for size in flat(sizes))
             held = address.places(self.views, access, extents, tuple(i for group in indices for i in group))
             places = [each for each in held if _has_strides(each[1], node.labels, indices)]
             if self.graph.may_lack_dims:  # a dim along which it is one and the same is one that it lacks

@@ -9,14 +9,13 @@ import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from opsplice.matchers.ir.tensor_values import shape_of
 from opsplice.matchers.patterns.nodes import Label, Window, is_place, labels_in
 from opsplice.matchers.search.matches import Size
+from opsplice.matchers.terms.ops.parts_of_dims import sizes_along
 from opsplice.matchers.terms.terms import (
     UNIT,
     Access,
     Affine,
-    DimSize,
     Flat,
     Index,
     Loop,
@@ -258,23 +257,12 @@ def kept(size: Sizes, indices: tuple[Index, ...]) -> list[tuple[Size, Index]]:
     return [(s, i) for s, i in zip(sizes, indices, strict=True) if i != UNIT and s != 1]
 
 
-def sizes_of(access: Access) -> dict[Index, Size]:
-    """The size that each index of an access runs over, read off the value."""
-    shape = shape_of(access.value) or ()
-    return {
-        index: DimSize(access.value, axis) if size is None else size
-        for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True))
-        if not isinstance(
-            index, (Point, Sum, Affine)
-        )  # several indices of one text may run over parts of different dims
-    }
+def sizes_of(access: Access, kinds: tuple[type, ...] = (Loop, Flat, Part)) -> dict[Index, Size]:
+    """The size that each index of an access of some kinds runs over, read off the value. One sum may be several."""
+    pairs = zip(access.indices, sizes_along(access.value), strict=True)
+    return {index: size for index, size in pairs if isinstance(index, kinds)}
 
 
 def window_sizes(access: Access) -> dict[Index, Size]:
     """The sizes of the dims that are read at a sum of indices, or at any other arithmetic on them."""
-    shape = shape_of(access.value) or ()
-    return {
-        index: DimSize(access.value, axis) if size is None else size
-        for axis, (index, size) in enumerate(zip(access.indices, shape, strict=True))
-        if isinstance(index, (Sum, Affine))
-    }
+    return sizes_of(access, (Sum, Affine))

@@ -9,7 +9,7 @@ from typing import Any
 from iree.compiler import ir
 
 from opsplice.matchers.dims.equal_sizes import Classes
-from opsplice.matchers.dims.extents import Extent, holds_sizes, is_size_cast, product
+from opsplice.matchers.dims.extents import holds_sizes, is_size_cast, product
 from opsplice.matchers.ir.tensor_values import defining_op
 from opsplice.matchers.patterns.nodes import Asked, Condition, Form, Node, Number, Tie, Whole, Within
 from opsplice.matchers.patterns.walk import names_in, ties_of
@@ -283,9 +283,7 @@ class Verdicts:
 
     def _same_extent(self, left: Sequence[Size | ir.Value], right: Sequence[Size | ir.Value]) -> bool:
         """Whether two products of sizes are equal, by what they are computed from and by what is known to be equal."""
-        first, second = (
-            product(Extent(s) if isinstance(s, int) else self.views.extent(s) for s in side) for side in (left, right)
-        )
+        first, second = (product(self.views.extent(s) for s in side) for side in (left, right))
         if first == second or not (first.atoms and second.atoms):
             return first == second
         classes = self._equal_atoms()

@@ -17,12 +17,11 @@ from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import ONE, ZERO, Extent, groups, product
 from opsplice.matchers.dims.layouts import Layout, Runs, refined, row_major
-from opsplice.matchers.ir.tensor_values import defining_op, is_tensor, shape_of
-from opsplice.matchers.terms.ops.parts_of_dims import places_in_source, sizes_in
+from opsplice.matchers.ir.tensor_values import defining_op, is_tensor
+from opsplice.matchers.terms.ops.parts_of_dims import places_in_source, sizes_along, sizes_in
 from opsplice.matchers.terms.terms import (
     UNIT,
     Access,
-    DimSize,
     Flat,
     Index,
     Loop,
@@ -138,7 +137,7 @@ def _sliced(views: Views, op: ir.Operation, indices: tuple[Index, ...]) -> Acces
         return None
     found: list[Index] = []
     for (index, start, step), given, own in zip(places, sizes_in(op), sizes_of(views, op.operands[0]), strict=True):
-        size = extent_of(views, given)
+        size = views.extent(given)
         if start == 0 and step == 1 and size == own:
             found.append(index)
             continue
@@ -149,8 +148,7 @@ def _sliced(views: Views, op: ir.Operation, indices: tuple[Index, ...]) -> Acces
 
 
 def sizes_of(views: Views, value: ir.Value) -> list[Extent]:
-    shape = shape_of(value) or ()
-    return [Extent(s) if s is not None else views.extent(DimSize(value, axis)) for axis, s in enumerate(shape)]
+    return [views.extent(size) for size in sizes_along(value)]
 
 
 class Tensor:
@@ -220,8 +218,7 @@ class Tensor:
         if index == UNIT:
             return {}
         if isinstance(index, Sum):
-            constant = index.constant
-            start = constant if isinstance(constant, Extent) else extent_of(self.views, constant)
+            start = self.views.extent(index.constant)
             total: _Form | None = {None: start} if start != ZERO else {}
             for factor, part in index.terms:
                 form = self._form(part, None)
@@ -377,11 +374,6 @@ def _extent(size: Any) -> Extent:
 
 def _sized(size: Extent) -> Sized:
     return size if size.atoms else size.factor
-
-
-def extent_of(views: Views, size: int | DimSize | ir.Value) -> Extent:
-    """A size that may be known at run time only."""
-    return Extent(size) if isinstance(size, int) else views.extent(size)
 
 
 def solved(view: tuple[Index, ...], source: tuple[Index, ...], wanted: tuple[Index, ...]) -> tuple[Index, ...] | None:

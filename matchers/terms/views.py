@@ -38,7 +38,7 @@ from opsplice.matchers.terms.ops.bands import BAND, bands
 from opsplice.matchers.terms.ops.composite_ops import attention, dequantized, quantized, softmax
 from opsplice.matchers.terms.ops.constant_ops import FRONTEND_CONSTANTS, constant_of, may_be_number
 from opsplice.matchers.terms.ops.index_reductions import ARG_COMPARE, compared
-from opsplice.matchers.terms.ops.parts_of_dims import OF_PARTS, joints, part_read, size_along
+from opsplice.matchers.terms.ops.parts_of_dims import OF_PARTS, joints, part_read, sizes_along
 from opsplice.matchers.terms.ops.reshape_ops import regrouped, reshaped
 from opsplice.matchers.terms.ops.structured_ops import Structured, attributes_of, loops_of_output
 from opsplice.matchers.terms.terms import (
@@ -133,14 +133,14 @@ class Views:
     def whole(self, value: ir.Value) -> Access:
         """The access to a value with a loop of its own for each dim."""
         if value not in self._wholes:
-            self._wholes[value] = Access(value, tuple(self.fresh(size) for size in _sizes_of(value)))
+            self._wholes[value] = Access(value, tuple(self.fresh(size) for size in sizes_along(value)))
         return self._wholes[value]
 
     def root(self, value: ir.Value) -> Access:
         """The access to the result that a search starts at. Sizes that are numbers have the same loops at every root,
         axis by axis, so that what one search reads is known to those for other results that are made of it."""
         if value not in self._roots:
-            self._roots[value] = Access(value, tuple(itertools.starmap(self._of_root, enumerate(_sizes_of(value)))))
+            self._roots[value] = Access(value, tuple(itertools.starmap(self._of_root, enumerate(sizes_along(value)))))
         return self._roots[value]
 
     def _of_root(self, axis: int, size: int | DimSize) -> Index:
@@ -280,7 +280,7 @@ class Views:
                 loops = tuple(each for own in term.loops if isinstance(each := part if own == loop else own, Loop))
                 summed: Term = Reduce(term.combiner, loops, body) if loops else body
                 made = summed if made is None else Apply(term.combiner, (made, summed), (), self._element_of(body))
-                start += Extent(size) if isinstance(size, int) else self.extent(size)
+                start += self.extent(size)
             if isinstance(made, Apply):
                 return (made,)
         return ()
@@ -298,8 +298,10 @@ class Views:
         """The number that a term is, arithmetic on numbers included; None if it is not known to be one."""
         return constant(term, self.resolve)
 
-    def extent(self, size: DimSize | ir.Value) -> Extent:
-        """How large a dim is that is known at run time only, or a whole number that the program computes."""
+    def extent(self, size: int | Extent | DimSize | ir.Value) -> Extent:
+        """A number, how large a dim is that is known at run time only, or a whole number that the program computes."""
+        if isinstance(size, (int, Extent)):
+            return Extent(size) if isinstance(size, int) else size
         read = extent_of_dim if isinstance(size, DimSize) else extent_of_number
         return self._kept(self._extents, size, lambda: read(size, self.reads))
 
@@ -436,10 +438,6 @@ class Views:
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------
-
-
-def _sizes_of(value: ir.Value) -> list[int | DimSize]:
-    return [size_along(value, axis) for axis in range(len(shape_of(value) or ()))]
 
 
 def is_view(step: Step) -> bool:

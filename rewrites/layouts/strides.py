@@ -77,7 +77,7 @@ def _at(buffer: Buffer, value: ir.Value, layout: Layout, passed: Sequence[ir.Ope
 
 def ordered(views: Views, split: Sequence[tuple[Size, ...]], order: tuple[int, ...]) -> Layout:
     """How the axes of a result lie in a dense buffer that has their dims in another order. split: the dims of each."""
-    own = [address.extent_of(views, size) for size in flat(split)]
+    own = [views.extent(size) for size in flat(split)]
     written = row_major([own[dim] for dim in order])
     dims = iter([written.dims[order.index(dim)] for dim in range(len(order))])
     return dataclasses.replace(written, dims=tuple(tuple(chain(*(next(dims) for _ in axis))) for axis in split))
@@ -135,7 +135,7 @@ def _writing(
     output = call.made[0]
     if output.layout is None or call.is_split or len(call.made) > 1:
         return call
-    known = {address.extent_of(views, size): size for size in output.sizes}
+    known = {views.extent(size): size for size in output.sizes}
     found, passed = call, [output.root]
     for view, grouped in itertools.islice(_results(views, call), 1, None):
         if is_needed(passed[-1]):
@@ -192,7 +192,7 @@ def _kind(call: KernelCall, buffer: Buffer) -> tree.TensorType:
 
 
 def _extents(views: Views, size: Size | tuple[Size, ...]) -> list[Extent]:
-    return [address.extent_of(views, each) for each in (size if isinstance(size, tuple) else (size,))]
+    return [views.extent(each) for each in (size if isinstance(size, tuple) else (size,))]
 
 
 def _grouped(layout: Layout, own: Sequence[Sequence[Extent]], wanted: Sequence[Sequence[Extent]]) -> Layout:

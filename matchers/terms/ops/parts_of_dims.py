@@ -67,7 +67,7 @@ def part_read(
     indices: tuple[Index, ...],
     fresh: Fresh,
     note: Callable[[ir.Value], None],
-    extent: Callable[[DimSize | ir.Value], Extent],
+    extent: Callable[[Any], Extent],
     expand: Callable[[Access], Any],
 ) -> tuple[Term | None, tuple[ir.Operation, ...]]:
     """What the element of an op of `OF_PARTS` is, None where that cannot be told, and the ops read besides."""
@@ -80,7 +80,7 @@ def sliced(
     op: ir.Operation,
     indices: tuple[Index, ...],
     fresh: Fresh,
-    extent: Callable[[DimSize | ir.Value], Extent],
+    extent: Callable[[Any], Extent],
 ) -> Term | None:
     """The element of its source that an element of a slice is, None where a step is known at run time only."""
     places = places_in_source(op, indices)
@@ -90,7 +90,7 @@ def sliced(
     whole, sizes = shape_of(source) or (), sizes_in(op)
     numbers: list[tuple[Index, int]] = []
     for axis, (index, given, step) in enumerate(places):
-        start, size, dim = (_amount(each, extent) for each in (given, sizes[axis], size_along(source, axis)))
+        start, size, dim = (extent(each) for each in (given, sizes[axis], sizes_along(source)[axis]))
         offset, count, most = start.number, size.number, dim.number
         if (step == 1 or most == 1) and size == dim:
             read.append(index)
@@ -166,14 +166,14 @@ def joined(
     op: ir.Operation,
     indices: tuple[Index, ...],
     note: Callable[[ir.Value], None],
-    extent: Callable[[DimSize | ir.Value], Extent],
+    extent: Callable[[Any], Extent],
 ) -> Term | None:
     """The element that tensors put together along one dim have at indices. note: told what is read.
 
     None where it may lie in several that are of different sizes.
     """
     axis, parts = _joined(op, note)
-    sizes, start = [_amount(size_along(part, axis), extent) for part in parts], Extent(0)
+    sizes, start = [extent(sizes_along(part)[axis]) for part in parts], Extent(0)
     for part, size in zip(parts, sizes, strict=True):
         inside = _inside(indices[axis], start, size, extent)
         if inside is not None:
@@ -204,15 +204,15 @@ def paired(
     return Apply(STACK, (LoopIndex(indices[-1]), *number.args), (), element_type(made)), step.ops
 
 
-def _inside(index: Index, start: Extent, size: Extent, extent: Callable[[DimSize | ir.Value], Extent]) -> Index | None:
+def _inside(index: Index, start: Extent, size: Extent, extent: Callable[[Any], Extent]) -> Index | None:
     """An index counted from `start`, in a dim of `size` there; None where it may lie outside, as far as is known."""
     found = index if isinstance(index, Sum) else moved(index, 1, 0)
-    first = last = _amount(found.constant, extent) - start
+    first = last = extent(found.constant) - start
     for factor, loop in found.terms:
         runs = loop.size if isinstance(loop, Loop) and loop.size is not None else getattr(loop, "dim", None)
         if factor < 0 or runs is None:
             return None
-        last += (_amount(runs, extent) - ONE) * Extent(factor)
+        last += (extent(runs) - ONE) * Extent(factor)
     if not first.is_natural or not (size - last - ONE).is_natural:
         return None
     if size == ONE:
@@ -222,15 +222,9 @@ def _inside(index: Index, start: Extent, size: Extent, extent: Callable[[DimSize
     return loop if is_all else Sum(found.terms, first if first.number is None else first.number)
 
 
-def _amount(number: Any, extent: Callable[[DimSize | ir.Value], Extent]) -> Extent:
-    """A size or an offset: a number, where it is read, or what it is computed from."""
-    return Extent(number) if isinstance(number, int) else number if isinstance(number, Extent) else extent(number)
-
-
-def size_along(value: ir.Value, axis: int) -> int | DimSize:
-    """The size of a tensor along an axis, or where it is read if it is known at run time only."""
-    size = (shape_of(value) or ())[axis]
-    return DimSize(value, axis) if size is None else size
+def sizes_along(value: ir.Value) -> list[int | DimSize]:
+    """The size of a tensor along each axis, or where it is read if it is known at run time only."""
+    return [DimSize(value, axis) if size is None else size for axis, size in enumerate(shape_of(value) or ())]
 
 
 def is_apart(value: ir.Value, known: dict[ir.Value, bool]) -> bool:
@@ -274,7 +268,7 @@ def joints(
         if op is not None and op.name in (CONCAT, INSERT):
             axis, parts = _joined(op, note)
             if term.indices[axis] == loop:
-                return [size_along(part, axis) for part in parts]
+                return [sizes_along(part)[axis] for part in parts]
         step = expand(term)
         pending += () if step is None else (step.term,)
     return []

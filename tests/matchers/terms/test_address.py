@@ -12,6 +12,7 @@ from iree.compiler import ir
 from opsplice.matchers.dims.extents import ZERO, Extent
 from opsplice.matchers.dims.layouts import Layout, Runs, row_major
 from opsplice.matchers.terms import address
+from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
 from tests.effort import examples
 from tests.matchers.soundness.programs import Program, run, told
@@ -179,7 +180,7 @@ def test_layouts_of_random_views_are_where_the_elements_are(session, block):
 
 def test_sizes_that_are_known_at_run_time_make_sums_of_products():
     value, layout = found(DYNAMIC)[-1]
-    batch, rows = (Extent.of(address.DimSize(value, axis)) for axis in (0, 1))
+    batch, rows = (Extent.of(DimSize(value, axis)) for axis in (0, 1))
     at = layout.offset
     assert (at.factor, len(at.atoms)) == (32, 1)
     assert layout.count == Extent(96) * batch * rows
