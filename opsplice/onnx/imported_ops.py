@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 from opsplice.matchers.ir.op_names import ops_in
 from opsplice.matchers.ir.tensor_values import DYNAMIC, shape_of
-from opsplice.onnx.size_checks import torch_int
+from opsplice.onnx.size_checks import element_text, torch_int, torch_tensor
 from opsplice.rewrites.ir import emit
 
 _WRITTEN_OUT = (TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)
@@ -80,12 +80,8 @@ def _bits(plain: ir.Value, sizes: list[int], kind: ir.Type, wanted: ir.Type) -> 
 
 def _element(kind: ir.Type) -> tuple[ir.Type, bool]:
     """The type of a tensor's elements as MLIR has it, and whether they have a sign."""
-    element = _element_text(kind)
+    element = element_text(kind)
     return ir.Type.parse(TO_SIGNLESS.sub(r"i\1", element)), element.startswith("s")
-
-
-def _element_text(kind: ir.Type) -> str:
-    return str(kind).rpartition(",")[2].removesuffix(">")
 
 
 # ---- products over dims ----------------------------------------------------------------------------------------------
@@ -99,7 +95,7 @@ def _product(op: ir.Operation) -> ir.Value | None:
     shape, axes, result = shape_of(op.operands[0]), _axes(op), op.results[0]
     if shape is None or axes is None or shape_of(result) is None:
         return None
-    product, element, sizes = op.operands[0], _element_text(result.type), list(shape)
+    product, element, sizes = op.operands[0], element_text(result.type), list(shape)
     if not axes and not _flag(op, "noop_with_empty_axes", False):
         axes = range(len(sizes))
     keeps = _flag(op, "keepdims", True)
@@ -108,8 +104,7 @@ def _product(op: ir.Operation) -> ir.Value | None:
     none = emit.value("torch.constant.none", [], ir.Type.parse("!torch.none"))
     for axis in sorted((each % len(sizes) for each in axes), reverse=True):
         sizes[axis : axis + 1] = [1] if keeps else []
-        text = ",".join("?" if size is None else str(size) for size in sizes)
-        kind = ir.Type.parse(f"!torch.vtensor<[{text}],{element}>")
+        kind = torch_tensor(sizes, element)
         product = emit.value("torch.aten.prod.dim_int", [product, torch_int(axis), keep, none], kind)
     return product
 

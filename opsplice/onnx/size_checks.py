@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from opsplice.matchers.ir.op_names import location_text, ops_in
-from opsplice.matchers.ir.tensor_values import shape_of
+from opsplice.matchers.ir.tensor_values import defining_op, shape_of
 from opsplice.rewrites.ir import emit
 
 # Operators whose operands are repeated along dims of size 1.
@@ -29,6 +29,8 @@ _REPEATING = {
     *("Less", "LessOrEqual", "Max", "Min", "Mod", "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor"),
 }
 _MATRIX = 2  # dims
+# Operators that leave sizes as they are, but for slices, which may take some off.
+_NEVER_LARGER = {"Cast", "Identity", "Slice"}
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,16 @@ def check_sizes(module: ir.Module) -> None:
     for op in ops_in(module.operation, "torch.operator"):
         with op.location, ir.InsertionPoint(op):
             for alike in _alike(op):
-                _check(op, alike)
+                _check(op, _of_one(op, alike))
+
+
+def _name(op: ir.Operation) -> str:
+    return ir.StringAttr(op.attributes["name"]).value.removeprefix("onnx.")
 
 
 def _alike(op: ir.Operation) -> Iterator[list[_Size]]:
     """The sizes of operands that have to be equal, or 1 where that is known."""
-    name = ir.StringAttr(op.attributes["name"]).value.removeprefix("onnx.")
+    name = _name(op)
     if name in ("GRU", "LSTM"):  # the rows of the input and of states
         given = [(at, shape_of(op.operands[at])) for at in (0, 5, 6) if at < len(op.operands)]
         yield [_Size(at, 1, shape[1]) for at, shape in given if shape]
@@ -69,6 +75,36 @@ def _alike(op: ir.Operation) -> Iterator[list[_Size]]:
             yield [_Size(at, axis, shape[axis]) for at, axis, shape in sizes if axis >= 0 and shape[axis] != 1]
 
 
+def _of_one(op: ir.Operation, alike: Sequence[_Size]) -> Sequence[_Size]:
+    """Sizes that are to be equal, without those of parts of a dim of 1, as slices of a bias for the last places have.
+
+    They are 1 if they are not all that the others are: the operands become ones of which that is known, and repeated.
+    """
+    if _name(op) not in (*_REPEATING, "MatMul"):
+        return alike
+    ones = [size for size in alike if size.known is None and _is_at_most_one(op.operands[size.operand], size.axis)]
+    others = [size for size in alike if size not in ones]
+    for size in ones if others else ():
+        is_one = _is_equal(op, size, _Size(size.operand, size.axis, 1))
+        fits = emit.value("torch.aten.__or__.bool", [is_one, _is_equal(op, size, others[0])], is_one.type)
+        _assert(fits, f"input {size.operand + 1} of '{location_text(op)}' is empty, and another one is not")
+        value = op.operands[size.operand]
+        shape = list(shape_of(value) or ())
+        shape[size.axis] = 1
+        kind = torch_tensor(shape, element_text(value.type))
+        op.operands[size.operand] = emit.value("torch.tensor_static_info_cast", [value], kind)
+    return others or alike
+
+
+def _is_at_most_one(value: ir.Value, axis: int) -> bool:
+    """Whether an open size is that of a part of a dim of 1."""
+    op = defining_op(value)
+    if op is None or op.name != "torch.operator" or _name(op) not in _NEVER_LARGER:
+        return False
+    size = (shape_of(op.operands[0]) or ())[axis]
+    return size == 1 or (size is None and _is_at_most_one(op.operands[0], axis))
+
+
 def _check(op: ir.Operation, alike: Sequence[_Size]) -> None:
     """Compare each open size with one that is known, or else with the first."""
     known, opened = [size for size in alike if size.known is not None], [size for size in alike if size.known is None]
@@ -78,16 +114,34 @@ def _check(op: ir.Operation, alike: Sequence[_Size]) -> None:
 
 
 def _compare(op: ir.Operation, one: _Size, other: _Size) -> None:
-    equal = emit.value("torch.aten.eq.int", [_number(op, one), _number(op, other)], ir.Type.parse("!torch.bool"))
     both = f"inputs {one.operand + 1} and {other.operand + 1} of '{location_text(op)}'"
     message = f"{both} differ in an open size; only a size that the model fixes as 1 is repeated"
-    emit.op("torch.runtime.assert", [equal], attributes={"message": ir.StringAttr.get(message)})
+    _assert(_is_equal(op, one, other), message)
+
+
+def _is_equal(op: ir.Operation, one: _Size, other: _Size) -> ir.Value:
+    return emit.value("torch.aten.eq.int", [_number(op, one), _number(op, other)], ir.Type.parse("!torch.bool"))
+
+
+def _assert(holds: ir.Value, message: str) -> None:
+    emit.op("torch.runtime.assert", [holds], attributes={"message": ir.StringAttr.get(message)})
 
 
 def _number(op: ir.Operation, size: _Size) -> ir.Value:
     if size.known is not None:
         return torch_int(size.known)
     return emit.value("torch.aten.size.int", [op.operands[size.operand], torch_int(size.axis)], _whole())
+
+
+def torch_tensor(sizes: Sequence[int | None], element: str) -> ir.Type:
+    """The Torch dialect's type of a tensor, None for open sizes."""
+    text = ",".join("?" if size is None else str(size) for size in sizes)
+    return ir.Type.parse(f"!torch.vtensor<[{text}],{element}>")
+
+
+def element_text(kind: ir.Type) -> str:
+    """The element type of such a type."""
+    return str(kind).rpartition(",")[2].removesuffix(">")
 
 
 def torch_int(number: int) -> ir.Value:
