@@ -22,7 +22,7 @@ def export(
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
-    dynamic: Mapping[str, Any] | None = None,
+    dynamic: Mapping[str, Any] | Sequence[Any] | None = None,
     specs: Iterable[Any] = (),
     flags: Sequence[str] = (),
     **options: Any,
@@ -35,7 +35,8 @@ def export(
     args, kwargs: an example of what the model is called with. Numbers in them are part of the program; tensors are its
            inputs.
     dynamic: which dims of inputs may have other sizes: `{"x": {0: "batch"}}`. Dims of one name have one size. Where it
-           has bounds, write `torch.export.Dim("batch", min=1, max=64)`. Inputs that are trees take trees.
+           has bounds, write `torch.export.Dim("batch", min=1, max=64)`. Inputs that are trees take trees. Without
+           names it has an entry for each input, in their order.
     specs, flags, options: as for `opsplice.compile`.
 
     The program takes the tensors of args and kwargs, and returns those of the model, in the order of PyTorch's trees;
@@ -56,7 +57,7 @@ def _exported(
     model: Any,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
-    dynamic: Mapping[str, Any] | None = None,
+    dynamic: Mapping[str, Any] | Sequence[Any] | None = None,
 ) -> ExportedProgram:
     try:
         if not isinstance(model, ExportedProgram):
@@ -69,7 +70,7 @@ def _exported(
 
 
 def _export(
-    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Mapping[str, Any] | None
+    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Mapping[str, Any] | Sequence[Any] | None
 ) -> ExportedProgram:
     module = model if isinstance(model, torch.nn.Module) else _Method(model)
     if module.training:
@@ -96,7 +97,10 @@ class _Method(torch.nn.Module):
 
 
 def _shapes(
-    forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: Mapping[str, Any]
+    forward: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dynamic: Mapping[str, Any] | Sequence[Any],
 ) -> dict[str, Any]:
     """What torch.export wants to be told of each input."""
     bound = inspect.signature(forward).bind(*args, **kwargs)
@@ -104,6 +108,13 @@ def _shapes(
     for name in bound.arguments:
         gathers = bound.signature.parameters[name].kind == inspect.Parameter.VAR_KEYWORD
         names += bound.arguments[name] if gathers else [name]
+    if not isinstance(dynamic, Mapping):
+        if len(dynamic) != len(names):
+            raise OpspliceError(
+                f"dynamic has {len(dynamic)} entries, and the model is called with {len(names)} inputs",
+                hint=f"its inputs are {', '.join(names)}",
+            )
+        dynamic = dict(zip(names, dynamic, strict=True))
     for name in dynamic:
         if name not in names:
             hint = did_you_mean(name, names) or f"its inputs are {', '.join(names)}"

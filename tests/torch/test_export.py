@@ -261,6 +261,16 @@ def test_pytorch_warns_users_of_nothing_that_it_does_itself() -> None:
         opsplice.torch.export(torch.nn.Linear(4, 4).eval(), (torch.randn(2, 4),))
 
 
+def test_open_dims_without_names() -> None:
+    class Sums(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x.sum(0) + y
+
+    example = (torch.ones(3, 2), torch.ones(2))
+    program = opsplice.torch.export(Sums().eval(), example, dynamic=({0: "rows"}, None))
+    np.testing.assert_array_equal(program.run("main", np.ones((5, 2), np.float32), np.ones(2, np.float32)), [6, 6])
+
+
 def test_words_for_what_cannot_be_exported() -> None:
     class Branches(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -271,6 +281,8 @@ def test_words_for_what_cannot_be_exported() -> None:
         opsplice.torch.export(Branches().eval(), example)
     with pytest.raises(opsplice.OpspliceError, match="dynamic names the input 'y', which the model is not called with"):
         opsplice.torch.export(Branches().eval(), example, dynamic={"y": {0: "n"}})
+    with pytest.raises(opsplice.OpspliceError, match="dynamic has 2 entries, and the model is called with 1 inputs"):
+        opsplice.torch.export(Branches().eval(), example, dynamic=({0: "n"}, None))
     with pytest.raises(opsplice.OpspliceError, match="is neither a module nor a method of one"):
         opsplice.torch.export(len, example)
     with pytest.warns(UserWarning, match="exported in training mode"):
