@@ -54,14 +54,14 @@ def _align(loop: ir.Operation) -> None:
         for number, value in zip((*order, *left), begun, strict=True):
             argument = before.add_argument(value.type, loop.location)
             if number is None:
-                _read(argument, before)
+                _hidden(argument)
             else:
                 old[number].replace_all_uses_with(argument)
         for _ in old:
             before.erase_argument(0)
-        _end(before, [*last_op(before).operands, *list(before.arguments)[len(order) :]])
+        _end(before, [*last_op(before).operands, *map(_hidden, list(before.arguments)[len(order) :])])
         for number in left:
-            _read(after.add_argument(inits[number].type, loop.location), after)
+            _hidden(after.add_argument(inits[number].type, loop.location))
         ends, handed = list(last_op(after).operands), list(after.arguments)
         _end(after, [handed[at] if n is None else ends[n] for at, n in enumerate((*order, *left))])
     emit.replace(loop, *list(new.results)[: len(given)])
@@ -87,9 +87,10 @@ def _anything(kind: ir.Type) -> ir.Value:
     return emit.constant(0, kind)
 
 
-def _read(argument: ir.Value, block: ir.Block) -> None:
-    """Keep an argument of a block that nothing else reads."""
-    emit.op("util.optimization_barrier", [argument], [argument.type], at=ir.InsertionPoint.at_block_begin(block))
+def _hidden(argument: ir.BlockArgument) -> ir.Value:
+    """An argument of a block as IREE neither drops it nor knows what it is, as that a condition is true in the body."""
+    begin = ir.InsertionPoint.at_block_begin(argument.owner)
+    return emit.op("util.optimization_barrier", [argument], [argument.type], at=begin).result
 
 
 def _end(block: ir.Block, operands: Sequence[ir.Value]) -> None:

@@ -94,3 +94,34 @@ def test_loops_of_one_list_stay() -> None:
         run(compilation, [Step(loop_types.PHASE, "align", loop_types.align)], to=loop_types.PHASE)
         assert len(ops_in(compilation.module.operation, "scf.while")) == 1
         assert not ops_in(compilation.module.operation, "util.optimization_barrier")
+
+
+def test_a_condition_that_is_carried() -> None:
+    """IREE knows it to be true in the body, and took away again what holds its place."""
+    program = opsplice.compile(
+        """
+        func.func @doubled(%x: tensor<f64>) -> tensor<f64> {
+          %zero = arith.constant 0 : i64
+          %one = arith.constant 1 : i64
+          %two = arith.constant 2.0 : f64
+          %most = arith.constant 100.0 : f64
+          %number = tensor.extract %x[] : tensor<f64>
+          %begins = arith.cmpf olt, %number, %most : f64
+          %r:2 = scf.while (%go = %begins, %i = %zero, %a = %x) : (i1, i64, tensor<f64>) -> (i64, tensor<f64>) {
+            scf.condition(%go) %i, %a : i64, tensor<f64>
+          } do {
+          ^bb0(%j: i64, %b: tensor<f64>):
+            %n = arith.addi %j, %one : i64
+            %element = tensor.extract %b[] : tensor<f64>
+            %made = arith.mulf %element, %two : f64
+            %twice = tensor.from_elements %made : tensor<f64>
+            %goes = arith.cmpf olt, %made, %most : f64
+            scf.yield %goes, %n, %twice : i1, i64, tensor<f64>
+          }
+          return %r#1 : tensor<f64>
+        }
+        """,
+        flags=["--iree-input-demote-f64-to-f32=false"],
+        isolate=True,
+    )
+    np.testing.assert_array_equal(program.run("doubled", np.float64(1.5)), 192.0)
