@@ -15,7 +15,7 @@ from torch.ao.quantization.fx import _decomposed  # noqa: F401, declares ops
 
 import opsplice.torch
 from benchmarks.calling import CPU
-from opsplice.torch.decompositions import matrices
+from opsplice.torch.decompositions.linear_algebra import products
 
 KERNELS = Path(__file__).parents[2] / "kernels" / "opsplice_kernels"
 ops = torch.ops.quantized_decomposed
@@ -115,8 +115,8 @@ class Experts(torch.nn.Module):
         self.up, self.down = (torch.nn.Parameter(torch.randn(4, *shape) / 8) for shape in ((72, 48), (48, 72)))
 
     def forward(self, x, ends):
-        x = torch.nn.functional.silu(matrices.grouped_product(x, self.up.transpose(1, 2), ends))
-        return matrices.grouped_product(x, self.down.transpose(1, 2), ends)
+        x = torch.nn.functional.silu(products.grouped_product(x, self.up.transpose(1, 2), ends))
+        return products.grouped_product(x, self.down.transpose(1, 2), ends)
 
 
 @pytest.mark.parametrize("dynamic", [None, {"x": {0: "rows"}}])

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import opsplice.torch  # noqa: E402, F401
-from opsplice.torch.decompositions import matrices  # noqa: E402
+from opsplice.torch.decompositions.linear_algebra import factors, products, rotations  # noqa: E402
 
 solve_triangular = torch.linalg.solve_triangular
 
@@ -20,7 +20,7 @@ def test_the_formula_is_pytorchs(rows: int) -> None:
     for upper, left, unitriangular in itertools.product((False, True), repeat=3):
         known = torch.randn(3, rows, 4, dtype=torch.float64)
         known, options = known if left else known.mT, {"upper": upper, "left": left, "unitriangular": unitriangular}
-        found = matrices.solve_triangular(matrix, known, **options)
+        found = factors.solve_triangular(matrix, known, **options)
         torch.testing.assert_close(found, solve_triangular(matrix, known, **options), msg=str(options))
 
 
@@ -67,8 +67,8 @@ def test_grouped_products_are_those_of_eager():
     by_group = torch.randn(3, 4, 16)
     for left, right in [(rows, each), (columns, torch.randn(8, 16)), (by_group, torch.randn(16, 8))]:
         expected = torch._grouped_mm(left, right, ends)
-        torch.testing.assert_close(matrices.grouped_product(left, right, ends), expected)
-    torch.testing.assert_close(matrices.grouped_product(by_group, each), by_group @ each)
+        torch.testing.assert_close(products.grouped_product(left, right, ends), expected)
+    torch.testing.assert_close(products.grouped_product(by_group, each), by_group @ each)
 
 
 def test_factors_are_those_of_pytorch() -> None:
@@ -77,48 +77,48 @@ def test_factors_are_those_of_pytorch() -> None:
     known, positive, fails = square[..., :2], square @ square.mT + torch.eye(5), torch.eye(5, dtype=torch.float64)
     fails[2, 2] = -1
     aten, triangle = torch.ops.aten, torch.linalg.cholesky(positive)
-    factors, swaps, _ = torch.linalg.lu_factor_ex(square)
+    lu, swaps, _ = torch.linalg.lu_factor_ex(square)
     pairs = [
         *(
             (mine(square), theirs(square))
             for mine, theirs in (
-                (matrices.inverse, aten.linalg_inv_ex),
-                (matrices.determinant, aten._linalg_det),
-                (matrices.log_determinant, aten._linalg_slogdet),
+                (factors.inverse, aten.linalg_inv_ex),
+                (factors.determinant, aten._linalg_det),
+                (factors.log_determinant, aten._linalg_slogdet),
             )
         ),
         *(
-            (matrices.qr(each, mode), aten.linalg_qr(each, mode))
+            (factors.qr(each, mode), aten.linalg_qr(each, mode))
             for each in (square, square[..., :3], square[..., :3, :])
             for mode in ("reduced", "complete", "r")
         ),
         *(
-            (matrices.lu(each, pivot=pivot), aten.linalg_lu(each, pivot=pivot))
+            (factors.lu(each, pivot=pivot), aten.linalg_lu(each, pivot=pivot))
             for each in (square, square[..., :3], square[..., :3, :])
             for pivot in (True,)
         ),
-        *((matrices.lu_factors(each), aten.linalg_lu_factor_ex(each)) for each in (square, fails, fails * 0)),
+        *((factors.lu_factors(each), aten.linalg_lu_factor_ex(each)) for each in (square, fails, fails * 0)),
         *(
-            (matrices.cholesky(positive, upper=upper), aten.linalg_cholesky_ex(positive, upper=upper))
+            (factors.cholesky(positive, upper=upper), aten.linalg_cholesky_ex(positive, upper=upper))
             for upper in (False, True)
         ),
     ]
     for options in itertools.product((False, True), repeat=2):
-        pairs.append((matrices.lu_parts(factors, swaps, *options), torch.lu_unpack(factors, swaps, *options)))
+        pairs.append((factors.lu_parts(lu, swaps, *options), torch.lu_unpack(lu, swaps, *options)))
     for given in ((square, known), (square, known[..., 0]), (square[0, 0], known)):
-        pairs.append((matrices.solve(*given), aten._linalg_solve_ex(*given)))
-    pairs.append((matrices.solve(square, known.mT, left=False), aten._linalg_solve_ex(square, known.mT, left=False)))
+        pairs.append((factors.solve(*given), aten._linalg_solve_ex(*given)))
+    pairs.append((factors.solve(square, known.mT, left=False), aten._linalg_solve_ex(square, known.mT, left=False)))
     for left, adjoint in itertools.product((False, True), repeat=2):
-        given, options = (factors, swaps, known if left else known.mT), {"left": left, "adjoint": adjoint}
-        pairs.append(([matrices.lu_solve(*given, **options)], [aten.linalg_lu_solve(*given, **options)]))
+        given, options = (lu, swaps, known if left else known.mT), {"left": left, "adjoint": adjoint}
+        pairs.append(([factors.lu_solve(*given, **options)], [aten.linalg_lu_solve(*given, **options)]))
     for upper in (False, True):
         factor = triangle.mT if upper else triangle
-        pairs.append(([matrices.cholesky_inverse(factor, upper)], [torch.cholesky_inverse(factor, upper)]))
-        pairs.append(([matrices.cholesky_solve(known, factor, upper)], [torch.cholesky_solve(known, factor, upper)]))
+        pairs.append(([factors.cholesky_inverse(factor, upper)], [torch.cholesky_inverse(factor, upper)]))
+        pairs.append(([factors.cholesky_solve(known, factor, upper)], [torch.cholesky_solve(known, factor, upper)]))
     for found, wanted in pairs:
         for one, other in zip(found, wanted, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
-    assert matrices.cholesky(torch.stack([fails, fails.abs()]))[1].tolist() == [3, 0]
+    assert factors.cholesky(torch.stack([fails, fails.abs()]))[1].tolist() == [3, 0]
 
 
 def test_factors_and_their_gradients() -> None:
@@ -164,3 +164,48 @@ def test_exponentials_products_of_reflections_and_distances_of_pairs_with_their_
     ]
     for one, other in zip([*found, *gradients[0]], [*wanted, *gradients[1]], strict=True):
         torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-5 * other.abs().max().item())
+
+
+def test_singular_values_and_eigenvalues_are_those_of_pytorch() -> None:
+    torch.manual_seed(0)
+    for shape in ((2, 3, 5, 5), (6, 3), (3, 6), (1, 1), (2, 4, 4)):
+        matrix = torch.randn(shape, dtype=torch.float64) * 1e-160
+        values = torch.linalg.svdvals(matrix)
+        for full in (False, True):
+            left, found, right = rotations.singular_values(matrix, full)
+            assert (left.shape, right.shape) == tuple(each.shape for each in torch.linalg.svd(matrix, full)[::2])
+            torch.testing.assert_close(found, values, rtol=1e-12, atol=0)
+            count = values.shape[-1]
+            made = left[..., :count] @ (found.unsqueeze(-1) * right[..., :count, :])
+            torch.testing.assert_close(made, matrix, rtol=1e-12, atol=1e-172)
+            for each in (left.mT @ left, right @ right.mT):
+                torch.testing.assert_close(each, torch.eye(each.shape[-1]).to(each).expand(each.shape))
+        torch.testing.assert_close(rotations.singular_values(matrix, compute_uv=False)[1], values, rtol=1e-12, atol=0)
+        torch.testing.assert_close(rotations.pseudo_inverse(matrix), torch.linalg.pinv(matrix), rtol=1e-9, atol=1e145)
+        for half in ("L", "U") if shape[-1] == shape[-2] else ():
+            (found, mine), (wanted, theirs) = rotations.eigenvalues(matrix, half), torch.linalg.eigh(matrix, half)
+            torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-172)
+            torch.testing.assert_close(mine.abs(), theirs.abs(), rtol=1e-9, atol=1e-9)
+    low = torch.ones(4, 3, dtype=torch.float64)
+    limit = {"atol": torch.tensor(1e-3).double(), "rtol": torch.tensor(0.0).double()}
+    for options in ({}, limit, {"atol": limit["atol"]}):
+        torch.testing.assert_close(rotations.pseudo_inverse(low, **options), torch.linalg.pinv(low, **options))
+    symmetric = torch.tensor([[0.0, 2], [2, 0]], dtype=torch.float64)
+    torch.testing.assert_close(rotations.pseudo_inverse(symmetric, hermitian=True), symmetric / 4)
+    assert rotations.singular_values(torch.tensor([[1.0, torch.nan], [0, 1]]))[1].isnan().all()
+    assert rotations.eigenvalues(torch.zeros(3, 3))[0].eq(0).all()
+
+
+def test_singular_values_and_eigenvalues_with_gradients() -> None:
+    def computed(matrix: torch.Tensor) -> list[torch.Tensor]:
+        values, vectors = torch.linalg.eigh(matrix @ matrix.mT)
+        left, between, right = torch.linalg.svd(matrix, full_matrices=False)
+        inverse = torch.linalg.pinv(matrix)
+        factor = torch.cholesky(inverse @ inverse.mT)
+        return [values, vectors.abs(), left.abs(), between, right.abs(), inverse, factor]
+
+    matrix = (torch.randn(3, 3, dtype=torch.float64) + 2 * torch.eye(3)).requires_grad_()
+    found, wanted = torch.compile(computed, backend="opsplice")(matrix), computed(matrix)
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+    slopes = (torch.autograd.grad(sum(each.square().sum() for each in made[3:]), matrix) for made in (found, wanted))
+    torch.testing.assert_close(next(slopes), next(slopes), rtol=1e-8, atol=1e-8)

@@ -1,4 +1,4 @@
-"""Products, distances, factors of matrices, and systems of equations. Each has the signature of its op.
+"""Factors of matrices, and systems of equations. Each has the signature of its op.
 
 Of a triangular matrix the inverses of blocks of 1, 2, 4, ... along the diagonal make those of blocks of twice the size:
 
@@ -11,15 +11,12 @@ Factors are made column by column, in loops.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op
-
-from opsplice.torch.decompositions.elementwise import BYTES
 
 
 def solve_triangular(
@@ -58,122 +55,15 @@ def solve_triangular(
     return found + inverse @ (known - lower @ found)
 
 
-def grouped_product(
-    left: Tensor,
-    right: Tensor,
-    ends: Tensor | None = None,
-    bias: Tensor | None = None,
-    dtype: torch.dtype | None = None,
-) -> Tensor:
-    """A product for each group of the rows of `left`, of the columns of `right`, or of the dim that is summed over.
-
-    IREE takes no slice of a computed size, so every group is multiplied as a whole, with zeros where others are.
-    """
-    if ends is None:
-        result = left @ right
-    elif left.dim() == 2:
-        summed = right.dim() == 2
-        member = _members(ends, left.shape[-1 if summed else 0]).unsqueeze(1 if summed else 2)
-        product = torch.where(member, left, 0) @ right
-        result = product if summed else product.sum(0)
-    else:
-        result = (left @ torch.where(_members(ends, right.shape[1]).unsqueeze(1), right, 0)).sum(0)
-    return (result if bias is None else result + bias).to(dtype or left.dtype)
-
-
-def grouped_product_backward(left: Tensor, right: Tensor, ends: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
-    return grouped_product(gradient, right.transpose(1, 2), ends), grouped_product(left.t(), gradient, ends)
-
-
-def _members(ends: Tensor, size: int) -> Tensor:
-    """For each group, whether it has each place; groups follow one another and end at `ends`."""
-    place, end = torch.arange(size, device=ends.device), ends.unsqueeze(1)
-    return (place < end) & (place >= torch.cat([end.new_zeros(1, 1), end[:-1]]))
-
-
-def added_product(added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """IREE adds to products of floats alone."""
-    if added.is_floating_point():
-        return NotImplemented
-    return beta * added + alpha * (left @ right)
-
-
-def added_products(added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """One product over the batch and the inner dim, which adds halves up in f32."""
-    return beta * added + alpha * (left.transpose(0, 1).flatten(1) @ right.flatten(0, 1))
-
-
-def scaled_product(
-    left: Tensor,
-    right: Tensor,
-    left_scale: Tensor,
-    right_scale: Tensor,
-    bias: Tensor | None = None,
-    scale: Tensor | None = None,
-    out_dtype: torch.dtype | None = None,
-    _fast: bool = False,
-) -> Tensor:
-    """A product of f8, in f32, with scales of all of a matrix, or of the rows of one and the columns of the other."""
-    if any(
-        each.numel() not in (1, rows) for each, rows in ((left_scale, left.shape[0]), (right_scale, right.shape[1]))
-    ):
-        return NotImplemented
-    product = (left.float() @ right.float()) * left_scale * right_scale
-    product = product if bias is None else product + bias
-    kind = out_dtype or left.dtype
-    return (product / scale if scale is not None and kind.itemsize == 1 else product).to(kind)
-
-
-def of_bytes(op: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    """IREE's compiler crashes on products of bytes whose sums are bytes."""
-
-    def formula(left: Tensor, right: Tensor) -> Tensor:
-        if left.dtype not in BYTES:
-            return NotImplemented
-        return op(left.to(torch.int32), right.to(torch.int32)).to(left.dtype)
-
-    return formula
-
-
-def distances(left: Tensor, right: Tensor, power: float, _mode: int | None) -> Tensor:
-    return torch.linalg.vector_norm(left.unsqueeze(-2) - right.unsqueeze(-3), power, -1)
-
-
-def distances_backward(gradient: Tensor, left: Tensor, right: Tensor, power: float, found: Tensor) -> Tensor:
-    if power == 2:
-        share = torch.where(found == 0, 0, gradient / found)
-        return left * share.sum(-1, keepdim=True) - share @ right
-    apart, found = left.unsqueeze(-2) - right.unsqueeze(-3), found.unsqueeze(-1)
-    size = apart.abs()
-    slope = (size == found).to(size.dtype) if math.isinf(power) else (size / found) ** (power - 1)
-    return (torch.where(size == 0, 0, slope * apart.sign() * (power > 0)) * gradient.unsqueeze(-1)).sum(-2)
-
-
-# ---- factors ---------------------------------------------------------------------------------------------------------
-
-
-def distances_of_pairs(tensor: Tensor, power: float = 2) -> Tensor:
-    """The distance of each row from each one behind it."""
-    first, second = _pairs(tensor)
-    return torch.linalg.vector_norm(tensor[first] - tensor[second], power, dim=-1)
-
-
-def distances_of_pairs_backward(gradient: Tensor, tensor: Tensor, power: float, found: Tensor) -> Tensor:
-    rows = tensor.shape[0]
-    first, second = _pairs(tensor)
-    whole = [each.new_zeros(rows, rows).index_put([first, second], each) for each in (gradient, found)]
-    both, lengths = (each + each.mT for each in whole)
-    return distances_backward(both, tensor, tensor, power, lengths)
-
-
-def _pairs(tensor: Tensor) -> Tensor:
-    return torch.triu_indices(tensor.shape[0], tensor.shape[0], 1, device=tensor.device)
+def is_factored(matrix: Tensor) -> bool:
+    """Whether a matrix is of floats, of a known size."""
+    return matrix.is_floating_point() and all(isinstance(size, int) and size for size in matrix.shape)
 
 
 def cholesky(matrix: Tensor, *, upper: bool = False, check_errors: bool = False) -> tuple[Tensor, Tensor]:
     """The lower factor, or the upper one, and which leading minor is the first that has none, 0 for none such."""
     rows = matrix.shape[-1]
-    if not _has_factors(matrix):
+    if not is_factored(matrix):
         return NotImplemented
 
     def column(left: Tensor, at: Tensor) -> tuple[Tensor, ...]:
@@ -191,8 +81,12 @@ def cholesky(matrix: Tensor, *, upper: bool = False, check_errors: bool = False)
     return factor.mT if upper else factor, torch.where(first > rows, 0, first).to(torch.int32)
 
 
+def lower_or_upper(matrix: Tensor, upper: bool = False) -> Tensor:
+    return cholesky(matrix, upper=upper)[0] if is_factored(matrix) else NotImplemented
+
+
 def cholesky_solve(known: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
-    if not _has_factors(factor):
+    if not is_factored(factor):
         return NotImplemented
     lower = factor.mT if upper else factor
     return solve_triangular(lower.mT, solve_triangular(lower, known, upper=False), upper=True)
@@ -205,7 +99,7 @@ def cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
 def lu_factors(matrix: Tensor, *, pivot: bool = True, check_errors: bool = False) -> tuple[Tensor, Tensor, Tensor]:
     """Both triangles in one matrix, with which row each is swapped, from 1, and the first that is 0 on the diagonal."""
     rows, columns = matrix.shape[-2:]
-    if not _has_factors(matrix):
+    if not is_factored(matrix):
         return NotImplemented
 
     def column(left: Tensor, at: Tensor) -> tuple[Tensor, ...]:
@@ -231,7 +125,7 @@ def lu_factors(matrix: Tensor, *, pivot: bool = True, check_errors: bool = False
 
 
 def lu(matrix: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
-    if not _has_factors(matrix):
+    if not is_factored(matrix):
         return NotImplemented
     factors, swaps, _ = lu_factors(matrix, pivot=pivot)
     return lu_parts(factors, swaps)
@@ -241,7 +135,7 @@ def lu_parts(
     factors: Tensor, swaps: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The swaps as a matrix, and both triangles; nothing for those that are not asked for."""
-    if not _has_factors(factors):
+    if not is_factored(factors):
         return NotImplemented
     rows, steps = factors.shape[-2], swaps.shape[-1]
     turned = lower = upper = factors.new_zeros(0)
@@ -256,7 +150,7 @@ def lu_parts(
 
 def lu_solve(factors: Tensor, swaps: Tensor, known: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X of A X = known, or of X A = known where not `left`; of the transpose of A where `adjoint`."""
-    if not _has_factors(factors):
+    if not is_factored(factors):
         return NotImplemented
     if not left:
         return lu_solve(factors, swaps, known.mT, adjoint=not adjoint).mT
@@ -277,7 +171,7 @@ def solve(
     matrix: Tensor, known: Tensor, *, left: bool = True, check_errors: bool = False
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The solution, and what `lu_factors` gives. Of a batch of vectors, each is one column."""
-    if not _has_factors(matrix):
+    if not is_factored(matrix):
         return NotImplemented
     factors, swaps, fails = lu_factors(matrix)
     is_vector = known.dim() == 1 or known.shape == matrix.shape[:-1]
@@ -286,14 +180,14 @@ def solve(
 
 
 def inverse(matrix: Tensor, *, check_errors: bool = False) -> tuple[Tensor, Tensor]:
-    if not _has_factors(matrix):
+    if not is_factored(matrix):
         return NotImplemented
     found, _, _, fails = solve(matrix, torch.eye(matrix.shape[-1], dtype=matrix.dtype).expand(matrix.shape))
     return found, fails
 
 
 def determinant(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    if not _has_factors(matrix):
+    if not is_factored(matrix):
         return NotImplemented
     factors, swaps, _ = lu_factors(_as_factored(matrix))
     return _sign(swaps, factors) * torch.diagonal(factors, 0, -2, -1).prod(-1), factors, swaps
@@ -301,7 +195,7 @@ def determinant(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def log_determinant(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The sign, and the logarithm of the size."""
-    if not _has_factors(matrix):
+    if not is_factored(matrix):
         return NotImplemented
     factors, swaps, _ = lu_factors(_as_factored(matrix))
     diagonal = torch.diagonal(factors, 0, -2, -1)
@@ -317,7 +211,7 @@ def _as_factored(matrix: Tensor) -> Tensor:
 def qr(matrix: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     """By reflections of columns, which are done to the matrix and beside it to rows of one."""
     rows, columns = matrix.shape[-2:]
-    if not _has_factors(matrix):
+    if not is_factored(matrix):
         return NotImplemented
 
     def column(left: Tensor, at: Tensor) -> tuple[Tensor, ...]:
@@ -343,7 +237,7 @@ def reflections_product(vectors: Tensor, factors: Tensor) -> Tensor:
     """The first columns of the product of `1 - factor * v @ v.T`, with each v below the diagonal of a column."""
     rows, columns = vectors.shape[-2:]
     count = factors.shape[-1]
-    if not (_has_factors(vectors) and count):
+    if not (is_factored(vectors) and count):
         return NotImplemented
 
     def reflected(made: Tensor, at: Tensor, vectors: Tensor, factors: Tensor) -> tuple[Tensor, ...]:
@@ -359,7 +253,7 @@ def reflections_product(vectors: Tensor, factors: Tensor) -> Tensor:
 
 def exponential(matrix: Tensor) -> Tensor:
     """By Taylor's polynomial of the matrix, halved until its sums of columns are at most 1, and squares, in f64."""
-    if not _has_factors(matrix):
+    if not is_factored(matrix):
         return NotImplemented
     size = matrix.double().abs().sum(-2, keepdim=True).amax(-1, keepdim=True)
     halvings = torch.ceil(torch.log2(size)).clamp(0, _MOST_HALVINGS)
@@ -381,11 +275,6 @@ def exponential(matrix: Tensor) -> Tensor:
 _TERMS = 18
 # A square has twice the error: behind so many, f64 has no more digits than f32.
 _MOST_HALVINGS = 28
-
-
-def _has_factors(matrix: Tensor) -> bool:
-    """Whether a matrix is of floats, of a known size."""
-    return matrix.is_floating_point() and all(isinstance(size, int) and size for size in matrix.shape)
 
 
 def _steps(column: Callable[..., tuple[Tensor, ...]], count: int, start: Tensor) -> tuple[Tensor, Tensor]:
