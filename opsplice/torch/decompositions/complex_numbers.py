@@ -99,7 +99,9 @@ def quotient(left: Any, right: Any) -> torch.Tensor:
 def linear(op: Formula) -> Formula:
     """A sum, whose parts are the sums of the parts."""
 
-    def formula(*args: Any, **options: Any) -> torch.Tensor:
+    def formula(*args: Any, dtype: torch.dtype | None = None, **options: Any) -> torch.Tensor:
+        if dtype is not None and dtype.is_complex:
+            return formula(args[0].to(dtype), *args[1:], **options)
         if not any(map(_is_complex, args)) or not isinstance(args[0], torch.Tensor):
             return NotImplemented
         return torch.complex(op(*map(_real, args), **options), op(*map(_imaginary, args), **options))
@@ -115,6 +117,12 @@ def variance(tensor: torch.Tensor, dim: Any = None, **options: Any) -> torch.Ten
 
 def deviation(tensor: torch.Tensor, dim: Any = None, **options: Any) -> torch.Tensor:
     return torch.sqrt(variance(tensor, dim, **options)) if tensor.is_complex() else NotImplemented
+
+
+def variance_and_mean(tensor: torch.Tensor, dim: Any = None, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    if not tensor.is_complex():
+        return NotImplemented
+    return variance(tensor, dim, **options), tensor.mean(dim, keepdim=options.get("keepdim", False))
 
 
 def running_sum(tensor: torch.Tensor, dim: int, **options: Any) -> torch.Tensor:

@@ -65,14 +65,6 @@ def in_order(start: float, end: float, step: float = 1, *, dtype: torch.dtype | 
     return NotImplemented
 
 
-def equal_bytes(size: Sequence[int], number: float, *, dtype: torch.dtype | None = None, **form: Any) -> Tensor:
-    """IREE takes no constant of bytes without a sign: a range of one number is none."""
-    if dtype != torch.uint8:
-        return NotImplemented
-    one = torch.arange(int(number), int(number) + 1, dtype=dtype, device=form.get("device"))
-    return one.expand(size).contiguous() if size else one.squeeze(0)
-
-
 def with_truth(op: Callable[..., Tensor], place: int) -> Callable[..., Tensor]:
     """An op that puts a number among truths, where it is one itself: IREE keeps its lowest bit."""
 
@@ -271,6 +263,28 @@ def of_scalars(op: Callable[..., Any]) -> Callable[..., Any]:
             return NotImplemented
         given = [each.reshape(1) if isinstance(each, Tensor) else each for each in (tensor, *args)]
         return pytree.tree_map(lambda result: result.reshape(()), op(*given, **options))
+
+    return formula
+
+
+def running(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A running sum or product of numbers that are of the type of the result, and of scalars: IREE takes no others."""
+
+    def formula(tensor: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
+        is_float = tensor.is_floating_point() or tensor.is_complex()
+        kind = dtype or (tensor.dtype if is_float else torch.int64)
+        if tensor.dim() and dtype is None and kind == tensor.dtype:
+            return NotImplemented
+        return op(tensor.to(kind), dim).to(kind) if tensor.dim() else tensor.to(kind, copy=True)
+
+    return formula
+
+
+def of_bytes(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Whether any byte, or all, are not 0: for bytes PyTorch answers with a byte."""
+
+    def formula(tensor: Tensor, *args: Any, **options: Any) -> Tensor:
+        return op(tensor != 0, *args, **options).to(tensor.dtype) if tensor.dtype == torch.uint8 else NotImplemented
 
     return formula
 

@@ -24,6 +24,7 @@ from opsplice.torch.importing.graph_edits import (
     name_as_iree,
     part_zeros,
     through_one_dim,
+    write_bytes,
     write_signs,
 )
 from opsplice.torch.importing.higher_order import functions, write_out, write_out_places
@@ -169,4 +170,5 @@ def prepare(module: torch.nn.Module, graph: fx.Graph) -> None:
         part_zeros(each)
         locate(each)
         fill_equal(each)
+        write_bytes(each)
         write_signs(each)

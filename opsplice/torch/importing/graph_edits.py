@@ -178,6 +178,27 @@ def _one_element(filled: fx.Node) -> torch.Tensor:
     return torch.full([1] * value.dim(), filled.args[1], dtype=value.dtype)
 
 
+def write_bytes(graph: fx.Graph) -> None:
+    """Have ranges of one number in the place of constants of bytes: IREE takes none without a sign."""
+    for node in graph.find_nodes(op="call_function", target=aten.full.default):
+        value = node.meta["val"]
+        if value.dtype != torch.uint8:
+            continue
+        if _is_empty(value):
+            node.target, node.args = aten.empty.memory_format, node.args[:1]
+            continue
+        size, number = node.args
+        with graph.inserting_before(node), value.fake_mode:
+            wide = value.new_empty(1, dtype=torch.int32)
+            wide = put_like(node, aten.arange.start_step, wide, int(number), int(number) + 1)
+            wide.kwargs = {"dtype": torch.int32, "device": value.device}
+            one = put_like(node, aten._to_copy.default, value.new_empty(1), wide)
+            one.kwargs = {"dtype": value.dtype}
+            form = (aten.expand.default, value, one, size) if value.dim() else (aten.view.default, value, one, [])
+            node.replace_all_uses_with(put_like(node, *form))
+        graph.erase_node(node)
+
+
 # ---- names -----------------------------------------------------------------------------------------------------------
 
 

@@ -107,3 +107,18 @@ def test_gradients_of_means() -> None:
     for tensor, function in zip(given, (f := lambda x: x.mean(1), torch.compile(f, backend="opsplice")), strict=True):
         function(tensor).abs().sum().backward()
     torch.testing.assert_close(given[0].grad, given[1].grad)
+
+
+def test_means_and_deviations() -> None:
+    def run(z: torch.Tensor, x: torch.Tensor) -> list[torch.Tensor]:
+        kind = torch.complex64
+        return [
+            z.mean(0, dtype=kind),
+            x.mean(dtype=kind),
+            x.sum(1, dtype=kind),
+            *torch.std_mean(z),
+            *torch.var_mean(z, 1),
+        ]
+
+    given = torch.randn(3, 4, dtype=torch.complex64), torch.randn(3, 4)
+    torch.testing.assert_close(torch.compile(run, backend="opsplice")(*given), run(*given))

@@ -446,3 +446,22 @@ def test_layers_of_transformers_in_evaluation_mode(options) -> None:
         padding = torch.arange(length) >= length - torch.arange(batch)[:, None]
         with torch.no_grad():
             torch.testing.assert_close(fast(x, future, padding), encoded(x, future, padding), rtol=1e-4, atol=1e-5)
+
+
+def test_running_sums_and_products_of_other_types_and_of_scalars() -> None:
+    def run(x: torch.Tensor, i: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
+        made = [op(each, 0) for op in (torch.cumsum, torch.cumprod) for each in (x, i, n, i[0, 0])]
+        return [*made, torch.cumprod(x, 1, dtype=torch.float64), torch.cumsum(i, 1, dtype=torch.int32)]
+
+    inputs = torch.randn(3, 4), torch.arange(1, 13, dtype=torch.int32).view(3, 4), torch.tensor([200, 100, 3]).byte()
+    torch.testing.assert_close(torch.compile(run, backend="opsplice")(*inputs), run(*inputs))
+
+
+def test_bytes_that_are_constants_and_answers() -> None:
+    def run(n: torch.Tensor) -> list[torch.Tensor]:
+        made = [n + torch.full((3,), 250, dtype=torch.uint8), torch.full((), 200, dtype=torch.uint8)]
+        made += [torch.zeros_like(n), torch.nn.functional.relu6(n), torch.zeros(0, 2, dtype=torch.uint8)]
+        return [*made, n.gather(0, torch.zeros(0, dtype=torch.int64)), n.any(), n.all(), n.any(0, keepdim=True)]
+
+    n = torch.tensor([0, 8, 255], dtype=torch.uint8)
+    torch.testing.assert_close(torch.compile(run, backend="opsplice")(n), run(n))
