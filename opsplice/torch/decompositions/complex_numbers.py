@@ -67,8 +67,11 @@ def filled(size: Any, number: Any, *, dtype: torch.dtype | None = None, **option
 
 
 def converted(tensor: torch.Tensor, *, dtype: torch.dtype | None = None, **form: Any) -> torch.Tensor:
-    if dtype is None or not dtype.is_complex or dtype == tensor.dtype:
+    """A complex number has a real one, which is its real part, and a truth: whether any part is not 0."""
+    if dtype is None or dtype == tensor.dtype or not (dtype.is_complex or tensor.is_complex()):
         return NotImplemented
+    if not dtype.is_complex:
+        return torch.ne(tensor, 0) if dtype == torch.bool else tensor.real.to(dtype)
     real = (tensor.real if tensor.is_complex() else tensor).to(dtype.to_real())
     return torch.complex(real, tensor.imag.to(real.dtype) if tensor.is_complex() else torch.zeros_like(real))
 

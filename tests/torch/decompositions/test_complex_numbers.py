@@ -122,3 +122,12 @@ def test_means_and_deviations() -> None:
 
     given = torch.randn(3, 4, dtype=torch.complex64), torch.randn(3, 4)
     torch.testing.assert_close(torch.compile(run, backend="opsplice")(*given), run(*given))
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex values to real")
+def test_real_numbers_of_complex_ones() -> None:
+    def run(z: torch.Tensor) -> list[torch.Tensor]:
+        return [z.to(kind) for kind in (torch.float32, torch.float64, torch.int32, torch.bool, torch.complex128)]
+
+    z = torch.tensor([0, 1j, -2.5 + 1j, 3], dtype=torch.complex64)
+    torch.testing.assert_close(torch.compile(run, backend="opsplice")(z), run(z))

@@ -142,7 +142,9 @@ def test_factors_and_their_gradients() -> None:
 @pytest.mark.parametrize("dtype", [torch.int64, torch.uint8])
 def test_sums_of_products_and_more_of_other_numbers_than_floats(dtype: torch.dtype) -> None:
     def added(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
-        return [torch.addmm(x[0], x, y), torch.addmm(y, x, y, beta=2, alpha=3), torch.addbmm(y, x[None], y[None])]
+        batch, scaled = (x[None], y[None]), {"beta": 2, "alpha": 3}
+        products = [torch.addmm(x[0], x, y), torch.addmm(y, x, y, **scaled), torch.addbmm(y, *batch)]
+        return [*products, torch.addbmm(y, *batch, **scaled)]
 
     x, y = torch.arange(9).view(3, 3).to(dtype), torch.arange(3, 12).view(3, 3).to(dtype)
     torch.testing.assert_close(torch.compile(added, backend="opsplice", dynamic=True)(x, y), added(x, y))

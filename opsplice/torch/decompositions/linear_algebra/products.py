@@ -48,12 +48,18 @@ def added_product(added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1
     """IREE adds to products of floats alone."""
     if added.is_floating_point():
         return NotImplemented
-    return beta * added + alpha * (left @ right)
+    return _factor(beta, added) * added + _factor(alpha, added) * (left @ right)
 
 
 def added_products(added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """One product over the batch and the inner dim, which adds halves up in f32."""
-    return beta * added + alpha * (left.transpose(0, 1).flatten(1) @ right.flatten(0, 1))
+    product = left.transpose(0, 1).flatten(1) @ right.flatten(0, 1)
+    return _factor(beta, added) * added + _factor(alpha, added) * product
+
+
+def _factor(number: float, tensor: Tensor) -> float:
+    """A number by which a tensor is multiplied, of integers one: PyTorch hands on floats."""
+    return number if tensor.is_floating_point() or tensor.is_complex() else int(number)
 
 
 def scaled_product(
