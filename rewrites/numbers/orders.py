@@ -22,7 +22,7 @@ indices: all but one gave wrong ones. What others read, too, is overwritten in m
 
     %sorted, %places = iree_linalg_ext.sort ...    =>    util.optimization_barrier %sorted
 
-Where nothing reads what is sorted but its places alone, IREE has it on the stack, and no code if a size is open.
+Where nothing reads what is sorted but its places alone, IREE has it on the stack, and no code if it does not fit there.
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ def _part(sort: ir.Operation) -> None:
 
 
 def _keep_results(sort: ir.Operation) -> None:
-    """Have memory for each result of open sizes, read or not."""
+    """Have memory for each result, read or not."""
     with ir.InsertionPoint.after(sort):
         for result in sort.results:
-            if not any(result.uses) and not ir.ShapedType(result.type).has_static_shape:
+            if not any(result.uses):
                 emit.held(result)

@@ -166,3 +166,12 @@ def test_the_places_alone_of_open_rows():
     known = np.nan_to_num(ROWS, nan=9)
     places = opsplice.compile(text).run("places", known)
     np.testing.assert_array_equal(places, np.argsort(known, axis=1, kind="stable"))
+
+
+def test_the_places_alone_of_long_rows():
+    text = SORT.format(name="places", body=BODIES["rising"]).replace("3x8x", "2x9000x")
+    text = text.replace("(tensor<2x9000xf32>, tensor<2x9000xi32>) {", "tensor<2x9000xi32> {", 1)
+    text = text.replace("return %r#0, %r#1 : tensor<2x9000xf32>, ", "return %r#1 : ")
+    rows = np.random.default_rng(0).integers(0, 500, (2, 9000)).astype(np.float32)
+    places = opsplice.compile(text).run("places", rows)
+    np.testing.assert_array_equal(places, np.argsort(rows, axis=1, kind="stable"))
