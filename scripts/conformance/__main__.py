@@ -30,6 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"{', '.join(SUITES)}; all if left out")
     parser.add_argument("--only", metavar="REGEX", help="the cases in whose names this is found; write no page")
     parser.add_argument("--page", action="store_true", help="with --only: write the page, with all that was run so far")
+    parser.add_argument("--variant", choices=VARIANTS, help="plain: on IREE alone; rules: with rules; both if left out")
+    parser.add_argument(
+        "--failed", action="store_true", help="run what did not pass, and keep what did with other code"
+    )
     parser.add_argument("--fresh", action="store_true", help="forget what a run before this one found")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes run cases (1)")
     parser.add_argument("--seconds", type=int, default=120, help="how long a case may take (120)")
@@ -41,10 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(suite: str, options: argparse.Namespace) -> int:
     module = suite_module(suite)
-    results = Results(suite, module.PACKAGES, fresh=options.fresh)
+    results = Results(suite, module.PACKAGES, fresh=options.fresh, failed=options.failed)
     every = case_names(suite)
     names = [name for name in every if not options.only or re.search(options.only, name)]
-    wanted = [(name, variant) for name in names for variant in VARIANTS]
+    variants = [options.variant] if options.variant else list(VARIANTS)
+    wanted = [(name, variant) for name in names for variant in variants]
     left = [task for task in wanted if task not in results.outcomes]
     with Status() as status:
         progress = _Progress(suite, len(left), status)
@@ -55,7 +60,7 @@ def _run(suite: str, options: argparse.Namespace) -> int:
 
         run_tasks(suite, left, add, jobs=options.jobs, seconds=options.seconds)
     every_outcome = results.resolved()
-    outcomes = {task: every_outcome[task] for task in wanted}
+    outcomes = {task: every_outcome[task] for name in names for v in VARIANTS if (task := (name, v)) in every_outcome}
     print(f"{suite}: {module.TITLE}\n{outcome_table.summary(outcomes)}\n", flush=True)
     if options.only and not options.page:
         print(outcome_table.failures(outcomes).strip())

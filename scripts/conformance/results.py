@@ -25,31 +25,37 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 class Results:
     """Outcomes by task. What other versions, or other code, left in the file does not count.
 
-    day: when the first of them was found.
+    failed: only what passed counts, whatever code it passed with. day: when the first of them was found.
     """
 
-    def __init__(self, suite: str, packages: Iterable[str], *, fresh: bool = False) -> None:
+    def __init__(self, suite: str, packages: Iterable[str], *, fresh: bool = False, failed: bool = False) -> None:
         self.path = FOLDER / f"{suite}.jsonl"
         self.outcomes: dict[Task, Outcome] = {}
         self.day = date.today().isoformat()
         self._key = _key(packages)
-        if fresh or not self._read():
+        if fresh or not self._read(failed):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_text(json.dumps({"key": self._key, "day": self.day}) + "\n", encoding="utf-8")
 
-    def _read(self) -> bool:
+    def _read(self, failed: bool) -> bool:
         if not self.path.is_file():
             return False
         head, *lines = self.path.read_text(encoding="utf-8").split("\n")
         known = json.loads(head)
-        if known.get("key") != self._key:
+        if known.get("key") != self._key and not failed:
             return False
         self.day = known["day"]
         # The last line is empty, or what a run that was killed had begun to write.
-        self.path.write_text("\n".join([head, *lines[:-1]]) + "\n", encoding="utf-8")
         for line in lines[:-1]:
             name, variant, outcome = json.loads(line)
             self.outcomes[name, variant] = Outcome(**outcome)
+        if failed:
+            self.outcomes = {
+                task: o for task, o in self.outcomes.items() if o.word in ("passes", "skipped", "as plain")
+            }
+        kept = [json.dumps([*task, dataclasses.asdict(outcome)]) for task, outcome in self.outcomes.items()]
+        head = json.dumps({"key": self._key, "day": self.day})
+        self.path.write_text("\n".join([head, *kept]) + "\n", encoding="utf-8")
         return True
 
     def resolved(self) -> dict[Task, Outcome]:

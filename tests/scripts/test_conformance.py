@@ -86,6 +86,13 @@ def test_a_page_has_the_counts_and_what_does_not_pass_and_a_break_by_rules_fails
     page = (tmp_path / "conformance.md").read_text()
     assert " 2 of 3 cases were run on IREE alone. 2 of 3 cases were run with rules.\n\n|  | cases | pass |" in page
 
+    # Of what was run, what failed is run again, here on IREE alone.
+    cases["illegal"] = ("passes", "as plain")
+    assert __main__.main(["ends", "--variant=plain"]) == 1
+    assert asked[10:] == [("illegal", "plain")]
+    assert __main__.main(["ends", "--failed", "--only=^w$", "--variant=rules"]) == 1
+    assert asked[11:] == [("w", "rules")]
+
 
 def test_results_of_other_versions_and_a_torn_line_do_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -102,6 +109,9 @@ def test_results_of_other_versions_and_a_torn_line_do_not_count(
     kept.path.write_text(kept.path.read_text().replace(kept.day, "1999-12-31"))
     assert results.Results("s", ("numpy",)).day == "1999-12-31"
     monkeypatch.setattr(results.metadata, "version", lambda _name: "0.0")
+    assert results.Results("s", ("numpy",), failed=True).outcomes == {("b", "plain"): Outcome("passes")}
+    assert results.Results("s", ("numpy",)).outcomes == {("b", "plain"): Outcome("passes")}
+    monkeypatch.setattr(results.metadata, "version", lambda _name: "1.0")
     assert results.Results("s", ("numpy",)).outcomes == {}
 
 

@@ -18,7 +18,7 @@ def run(name: str, variant: str) -> Outcome:
 
 
 def test_names_are_those_of_pytorch_each_once() -> None:
-    assert len(CASES) == len(torch_ops.cases()) > 700
+    assert len(CASES) == len(torch_ops.cases()) > 5000
     assert {"softmax f32", "nn.functional.linear bf16 backward", "sum f32", "max.reduction_with_dim f32"} <= set(CASES)
 
 
@@ -38,4 +38,4 @@ def test_wrong_numbers_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_operator_that_iree_does_not_lower_is_named() -> None:
-    assert run("norm.nuc f32", "plain") == Outcome("not compiled", "IREE does not lower torch.aten._linalg_svd")
+    assert run("igamma f32", "plain") == Outcome("not compiled", "IREE does not lower torch.aten.igamma")
