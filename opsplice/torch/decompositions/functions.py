@@ -50,6 +50,21 @@ def next_number(left: Tensor, right: Tensor) -> Tensor:
     return torch.where(torch.isnan(left), left, torch.where(torch.isnan(right) | (at == end), right, stepped))
 
 
+def share_and_power(tensor: Tensor) -> tuple[Tensor, Tensor]:
+    """A number from a half to 1, with a sign, and the power of two that it is multiplied by, 0 of what is no number."""
+    wide = tensor if tensor.dtype == torch.float64 else tensor.float()
+    form = torch.finfo(wide.dtype)
+    whole, digits = (torch.int64, 52) if form.bits == 64 else (torch.int32, 23)
+    is_small = torch.abs(wide) < form.tiny
+    bits = torch.where(is_small, wide * 2.0**digits, wide).contiguous().view(whole)
+    most = (1 << form.bits - 1 - digits) - 1
+    power = ((bits >> digits) & most) - most // 2 + 1 - torch.where(is_small, digits, 0)
+    share = ((bits & ~(most << digits)) | ((most // 2 - 1) << digits)).view(wide.dtype)
+    is_other = (wide == 0) | ~torch.isfinite(wide)
+    share = torch.where(is_other, wide, share)
+    return share.to(tensor.dtype), torch.where(is_other, 0, power).to(torch.int32)
+
+
 def greatest_divisor(left: Tensor, right: Tensor) -> Tensor:
     """The greatest common divisor of two integers, by Euclid: two steps halve a number at least."""
     kind = torch.result_type(left, right)

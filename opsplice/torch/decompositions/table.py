@@ -236,6 +236,7 @@ OWN: Table = {
     aten.fmin.default: functions.extreme(torch.le),
     aten.fmod.Scalar: elementwise.remainder_of_division,
     aten.fmod.Tensor: elementwise.remainder_of_division,
+    aten.frexp.Tensor: functions.share_and_power,
     aten.full.default: _either(complex_numbers.filled, formulas.with_truth(torch.full, 1)),
     aten.full_like.default: formulas.with_truth(torch.full_like, 1),
     aten.gather.default: formulas.gather,
@@ -358,6 +359,7 @@ OWN: Table = {
     aten._unsafe_view.default: formulas.view,
     aten._weight_norm_interface_backward.default: formulas.weight_norm_backward,
     aten.view.default: formulas.view,
+    aten.view.dtype: formulas.of_scalars(aten.view.dtype),
     torch.ops.prims.copy_strided.default: places_in_memory.laid_out,
     torch.ops.prims.fma.default: formulas.multiply_add,
 }

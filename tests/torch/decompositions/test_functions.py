@@ -109,3 +109,23 @@ def test_orders_are_those_of_eager(dynamic: bool) -> None:
         torch.testing.assert_close(found[:-1], wanted[:-1], rtol=1e-6, atol=0, equal_nan=True)
         torch.testing.assert_close(found[-1], wanted[-1])
         assert torch.equal(torch.signbit(found[0]), torch.signbit(wanted[0]))
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.float16])
+def test_a_number_as_a_share_and_a_power_of_two(kind: torch.dtype) -> None:
+    form = torch.finfo(kind)
+    x = torch.tensor(
+        [0, -0.0, 1, -1, 0.75, 3.5, -1000, form.max, form.tiny, -form.tiny, torch.inf, torch.nan], dtype=kind
+    )
+    (share, power), wanted = torch.compile(torch.frexp, backend="opsplice")(x), torch.frexp(x)
+    torch.testing.assert_close(share, wanted.mantissa, rtol=0, atol=0, equal_nan=True)
+    assert power[:-2].equal(wanted.exponent[:-2])
+
+
+def test_the_bits_of_scalars() -> None:
+    def run(x: torch.Tensor) -> list[torch.Tensor]:
+        bits = x.view(torch.int32)
+        return [bits, bits.view(torch.float32), torch.nextafter(x, x + 1), *torch.frexp(x)]
+
+    x = torch.tensor(3.5)
+    torch.testing.assert_close(torch.compile(run, backend="opsplice", options={"isolate": True})(x), run(x))
