@@ -28,8 +28,8 @@ def eigenvalues(matrix: Tensor, lower: str = "L", compute_v: bool = True) -> tup
     half = torch.tril(matrix) if lower.upper() == "L" else torch.triu(matrix)
     whole = half + half.mT - torch.diag_embed(torch.diagonal(half, 0, -2, -1))
     scale = _power(whole)
-    wide = _even(_even(whole / scale).mT).mT.contiguous()
-    one = torch.eye(wide.shape[-1], dtype=matrix.dtype).expand(wide.shape).contiguous()
+    wide = _even(_even(whole / scale).mT).mT
+    one = torch.eye(wide.shape[-1], dtype=matrix.dtype).expand(wide.shape)
 
     def turned(left: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
         diagonal = torch.diagonal(left, 0, -2, -1)
@@ -65,7 +65,7 @@ def singular_values(
         return (right.mT, values, left.mT) if compute_uv else (left, values, right)
     scale = _power(matrix)
     wide = _even(matrix / scale)
-    one = torch.eye(wide.shape[-1], dtype=matrix.dtype).expand(*matrix.shape[:-2], -1, -1).contiguous()
+    one = torch.eye(wide.shape[-1], dtype=matrix.dtype).expand(*matrix.shape[:-2], -1, -1)
 
     def turned(left: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
         first, second = left.chunk(2, -1)
@@ -116,7 +116,7 @@ def pseudo_inverse(
 
 
 def _swept(
-    turned: Callable[..., tuple[Tensor, Tensor]], is_left: Callable[..., Tensor], *start: Tensor
+    turned: Callable[..., tuple[Tensor, Tensor]], is_left: Callable[..., Tensor], *given: Tensor
 ) -> list[Tensor]:
     """What sweeps make of a matrix and of the matrix of one, until there is nothing left to turn, but once at least."""
 
@@ -128,6 +128,7 @@ def _swept(
         left, vectors, _ = scan_op(lambda a, b, step: (*turned(a, b), step.clone()), [left, vectors], [steps], ())
         return sweep + 1, left, vectors
 
+    start = [each.contiguous() for each in given]  # loops carry what lies in memory in one way
     return list(while_loop_op(goes, swept, (torch.zeros((), dtype=torch.int64), *start), (start[1].clone(),))[1:])
 
 
