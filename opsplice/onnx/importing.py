@@ -72,8 +72,9 @@ def import_model(request: Request) -> dict[str, Any]:
     part_names(model.graph)
     _name_nodes(model.graph)
     write_tensors(model.graph)
-    _keep_useful_types(model.graph)
     weights = take_weights(model, request.path.parent, name)
+    for graph in graphs(model.graph):
+        _keep_useful_types(graph)
     model, forced = _typed(model, weights, name)
     for told, value in zip(facts["outputs"], model.graph.output, strict=True):
         if not told:
@@ -160,13 +161,14 @@ def _name_nodes(graph: onnx.GraphProto) -> None:
 
 
 def _keep_useful_types(graph: onnx.GraphProto) -> None:
-    """Leave one type for each result of the model, and none without a shape, which ONNX would not add one to.
+    """Leave one type for each result of the model and of a node, and none without a shape.
 
-    Converters to half precision note such.
+    ONNX would not add a shape to such, which converters to half precision note. A constant has its tensor's type,
+    whatever is said: onnxruntime-genai's model builder says of all that they are scalars.
     """
-    outputs = {value.name for value in graph.output}
+    made = {name for node in graph.node for name in node.output} - {value.name for value in graph.output}
     shaped = [value for value in graph.value_info if value.type.tensor_type.HasField("shape")]
-    replace(graph.value_info, (value for value in shaped if value.name not in outputs))
+    replace(graph.value_info, (value for value in shaped if value.name in made))
 
 
 def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) -> tuple[onnx.ModelProto, dict[str, int]]:

@@ -56,3 +56,12 @@ def test_what_nothing_contradicts_is_believed():
     inputs = {"x": ["n", 2], "shape": (TensorProto.INT64, [2])}
     model = said(make_model(nodes, inputs, {"y": ["m", 4]}), a=["m", 4])
     assert sizes(model) == {"a": [None, 4], "y": [None, 4]}
+
+
+def test_constants_that_are_said_to_be_scalars():
+    """As onnxruntime-genai's model builder says: ONNX does not infer the types of such a model."""
+    nodes = [node("Constant", "", "axes", value=helper.make_tensor("", TensorProto.INT64, [1], [1]))]
+    nodes.append(node("ReduceSum", "x axes", "y", keepdims=0))
+    model = make_model(nodes, {"x": ["n", 3]}, {"y": ["n"]})
+    model.graph.value_info.append(helper.make_tensor_value_info("axes", TensorProto.INT64, []))
+    check(model, {"x": floats(2, 3)})
