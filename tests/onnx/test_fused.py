@@ -225,6 +225,45 @@ def test_what_was_kept_differs_in_length():
     compare(nodes, feed, constants, {"y": [2, 1, 64], "z": [1, 3, 64], "k1": [1, 2, 8, 16], "v1": [1, 2, 8, 16]})
 
 
+@pytest.mark.parametrize("room", [4, 7])
+def test_a_cache_of_a_window_keeps_its_size(room):
+    """Of a prompt, one or several steps, also more than there is room for; what lies behind what counts is not said."""
+    angles, nodes, shapes = floats(20, 8), [], {}
+    constants = {"cos": np.cos(angles), "sin": np.sin(angles), "zero": ints(0), "two": ints(2)}
+    feed = {"old": floats(1, 2, room, 16)}
+    form = {"sliding_window_cache": 1, "local_window_size": 4, "do_rotary": 1, **GROUPS}
+    for new, last in ((3, 2), (1, 9), (2, 12), (5, 18), (9, 8)):
+        at = f"{new}_{last}"
+        inputs = f"x{at} - - old old last{at} now{at} cos sin"
+        nodes.append(node("GroupQueryAttention", inputs, f"y{at} all{at} v{at}", **form))
+        freed = room - 3  # at once, where the cache is full
+        count = last + 1 + freed * min(0, (room - last - 1) // freed)
+        nodes.append(node("Slice", f"all{at} zero end{at} two", f"k{at}"))
+        constants |= {f"last{at}": ints(last), f"now{at}": ints(last + 1)[0], f"end{at}": ints(count)}
+        feed[f"x{at}"] = floats(1, new, 128)
+        shapes |= {f"y{at}": [1, new, 64], f"k{at}": [1, 2, count, 16]}
+    compare(nodes, feed, constants, shapes)
+
+
+def test_queries_that_see_all_keys():
+    constants = {"all": ints(5, 5), "now": np.array(6, np.int32)}
+    made = node("GroupQueryAttention", "q k k - - all now", "y k1 v1", causal=0, **GROUPS)
+    compare([made], {"q": floats(2, 6, 64), "k": floats(2, 6, 32)}, constants, {"y": [2, 6, 64]})
+
+
+@pytest.mark.parametrize("added", [{}, {"rows": ints(2)}])
+def test_what_grouped_heads_do_not_know_is_refused(added):
+    """Norms of q and k, and how many rows of the queries are padding."""
+    gains = "gain gain" if not added else "- -"
+    made = node(
+        "GroupQueryAttention", f"q - - old old all now - - - - - - - {gains} {' '.join(added)}", "y k1 v1", **GROUPS
+    )
+    constants = {"all": ints(5), "now": np.array(6, np.int32), "gain": floats(16), **added}
+    model = make_model([made], {"q": [1, 3, 128], "old": [1, 2, 3, 16]}, {"y": [1, 3, 64]}, constants)
+    with pytest.raises(OpspliceError, match="GroupQueryAttention, with these inputs and attributes"):
+        frontends.load(model)
+
+
 def test_operators_of_others_are_refused():
     """IREE's importer goes by names alone: a MatMul of a domain of somebody's own would be ONNX's."""
     for kind, domain, said in (

@@ -70,15 +70,16 @@ def group_query(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
     """GroupQueryAttention: several heads of q for each of k and v, which may be kept from call to call.
 
     What was kept lies in `past`, of which the first `lengths + 1 - new` elements count; results have room for the new
-    ones behind all of it.
+    ones behind all of it. A cache of a window keeps its size, and the elements of the last places that it has room for.
     """
-    names = [input_name(node, number) for number in range(10)]
-    q, k, v, past_k, past_v, lengths, whole, cos, sin, given = names
+    names = [input_name(node, number) for number in range(11)]
+    q, k, v, past_k, past_v, lengths, whole, cos, sin, given, given_bias = names
     heads, groups = attribute(node, "num_heads", 0), attribute(node, "kv_num_heads", 0)
-    shape, other = on.shape(q), any(input_name(node, number) for number in (12, 13))
+    shape, other = on.shape(q), any(node.input[12:])  # scales of what was kept, norms, and lengths of padded queries
+    window, windowed = attribute(node, "local_window_size", -1), attribute(node, "sliding_window_cache", 0)
     unknown = ("qk_output", "k_quant_type", "v_quant_type")
     quantised = any(attribute(node, each, 0) not in (0, b"NONE") for each in unknown)
-    if shape is None or shape[-1] is None or other or quantised or bool(k) != bool(v):
+    if shape is None or shape[-1] is None or other or quantised or bool(k) != bool(v) or (windowed and given_bias):
         return None
     size = shape[-1] // (heads if k else heads + 2 * groups)
     if not k:
@@ -95,19 +96,32 @@ def group_query(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
             return None
         angles, pairs = _angles(on, cos, sin, given or places, 1), bool(attribute(node, "rotary_interleaved", 0))
         q, k = (_turned(on, each, angles, pairs, size, 2 * table[-1]) for each in (q, k))
+    there = kept
+    if windowed:
+        room = on.size(past_k, _LENGTH)
+        there = _held(on, kept, room, window)
     if past_k:
-        k, v = (_joined(on, old, each, kept, shape[1] == 1) for old, each in ((past_k, k), (past_v, v)))
-    keys, queries = on.places(k, _LENGTH), on.put("Unsqueeze", places, [1, 3])
-    seen = on.put("LessOrEqual", keys, queries)
-    window = attribute(node, "local_window_size", -1)
+        k, v = (_joined(on, old, each, there, shape[1] == 1) for old, each in ((past_k, k), (past_v, v)))
+    presents = [k, v]
+    if windowed:  # the elements of the last places
+        gone = on.put("Sub", on.put("Add", there, on.put("Sub", total, kept)), _held(on, total, room, window))
+        index = on.put("Min", on.put("Add", gone, on.count(room)), on.put("Sub", on.size(k, _LENGTH), 1))
+        index = on.put("Unsqueeze", index, [1, 3])
+        wide = on.put("Expand", index, on.put("Shape", past_k))
+        presents = [on.put("GatherElements", each, wide, axis=_LENGTH) for each in (k, v)]
+    keys, queries = on.places(k, _LENGTH), on.put("Unsqueeze", on.put("Add", there, on.count(new)), [1, 3])
+    if attribute(node, "causal", 1):
+        seen = on.put("LessOrEqual", keys, queries)
+    else:
+        seen = on.put("Less", keys, on.put("Unsqueeze", total, [2, 3]))
     if window > 0:
         seen = on.put("And", seen, on.put("Greater", keys, on.put("Sub", queries, window)))
-    biases = [_bias(on, seen, q), input_name(node, 10)]
+    biases = [_bias(on, seen, q), given_bias]
     wide_k, wide_v = (_repeated(on, each, groups, heads // groups, size) for each in (k, v))
     sink = input_name(node, 11)
     if not sink and attribute(node, "smooth_softmax", 0) > 0:
         sink = on.number(0, node.input[0])
-    return [_merged(on, _attended(on, node, q, wide_k, wide_v, biases, size, sink)), k, v]
+    return [_merged(on, _attended(on, node, q, wide_k, wide_v, biases, size, sink)), *presents]
 
 
 def standard(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None:
@@ -346,6 +360,14 @@ def _joined(on: NodeWriter, past: str, new: str, kept: str, single: bool) -> str
     index = on.put("Where", on.put("Less", places, kept), places, on.put("Min", moved, last))
     spread = on.put("Expand", on.put("Unsqueeze", index, axes), on.put("Shape", both))
     return on.put("GatherElements", both, spread, axis=_LENGTH)
+
+
+def _held(on: NodeWriter, places: str, room: str, window: int) -> str:
+    """How many of so many places a cache of a window holds: where it is full, all before the window leave at once."""
+    freed = on.put("Add", on.put("Sub", room, window), 1)
+    above = on.put("Max", on.put("Sub", places, room), 0)
+    times = on.put("Div", on.put("Sub", on.put("Add", above, freed), 1), freed)
+    return on.put("Sub", places, on.put("Mul", times, freed))
 
 
 def _angles(on: NodeWriter, cos: str, sin: str, places: str, axis: int) -> tuple[str, str]:

@@ -30,6 +30,8 @@ def matmul_nbits(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     zero, order, bias = (input_name(node, index) for index in (3, 4, 5))
     if packed is None or scales is None or shape is None or bits not in (2, 4, 8):
         return None
+    if attribute(node, "weight_prepacked", 0):  # in the order of a kernel of onnxruntime's
+        return None
     blocks, x = -(-columns // block), on.cast(node.input[0], TensorProto.FLOAT)
     numbers = _unpacked(packed.reshape(rows, blocks, -1), bits)[..., :block]
     if order:  # the block of each column
