@@ -31,6 +31,7 @@ from opsplice.onnx.rules import (
 )
 from opsplice.onnx.rules.arithmetic import computed_axes, eight_bit_floats, few_bits, integers
 from opsplice.onnx.rules.detection import regions, suppression
+from opsplice.onnx.rules.layers import experts, states
 from opsplice.onnx.rules.node_writer import (
     FLOATS,
     OF_NUMBERS,
@@ -375,6 +376,7 @@ _RULES: _Rules = {
     ("com.microsoft", "MatMulNBits"): few_bits.matmul_nbits,
     ("com.microsoft", "Attention"): attention.attention,
     ("com.microsoft", "BiasGelu"): fused.gelu,
+    ("com.microsoft", "CausalConvWithState"): states.causal_convolution,
     ("com.microsoft", "DequantizeLinear"): _of_onnx,
     ("com.microsoft", "DynamicQuantizeLSTM"): recurrent.dynamically_quantized,
     ("com.microsoft", "DynamicQuantizeMatMul"): quantized.dynamic_matmul,
@@ -391,6 +393,7 @@ _RULES: _Rules = {
     ("com.microsoft", "GroupQueryAttention"): attention.group_query,
     ("com.microsoft", "LayerNormalization"): fused.layer_norm,
     ("com.microsoft", "MatMulIntegerToFloat"): quantized.matmul_to_float,
+    ("com.microsoft", "MoE"): experts.mixture,
     ("com.microsoft", "MultiHeadAttention"): attention.multi_head,
     ("com.microsoft", "QAttention"): quantized.attention,
     ("com.microsoft", "QGemm"): quantized.qgemm,
@@ -403,6 +406,7 @@ _RULES: _Rules = {
     ("com.microsoft", "QLinearMul"): quantized.on_dequantized("Mul", 2),
     ("com.microsoft", "QLinearSigmoid"): quantized.on_dequantized("Sigmoid"),
     ("com.microsoft", "QLinearSoftmax"): quantized.qlinear_softmax,
+    ("com.microsoft", "QMoE"): experts.of_few_bits,
     ("com.microsoft", "QuantizeLinear"): _of_onnx,
     ("com.microsoft", "QuickGelu"): fused.quick_gelu,
     ("com.microsoft", "RotaryEmbedding"): attention.rotary,

@@ -223,18 +223,23 @@ def conv_integer(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         return None
     form = {each.name: helper.get_attribute_value(each) for each in node.attribute}
     weight, zero = _with_sign(on, node.input[1], input_name(node, 3), 0)
-    if zero and on.shape(zero) not in ([], [1]):
-        zero = on.put("Reshape", zero, [-1] + [1] * (len(shape) - 1))
     terms = [size or _EXACT_TERMS for size in shape[1:]]
     sizes, taps = (on.shape(node.input[0]) or [])[2:], shape[2:]
     pads = zeros_around(node, sizes, taps) if len(sizes) == len(taps) else None
     as_floats = bool(attribute(node, "group", 1) > 1 or zero or pads is None) and math.prod(terms) < _EXACT_TERMS
     kind = TensorProto.FLOAT if as_floats else TensorProto.INT32
-    x, w = _centred_as(on, kind, node.input[0], input_name(node, 2)), _centred_as(on, kind, weight, zero)
+    apart = bool(zero) and not as_floats and attribute(node, "group", 1) == 1
+    if zero and on.shape(zero) not in ([], [1]):
+        zero = on.put("Reshape", zero, [-1] + [1] * (len(shape) - (2 if apart else 1)))
+    x = _centred_as(on, kind, node.input[0], input_name(node, 2))
+    w = _centred_as(on, kind, weight, "" if apart else zero)
     if not as_floats and pads is not None:  # IREE pads integers on all sides alike
         form = {name: value for name, value in form.items() if name not in ("pads", "auto_pad")}
         x = on.put("Pad", x, [0, 0, *pads[: len(taps)], 0, 0, *pads[len(taps) :]]) if any(pads) else x
     y = on.put("Conv", x, w, **form)
+    if apart:  # the zero point of all weights times the sum of what they are multiplied with
+        sums = on.put("Conv", x, on.put("Expand", on.number(1, x), np.array([1, *shape[1:]])), **form)
+        y = on.put("Sub", y, on.put("Mul", sums, on.put("Cast", zero, to=kind)))
     return on.put("Cast", y, to=TensorProto.INT32) if as_floats else y
 
 

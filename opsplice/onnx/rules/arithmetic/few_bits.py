@@ -33,7 +33,7 @@ def matmul_nbits(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     if attribute(node, "weight_prepacked", 0):  # in the order of a kernel of onnxruntime's
         return None
     blocks, x = -(-columns // block), on.cast(node.input[0], TensorProto.FLOAT)
-    numbers = _unpacked(packed.reshape(rows, blocks, -1), bits)[..., :block]
+    numbers = unpacked(packed.reshape(rows, blocks, -1), bits)[..., :block]
     if order:  # the block of each column
         own = on.constant(order)
         if own is None or columns % block:
@@ -49,12 +49,12 @@ def matmul_nbits(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         if given is None:
             return None
         if given.dtype == np.uint8:
-            middle = _unpacked(given.reshape(rows, -1), bits)[:, :blocks, None]
+            middle = unpacked(given.reshape(rows, -1), bits)[:, :blocks, None]
         else:
             middle = given.reshape(rows, blocks, 1).astype(np.float32)
     if missing := blocks * block - columns:
         x = on.put("Pad", x, [*[0] * (2 * len(shape) - 1), missing])
-    weight = _centred(on, numbers, middle, bits)
+    weight = centred(on, numbers, middle, bits)
     scaled = on.put("Mul", weight, on.give(scales.reshape(rows, blocks, 1).astype(np.float32), large=True))
     flat = on.put("Reshape", scaled, [rows, blocks * block])
     product = on.put("MatMul", x, on.put("Transpose", flat, perm=[1, 0]))
@@ -63,7 +63,7 @@ def matmul_nbits(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     return product if half == TensorProto.FLOAT else on.put("Cast", product, to=half)
 
 
-def _centred(on: NodeWriter, numbers: np.ndarray, middle: np.ndarray, bits: int) -> str:
+def centred(on: NodeWriter, numbers: np.ndarray, middle: np.ndarray, bits: int) -> str:
     """Numbers without a sign less their zero points, as floats."""
     wanted = TensorProto.FLOAT
     if middle.dtype != np.uint8:  # a float
@@ -80,7 +80,7 @@ def _centred(on: NodeWriter, numbers: np.ndarray, middle: np.ndarray, bits: int)
     return on.put("Cast", centred, to=wanted)
 
 
-def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
+def unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
     """The numbers in bytes, the lowest bits first."""
     parts = [(packed >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)]
     return np.stack(parts, axis=-1).reshape(*packed.shape[:-1], -1)
@@ -110,7 +110,7 @@ def gather_blocks(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         return on.put("Gather", taken(table), np.arange(size) // block, axis=place)
 
     def opened(table: np.ndarray) -> np.ndarray:
-        return _unpacked(table, bits) if is_packed else table.astype(WIDENED[table.dtype])
+        return unpacked(table, bits) if is_packed else table.astype(WIDENED[table.dtype])
 
     numbers, place = opened(packed), axis if axis < own else axis + len(shape) - 1
     size, middle = numbers.shape[axis], on.number(1 << (bits - 1) if is_packed else 0, node.input[2])
