@@ -355,6 +355,22 @@ def test_tables_whose_last_blocks_are_cut_short(kind):
         node("GatherBlockQuantized", "t i s", "y", gather_axis=0, quantize_axis=1, **own),
         node("GatherBlockQuantized", "t one s z", "w", gather_axis=0, quantize_axis=1, **own),
     ]
+    if narrow is None:  # a table that is a weight, too
+        constants |= {"t": table.reshape(6, 4, 5), "flat": np.array([0, -1])}
+        nodes = [
+            node("Reshape", "t flat", "table"),
+            *(
+                node(
+                    each.op_type,
+                    " ".join(["table", *each.input[1:]]),
+                    each.output[0],
+                    gather_axis=0,
+                    quantize_axis=1,
+                    **own,
+                )
+                for each in nodes
+            ),
+        ]
     shapes = {"y": [2, 3, columns], "w": [columns]}
     if narrow is not None:
         nodes.append(node("GatherBlockQuantized", "t i s1", "v", gather_axis=1, quantize_axis=0, **own))

@@ -79,10 +79,18 @@ class NodeWriter:
         return self.kinds[name].tensor_type.elem_type if name in self.kinds else 0
 
     def constant(self, name: str) -> np.ndarray | None:
-        """The elements of a constant."""
+        """The elements of a constant, also of a reshaped one, as where two nodes share a weight."""
         if name in self.weights:
             return self.weights[name]
-        return numpy_helper.to_array(self.constants[name]) if name in self.constants else None
+        if name in self.constants:
+            return numpy_helper.to_array(self.constants[name])
+        maker = self.producer(name)
+        if maker is None or maker.op_type != "Reshape" or attribute(maker, "allowzero", 0):
+            return None
+        whole, shape = (self.constant(each) for each in maker.input)
+        if whole is None or shape is None:
+            return None
+        return whole.reshape([size or whole.shape[at] for at, size in enumerate(shape.tolist())])
 
     def producer(self, name: str) -> onnx.NodeProto | None:
         """The node that makes a value."""

@@ -26,38 +26,39 @@ def mixture(on: NodeWriter, node: onnx.NodeProto) -> str | None:
 
 def of_few_bits(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """QMoE of integers, whose shares are the softmax of the best scores, or chosen among numbers of their own."""
-    places = ((2, 3, 11, 4), (5, 6, 12, 7))
-    layers = [_dequantized(on, node, *(input_name(node, each) for each in layer), number) for number, layer in
-              enumerate(places, 1)]  # fmt: skip
+    layers = []
+    for number, (weight, scale, bias, zero) in enumerate(((2, 3, 4, 11), (5, 6, 7, 12)), 1):
+        bits = attribute(node, f"fc{number}_expert_weight_bits", 0) or attribute(node, "expert_weight_bits", 4)
+        made = _dequantized(on, [input_name(node, each) for each in (weight, scale, zero)], bits)
+        if made is None:
+            return None
+        layers.append((made, input_name(node, bias)))
     best, experts = _best(on, node, _wide(on, node.input[1]))
     if given := input_name(node, 14):
         shares = on.put("GatherElements", _wide(on, given), experts, axis=1)
         shares = _of_one(on, shares) if attribute(node, "normalize_routing_weights", 0) else shares
     else:
         shares = on.put("Softmax", best, axis=-1)
-    other = (
-        any([*node.input[8:11], *node.input[13:14], *node.input[15:]])
-        or attribute(node, "quant_type", b"int") != b"int"
-    )
-    return None if None in layers else _mixed(on, node, layers, experts, shares, other)
+    other = any([*node.input[8:11], *node.input[13:14], *node.input[15:]])
+    other = other or attribute(node, "quant_type", b"int") != b"int"
+    return _mixed(on, node, layers, experts, shares, other)
 
 
-def _dequantized(
-    on: NodeWriter, node: onnx.NodeProto, weight: str, scale: str, zero: str, bias: str, number: int
-) -> _Layer | None:
-    """The weight of numbers of a few bits with a scale for each row, or for each block of it."""
-    bits = attribute(node, f"fc{number}_expert_weight_bits", 0) or attribute(node, "expert_weight_bits", 4)
-    packed, scales, zeros = on.constant(weight), on.constant(scale), on.constant(zero) if zero else None
-    if packed is None or scales is None or (zero and zeros is None) or bits not in (2, 4, 8):
+def _dequantized(on: NodeWriter, names: list[str], bits: int) -> str | None:
+    """A weight of numbers of a few bits with a scale, and maybe a zero point, for each row or each block of it."""
+    packed, scales, zeros = (on.constant(name) if name else None for name in names)
+    if packed is None or scales is None or (names[2] and zeros is None) or bits not in (2, 4, 8):
         return None
-    numbers, blocks = unpacked(packed, bits), scales.shape[2] if scales.ndim > 2 else 1
+    numbers = unpacked(packed, bits)
     count, rows, terms = numbers.shape
+    blocks = scales.size // (count * rows)
     middle = np.array(1 << (bits - 1), np.uint8)
     if zeros is not None:
-        middle = unpacked(zeros, bits)[..., : blocks if scales.ndim > 2 else rows].reshape(count, rows, blocks, 1)
-    numbers = centred(on, numbers.reshape(count, rows, blocks, -1), middle, bits)
-    scales = scales.astype(np.float32).reshape(count, rows, blocks, 1)
-    return on.put("Reshape", on.put("Mul", numbers, on.give(scales, large=True)), [count, rows, terms]), bias
+        middle = unpacked(zeros, bits)[..., : blocks if zeros.ndim == numbers.ndim else rows]
+        middle = middle.reshape(count, rows, blocks, 1)
+    less = centred(on, numbers.reshape(count, rows, blocks, -1), middle, bits)
+    wide = scales.astype(np.float32).reshape(count, rows, blocks, 1)
+    return on.put("Reshape", on.put("Mul", less, on.give(wide, large=True)), [count, rows, terms])
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
@@ -107,10 +108,10 @@ def _mixed(
             on.put("Add", y, on.put("Gather", _wide(on, bias), on.put("Reshape", experts, [-1]), axis=0)) if bias else y
         )
 
-    y = _activated(on, node, product(y, layers[0]))
-    if y is None:
+    inner = _activated(on, node, product(y, layers[0]))
+    if inner is None:
         return None
-    y = on.put("Reshape", product(y, layers[1]), [-1, k, width])
+    y = on.put("Reshape", product(inner, layers[1]), [-1, k, width])
     y = on.put("ReduceSum", on.put("Mul", y, on.put("Unsqueeze", shares, [2])), [1], keepdims=0)
     return on.cast(on.put("Reshape", y, on.put("Shape", x)), on.element(x))
 

@@ -22,10 +22,7 @@ def causal_convolution(on: NodeWriter, node: onnx.NodeProto) -> list[str] | None
     channels, _, taps = (int(size or 0) for size in shape)
     step = attribute(node, "dilation", 1)
     kept = (taps - 1) * step
-    if past:
-        whole = on.put("Concat", past, x, axis=2)
-    else:
-        whole = on.put("Pad", x, [0, 0, kept, 0, 0, 0])
+    whole = on.put("Concat", past, x, axis=2) if past else on.put("Pad", x, [0, 0, kept, 0, 0, 0])
     y = on.put("Conv", whole, weight, *([bias] if bias else []), group=channels, dilations=[step])
     if kind != b"none":
         y = on.put("Mul", y, on.put("Sigmoid", y))
