@@ -109,6 +109,36 @@ def test_products_of_bytes_in_batches_of_open_sizes():
     check(model, {"x": integers(np.uint8, 2, 6, 3, 4)})
 
 
+def test_products_of_bytes_in_batches_of_several_open_dims():
+    """As attention that is quantized while it runs, of heads whose number ONNX does not find out."""
+    kinds = {"a": (TensorProto.UINT8, list("bhmk")), "b": (TensorProto.INT8, list("bhkn"))}
+    kinds |= {"z": (TensorProto.UINT8, []), "w": (TensorProto.INT8, [])}
+    model = make_model([node("MatMulInteger", "a b z w", "y")], kinds, {"y": (TensorProto.INT32, list("bhmn"))})
+    for b, h, m, k, n in ((2, 3, 4, 5, 6), (1, 2, 1, 7, 3)):
+        feed = {
+            "a": RANDOM.integers(0, 256, (b, h, m, k), np.uint8),
+            "b": RANDOM.integers(-128, 128, (b, h, k, n), np.int8),
+        }
+        check(model, feed | {"z": np.array(200, np.uint8), "w": np.array(-7, np.int8)})
+
+
+@pytest.mark.parametrize("points", [131, [131, 90, 255]])
+def test_convolutions_of_bytes_with_a_zero_point_that_do_not_fit_into_floats(points):
+    """Of weights without a sign that no zero point makes fit, as quantized convnets have them by default."""
+    weight = RANDOM.integers(0, 256, (3, 40, 3, 3), np.uint8)
+    weight.flat[:2] = 0, 255
+    constants = {"w": weight, "z": np.array(points, np.uint8)}
+    nodes = [node("ConvInteger", "x w t z", "y", pads=[1, 1, 1, 1], strides=[2, 2])]
+    kinds = {"x": (TensorProto.UINT8, ["n", 40, 9, 7]), "t": (TensorProto.UINT8, [])}
+    model = make_model(nodes, kinds, {"y": (TensorProto.INT32, ["n", 3, 5, 4])}, constants)
+    feed = {"x": RANDOM.integers(0, 256, (2, 40, 9, 7), np.uint8), "t": np.array(97, np.uint8)}
+    program = opsplice.onnx.session(model, providers=["local-sync"])
+    wide = np.pad(feed["x"].astype(np.int64) - 97, [(0, 0), (0, 0), (1, 1), (1, 1)])
+    windows = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), (2, 3))[:, :, ::2, ::2]
+    centred = weight.astype(np.int64) - np.reshape(points, (-1, 1, 1, 1))
+    np.testing.assert_array_equal(program.run(None, feed)[0], np.einsum("nchwij,ocij->nohw", windows, centred))
+
+
 @exact_sums_of_bytes
 def test_operators_on_quantised_numbers():
     """QLinearMatMul of matrices and of batches, QLinearConv, MatMulInteger, ConvInteger, DynamicQuantizeLinear."""

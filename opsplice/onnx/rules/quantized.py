@@ -18,6 +18,7 @@ from opsplice.onnx.rules.node_writer import FLOATS, NodeWriter, attribute, attri
 _EXACT_TERMS = 2**24 // 255**2
 # The version of Softmax that takes one dim.
 _ONE_AXIS = 13
+_LAST = np.iinfo(np.int64).max
 _MATRIX = 2  # dims
 
 
@@ -253,6 +254,14 @@ def matmul_integer(on: NodeWriter, node: onnx.NodeProto) -> str | None:
         rows = on.put("MatMulInteger", on.put("Flatten", a, axis=-1), *node.input[1:])
         sizes = [on.put("Slice", on.put("Shape", each), [at], [end]) for each, at, end in ((a, 0, -1), (rows, 1, 2))]
         return on.put("Reshape", rows, on.put("Concat", *sizes, axis=0))
+    if _needs_one_batch(on, node):
+        ends = [on.put("Slice", on.put("Shape", each), [-2], [_LAST]) for each in (a, b)]
+        flat = [
+            on.put("Reshape", each, on.put("Concat", [-1], end, axis=0)) for each, end in zip((a, b), ends, strict=True)
+        ]
+        sizes = [on.put("Slice", on.put("Shape", each), [at], [end]) for each, at, end in ((a, 0, -1), (b, -1, _LAST))]
+        y = on.put("MatMulInteger", *flat, *node.input[2:])
+        return on.put("Reshape", y, on.put("Concat", *sizes, axis=0))
     weight, zero = _with_sign(on, b, b_zero) if on.element(b) == TensorProto.UINT8 else (b, b_zero)
     elements = on.element(a), on.element(weight)
     if not a_zero and not zero and TensorProto.UINT8 in elements and all(elements):
@@ -267,6 +276,14 @@ def _needs_one_matrix(on: NodeWriter, a: str, b: str, a_zero: str) -> bool:
     *around, _ = on.shape(a) or [None]
     times_one = len(on.shape(b) or ()) == _MATRIX and (not a_zero or on.shape(a_zero) in ([], [1]))
     return times_one and len(around) > _MATRIX and around.count(None) > 1
+
+
+def _needs_one_batch(on: NodeWriter, node: onnx.NodeProto) -> bool:
+    """Whether both are batches of several open dims, as heads may be: IREE does not compile such of integers."""
+    sides = [on.shape(name) or [] for name in node.input[:2]]
+    batches = [side[:-_MATRIX] for side in sides]
+    points = [on.shape(name) for name in node.input[2:] if name]
+    return batches[0].count(None) > 1 and batches[0] == batches[1] and all(each in ([], [1]) for each in points)
 
 
 def _with_sign(on: NodeWriter, weight: str, zero: str, axis: int = -1) -> tuple[str, str]:
