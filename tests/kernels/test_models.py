@@ -222,7 +222,7 @@ def quantised_rows(fixed: bool) -> onnx_models.Model:
 
 
 def integer_convolutions() -> onnx_models.Model:
-    """ConvInteger with zeros around, of weights without a sign that can have one, and for each channel alone."""
+    """ConvInteger with zeros around, of weights without a sign that can have one or not, and for each channel alone."""
     graph = onnx_models.Graph()
     scale, zero, middle = (graph.constant(each) for each in (np.float32(0.02), np.uint8(117), np.uint8(100)))
 
@@ -233,6 +233,7 @@ def integer_convolutions() -> onnx_models.Model:
         ([weight(np.int8, -128, 128, 40, 3, 3, 3), zero, graph.constant(np.int8(0))], {"pads": [1, 0, 1, 2]}),
         ([weight(np.uint8, 20, 220, 40, 40, 1, 1), zero, middle], {"strides": [2, 2]}),
         ([weight(np.int8, -128, 128, 40, 1, 3, 3), zero], {"group": 40, "pads": [1] * 4}),
+        ([weight(np.uint8, 0, 256, 40, 40, 3, 3), zero, middle], {"pads": [1] * 4}),
     ]
     x = graph.input(2, 3, 20, 18)
     for operands, form in layers:
@@ -321,7 +322,7 @@ MODELS = {
     ),
     "convolutions of integers": (
         integer_convolutions,
-        {"quantise_linear": 1, "byte_convolution": 2, "depthwise_rows": 1},
+        {"quantise_linear": 2, "byte_convolution": 3, "depthwise_rows": 1},
     ),
     "int8 bert": (
         lambda: onnx_models.quantised(onnx_models.bert_layer(9, 64, 2)),
