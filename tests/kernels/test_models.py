@@ -280,6 +280,8 @@ PREFILL = {"banded_attention_rows": 1, "rmsnorm_rows": 2, "linear_packed": 7}
 HALF_PREFILL = {"half_linear_packed": 7, "banded_attention_rows": 1, "rmsnorm_rows": 2}
 HALF_LLAMA = {"half_linear_packed": 7, "attention_rows": 1, "rmsnorm_rows": 2}
 CONVOLUTIONS = {"convolution_packed": 4, "depthwise_rows": 2}
+VOLUMES = {"convolution_packed": 4}
+HALF_CONVOLUTIONS = CONVOLUTIONS | {"activation_all": 2}
 MODELS = {
     "bert": (lambda: onnx_models.bert_layer(9, 64, 2), {"attention_rows": 1, "layernorm_rows": 2, "linear_packed": 6}),
     "prefill": (lambda: onnx_models.llama_layer(9, 0, 64, 2, 96), PREFILL),
@@ -342,10 +344,13 @@ MODELS = {
     "filter that is an input": (lambda: onnx_models.conv_of_inputs(5, 14, 40), {"convolution_packed": 1}),
     "convolutions": (onnx_models.varied_convs, CONVOLUTIONS),
     "convolutions of a dynamic batch": (lambda: onnx_models.varied_convs("batch"), CONVOLUTIONS),
-    "volumes and transposed convolutions": (
-        onnx_models.volumes_and_transposed_convs,
-        {"convolution_packed": 4},
+    "convolutions of f16": (lambda: onnx_models.as_type(onnx_models.varied_convs(), np.float16), HALF_CONVOLUTIONS),
+    "convolutions of f16 by inputs": (
+        lambda: onnx_models.as_type(onnx_models.conv_of_inputs(16, 20, 24), np.float16),
+        {"convolution_packed": 1},
     ),
+    "volumes and transposed convolutions": (onnx_models.volumes_and_transposed_convs, VOLUMES),
+    "those of f16": (lambda: onnx_models.as_type(onnx_models.volumes_and_transposed_convs(), np.float16), VOLUMES),
     "computed weights": (computed_weights, {"linear_packed": 1}),
     "pooled volumes": (pooled_volumes, {"pooling": 2, "groupnorm_images": 1}),
     "groups of channels": (grouped_convs, {"convolution_packed": 2}),
