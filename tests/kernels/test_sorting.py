@@ -100,6 +100,24 @@ def test_places_alone(tmp_path):
     np.testing.assert_array_equal(program.run("main", x), np.argsort(x, 1, kind="stable")[:, :7])
 
 
+def test_the_largest_of_a_vector_of_open_size(tmp_path):
+    """As detectors choose boxes: as many as there are, or fewer."""
+    onnx = pytest.importorskip("onnx", reason="the package 'onnx' is not installed (make frontends)")
+    kinds = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+    nodes = [onnx.helper.make_node("TopK", ["x", "k"], ["values", "places"])]
+    given = [onnx.helper.make_tensor_value_info(*each) for each in (("x", kinds[0], ["n"]), ("k", kinds[1], [1]))]
+    made = [onnx.helper.make_tensor_value_info(*each, ["m"]) for each in zip(("values", "places"), kinds, strict=True)]
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "boxes", given, made), ir_version=9)
+    onnx.save(model, tmp_path / "model.onnx")
+    program = opsplice.compile(tmp_path / "model.onnx", ["opsplice_kernels"], [CPU])
+    assert [each.kernel for each in program.report.replacements if not each.lost] == ["first_in_order"]
+    for n, k in ((300, 7), (5, 5), (1, 1)):
+        x = np.random.default_rng(n).permutation(n).astype(np.float32)
+        values, places = program.run("main", x, np.array([k]))
+        np.testing.assert_array_equal(places, np.argsort(-x)[:k])
+        np.testing.assert_array_equal(values, x[places])
+
+
 def test_top_k_of_jax_and_sorted_values():
     x = np.full((5, 300), -np.inf, np.float32)
     x[:4] = np.round(np.random.default_rng(0).standard_normal((4, 300)) * 9)
