@@ -96,3 +96,18 @@ def test_pooled_elements_at_their_places():
     wanted = np.zeros((1, 1, 5, 5), np.float32)
     wanted[0, 0, 1, [1, 3]], wanted[0, 0, 3, [1, 3]] = (1, 2), (3, 4)
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_nothing_is_put_anywhere():
+    """As exporters write a shift by a whole window: IREE's compiler ends the process."""
+    constants = {
+        "shape": np.array([4, 3, 5]),
+        "at": np.zeros((0, 1), np.int64),
+        "none": np.zeros((0, 3, 5), np.float32),
+    }
+    nodes = [
+        node("ConstantOfShape", "shape", "zeros"),
+        node("ScatterND", "zeros at none", "same"),
+        node("Add", "same x", "y"),
+    ]
+    check(make_model(nodes, {"x": [4, 3, 5]}, {"y": [4, 3, 5]}, constants), {"x": floats(4, 3, 5)})

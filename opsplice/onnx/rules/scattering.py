@@ -40,6 +40,8 @@ def scatter_nd(on: NodeWriter, node: onnx.NodeProto) -> str | list[str] | None:
 
     Of integers without a sign, which IREE compares as if they had one, wider ones.
     """
+    if 0 in (on.shape(node.input[2]) or ()):  # at such IREE's compiler ends the process
+        return on.put("Identity", node.input[0])
     if (result := _of_flags(on, node)) is not None:
         return result
     if attribute(node, "reduction", b"none") in _EXTREMES and (wide := integers.wider(on, node)) is not None:
