@@ -27,6 +27,7 @@ from opsplice.rewrites.memory import (
     sliced_gathers,
     split_sums,
     stored_types,
+    turned_copies,
     workgroup_sizes,
 )
 from opsplice.rewrites.numbers import (
@@ -67,6 +68,7 @@ _BEFORE_LINKING: tuple[_Edit, ...] = (
     (PHASE, "read slices where they lie", sliced_gathers.read_through),
     (crossed_reads.PHASE, "keep crossed reads apart", crossed_reads.separate),
     (split_sums.PHASE, "split sums of products", split_sums.split),
+    (crossed_reads.PHASE, "transpose from memory", turned_copies.part),
     (crossed_reads.PHASE, "read as many values as a dispatch may", wide_fusions.part),
     (crossed_reads.PHASE, "compute sizes of slices outside", slice_sizes.keep_outside),
 )
