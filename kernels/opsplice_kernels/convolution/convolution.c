@@ -57,10 +57,10 @@ typedef struct {
   size_t c, i, j, z;
 } inputs;
 
-// sums += what `channels` channels add, of the rows `from` to `to` of the filter. is_cut: the first and the last place of a
+// sums += what `channels` channels add, of the rows `from` to `to` of the filter and `taps` taps of each. is_cut: the first and the last place of a
 // row may lie outside of the image, the first one's first tap at `first`; the others do not.
 INLINE void add_taps(layer *of, const inputs in, const int is_spread, const int is_cut, const int vectors, const int wide,
-                     floats sums[ROWS][VECTORS], const float *w, size_t channels, size_t from, size_t to,
+                     floats sums[ROWS][VECTORS], const float *w, size_t channels, size_t from, size_t to, size_t taps,
                      ptrdiff_t first) {
   static const float zero = 0.0f;
   const ptrdiff_t across = (ptrdiff_t)((wide - 1) * of->sw);
@@ -73,10 +73,10 @@ INLINE void add_taps(layer *of, const inputs in, const int is_spread, const int 
   for (size_t c = 0; c < channels; c++, plane += in.c, w += back) {
     const float *row = plane;
     ROLLED for (size_t l = 0; l < lines; l++, next += LINE) __builtin_prefetch(next, 0, 2);
-    for (size_t i = from; i < to; i++, row += in.i, w += w_i - of->kw * w_j) {
+    for (size_t i = from; i < to; i++, row += in.i, w += w_i - taps * w_j) {
       const float *x = row;
       ptrdiff_t at = first;
-      for (size_t j = 0; j < of->kw; j++, x += in.j, at += of->dw, w += w_j) {
+      for (size_t j = 0; j < taps; j++, x += in.j, at += of->dw, w += w_j) {
         const int is_first = at >= 0, is_last = at + across < (ptrdiff_t)of->width;
         floats weights[VECTORS];
         UNROLL for (int v = 0; v < VECTORS; v++) if (v < vectors) __builtin_prefetch(w + AHEAD + v * LANES), weights[v] = load(w + v * LANES);
@@ -138,11 +138,17 @@ INLINE void tile(layer *of, const int is_point, const int is_spread, const int s
   if (!of->has_more) fetch_ends(of, wide, y, z, channel);
   floats sums[ROWS][VECTORS];
   UNROLL for (int v = 0; v < VECTORS; v++) UNROLL for (int p = 0; p < wide; p++) sums[p][v] = splat(0.0f);
-  const size_t reach = (wide - 1) * of->sw + 1, span = reach + (of->kw - 1) * of->dw;
-  const ptrdiff_t first = (ptrdiff_t)(z * of->sw - of->left), above = (ptrdiff_t)(y * of->sh - of->top);
-  const ptrdiff_t rows = (ptrdiff_t)of->h;
+  const size_t reach = (wide - 1) * of->sw + 1;
+  const ptrdiff_t above = (ptrdiff_t)(y * of->sh - of->top), rows = (ptrdiff_t)of->h, width = (ptrdiff_t)of->width;
+  ptrdiff_t first = (ptrdiff_t)(z * of->sw - of->left);
   const float *w = of->w + channel;
-  const ptrdiff_t room = (ptrdiff_t)of->width - first - (ptrdiff_t)span, one = (ptrdiff_t)of->sw;
+  size_t kw = of->kw;
+  if (!is_point) {  // taps that lie outside of the image for all places, as those of dilated filters do, are passed over
+    while (kw > 0 && first + (ptrdiff_t)reach <= 0) first += (ptrdiff_t)of->dw, w += is_spread ? of->w_j : PANEL, kw--;
+    while (kw > 0 && first + (ptrdiff_t)((kw - 1) * of->dw) >= width) kw--;
+  }
+  const size_t span = reach + (kw ? kw - 1 : 0) * of->dw;
+  const ptrdiff_t room = width - first - (ptrdiff_t)span, one = (ptrdiff_t)of->sw;
   const int is_whole = first >= 0 && room >= 0;
   if (is_point) {
     const float *next = of->next < of->last ? of->next : 0;
@@ -151,15 +157,15 @@ INLINE void tile(layer *of, const int is_point, const int is_spread, const int s
                       LINE);
     if (next) of->next += of->c * LINE;
   } else {
-    size_t from = 0, to = of->kh, channels = of->c;
+    size_t from = 0, to = kw ? of->kh : 0, channels = of->c;
     while (from < to && above + (ptrdiff_t)(from * of->dh) < 0) from++;
     while (from < to && above + (ptrdiff_t)((to - 1) * of->dh) >= rows) to--;
     inputs in = {of->x + above * (ptrdiff_t)of->x_h + first * (ptrdiff_t)of->x_w, of->x_c, of->dh * of->x_h,
                  of->dw * of->x_w, step ? (size_t)step : of->sw * of->x_w};
     if (wide > 1 && !is_whole && first + one >= 0 && room + one >= 0)
-      add_taps(of, in, is_spread, 1, vectors, wide, sums, w, channels, from, to, first);
+      add_taps(of, in, is_spread, 1, vectors, wide, sums, w, channels, from, to, kw, first);
     else {
-      const size_t taps = span <= SPAN ? 1 : of->kw, count = taps == 1 ? span : reach;
+      const size_t taps = span <= SPAN ? 1 : kw, count = taps == 1 ? span : reach;
       const size_t pitch = (count + LANES - 1) / LANES * LANES;
       const int is_copy = from < to && !is_whole;
       // How many rows of the filter are read from one copy: all, or, of one channel, as many as there is room for.
@@ -173,7 +179,7 @@ INLINE void tile(layer *of, const int is_point, const int is_spread, const int s
           if (is_copy)
             gather(of, of->x + c * of->x_c, channels, rows_read, above + (ptrdiff_t)(i * of->dh), first, taps, count, pitch, pieces);
           const size_t skipped = is_copy ? 0 : i;
-          add_taps(of, in, is_spread, 0, vectors, wide, sums, w + (i - skipped) * of->w_i, channels, skipped, skipped + rows_read, 0);
+          add_taps(of, in, is_spread, 0, vectors, wide, sums, w + (i - skipped) * of->w_i, channels, skipped, skipped + rows_read, kw, 0);
         }
       }
     }
