@@ -20,6 +20,7 @@ from opsplice.matchers.patterns.nodes import Graph, Label, Node
 from opsplice.matchers.terms.canonical import WIDTHS
 from opsplice.matchers.terms.terms import (
     Access,
+    Affine,
     Apply,
     DimSize,
     Flat,
@@ -30,6 +31,7 @@ from opsplice.matchers.terms.terms import (
     Parts,
     Reduce,
     Sized,
+    Sum,
     Term,
     mentions,
     split,
@@ -48,6 +50,15 @@ class Finer:
     """The goal that a reduction of a pattern is one of the program's over as many dims, where these have others."""
 
     node: Reduce[Node, Label]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The loops that a reduction keeps: those of which that is sure, and all that may be kept. A part of several loops
+    that are flattened may be the same for each value of some of these: a group of `c h w` is one of `c` alone."""
+
+    surely: frozenset[Index]
+    maybe: frozenset[Index]
 
 
 def groupings(views: Views, graph: Graph, value: ir.Value, lacks: int = 0) -> Iterator[Access]:
@@ -89,7 +100,7 @@ def _merged(views: Views, whole: Access) -> Iterator[Access]:
                 yield Access(whole.value, (*whole.indices[:start], *one, *whole.indices[stop:]))
 
 
-def kept_below(views: Views, access: Access, levels: int) -> Iterator[frozenset[Index]]:
+def kept_below(views: Views, access: Access, levels: int) -> Iterator[Kept]:
     """The loops of an access that a reduction below it keeps, for one after the other. levels: how many ops a pattern
     has above its first one.
 
@@ -100,17 +111,27 @@ def kept_below(views: Views, access: Access, levels: int) -> Iterator[frozenset[
     deep = levels + _MORE_LEVELS
     for term in _below(views, access, _MOST_TERMS, deep, lambda term: all(_reads(term, loop) for loop in loops)):
         if isinstance(term, Reduce):
-            yield frozenset(loop for loop in loops if _reads(term, loop))
+            maybe = frozenset(loop for loop in loops if _reads(term, loop))
+            yield Kept(frozenset(loop for loop in maybe if _reads(term, loop, surely=True)), maybe)
 
 
-def _reads(term: Term, loop: Loop) -> bool:
-    """Whether a term is another one for each value of a loop."""
+def _reads(term: Term, loop: Loop, *, surely: bool = False) -> bool:
+    """Whether a term is, or surely is, another one for each value of a loop."""
     if isinstance(term, Access):
-        return any(mentions(index, loop) for index in term.indices)
+        return any(mentions(each, loop) for each in term.indices if not (surely and _is_of_several(each)))
     if isinstance(term, LoopIndex):
-        return mentions(term.index, loop)
+        return mentions(term.index, loop) and not (surely and _is_of_several(term.index))
     parts = term.args if isinstance(term, Apply) else (term.body,) if isinstance(term, Reduce) else ()
-    return any(_reads(part, loop) for part in parts)
+    return any(_reads(part, loop, surely=surely) for part in parts)
+
+
+def _is_of_several(index: Index) -> bool:
+    """Whether an index is made of a part of several that are flattened."""
+    if isinstance(index, Part):
+        return isinstance(index.whole, Flat) or _is_of_several(index.whole)
+    if isinstance(index, Sum):
+        return any(_is_of_several(part) for _, part in index.terms)
+    return isinstance(index, (Flat, Affine)) and any(map(_is_of_several, index.parts))
 
 
 def finer(views: Views, found: Reduce, counts: range, size: int) -> Iterator[Reduce]:

@@ -44,7 +44,7 @@ from opsplice.matchers.search.failures import QUIET, Failure, Kind, Listener, Wh
 from opsplice.matchers.search.inputs import Inputs
 from opsplice.matchers.search.labels import ones_first
 from opsplice.matchers.search.matches import Match, NearMiss
-from opsplice.matchers.search.merged_dims import Finer, finest, groupings, kept_below, merged, ungrouped
+from opsplice.matchers.search.merged_dims import Finer, Kept, finest, groupings, kept_below, merged, ungrouped
 from opsplice.matchers.search.operators import Operators
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.roots import Roots, orders, placings_by_kept
@@ -97,7 +97,7 @@ class Search:
         self.operators = Operators(self.state, self.reader)
         self.roots = Roots(self.state)
         self.entered: dict[tuple[int, Term], None] = {}
-        self.kept: dict[Access, Iterator[frozenset[Index]]] = {}
+        self.kept: dict[Access, Iterator[Kept]] = {}
         self.is_view = False  # whether the root only chooses other indices of some value
         self.steps = 0
         self.gave_up = False
@@ -202,7 +202,7 @@ class Search:
         """Those in which dims that the program lacks, and its own of size one, are any of the pattern's."""
         labels, whole = self._outer_dims(value)[0], self.views.root(value)
         most = max(map(len, kept_by_reductions(self.graph)), default=None)
-        if most is not None and all(len(kept) > most for kept in self._kept_below(whole)):
+        if most is not None and all(len(kept.surely) > most for kept in self._kept_below(whole)):
             return  # whatever its dims are taken apart into
         for lacks in range(self.graph.lacked(labels, whole.indices), -1, -1):
             if not lacks:
@@ -220,7 +220,8 @@ class Search:
         waiting = placings_by_kept(self.graph, indices)
         if root != self.views.root(value) and not self._may_keep(value, root, lacks, waiting):
             return
-        below = self._kept_below(root) if kept_by_reductions(self.graph) else (frozenset[Index](),)
+        reduces = bool(kept_by_reductions(self.graph))
+        below = (each.maybe for each in self._kept_below(root)) if reduces else (frozenset[Index](),)
         told = set[tuple[int, ...]]()
         for loops in below if waiting else ():
             kept = frozenset(axis for axis, index in enumerate(indices) if index in loops)
@@ -232,11 +233,12 @@ class Search:
         """Whether a reduction may keep some of the wanted axes of a root: the dims of the result that these are of."""
         whole = self.views.root(value)
         dims = [*[-1] * lacks, *(dim for dim, index in enumerate(root.indices) for _ in ungrouped((index,)))]
-        asked = {frozenset(dims[axis] for axis in axes) for axes in wanted}
-        kept = (frozenset(map(whole.indices.index, loops)) for loops in self._kept_below(whole))
-        return not kept_by_reductions(self.graph) or not asked.isdisjoint(kept)
+        if not kept_by_reductions(self.graph):
+            return True
+        asked = [{whole.indices[dims[axis]] for axis in axes} for axes in wanted]
+        return any(kept.surely <= each <= kept.maybe for kept in self._kept_below(whole) for each in asked)
 
-    def _kept_below(self, root: Access) -> Iterator[frozenset[Index]]:
+    def _kept_below(self, root: Access) -> Iterator[Kept]:
         """`kept_below` of an access, each read once."""
         started = self.kept.get(root) or kept_below(self.views, root, ops_above_reductions(self.graph))
         own, self.kept[root] = itertools.tee(started)

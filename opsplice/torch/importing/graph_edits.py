@@ -182,7 +182,7 @@ def write_bytes(graph: fx.Graph) -> None:
     """Have ranges of one number in the place of constants of bytes: IREE takes none without a sign."""
     for node in graph.find_nodes(op="call_function", target=aten.full.default):
         value = node.meta["val"]
-        if value.dtype != torch.uint8:
+        if value.dtype != torch.uint8 or isinstance(node.args[1], fx.Node):  # what the program computes is no constant
             continue
         if _is_empty(value):
             node.target, node.args = aten.empty.memory_format, node.args[:1]
