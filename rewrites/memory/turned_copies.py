@@ -22,15 +22,20 @@ def part(module: ir.Module) -> None:
     """Change a module at `crossed_reads.PHASE` such that no dispatch computes what it transposes."""
     for op in ops_in(module.operation, "linalg.generic", "linalg.transpose"):
         maker = defining_op(seen_through(op.operands[0])) if _is_turned_copy(op) else None
-        if maker is not None and is_elementwise(maker) and not _is_turned_copy(maker):
+        if maker is not None and is_elementwise(maker) and not _is_copy(maker):
             put_into_memory(op, [0])
+
+
+def _is_copy(op: ir.Operation) -> bool:
+    """Whether the elements of an op's result are those of its first operand, maybe several times."""
+    body = op.regions[0].blocks[0]
+    return bool(last_op(body).operands[0] == body.arguments[0])
 
 
 def _is_turned_copy(op: ir.Operation) -> bool:
     """Whether an op copies one value with another dim as the last."""
-    body = op.regions[0].blocks[0]
     maps = indexing_maps(op)
-    if len(maps) != 2 or last_op(body).operands[0] != body.arguments[0] or not maps[0].is_permutation:
+    if len(maps) != 2 or not _is_copy(op) or not maps[0].is_permutation:
         return False
     read, written = (list(each.results) for each in maps)
     return len(read) == len(written) > 1 and read[-1] != written[-1]
