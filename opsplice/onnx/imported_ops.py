@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 from onnx import TensorProto
 
-from opsplice.matchers.ir.op_names import ops_in
+from opsplice.matchers.ir.op_names import last_op, ops_in
 from opsplice.matchers.ir.tensor_values import DYNAMIC, shape_of
 from opsplice.onnx.size_checks import element_text, torch_int, torch_tensor
 from opsplice.rewrites.ir import emit
@@ -18,7 +19,7 @@ TO_SIGNLESS = re.compile(r"\b[su]i(\d+)")
 
 
 def write_out(module: ir.Module) -> None:
-    """Write casts and products as other ops, where that is needed and their sizes are known."""
+    """Write casts and products as other ops, where their sizes are known; and give the states of loops one type."""
     emit.load_dialects(module.context)
     for op in ops_in(module.operation, "torch.operator"):
         form = _FORMS.get(op.attributes["name"].value)
@@ -28,6 +29,38 @@ def write_out(module: ir.Module) -> None:
             made = form(op)
         if made is not None:
             emit.replace(op, made)
+
+
+# ---- loops -----------------------------------------------------------------------------------------------------------
+
+
+def _loop(op: ir.Operation) -> None:
+    """Have what a loop begins with, what a round ends with and its results have the types that a round is given.
+
+    IREE's importer refuses a state that begins without rows and gets one in each round.
+    """
+    body = op.regions[0].blocks[0]
+    given = [each.type for each in body.arguments][2:]
+    _cast_operands(op, 2, given)
+    end = last_op(body)
+    with ir.InsertionPoint(end):
+        _cast_operands(end, 1, given)
+    for result, kind in zip(op.results, given, strict=False):
+        if result.type != kind:
+            said = result.type
+            result.set_type(kind)
+            emit.put_behind(result, functools.partial(_known_as, kind=said))
+
+
+def _cast_operands(op: ir.Operation, first: int, kinds: Sequence[ir.Type]) -> None:
+    for number, kind in enumerate(kinds, first):
+        if op.operands[number].type != kind:
+            op.operands[number] = _known_as(op.operands[number], kind)
+
+
+def _known_as(value: ir.Value, kind: ir.Type) -> ir.Value:
+    """A tensor of which more or less sizes are known."""
+    return emit.value("torch.tensor_static_info_cast", [value], kind)
 
 
 # ---- casts -----------------------------------------------------------------------------------------------------------
@@ -126,4 +159,4 @@ def _flag(op: ir.Operation, name: str, default: bool) -> bool:
     return bool(ir.IntegerAttr(op.attributes[name]).value) if name in op.attributes else default
 
 
-_FORMS = {"onnx.BitCast": _bit_cast, "onnx.Cast": _cast, "onnx.ReduceProd": _product}
+_FORMS = {"onnx.BitCast": _bit_cast, "onnx.Cast": _cast, "onnx.Loop": _loop, "onnx.ReduceProd": _product}

@@ -50,7 +50,7 @@ from opsplice.onnx.model_file import (
     type_name,
 )
 from opsplice.onnx.node_checks import check_domains, check_types
-from opsplice.onnx.rules import loops
+from opsplice.onnx.rules import loop_states, loops
 from opsplice.onnx.rules.convolutions import say_pads
 from opsplice.onnx.said_sizes import leave_out_false_sizes
 from opsplice.onnx.size_checks import check_sizes
@@ -194,7 +194,7 @@ def _typed(model: onnx.ModelProto, weights: dict[str, np.ndarray], name: str) ->
             _bind(model, more, name)
             continue
         changed = False
-        for edit in (fold, give_constants, keep_whole_dims, keep_counts, keep_elements, loops.type_states):
+        for edit in (fold, give_constants, keep_whole_dims, keep_counts, keep_elements, loop_states.type_states):
             changed |= edit(model)
         if loops.rewrite(model.graph) or changed:
             continue  # nodes of branches and of rounds have no types yet, and sizes that seem open may be known then

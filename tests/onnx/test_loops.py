@@ -183,3 +183,31 @@ def test_an_open_number_of_rounds_with_a_constant_condition():
     model = make_model([rounds], {"n": (I64, []), "x": [3]}, outputs, {"always": np.array(True)})
     for count in (0, 4):
         check(model, {"n": np.array(count), "x": np.array([1, -2, 3], np.float32)})
+
+
+def rows_below_each_other(ends):
+    """A loop whose rounds put a row each below their state."""
+    nodes = [
+        node("Gather", "x g_i", "row"), node("Mul", "row row", "square"), node("Unsqueeze", "square top", "below"),
+        node("Concat", "g_v below", "g_next", axis=0), node("Less", "g_i two", "g_small"),
+        node("Identity", "g_goes", "g_on"),
+    ]  # fmt: skip
+    begins = [value("g_i", I64), value("g_goes", BOOL), value("g_v", shape=[0, 3])]
+    results = [value(ends, BOOL), helper.make_tensor_value_info("g_next", TensorProto.FLOAT, None)]
+    body = helper.make_graph(nodes, "body", begins, results)
+    rounds = [node("Shape", "x", "s", end=1), node("Squeeze", "s", "n")]
+    stacked = [node("Loop", "n always none", "rows", body=body, name="g"), node("Neg", "rows", "y")]
+    constants = CONSTANTS | {"none": np.zeros((0, 3), np.float32), "top": np.array([0])}
+    return make_model([*rounds, *stacked], {"x": ["n", 3]}, {"y": [None, 3]}, constants)
+
+
+def test_each_round_adds_a_row():
+    """As masks are put below each other in Mask R-CNN."""
+    for count in (4, 1, 0):
+        x = np.random.default_rng(count).standard_normal((count, 3), np.float32)
+        check(rows_below_each_other("g_on"), {"x": x})
+
+
+def test_a_loop_that_may_end_and_adds_rows_is_refused():
+    with pytest.raises(OpspliceError, match=r"'g' of the ONNX model .* may change a size of its state"):
+        opsplice.onnx.session(rows_below_each_other("g_small"))

@@ -15,8 +15,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from opsplice.common.errors import OpspliceError
-from opsplice.onnx.folded_sizes import SPREADING
 from opsplice.onnx.model_file import STANDARD, Scope, graphs, names_read, replace, scopes, sizes_of, subgraphs
+from opsplice.onnx.rules.loop_states import body_of, is_loop, sizes_of_type, type_of
 from opsplice.onnx.rules.node_writer import NodeWriter, wrongly_computed
 
 # The rounds of a loop that is written out, their nodes where there is another way, and the rounds of a loop whose
@@ -25,7 +25,6 @@ MOST_WRITTEN = 256
 _MOST_NODES = 256
 MOST_RUN = 100_000
 
-_ELEMENTWISE = {*SPREADING, "Identity", "Sigmoid", "Tanh"}
 _Constants = Mapping[str, onnx.TensorProto]
 
 
@@ -39,8 +38,8 @@ def rewrite(graph: onnx.GraphProto) -> bool:
                 nodes += _write_rows(graph, node)
                 changed = True
             rounds = _rounds(node, constants)
-            ends = _is_loop(node) and rounds is None and _may_end(node, constants)
-            if not _is_loop(node) or (node.input[1] and rounds is None and not ends):
+            ends = is_loop(node) and rounds is None and _may_end(node, constants) and _keeps_sizes(node)
+            if not is_loop(node) or (node.input[1] and rounds is None and not ends):
                 nodes.append(node)
                 continue
             changed = True
@@ -89,103 +88,17 @@ def _taken_branch(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     return [*(_renamed(inner, names) for inner in branch.node), *_as_results(node, results)]
 
 
-def type_states(model: onnx.ModelProto) -> bool:
-    """Give the state of loops, in their bodies and as results, the type that it begins with, of which ONNX keeps none.
-
-    Whether any got one. Not where a round gives it another shape.
-    """
-    loops = [(scope, node) for scope in scopes(model.graph) for node in scope.graph.node if _is_loop(node)]
-    typed = [_type_state(model, scope, node) for scope, node in loops]
-    return any(typed)
-
-
-def _type_state(model: onnx.ModelProto, scope: Scope, node: onnx.NodeProto) -> bool:
-    body, begins = _body(node), [_type_of(name, scope) for name in node.input[2:]]
-    results = node.output[: len(begins)]
-    state = slice(2, len(begins) + 2), slice(1, len(begins) + 1)
-    known = [_type_of(name, scope) if name else given for name, given in zip(results, begins, strict=False)]
-    given = [value.type for value in body.input[state[0]]]
-    pairs = zip(begins * 2, known + given, strict=True)
-    if None in begins or all(_sizes(one) == _sizes(other) for one, other in pairs):
-        return False
-    one = onnx.GraphProto()
-    one.CopyFrom(body)
-    del one.value_info[:]
-    for value, kind in zip(one.input[state[0]], begins, strict=True):
-        value.type.CopyFrom(kind)
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if not dim.HasField("dim_value"):
-                dim.dim_param = f"{value.name}.{axis}"
-    for value in one.output[state[1]]:
-        value.type.tensor_type.ClearField("shape")
-    own = {value.name for value in one.input} | {output for inner in one.node for output in inner.output}
-    for name in {name for each in graphs(one) for inner in each.node for name in inner.input} - own:
-        if name in scope.constants:
-            one.initializer.append(scope.constants[name])
-        elif name in scope.values:
-            one.input.append(scope.values[name])
-    alone = helper.make_model(one, opset_imports=model.opset_import, ir_version=model.ir_version)
-    typed = onnx.shape_inference.infer_shapes(alone, data_prop=True).graph
-    for before, after in zip(typed.input[state[0]], typed.output[state[1]], strict=True):
-        if _is_spread(typed, before, after):
-            after.type.CopyFrom(before.type)
-        if before.type.tensor_type != after.type.tensor_type:
-            return False
-    replace(body.value_info, typed.value_info)
-    for value, new in zip(body.input[state[0]], typed.input[state[0]], strict=True):
-        value.type.CopyFrom(new.type)
-    for value, new in zip(body.output[state[1]], typed.output[state[1]], strict=True):
-        value.type.CopyFrom(new.type)
-    for name, kind in zip(results, begins, strict=False):
-        if name in scope.values:
-            scope.values[name].type.CopyFrom(kind)
-        elif name:
-            scope.graph.value_info.append(helper.make_value_info(name, kind))
-    return True
-
-
-def _is_spread(body: onnx.GraphProto, before: onnx.ValueInfoProto, after: onnx.ValueInfoProto) -> bool:
-    """Whether a state is changed element by element, so that it keeps its open sizes: IREE takes such for equal."""
-    kinds = {value.name: value.type.tensor_type for value in (*body.value_info, *body.input, *body.output)}
-    makers = {output: node for node in body.node for output in node.output}
-    wanted, sizes = before.type.tensor_type, _sizes(before.type) or []
-
-    def keeps(name: str) -> bool:
-        found = sizes_of(kinds.get(name))
-        if found is None or len(found) != len(sizes):
-            return False
-        if any(new not in (old, None) for old, new in zip(sizes, found, strict=True)):
-            return False
-        is_alike = name in makers and makers[name].op_type in _ELEMENTWISE
-        return kinds[name].shape == wanted.shape or (is_alike and any(map(keeps, makers[name].input)))
-
-    return wanted.elem_type == after.type.tensor_type.elem_type and keeps(after.name)
-
-
-def _type_of(name: str, scope: Scope) -> onnx.TypeProto | None:
-    """The type of a value whose number of dims is known."""
-    if name in scope.constants:
-        tensor = scope.constants[name]
-        return helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
-    kind = scope.values[name].type if name in scope.values else None
-    return kind if _sizes(kind) is not None else None
-
-
-def _sizes(kind: onnx.TypeProto | None) -> list[int | None] | None:
-    return sizes_of(kind.tensor_type if kind is not None else None)
-
-
 def check(graph: onnx.GraphProto, name: str) -> None:
     """Raise OpspliceError for a loop of a model that IREE does not run."""
     for scope in scopes(graph):
         for node in scope.graph.node:
-            if node.op_type == "Scan" and _is_open(node, [_sizes(_type_of(each, scope)) for each in node.input]):
+            if node.op_type == "Scan" and _is_open(node, [sizes_of_type(type_of(each, scope)) for each in node.input]):
                 raise wrongly_computed(
                     node, "sizes of its inputs, or of values of its body, are open, and it stacks too few elements"
                 )
     constants = _constants(graph)
     for each in graphs(graph):
-        for node in filter(_is_loop, each.node):
+        for node in filter(is_loop, each.node):
             count = _number(node.input[0], constants)
             where = f"the loop '{node.name}' of {name}"
             if _stacks(node):
@@ -201,24 +114,21 @@ def check(graph: onnx.GraphProto, name: str) -> None:
                     f"{where} has {rounds}, and IREE runs all rounds, whatever the condition says",
                     hint=f"give it a count (its first input) that is large enough, up to {MOST_RUN}",
                 )
-
-
-def _is_loop(node: onnx.NodeProto) -> bool:
-    return node.op_type == "Loop" and node.domain in STANDARD
-
-
-def _body(node: onnx.NodeProto) -> onnx.GraphProto:
-    (body,) = subgraphs(node)
-    return body
+            if _may_end(node, constants):
+                raise OpspliceError(
+                    f"{where} has a condition that may end it, and a round may change a size of its state: IREE runs "
+                    "all rounds, and what the last ones change cannot be left out",
+                    hint="give it a count of rounds, and a condition that is always true",
+                )
 
 
 def _stacks(node: onnx.NodeProto) -> bool:
-    return len(_body(node).output) - 1 > len(node.input) - 2
+    return len(body_of(node).output) - 1 > len(node.input) - 2
 
 
 def _rounds(node: onnx.NodeProto, constants: _Constants) -> int | None:
     """The number of rounds of a loop that is to be written out; None for other loops."""
-    if not _is_loop(node) or not _stacks(node) or not _goes_on(node, constants):
+    if not is_loop(node) or not _stacks(node) or not _goes_on(node, constants):
         return None
     count = _number(node.input[0], constants)
     return count if count is not None and 0 < count <= MOST_WRITTEN else None
@@ -226,9 +136,9 @@ def _rounds(node: onnx.NodeProto, constants: _Constants) -> int | None:
 
 def _stacks_rows(node: onnx.NodeProto, constants: _Constants) -> bool:
     """Whether what a loop stacks can be a state, of a size that is known before the first round, and should be."""
-    if not _is_loop(node) or not node.input[0] or not _stacks(node) or not _goes_on(node, constants):
+    if not is_loop(node) or not node.input[0] or not _stacks(node) or not _goes_on(node, constants):
         return False
-    body, count = _body(node), _number(node.input[0], constants)
+    body, count = body_of(node), _number(node.input[0], constants)
     if count is not None and count * len(body.node) <= _MOST_NODES:
         return False
     rows = [sizes_of(value.type.tensor_type) for value in body.output[len(node.input) - 1 :]]
@@ -237,7 +147,7 @@ def _stacks_rows(node: onnx.NodeProto, constants: _Constants) -> bool:
 
 def _write_rows(graph: onnx.GraphProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     """Have each round of a loop write a row of a state, in place of what it stacks. Returns what makes that state."""
-    body, made = _body(node), []
+    body, made = body_of(node), []
     place, count = f"{node.name}.place", f"{node.name}.count"
     of_one, of_two = (_given(graph, np.array(axes), f"{node.name}.axes{len(axes)}") for axes in ([0], [0, 1]))
     made.append(helper.make_node("Unsqueeze", [node.input[0], of_one], [count], name=node.name))
@@ -268,7 +178,7 @@ def _write_rows(graph: onnx.GraphProto, node: onnx.NodeProto) -> list[onnx.NodeP
 
 def _goes_on(node: onnx.NodeProto, constants: _Constants) -> bool:
     """Whether the condition is true in all rounds."""
-    body = _body(node)
+    body = body_of(node)
     made = {output: inner for inner in body.node for output in inner.output}
     value = body.output[0].name
     while value in made and made[value].op_type in ("Cast", "Identity"):
@@ -284,9 +194,16 @@ def _may_end(node: onnx.NodeProto, constants: _Constants) -> bool:
     return not _stacks(node) and not _goes_on(node, constants) and node.output[-1] != f"{node.name}.ended"
 
 
+def _keeps_sizes(node: onnx.NodeProto) -> bool:
+    """Whether the state of a loop is known to have the same sizes before and behind a round."""
+    body = body_of(node)
+    kinds = ([value.type.tensor_type for value in values] for values in (body.input[2:], body.output[1:]))
+    return all(new.HasField("shape") and old.shape == new.shape for old, new in zip(*kinds, strict=True))
+
+
 def _keep_state(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
     """Have the state of a loop stay as it is from the round on in which its condition is false."""
-    body = _body(node)
+    body = body_of(node)
     going, still, ends = f"{node.name}.going", f"{node.name}.still", body.output[0].name
     for number, (old, new) in enumerate(zip(body.input[2:], body.output[1:], strict=True)):
         kept = f"{node.name}.kept{number}"
@@ -329,7 +246,7 @@ def _as_results(node: onnx.NodeProto, values: Sequence[str]) -> list[onnx.NodePr
 
 def _written_out(graph: onnx.GraphProto, node: onnx.NodeProto, rounds: int) -> list[onnx.NodeProto]:
     """The rounds of a loop one after the other."""
-    body, nodes = _body(node), []
+    body, nodes = body_of(node), []
     state = list(node.input[2:])
     stacked: list[list[str]] = [[] for _ in body.output[len(state) + 1 :]]
     axis = _given(graph, np.array([0]), f"{node.name}.axis")
@@ -373,7 +290,7 @@ def run_open_scans(graph: onnx.GraphProto) -> bool:
         nodes: list[onnx.NodeProto] = []
         for node in scope.graph.node:
             is_scan = node.op_type == "Scan" and node.domain in STANDARD
-            is_open = is_scan and _is_open(node, [_sizes(_type_of(each, scope)) for each in node.input])
+            is_open = is_scan and _is_open(node, [sizes_of_type(type_of(each, scope)) for each in node.input])
             form = {each.name: helper.get_attribute_value(each) for each in node.attribute} if is_open else {}
             if not is_open or any(any(value) for name, value in form.items() if name.startswith("scan_")):
                 nodes.append(node)
@@ -387,7 +304,7 @@ def run_open_scans(graph: onnx.GraphProto) -> bool:
 def _as_loop(graph: onnx.GraphProto, node: onnx.NodeProto, scanned: int) -> list[onnx.NodeProto]:
     """A scan as a loop, whose rounds take their rows themselves."""
     body, states = onnx.GraphProto(), len(node.input) - scanned
-    body.CopyFrom(_body(node))
+    body.CopyFrom(body_of(node))
     rows, number, goes, still = list(body.input[states:]), *(f"{node.name}.{part}" for part in ("round", "goes", "on"))
     given = zip(node.input[states:], rows, strict=True)
     takes = [helper.make_node("Gather", [whole, number], [row.name], name=node.name, axis=0) for whole, row in given]
@@ -406,7 +323,7 @@ def _as_loop(graph: onnx.GraphProto, node: onnx.NodeProto, scanned: int) -> list
 
 def _is_open(node: onnx.NodeProto, sizes: Sequence[list[int | None] | None]) -> bool:
     """Whether any size of a scan is open. sizes: of its inputs."""
-    body = _body(node)
+    body = body_of(node)
     own = [sizes_of(value.type.tensor_type) for value in (*body.input, *body.output)]
     return any(None in (each or ()) for each in (*sizes, *own))
 
