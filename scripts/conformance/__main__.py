@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--page", action="store_true", help="with --only: write the page, with all that was run so far")
     parser.add_argument("--variant", choices=VARIANTS, help="plain: on IREE alone; rules: with rules; both if left out")
     parser.add_argument(
-        "--failed", action="store_true", help="run what did not pass, and keep what did with other code"
+        "--failed", action="store_true", help="run again what did not pass, and keep all else, of other code, too"
     )
     parser.add_argument("--fresh", action="store_true", help="forget what a run before this one found")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes run cases (1)")
@@ -45,11 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(suite: str, options: argparse.Namespace) -> int:
     module = suite_module(suite)
-    results = Results(suite, module.PACKAGES, fresh=options.fresh, failed=options.failed)
     every = case_names(suite)
     names = [name for name in every if not options.only or re.search(options.only, name)]
     variants = [options.variant] if options.variant else list(VARIANTS)
     wanted = [(name, variant) for name in names for variant in variants]
+    results = Results(suite, module.PACKAGES, fresh=options.fresh, again=wanted if options.failed else None)
     left = [task for task in wanted if task not in results.outcomes]
     with Status() as status:
         progress = _Progress(suite, len(left), status)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import date
 from importlib import metadata
 from pathlib import Path
@@ -25,34 +25,36 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 class Results:
     """Outcomes by task. What other versions, or other code, left in the file does not count.
 
-    failed: only what passed counts, whatever code it passed with. day: when the first of them was found.
+    again: tasks of which what did not pass is to run again; all else counts, whatever code it ran with. day: when the
+    first of them was found.
     """
 
-    def __init__(self, suite: str, packages: Iterable[str], *, fresh: bool = False, failed: bool = False) -> None:
+    def __init__(
+        self, suite: str, packages: Iterable[str], *, fresh: bool = False, again: Collection[Task] | None = None
+    ) -> None:
         self.path = FOLDER / f"{suite}.jsonl"
         self.outcomes: dict[Task, Outcome] = {}
         self.day = date.today().isoformat()
         self._key = _key(packages)
-        if fresh or not self._read(failed):
+        if fresh or not self._read(again):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_text(json.dumps({"key": self._key, "day": self.day}) + "\n", encoding="utf-8")
 
-    def _read(self, failed: bool) -> bool:
+    def _read(self, again: Collection[Task] | None) -> bool:
         if not self.path.is_file():
             return False
         head, *lines = self.path.read_text(encoding="utf-8").split("\n")
         known = json.loads(head)
-        if known.get("key") != self._key and not failed:
+        if known.get("key") != self._key and again is None:
             return False
         self.day = known["day"]
         # The last line is empty, or what a run that was killed had begun to write.
         for line in lines[:-1]:
             name, variant, outcome = json.loads(line)
             self.outcomes[name, variant] = Outcome(**outcome)
-        if failed:
-            self.outcomes = {
-                task: o for task, o in self.outcomes.items() if o.word in ("passes", "skipped", "as plain")
-            }
+        for task in again or ():
+            if task in self.outcomes and self.outcomes[task].word not in ("passes", "skipped", "as plain"):
+                del self.outcomes[task]
         kept = [json.dumps([*task, dataclasses.asdict(outcome)]) for task, outcome in self.outcomes.items()]
         head = json.dumps({"key": self._key, "day": self.day})
         self.path.write_text("\n".join([head, *kept]) + "\n", encoding="utf-8")

@@ -92,6 +92,12 @@ def test_a_page_has_the_counts_and_what_does_not_pass_and_a_break_by_rules_fails
     assert asked[10:] == [("illegal", "plain")]
     assert __main__.main(["ends", "--failed", "--only=^w$", "--variant=rules"]) == 1
     assert asked[11:] == [("w", "rules")]
+    # What failed and was not run again is still known.
+    capsys.readouterr()
+    assert __main__.main(["ends", "--failed", "--only=^passes$", "--page"]) == 0
+    assert len(asked) == 12
+    page = (tmp_path / "conformance.md").read_text()
+    assert "### Wrong numbers\n\n- `w` (with rules)" in page
 
 
 def test_results_of_other_versions_and_a_torn_line_do_not_count(
@@ -109,7 +115,9 @@ def test_results_of_other_versions_and_a_torn_line_do_not_count(
     kept.path.write_text(kept.path.read_text().replace(kept.day, "1999-12-31"))
     assert results.Results("s", ("numpy",)).day == "1999-12-31"
     monkeypatch.setattr(results.metadata, "version", lambda _name: "0.0")
-    assert results.Results("s", ("numpy",), failed=True).outcomes == {("b", "plain"): Outcome("passes")}
+    both = {("a", "plain"): Outcome("wrong", "why", 1), ("b", "plain"): Outcome("passes")}
+    assert results.Results("s", ("numpy",), again=[("b", "plain"), ("c", "plain")]).outcomes == both
+    assert results.Results("s", ("numpy",), again=list(both)).outcomes == {("b", "plain"): Outcome("passes")}
     assert results.Results("s", ("numpy",)).outcomes == {("b", "plain"): Outcome("passes")}
     monkeypatch.setattr(results.metadata, "version", lambda _name: "1.0")
     assert results.Results("s", ("numpy",)).outcomes == {}
