@@ -39,6 +39,10 @@ def angle(tensor: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.isnan(wide), wide, torch.where(wide < 0, math.pi, 0.0).to(wide.dtype))
 
 
+def of_size_and_angle(size: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
+    return torch.complex(size * torch.cos(angle), size * torch.sin(angle))
+
+
 def placed(op: Formula) -> Formula:
     """What writes a tensor, which is the last but options, into a part of another one."""
 

@@ -75,6 +75,7 @@ APART = (
     aten.logical_xor,
     aten.narrow_copy,
     aten.permute_copy,
+    aten.unbind_copy,
     aten.view_copy,
 )
 
@@ -297,6 +298,7 @@ OWN: Table = {
     aten.neg.default: _either(complex_numbers.linear(torch.neg), elementwise.negative),
     aten.new_empty_strided.default: places_in_memory.room_like,
     aten.nextafter.default: functions.next_number,
+    aten.polar.default: complex_numbers.of_size_and_angle,
     aten.polygamma.default: functions.polygamma,
     aten.pow.Scalar: _either(complex_numbers.power, elementwise.power),
     aten.pow.Tensor_Scalar: _either(complex_numbers.power, elementwise.power),

@@ -131,3 +131,11 @@ def test_real_numbers_of_complex_ones() -> None:
 
     z = torch.tensor([0, 1j, -2.5 + 1j, 3], dtype=torch.complex64)
     torch.testing.assert_close(torch.compile(run, backend="opsplice")(z), run(z))
+
+
+@pytest.mark.parametrize("shapes", [((5,), (3, 5)), ((3, 5), (5,)), ((3, 1), (3, 5))])
+def test_numbers_of_sizes_and_angles_of_other_shapes(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    size, angle = map(torch.randn, shapes)
+    found = torch.compile(torch.polar, backend="opsplice")(size, angle)
+    exact = size.double().numpy() * np.exp(1j * angle.double().numpy())
+    np.testing.assert_allclose(found.numpy(), exact, rtol=1e-5, atol=1e-6)

@@ -49,6 +49,7 @@ def results(x: torch.Tensor, y: torch.Tensor, number: torch.Tensor) -> list[torc
         torch.view_copy(x, (5, 3)),
         torch.permute_copy(x, (1, 0)),
         torch.narrow_copy(x, 1, 1, 3),
+        *torch.unbind_copy(x, 1),
         torch.as_strided_copy(x, (2, 2), (1, 3)),
         torch.searchsorted(x[0].sort()[0], x),
         torch.searchsorted(ordered, asked),
