@@ -205,6 +205,8 @@ def _results(run: Callable[..., Any], calls: Sequence[_Call], backward: bool) ->
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:
     """With all of the memory that it is a part of, which operators such as `as_strided` read."""
+    if tensor.layout != torch.strided:
+        return tensor.detach().clone().requires_grad_(tensor.requires_grad)
     whole = tensor.detach().untyped_storage().clone()
     copy = torch.empty(0, dtype=tensor.dtype).set_(whole, tensor.storage_offset(), tensor.shape, tensor.stride())
     return copy.requires_grad_(tensor.requires_grad)
@@ -222,7 +224,7 @@ def _slope(like: torch.Tensor) -> torch.Tensor:
 
 
 def _array(tensor: torch.Tensor) -> Any:
-    tensor = tensor.detach().resolve_conj().resolve_neg()
+    tensor = tensor.detach().to_dense().resolve_conj().resolve_neg()
     if tensor._is_zerotensor():
         tensor = torch.zeros(tensor.shape, dtype=tensor.dtype)
     return tensor.to(_WIDER.get(tensor.dtype, tensor.dtype)).numpy()

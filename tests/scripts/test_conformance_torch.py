@@ -37,5 +37,10 @@ def test_wrong_numbers_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "elements differ" in outcome.reason
 
 
+@pytest.mark.parametrize("name", ["sparse.mm.reduce f32", "sparse.mm.reduce f32 backward"])
+def test_sparse_tensors_are_given_and_compared(name: str) -> None:
+    assert run(name, "plain") == Outcome("passes")
+
+
 def test_an_operator_that_iree_does_not_lower_is_named() -> None:
     assert run("igamma f32", "plain") == Outcome("not compiled", "IREE does not lower torch.aten.igamma")

@@ -1,10 +1,14 @@
-"""Images of other sizes, and the gradient of what `torch.nn.functional.grid_sample` reads between pixels.
+"""Images of other sizes, and what `torch.nn.functional.grid_sample` reads between pixels, with its gradient.
 
 Each function has the signature of its op.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,11 +17,18 @@ from torch import Tensor
 
 from opsplice.torch.decompositions.windows import spread
 
-_BILINEAR, _NEAREST = 0, 1
+_BILINEAR, _NEAREST, _BICUBIC = range(3)
 _ZEROS, _BORDER, _REFLECTION = range(3)
 
 
-def grid_sampler_2d_backward(
+def grid_sampler(image: Tensor, grid: Tensor, mode: int, padding: int, align_corners: bool) -> Tensor:
+    """What lies at places [n, i, j, 2] of an image [n, c, h, w]; so in 3D."""
+    pixels, reads = _reads(image, grid, mode, padding, align_corners)
+    read = functools.reduce(torch.add, [each.inside(each.of(pixels) * each.share) for each in reads])
+    return read.reshape(*image.shape[:2], *grid.shape[1:-1]).to(image.dtype)
+
+
+def grid_sampler_backward(
     gradient: Tensor,
     image: Tensor,
     grid: Tensor,
@@ -26,52 +37,100 @@ def grid_sampler_2d_backward(
     align_corners: bool,
     mask: list[bool],
 ) -> tuple[Tensor | None, Tensor | None]:
-    """The gradients of the image [n, c, h, w] and of the places [n, i, j, 2], where `mask` asks for them."""
-    if mode not in (_BILINEAR, _NEAREST):
-        return NotImplemented
-    wide = torch.promote_types(image.dtype, torch.float32)
-    n, c, height, width = image.shape
-    count = grid.shape[1] * grid.shape[2]
-    pixels, given = image.reshape(n, c, height * width).to(wide), gradient.reshape(n, c, count).to(wide)
-    places = grid.reshape(n, 1, count, 2).to(wide)
-    (x, per_x), (y, per_y) = (
-        _place(places[..., dim], size, padding, align_corners) for dim, size in ((0, width), (1, height))
-    )
-    read, weights, by_x, by_y = [], [], given.new_zeros(()), given.new_zeros(())
-    for row, share_y, slope_y in _neighbours(y, mode):
-        for column, share_x, slope_x in _neighbours(x, mode):
-            is_inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
-            index = torch.where(is_inside, row * width + column, 0).to(torch.int64)
-            read.append(index)
-            weights.append(torch.where(is_inside, share_y * share_x, 0))
-            if mask[1]:
-                value = given * torch.where(is_inside, pixels.gather(2, index.expand(n, c, count)), 0)
-                by_x, by_y = by_x + value * (share_y * slope_x), by_y + value * (share_x * slope_y)
+    """The gradients of the image [n, c, h, w] and of the places [n, i, j, 2], where `mask` asks for them; so in 3D."""
+    pixels, reads = _reads(image, grid, mode, padding, align_corners)
+    given = gradient.reshape(*pixels.shape[:2], -1).to(pixels.dtype)
     of_image = of_grid = None
     if mask[0]:
-        written = torch.cat([given * weight for weight in weights], 2)
-        zeros = written.new_zeros(n, c, height * width)
-        of_image = zeros.scatter_add(2, torch.cat(read, 2).expand_as(written), written)
-        of_image = of_image.reshape(image.shape).to(image.dtype)
-    if mask[1]:
-        slopes = torch.stack([by_x * per_x, by_y * per_y], 3).sum(1)
-        of_grid = torch.zeros_like(grid) if mode == _NEAREST else slopes.reshape(grid.shape).to(grid.dtype)
+        written = torch.cat([each.inside(given * each.share) for each in reads], 2)
+        indices = torch.cat([each.index for each in reads], 2).expand_as(written)
+        of_image = torch.zeros_like(pixels).scatter_add(2, indices, written).reshape(image.shape).to(image.dtype)
+    if mask[1] and mode == _NEAREST:
+        of_grid = torch.zeros_like(grid)
+    elif mask[1]:
+        by_dim = zip(
+            *([each.inside(given * each.of(pixels) * by) for by in each.slopes] for each in reads), strict=True
+        )
+        slopes = [functools.reduce(torch.add, of_dim) for of_dim in by_dim]
+        of_grid = torch.stack(slopes, 3).sum(1).reshape(grid.shape).to(grid.dtype)
     return of_image, of_grid
 
 
-def _place(at: Tensor, size: int, padding: int, align_corners: bool) -> tuple[Tensor, Tensor]:
-    """Places from -1 to 1 as places from 0 to a size, and how much they change with the former."""
+@dataclasses.dataclass(frozen=True)
+class _Read:
+    """A pixel that each place reads: which one, its share, and how much that changes with each number of the place.
+
+    Where it lies outside of the image, it is the first pixel, which counts for nothing.
+    """
+
+    is_inside: Tensor
+    index: Tensor
+    share: Tensor
+    slopes: list[Tensor]
+
+    def of(self, pixels: Tensor) -> Tensor:
+        n, c, _ = pixels.shape
+        return pixels.gather(2, self.index.expand(n, c, self.index.shape[2]))
+
+    def inside(self, values: Tensor) -> Tensor:
+        return torch.where(self.is_inside, values, 0)
+
+
+def _reads(image: Tensor, grid: Tensor, mode: int, padding: int, align_corners: bool) -> tuple[Tensor, list[_Read]]:
+    """The pixels in rows [n, c, pixels], and what places, each x, y(, z), read of them."""
+    wide = torch.promote_types(image.dtype, torch.float32)
+    sizes = image.shape[:1:-1]
+    places = grid.reshape(grid.shape[0], 1, -1, len(sizes)).to(wide)
+    found = [_neighbours(places[..., dim], size, mode, padding, align_corners) for dim, size in enumerate(sizes)]
+    reads = []
+    for corner in itertools.product(*found):
+        is_inside = functools.reduce(
+            torch.logical_and, [(at >= 0) & (at < size) for (at, _, _), size in zip(corner, sizes, strict=True)]
+        )
+        index = torch.zeros_like(is_inside, dtype=torch.int64)
+        for (at, _, _), size in zip(reversed(corner), reversed(sizes), strict=True):
+            index = index * size + torch.where(is_inside, at, 0).to(torch.int64)
+        factors = [
+            [slope if other == dim else share for other, (_, share, slope) in enumerate(corner)]
+            for dim in range(len(sizes))
+        ]
+        shares = [share for _, share, _ in corner]
+        reads.append(_Read(is_inside, index, math.prod(shares), [math.prod(each) for each in factors]))
+    return image.reshape(*image.shape[:2], -1).to(wide), reads
+
+
+def _neighbours(
+    at: Tensor, size: int, mode: int, padding: int, align_corners: bool
+) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """The pixels that a place from -1 to 1 is made of, their shares, and how much a share changes with the place."""
     half = (size - 1) / 2 if align_corners else size / 2
-    x, slope = at * half + (size - 1) / 2, torch.ones_like(at) * half
+    x = at * half + (size - 1) / 2
+    if mode == _BICUBIC:
+        left = x.floor()
+        steps = [(left + step, x - left - step) for step in (-1, 0, 1, 2)]
+        return [
+            (_padded(pixel, size, padding, align_corners)[0], _share(far), _slope_of_share(far) * half)
+            for pixel, far in steps
+        ]
+    x, slope = _padded(x, size, padding, align_corners)
+    if mode == _NEAREST:
+        return [(x.round(), torch.ones_like(x), torch.zeros_like(x))]
+    left = x.floor()
+    return [(left, left + 1 - x, -slope * half), (left + 1, x - left, slope * half)]
+
+
+def _padded(x: Tensor, size: int, padding: int, align_corners: bool) -> tuple[Tensor, Tensor]:
+    """Where numbers of pixels lie inside, and how much that changes with the number."""
+    slope = torch.ones_like(x)
     if padding == _REFLECTION and align_corners and size == 1:
-        return torch.zeros_like(at), torch.zeros_like(at)
+        return torch.zeros_like(x), torch.zeros_like(x)
     if padding == _REFLECTION:
         low, span = (0.0, size - 1) if align_corners else (-0.5, size)
         way = (x - low).abs()
         turns = torch.floor(way / span)
         is_even = torch.remainder(turns, 2) == 0
         rest = way - turns * span
-        slope = slope * torch.where((x >= low) == is_even, 1, -1)
+        slope = torch.where((x >= low) == is_even, 1.0, -1.0).to(x.dtype)
         x = torch.where(is_even, rest, span - rest) + low
     if padding != _ZEROS:
         slope = torch.where((x > 0) & (x < size - 1), slope, 0)
@@ -79,12 +138,17 @@ def _place(at: Tensor, size: int, padding: int, align_corners: bool) -> tuple[Te
     return x, slope
 
 
-def _neighbours(x: Tensor, mode: int) -> list[tuple[Tensor, Tensor, float]]:
-    """The pixels that a place between them is made of, with their shares, and how much a share changes with it."""
-    if mode == _NEAREST:
-        return [(x.round(), torch.ones_like(x), 0.0)]
-    left = x.floor()
-    return [(left, left + 1 - x, -1.0), (left + 1, x - left, 1.0)]
+def _share(far: Tensor) -> Tensor:
+    """Of a pixel that is so many pixels away, between -2 and 2, for bicubic places."""
+    way = far.abs()
+    near = (1.25 * way - 2.25) * way * way + 1
+    return torch.where(way <= 1, near, ((3.75 - 0.75 * way) * way - 6) * way + 3)
+
+
+def _slope_of_share(far: Tensor) -> Tensor:
+    way = far.abs()
+    slope = torch.where(way <= 1, (3.75 * way - 4.5) * way, (7.5 - 2.25 * way) * way - 6)
+    return torch.where(far < 0, -slope, slope)
 
 
 # ---- other sizes ----------------------------------------------------------------------------------------------------

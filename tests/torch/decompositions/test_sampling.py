@@ -1,4 +1,4 @@
-"""The gradients of what is read between the pixels of an image."""
+"""What is read between the pixels of an image, and its gradients."""
 
 from __future__ import annotations
 
@@ -12,17 +12,38 @@ from torch.nn import functional  # noqa: E402
 import opsplice.torch  # noqa: E402, F401
 from opsplice.torch.decompositions import sampling  # noqa: E402
 
-WAYS = list(itertools.product((0, 1), (0, 1, 2), (False, True)))
+# PyTorch has no cubic reads in 3D.
+MODES = [(0, (4, 5)), (1, (1, 3)), (2, (4, 3)), (0, (1, 4)), (2, (1, 4)), (0, (2, 3, 4)), (1, (3, 1, 4))]
 
 
-@pytest.mark.parametrize("sizes", [(4, 5), (1, 3)])
-@pytest.mark.parametrize(("mode", "padding", "align_corners"), WAYS)
-def test_the_formula_is_pytorchs(mode: int, padding: int, align_corners: bool, sizes: tuple[int, int]) -> None:
-    image, grid = torch.randn(2, 3, *sizes, dtype=torch.float64), torch.randn(2, 3, 5, 2, dtype=torch.float64) * 1.5
-    given = torch.randn(2, 3, 3, 5, dtype=torch.float64)
-    arguments = (given, image, grid, mode, padding, align_corners, [True, True])
-    wanted = torch.ops.aten.grid_sampler_2d_backward(*arguments)
-    torch.testing.assert_close(sampling.grid_sampler_2d_backward(*arguments), wanted)
+@pytest.mark.parametrize(("padding", "align_corners"), itertools.product((0, 1, 2), (False, True)))
+@pytest.mark.parametrize(("mode", "sizes"), MODES)
+def test_the_formula_is_pytorchs(mode: int, padding: int, align_corners: bool, sizes: tuple[int, ...]) -> None:
+    places = (2, *(3, 5, 2)[: len(sizes)])
+    image = torch.randn(2, 3, *sizes, dtype=torch.float64)
+    image[0, 0].view(-1)[0] = torch.inf  # counts for nothing where a place lies outside
+    grid = torch.randn(*places, len(sizes), dtype=torch.float64) * 1.5
+    ways = (mode, padding, align_corners)
+    forward = getattr(torch.ops.aten, f"grid_sampler_{len(sizes)}d")
+    found = sampling.grid_sampler(image, grid, *ways)
+    torch.testing.assert_close(found, forward(image, grid, *ways), equal_nan=True)
+    image[0, 0].view(-1)[0] = 1
+    arguments = (torch.randn(found.shape, dtype=torch.float64), image, grid, *ways, [True, True])
+    wanted = getattr(torch.ops.aten, f"grid_sampler_{len(sizes)}d_backward")(*arguments)
+    torch.testing.assert_close(sampling.grid_sampler_backward(*arguments), wanted)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_places_outside_of_an_image_read_nothing_of_it(mode: str) -> None:
+    image, grid = torch.randn(1, 1, 4, 4), torch.tensor([[[[3.0, 3], [0.5, 0.5], [1.2, 1.1]]]])
+    image[0, 0, 0, 0] = torch.nan
+
+    def read(image: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+        return functional.grid_sample(image, grid, mode=mode, align_corners=False)
+
+    found = torch.compile(read, backend="opsplice")(image, grid)
+    assert found.isfinite().all()
+    torch.testing.assert_close(found, read(image.double(), grid.double()).float(), rtol=1e-5, atol=1e-5)
 
 
 def test_gradients_of_images_and_places() -> None:
