@@ -31,6 +31,8 @@ def max_pool(op: Callable[..., Tensors], dims: int) -> Callable[..., Tensors]:
         if tensor.dim() == dims + 1:
             return [each.squeeze(0) for each in op(tensor.unsqueeze(0), kernel, stride, padding, dilation, ceil)]
         more = _overhang(tensor.shape[-dims:], kernel, stride, padding, dilation) if ceil else None
+        if not tensor.is_floating_point() and (more or not ceil):
+            return _max_pool_of_integers(tensor, kernel, stride, padding, dilation, more or [0] * dims)
         if more is None:
             return NotImplemented
         longer = torch.nn.functional.pad(tensor, [n for each in reversed(more) for n in (0, each)], value=-torch.inf)
@@ -41,6 +43,38 @@ def max_pool(op: Callable[..., Tensors], dims: int) -> Callable[..., Tensors]:
         return values, places
 
     return formula
+
+
+def _max_pool_of_integers(
+    tensor: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    more: Sequence[int],
+) -> Tensors:
+    """Windows in rows: IREE has no places of integers, and its compiler ends the process on windows in 3D."""
+    dims = len(kernel)
+    sizes = tensor.shape[-dims:]
+    around = [
+        n for before, behind in zip(reversed(padding), reversed(more), strict=True) for n in (before, before + behind)
+    ]
+    members = torch.nn.functional.pad(tensor, around, value=torch.iinfo(tensor.dtype).min)
+    places = torch.zeros((), dtype=torch.int64)
+    for dim, size in enumerate(sizes):
+        room = members.shape[2 + 2 * dim] - dilation[dim] * (kernel[dim] - 1) - 1
+        starts = torch.arange(room // stride[dim] + 1) * stride[dim]
+        read = starts[:, None] + torch.arange(kernel[dim]) * dilation[dim]
+        members = members.index_select(2 + 2 * dim, read.flatten()).unflatten(2 + 2 * dim, read.shape)
+        at = (read - padding[dim]).clamp(0, size - 1)
+        shape = [1] * (2 * dims)
+        shape[2 * dim], shape[2 * dim + 1] = read.shape
+        places = places * size + at.view(shape)
+    order = [*range(0, 2 * dims, 2), *range(1, 2 * dims, 2)]
+    members = members.permute(0, 1, *(2 + dim for dim in order)).flatten(2 + dims)
+    values, chosen = members.max(-1)
+    places = places.permute(order).flatten(dims).expand(members.shape)
+    return [values, places.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)]
 
 
 def adaptive_max_pool(tensor: Tensor, sizes: Sequence[int]) -> Tensors:

@@ -359,6 +359,21 @@ def test_nan_is_found_where_eager_finds_it(dtype):
     torch.testing.assert_close(found, wanted, equal_nan=True)
 
 
+@pytest.mark.parametrize("kind", [torch.int64, torch.int32, torch.uint8])
+def test_maxima_of_integers_in_windows(kind: torch.dtype) -> None:
+    """Without the formula the compiler ends the process on windows in 3D."""
+
+    def run(x: torch.Tensor) -> list[torch.Tensor]:
+        volumes = functional.max_pool3d(x, (2, 3, 2), stride=(1, 2, 2), padding=1, return_indices=True)
+        over = functional.max_pool2d(x[0], 3, stride=2, dilation=(1, 2), ceil_mode=True, return_indices=True)
+        return [*volumes, functional.max_pool3d(x[0], 2), *over]
+
+    x = torch.randint(0, 250, (1, 2, 4, 6, 7)).to(kind)
+    if kind == torch.int64:
+        x = (x - 120) * 2**54 + x
+    torch.testing.assert_close(torch.compile(run, backend="opsplice")(x), run(x))
+
+
 def test_adaptive_pools_of_open_sizes() -> None:
     def largest(x: torch.Tensor) -> list[torch.Tensor]:
         pool = functional.adaptive_max_pool2d
