@@ -23,6 +23,9 @@ _ZEROS, _BORDER, _REFLECTION = range(3)
 
 def grid_sampler(image: Tensor, grid: Tensor, mode: int, padding: int, align_corners: bool) -> Tensor:
     """What lies at places [n, i, j, 2] of an image [n, c, h, w]; so in 3D."""
+    count = math.prod((*image.shape[:2], *grid.shape[1:-1]))
+    if isinstance(count, int) and count == 1:  # IREE's compiler takes minutes for a single number, and seconds for two
+        return grid_sampler(image, torch.cat([grid, grid], 1), mode, padding, align_corners)[:, :, :1].clone()
     pixels, reads = _reads(image, grid, mode, padding, align_corners)
     read = functools.reduce(torch.add, [each.inside(each.of(pixels) * each.share) for each in reads])
     return read.reshape(*image.shape[:2], *grid.shape[1:-1]).to(image.dtype)

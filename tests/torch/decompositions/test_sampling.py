@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import pytest
 
@@ -44,6 +45,14 @@ def test_places_outside_of_an_image_read_nothing_of_it(mode: str) -> None:
     found = torch.compile(read, backend="opsplice")(image, grid)
     assert found.isfinite().all()
     torch.testing.assert_close(found, read(image.double(), grid.double()).float(), rtol=1e-5, atol=1e-5)
+
+
+def test_a_single_number_compiles_in_seconds() -> None:
+    image, grid = torch.randn(1, 1, 2, 2, 2), torch.rand(1, 1, 1, 1, 3)
+    start = time.monotonic()
+    found = torch.compile(functional.grid_sample, backend="opsplice")(image, grid, align_corners=False)
+    assert time.monotonic() - start < 30
+    torch.testing.assert_close(found, functional.grid_sample(image, grid, align_corners=False))
 
 
 def test_gradients_of_images_and_places() -> None:
