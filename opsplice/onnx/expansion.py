@@ -23,7 +23,6 @@ from opsplice.onnx.rules import (
     padding,
     pooling,
     quantized,
-    recurrent,
     resizing,
     scattering,
     uncompiled_nodes,
@@ -31,7 +30,7 @@ from opsplice.onnx.rules import (
 )
 from opsplice.onnx.rules.arithmetic import computed_axes, eight_bit_floats, few_bits, integers
 from opsplice.onnx.rules.detection import regions, suppression
-from opsplice.onnx.rules.layers import experts, states
+from opsplice.onnx.rules.layers import experts, recurrent, states
 from opsplice.onnx.rules.node_writer import (
     FLOATS,
     OF_NUMBERS,

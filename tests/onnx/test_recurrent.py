@@ -14,7 +14,7 @@ import onnxruntime as ort
 import opsplice.onnx
 from opsplice.onnx import expansion
 from opsplice.onnx.model_file import Scope
-from opsplice.onnx.rules.recurrent import MOST_WRITTEN
+from opsplice.onnx.rules.layers.recurrent import MOST_WRITTEN
 from tests.onnx.models import OPSET, RANDOM, make_model, node
 from tests.onnx.test_expansion import has_exact_sums_of_bytes
 

@@ -1,1 +1,1 @@
-"""Rules for operators that stand for a whole layer of a language model."""
+"""Rules for operators that stand for a whole layer."""
