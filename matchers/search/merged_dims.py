@@ -118,20 +118,20 @@ def kept_below(views: Views, access: Access, levels: int) -> Iterator[Kept]:
 def _reads(term: Term, loop: Loop, *, surely: bool = False) -> bool:
     """Whether a term is, or surely is, another one for each value of a loop."""
     if isinstance(term, Access):
-        return any(mentions(each, loop) for each in term.indices if not (surely and _is_of_several(each)))
+        return any(mentions(each, loop) for each in term.indices if not (surely and is_of_several(each)))
     if isinstance(term, LoopIndex):
-        return mentions(term.index, loop) and not (surely and _is_of_several(term.index))
+        return mentions(term.index, loop) and not (surely and is_of_several(term.index))
     parts = term.args if isinstance(term, Apply) else (term.body,) if isinstance(term, Reduce) else ()
     return any(_reads(part, loop, surely=surely) for part in parts)
 
 
-def _is_of_several(index: Index) -> bool:
+def is_of_several(index: Index) -> bool:
     """Whether an index is made of a part of several that are flattened."""
     if isinstance(index, Part):
-        return isinstance(index.whole, Flat) or _is_of_several(index.whole)
+        return isinstance(index.whole, Flat) or is_of_several(index.whole)
     if isinstance(index, Sum):
-        return any(_is_of_several(part) for _, part in index.terms)
-    return isinstance(index, (Flat, Affine)) and any(map(_is_of_several, index.parts))
+        return any(is_of_several(part) for _, part in index.terms)
+    return isinstance(index, (Flat, Affine)) and any(map(is_of_several, index.parts))
 
 
 def finer(views: Views, found: Reduce, counts: range, size: int) -> Iterator[Reduce]:

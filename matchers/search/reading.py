@@ -11,7 +11,7 @@ from opsplice.matchers.patterns.nodes import Accumulated, Choice, Input, Named, 
 from opsplice.matchers.patterns.walk import merges_dims, only_reduces, sums_windows
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import has_ones_of_filters, is_in_windows
-from opsplice.matchers.search.merged_dims import leaves
+from opsplice.matchers.search.merged_dims import is_of_several, leaves
 from opsplice.matchers.search.state import State
 from opsplice.matchers.terms import chains
 from opsplice.matchers.terms.canonical import WIDENINGS, WIDTHS
@@ -179,7 +179,8 @@ class Reader:
             return True  # several dims may be one label's
         own = {part for label in node.labels for part in labels_in(label)}.intersection(self.graph.results[0].labels)
         loops = [index for index in leaves(root.indices) if isinstance(index, Loop)]
-        return sum(any(mentions(index, loop) for index in access.indices) for loop in loops) <= len(own)
+        told = [index for index in access.indices if not is_of_several(index)]  # others may be along fewer loops
+        return sum(any(mentions(index, loop) for index in told) for loop in loops) <= len(own)
 
     def other_op(self, node: Node, found: Term) -> None:
         """Note that the program has another op than the one that is wanted."""
