@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import dataclass
-from functools import cached_property
 
 from opsplice.matchers.patterns.nodes import Asked, Graph, Input, Label
-from opsplice.matchers.patterns.walk import has_windows, only_reduces
+from opsplice.matchers.patterns.walk import has_windows, most_along, only_reduces
 from opsplice.matchers.search.labels import ones_first, pair
 from opsplice.matchers.terms.terms import UNIT, Index, Loop
 from opsplice.spec_lang.syntax import tree
@@ -27,7 +25,7 @@ class Axes:
     own: those that it has, along of them those that it is read along by itself and in full, not in windows: in memory
     of any strides that may be one place. may_turn: whether they may come in any order; fewer: also where fewer dims
     than labels are larger than one, as always but with a pack and one more label; ones_first: whether those of dims of
-    size one may come first.
+    size one may come first. most: see `most_along`.
     """
 
     labels: tuple[Label, ...]
@@ -37,6 +35,7 @@ class Axes:
     fewer: bool
     ones_first: bool
     is_weight: bool
+    most: float
 
     @staticmethod
     def of(graph: Graph, node: Input) -> Axes:
@@ -52,6 +51,7 @@ class Axes:
             has_windows(graph) or graph.may_lack_dims,
             only_reduces(graph),
             any(isinstance(c, Asked) and (c.kind, c.name) == ("weight", node.name) for c in graph.conditions),
+            most_along(graph)[node],
         )
 
     def told(self, indices: tuple[Index, ...]) -> tuple[tuple[Loop, ...], tuple[Loop, ...]]:
@@ -72,10 +72,3 @@ class Axes:
             loops = (index for index in group if isinstance(index, Loop))
             (apart if axis not in self.own else along if axis in self.along and not may_split else []).extend(loops)
         return tuple(apart), tuple(along)
-
-    @cached_property
-    def most(self) -> float:
-        """How many loops of a result the tensor is read along at most, however these are the labels: each label has one
-        dim, but where the program reduces several together."""
-        may_merge = self.ones_first or any(label.pack for label in self.own)
-        return math.inf if may_merge else len(self.own)

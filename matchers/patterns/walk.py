@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, TypeVar, get_args, get_origin
@@ -154,6 +155,17 @@ def ties_of(graph: Graph) -> tuple[tuple[Tie, ...], tuple[Tie, ...]]:
     """What a graph says of sizes: of parts that are read, and of ops by their names."""
     others = tuple(tie for tie in graph.ties if not isinstance(tie.node, Whole))
     return others, tuple(tie for tie in graph.ties if isinstance(tie.node, Whole))
+
+
+@_once
+def most_along(graph: Graph) -> Mapping[Input, float]:
+    """Along how many dims of the first result each input is read at most, whatever their order: each of its labels
+    there is one dim, but of a pack, and where the program reduces several together."""
+    found: dict[Input, float] = {}
+    for node in (node for node in nodes_of(graph) if isinstance(node, Input)):
+        own = set(graph.results[0].labels).intersection(tree.parts(node.labels))
+        found[node] = math.inf if only_reduces(graph) or any(label.pack for label in own) else len(own)
+    return found
 
 
 @_once

@@ -44,6 +44,15 @@ def numbers(views: Views, size: Size | tuple[Size, ...]) -> Known | tuple[Known,
     return tuple(_number(views, each) for each in size) if isinstance(size, tuple) else _number(views, size)
 
 
+def known_dims(
+    views: Views, dims: Mapping[str, Size | tuple[Size, ...]], types: Mapping[str, str]
+) -> dict[str, Known | tuple[Known, ...]]:
+    """What is known of dims, by name, with `rank(m)` of packs and `bits(T)` of type variables under their own text."""
+    ranks = {f"rank({name})": len(size) for name, size in dims.items() if isinstance(size, tuple)}
+    bits = {f"bits({name})": ops.bits(element) for name, element in types.items()}
+    return {name: numbers(views, size) for name, size in dims.items()} | ranks | bits
+
+
 def _number(views: Views, size: Size) -> Known:
     if isinstance(size, int):
         return size
@@ -110,11 +119,7 @@ class Match:
         found: dict[str, Known | tuple[Known, ...]] = {
             name: default.value for name, default in defaults.items() if isinstance(default.value, int)
         }
-        for name, size in self.dims.items():
-            found[name] = numbers(views, size)
-            if isinstance(size, tuple):
-                found[f"rank({name})"] = len(size)
-        return found | {f"bits({name})": ops.bits(element) for name, element in self.types.items()}
+        return found | known_dims(views, self.dims, self.types)
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Accumulated, Choice, Input, Named, Node, Number, Setting, labels_in
-from opsplice.matchers.patterns.walk import merges_dims, only_reduces, sums_windows
+from opsplice.matchers.patterns.nodes import Accumulated, Choice, Input, Named, Node, Number, Setting
+from opsplice.matchers.patterns.walk import merges_dims, most_along, sums_windows
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import has_ones_of_filters, is_in_windows
 from opsplice.matchers.search.merged_dims import is_of_several, leaves
@@ -174,13 +175,12 @@ class Reader:
 
     def _may_be_along(self, node: Input, access: Access) -> bool:
         """Whether an input may be read at an access: along no more dims of the result than it has labels of it."""
-        root = self.state.roots.get(0)
-        if root is None or any(label.pack for label in node.labels) or only_reduces(self.graph):
-            return True  # several dims may be one label's
-        own = {part for label in node.labels for part in labels_in(label)}.intersection(self.graph.results[0].labels)
+        root, most = self.state.roots.get(0), most_along(self.graph).get(node, math.inf)
+        if root is None or most == math.inf:
+            return True
         loops = [index for index in leaves(root.indices) if isinstance(index, Loop)]
         told = [index for index in access.indices if not is_of_several(index)]  # others may be along fewer loops
-        return sum(any(mentions(index, loop) for index in told) for loop in loops) <= len(own)
+        return sum(any(mentions(index, loop) for index in told) for loop in loops) <= most
 
     def other_op(self, node: Node, found: Term) -> None:
         """Note that the program has another op than the one that is wanted."""

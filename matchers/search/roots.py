@@ -186,8 +186,6 @@ def placings(graph: Graph, labels: Sequence[Label], indices: Sequence[Index]) ->
 
     Of labels that are alike the first ones are of size one, and the others are in the order of their axes.
     """
-    if len(labels) != len(indices) or any(label.pack for label in labels):
-        return ()
     return _placings(graph, tuple(labels), tuple(index == UNIT for index in indices))
 
 
@@ -203,8 +201,7 @@ def placings_by_kept(graph: Graph, indices: Sequence[Index]) -> Mapping[frozense
 def _placings_by_kept(graph: Graph, units: tuple[bool, ...]) -> Mapping[frozenset[int], Sequence[tuple[int, ...]]]:
     labels, found = graph.results[0].labels, dict[frozenset[int], list[tuple[int, ...]]]()
     kept = {frozenset(map(labels.index, each)) for each in kept_by_reductions(graph)} or {frozenset[int]()}
-    has_places = len(labels) == len(units) and not any(label.pack for label in labels)
-    for order in _placings(graph, tuple(labels), units) if has_places else ():
+    for order in _placings(graph, tuple(labels), units):
         if graph.reordered or changes([axis for axis in order if not units[axis]]) == 0:
             for axes in {frozenset(order[at] for at in each if not units[order[at]]) for each in kept}:
                 found.setdefault(axes, []).append(order)
@@ -213,6 +210,8 @@ def _placings_by_kept(graph: Graph, units: tuple[bool, ...]) -> Mapping[frozense
 
 @functools.lru_cache(maxsize=256)
 def _placings(graph: Graph, labels: tuple[Label, ...], units: tuple[bool, ...]) -> tuple[tuple[int, ...], ...]:
+    if len(labels) != len(units) or any(label.pack for label in labels):
+        return ()
     told, places, found = told_apart(graph), range(len(labels)), []
     groups: dict[object, list[int]] = {}
     for place, label in enumerate(labels):

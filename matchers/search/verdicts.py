@@ -16,12 +16,12 @@ from opsplice.matchers.patterns.walk import names_in, ties_of
 from opsplice.matchers.search import uses
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import Sizes, kept
-from opsplice.matchers.search.matches import Size, numbers
+from opsplice.matchers.search.matches import Size, known_dims
 from opsplice.matchers.search.state import State
 from opsplice.matchers.terms import constants, contraction_kinds
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, DimSize, Index, Loop, Term
 from opsplice.spec_lang.dims import dim_conditions, judge
-from opsplice.spec_lang.syntax import tree, vocabulary
+from opsplice.spec_lang.syntax import tree
 
 _MAX_FACTORS = 6
 
@@ -296,12 +296,8 @@ class Verdicts:
         return Classes([*self.state.equal, *((size, atom) for size, atom in atoms if atom is not None)])
 
     def static_dims(self) -> dict[str, judge.Known | tuple[judge.Known, ...]]:
-        sizes: dict[str, judge.Known | tuple[judge.Known, ...]] = dict(self.state.integers)
-        for name, (size, _) in self.state.dims.items():
-            sizes[name] = numbers(self.views, size)
-            if isinstance(size, tuple):
-                sizes[f"rank({name})"] = len(size)
-        return sizes | {f"bits({name})": vocabulary.bits(element) for name, element in self.state.types.items()}
+        dims = {name: size for name, (size, _) in self.state.dims.items()}
+        return {**self.state.integers} | known_dims(self.views, dims, self.state.types)
 
 
 def _may_use(op: ir.Operation, root: ir.Operation) -> bool:

@@ -11,7 +11,7 @@ from onnx import TensorProto
 
 from opsplice.matchers.ir.op_names import last_op, ops_in
 from opsplice.matchers.ir.tensor_values import DYNAMIC, shape_of
-from opsplice.onnx.size_checks import element_text, torch_int, torch_tensor
+from opsplice.onnx.size_checks import element_text, known_as, torch_int, torch_tensor
 from opsplice.rewrites.ir import emit
 
 _WRITTEN_OUT = (TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)
@@ -49,18 +49,13 @@ def _loop(op: ir.Operation) -> None:
         if result.type != kind:
             said = result.type
             result.set_type(kind)
-            emit.put_behind(result, functools.partial(_known_as, kind=said))
+            emit.put_behind(result, functools.partial(known_as, kind=said))
 
 
 def _cast_operands(op: ir.Operation, first: int, kinds: Sequence[ir.Type]) -> None:
     for number, kind in enumerate(kinds, first):
         if op.operands[number].type != kind:
-            op.operands[number] = _known_as(op.operands[number], kind)
-
-
-def _known_as(value: ir.Value, kind: ir.Type) -> ir.Value:
-    """A tensor of which more or less sizes are known."""
-    return emit.value("torch.tensor_static_info_cast", [value], kind)
+            op.operands[number] = known_as(op.operands[number], kind)
 
 
 # ---- casts -----------------------------------------------------------------------------------------------------------

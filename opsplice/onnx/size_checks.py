@@ -92,7 +92,7 @@ def _of_one(op: ir.Operation, alike: Sequence[_Size]) -> Sequence[_Size]:
         shape = list(shape_of(value) or ())
         shape[size.axis] = 1
         kind = torch_tensor(shape, element_text(value.type))
-        op.operands[size.operand] = emit.value("torch.tensor_static_info_cast", [value], kind)
+        op.operands[size.operand] = known_as(value, kind)
     return others or alike
 
 
@@ -131,6 +131,11 @@ def _number(op: ir.Operation, size: _Size) -> ir.Value:
     if size.known is not None:
         return torch_int(size.known)
     return emit.value("torch.aten.size.int", [op.operands[size.operand], torch_int(size.axis)], _whole())
+
+
+def known_as(value: ir.Value, kind: ir.Type) -> ir.Value:
+    """A tensor of which more or less sizes are known."""
+    return emit.value("torch.tensor_static_info_cast", [value], kind)
 
 
 def torch_tensor(sizes: Sequence[int | None], element: str) -> ir.Type:

@@ -233,10 +233,12 @@ ROW_BY(points_by_any, 1, 1, 0)
 // Rows of panels of which one vector has all channels.
 #if LANES == 16
 #define EACH_HALF(CALL) CALL(14) CALL(12) CALL(10) CALL(8) CALL(7)
-// The places of the next tile of a row that has as few tiles as can be, of sizes as equal; 0 where tiles do not fill it.
+// The places of a tile of a row that has as few tiles as can be, on average; and those of the next tile, of sizes as equal as
+// can be, 0 where tiles do not fill the row.
+static size_t mean_of(size_t places) { return places / ((places + ROWS - 1) / ROWS); }
 static size_t half_of(size_t places) {
   if (places % 2) return places == 7 || places >= 7 + 8 ? 7 : 0;
-  return places < 8 ? 0 : places / ((places + 13) / 14) / 2 * 2;
+  return places < 8 ? 0 : mean_of(places) / 2 * 2;
 }
 
 INLINE void half_row_of(layer *of, const int step, size_t y, size_t z, size_t end, size_t channel) {
@@ -254,6 +256,7 @@ static __attribute__((noinline)) void half_row_by_2(layer *of, size_t y, size_t 
   half_row_of(of, 2, y, z, end, channel);
 }
 #else
+static size_t mean_of(size_t places) { return places; }
 static size_t half_of(size_t places) { return 0 * places; }
 #define half_row_by_1 row_by_1
 #define half_row_by_2 row_by_2
@@ -445,7 +448,7 @@ static __attribute__((noinline)) void row_products(const layer *of, size_t y, si
 // Whether rows of `ow` places are computed by row_products: not those that tiles of half a panel fill, if the sums are long enough
 // to be worth a tile and rows are short or have a stride; and short sums, unless tiles are large.
 static int is_narrow(const layer *of, size_t ow) {
-  const size_t places = half_of(ow) ? ow / ((ow + 13) / 14) : 0, taps = of->c * of->kh * of->kw;
+  const size_t places = half_of(ow) ? mean_of(ow) : 0, taps = of->c * of->kh * of->kw;
   const size_t vectors = (ow + LANES - 1) / LANES;
   const int is_long = of->sw == 1 && vectors >= MANY_VECTORS && 8 * ow > 7 * LANES * vectors;
   const int is_half = of->columns > LOW + SOME && places && !is_long && (places >= 12 || taps >= HALVES);
