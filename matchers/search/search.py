@@ -259,7 +259,9 @@ class Search:
         return self._failed_at_dims() and ones_first(indices) != indices and only_reduces(self.graph)
 
     def _failed_at_dims(self) -> bool:
-        return self.state.furthest is not None and self.state.furthest.kind in _OF_DIMS
+        """Whether what came furthest failed at its dims, and others may mend that."""
+        furthest = self.state.furthest
+        return furthest is not None and furthest.kind in _OF_DIMS and not furthest.stays
 
     def _failed_at_strides(self) -> bool:
         """Whether an input's dims had no strides where many ops held, and no path went on to more of the pattern."""

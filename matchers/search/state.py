@@ -27,10 +27,10 @@ from opsplice.matchers.search.labels import (
     window_sizes,
 )
 from opsplice.matchers.search.matches import Binding, Size
-from opsplice.matchers.search.merged_dims import Finer, ungrouped
+from opsplice.matchers.search.merged_dims import Finer, leaves, ungrouped
 from opsplice.matchers.search.uses import results_with
 from opsplice.matchers.terms import constants
-from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Index, Loop, Reduce, Sum, Term
+from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Index, Loop, Part, Reduce, Sum, Term
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import tree
 
@@ -137,9 +137,15 @@ class State:
         if why is Why.NO_STRIDES or why is Why.OTHER_PLACES:
             self.held_without_strides = max(self.held_without_strides, len(self.held))
         if self.is_furthest or self._says_more(why):
-            self.furthest = Failure(node, why, operands, self._reached, self.place)
+            self.furthest = Failure(node, why, operands, self._reached, self.place, self._reads_part())
             self.listener.failed(self.furthest)
         return False
+
+    def _reads_part(self) -> bool:
+        """Whether what is asked for reads a part alone of a dim that is reduced as one: no label can be along that."""
+        parts = {index for index in leaves(self.asked[1]) if isinstance(index, Part)}
+        alone = [part.whole for part in parts if sum(each.whole == part.whole for each in parts) < len(part.sizes)]
+        return any(whole in loops for whole in alone for scope, loops in self.reductions.items() if scope.combiner)
 
     @property
     def is_furthest(self) -> bool:

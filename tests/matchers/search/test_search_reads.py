@@ -412,3 +412,30 @@ def test_no_order_of_dims_is_tried_in_which_one_has_another_size_than_is_written
         free = dataclasses.replace(graph, strided=frozenset({"x"}), reordered=True)
         assert (Search(Views(), free, "f").run(made) is None) == (size == 2)
         assert len(tried) == count, size
+
+
+def test_no_other_order_is_tried_where_part_of_a_reduced_dim_is_read_alone(session):
+    """As scores are that positions along two axes of an image are added to: the values along one are no operand."""
+    text = """func.func @f(%x: tensor<6x12xf32>, %y: tensor<{rows}x4xf32>) -> tensor<6xf32> {{
+      %z = arith.constant dense<0.0> : tensor<6xf32>
+      %e = tensor.empty() : tensor<6x3x4xf32>
+      %apart = tensor.expand_shape %x [[0], [1, 2]] output_shape [6, 3, 4]
+        : tensor<6x12xf32> into tensor<6x3x4xf32>
+      %m = linalg.generic {{indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> ({at}, k)>,
+          affine_map<(i, j, k) -> (i, j, k)>], iterator_types = ["parallel", "parallel", "parallel"]}}
+        ins(%apart, %y : tensor<6x3x4xf32>, tensor<{rows}x4xf32>) outs(%e : tensor<6x3x4xf32>) {{
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %p = arith.mulf %a, %b : f32
+        linalg.yield %p : f32 }} -> tensor<6x3x4xf32>
+      %whole = tensor.collapse_shape %m [[0], [1, 2]] : tensor<6x3x4xf32> into tensor<6x12xf32>
+      %s = linalg.reduce ins(%whole : tensor<6x12xf32>) outs(%z : tensor<6xf32>) dimensions = [1]
+        (%a: f32, %b: f32) {{ %t = arith.addf %a, %b : f32  linalg.yield %t : f32 }}
+      return %s : tensor<6xf32> }}"""
+    graph = graph_of("pattern p(x, y: tensor<m x n x f32>) { reduce addf[m n -> m](mulf(x, y)) }")
+    for at, rows, stays in (("i", 6, True), ("j", 3, False)):
+        module = ir.Module.parse(text.format(at=at, rows=rows), context=session.context)
+        *_, made, _ = module.body.operations[0].regions[0].blocks[0].operations
+        search = Search(Views(), graph, "f")
+        assert search.run(made.results[0]) is None
+        assert search.furthest.node.name == "y"
+        assert search.furthest.stays == stays
