@@ -194,10 +194,15 @@ class Verdicts:
 
     def _contradicted(self, index: Loop, size: Size) -> bool:
         """Whether the program computes the size of an op's dim, and not as it computes this size."""
-        if index.dim is None or isinstance(size, int):
+        dim = index.dim or self._dim_of_result(index)
+        if dim is None or isinstance(size, int):
             return False
-        computed = self.views.extent(index.dim)
-        return computed.atom != index.dim and not self._same_extent((index.dim,), (size,))
+        return self.views.extent(dim).atom != dim and not self._same_extent((dim,), (size,))
+
+    def _dim_of_result(self, index: Loop) -> DimSize | None:
+        """The dim of a result that an index is, None if it is of none."""
+        roots = self.state.roots.values()
+        return next((DimSize(at.value, at.indices.index(index)) for at in roots if index in at.indices), None)
 
     def _tied(self, tie: Tie) -> bool:
         """Whether labels have the size that the pattern writes for them."""

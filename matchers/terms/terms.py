@@ -43,7 +43,8 @@ else:
 class Loop:
     """An index that runs over [0, size); size is None when only known at run time. Each is made only once.
 
-    dim: where the size is read that is only known at run time.
+    dim: where the size is read that is only known at run time; None for a dim of what a search starts at, which is not
+    there any more where that is asked.
     """
 
     id: int

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import Extent
-from opsplice.matchers.dims.size_reader import extent_of_dim, extent_of_number
+from opsplice.matchers.dims.size_reader import SizeReader, extent_of_dim, extent_of_number
 from opsplice.matchers.ir.tensor_values import defining_op, element_type, shape_of
 from opsplice.matchers.terms.attributes import rounds_to_nearest
 from opsplice.matchers.terms.canonical import (
@@ -116,7 +116,8 @@ class Views:
         self._unchanged: dict[Apply, tuple[Term | None, Reads]] = {}
         self._wholes: dict[ir.Value, Access] = {}
         self._roots: dict[ir.Value, Access] = {}
-        self._root_loops: dict[tuple[int, int], Index] = {}
+        self._root_loops: dict[tuple[int, int | Extent], Index] = {}
+        self._sizes_of_roots = SizeReader({})
         self._below: dict[tuple[Term, Hashable], tuple[Any, Reads]] = {}
         self._split: dict[tuple[Access, Loop, tuple[Sized, ...]], Access] = {}
         self._finer: dict[tuple[Reduce, Loop, tuple[Sized, ...]], Reduce | None] = {}
@@ -137,16 +138,17 @@ class Views:
         return self._wholes[value]
 
     def root(self, value: ir.Value) -> Access:
-        """The access to the result that a search starts at. Sizes that are numbers have the same loops at every root,
-        axis by axis, so that what one search reads is known to those for other results that are made of it."""
+        """The access to the result that a search starts at. Dims of equal sizes have the same loops at every root, axis
+        by axis, so that what one search reads is known to those for other results that are made of it."""
         if value not in self._roots:
             self._roots[value] = Access(value, tuple(itertools.starmap(self._of_root, enumerate(sizes_along(value)))))
         return self._roots[value]
 
     def _of_root(self, axis: int, size: int | DimSize) -> Index:
-        if isinstance(size, DimSize):
-            return self.fresh(size)
-        return self._root_loops.setdefault((axis, size), self.fresh(size))
+        key = axis, self._sizes_of_roots.dim(size.value, size.axis) if isinstance(size, DimSize) else size
+        if key not in self._root_loops:
+            self._root_loops[key] = self.fresh(None if isinstance(size, DimSize) else size)
+        return self._root_loops[key]
 
     def split(self, access: Access, index: Loop, parts: Parts) -> Access:
         """An access with several loops in place of one of its loops."""

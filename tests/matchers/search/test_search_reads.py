@@ -46,12 +46,20 @@ def test_an_op_is_read_once_for_all_results_that_are_made_of_it(session):
     assert len(views) == len(values) + 1  # and the argument
 
 
-def test_sizes_known_at_run_time_are_those_of_one_value_alone(session):
-    _module, (first, second) = chain(session, "tensor<4x?xf32>", 2)
+def test_dims_that_the_program_computes_alike_have_the_same_loops_at_all_results(session):
+    text = """func.func @f(%x: tensor<4x?xf32>, %y: tensor<4x?xf32>) -> tensor<4x?xf32> {
+      %a = math.exp %x : tensor<4x?xf32>
+      %b = math.exp %a : tensor<4x?xf32>
+      %c = math.exp %y : tensor<4x?xf32>
+      return %c : tensor<4x?xf32> }"""
+    module = ir.Module.parse(text, context=session.context)
+    first, second, other, _ = module.body.operations[0].regions[0].blocks[0].operations
     views = Views()
-    (same, own), (same_too, other) = views.root(first).indices, views.root(second).indices
-    assert same == same_too
-    assert own != other
+    known, of_x = views.root(first.results[0]).indices
+    assert views.root(second.results[0]).indices == (known, of_x)
+    assert views.root(other.results[0]).indices[0] == known
+    assert views.root(other.results[0]).indices[1] != of_x
+    assert views.reads == {}
 
 
 def test_a_dim_that_is_one_of_the_program_is_looked_for_no_deeper_than_a_pattern_goes(session):
