@@ -11,6 +11,7 @@ from typing import Any
 from opsplice.matchers.find.axes import Axes
 from opsplice.matchers.patterns.nodes import Accumulated, Choice, Graph, Input, Named, Node, Number, Setting, Whole
 from opsplice.matchers.patterns.walk import least_rank
+from opsplice.matchers.search.whole_ops import BY_DIM
 from opsplice.matchers.terms import chains
 from opsplice.matchers.terms.canonical import COMPARISONS, READ_AS, SUMS_AS
 from opsplice.matchers.terms.ops.bands import BAND
@@ -33,7 +34,7 @@ class Outline:
     kind: "apply", "chain", "reduce", "window" (a reduction that a program may do without), "accumulated" (one that may
     start from anything), "constant", "choice" (of those in `below`), "band" (a mask by distance, spelled in any way),
     "named" (an op by its name), "tensor" (any that is a value) or "anything". what: the op or combiner; of a constant
-    its value, or the lowest and (in `below`) the highest one; of a tensor its axes. casts: whether casts are looked
+    its value, or the lowest and (in `below`) the highest one; of a tensor its axes; by name that and attributes. casts: whether casts are looked
     through. written: of a chain, which op each of its two sides is as they are written. loops: how many loops a
     reduction may have, None for any number. rank: of a window how many dims a result has whose dims are all there; 0
     where none may be lacking.
@@ -112,6 +113,13 @@ def ranks_of(graph: Graph) -> tuple[int, float]:
     return 0 if graph.may_lack_dims else least_rank(graph), len(labels)
 
 
+def _is_told(wanted: tree.Attribute) -> bool:
+    """Whether an op alone tells that an attribute is as it is wanted: it binds nothing, nor has it a number for each
+    dim, which may be in another order."""
+    is_plain = not any(isinstance(item, tree.Bound) for item in wanted.items)
+    return is_plain and not isinstance(wanted.value, tree.MlirText) and not wanted.name.startswith(BY_DIM)
+
+
 def factor_of(graph: Graph) -> int:
     """What the number of elements of the first result is a multiple of, whichever dims of it a program has as one."""
     conditions = (each for each in graph.conditions if isinstance(each, tree.Comparison))
@@ -136,7 +144,7 @@ class Outlines:
 
     def first(self) -> Outline:
         """The outermost op and those right below it. It only counts which parts are constants, not their values."""
-        return self._inexact(self._down_to(1))
+        return self._inexact(self._down_to(1), is_root=True)
 
     def whole(self) -> Outline:
         """All ops, of a pattern that nests deeper the outermost ones."""
@@ -203,7 +211,7 @@ class Outlines:
                 return self._outline("constant", node.low.value, node.high.value)
             return self._outline("constant", -math.inf, math.inf)
         if isinstance(node, Whole):
-            return self._outline("named", node.op, None)
+            return self._outline("named", (node.op, tuple(filter(_is_told, node.attributes))), None)
         if isinstance(node, Input) and node.name in self._tensors:
             return self._outline("tensor", Axes.of(self.graph, node), None)
         return self._anything()
@@ -213,17 +221,17 @@ class Outlines:
             return self._anything()
         return self._outline("choice", "", tuple(dict.fromkeys(each for option in options for each in option.options)))
 
-    def _inexact(self, outline: Outline) -> Outline:
-        """An outline of depth one, with constants of any value, tensors that are no values and any number of loops."""
+    def _inexact(self, outline: Outline, *, is_root: bool = False) -> Outline:
+        """An outline of depth one, with constants of any value, tensors that are no values, any number of loops, and
+        ops by their names at the root alone."""
+        if is_root and outline.kind == "named":
+            return outline
         if outline.kind == "constant":
             return self._outline("constant", -math.inf, math.inf)
         if outline.kind in ("tensor", "named", "band"):
             return self._anything()
         if outline.below is None:
             return self._outline(outline.kind, outline.what, None, outline.written)
-        below = tuple(map(self._inexact, outline.below))
-        return (
-            self._choice(below)
-            if outline.kind == "choice"
-            else self._outline(outline.kind, outline.what, below, outline.written)
-        )
+        if outline.kind == "choice":
+            return self._choice([self._inexact(each, is_root=is_root) for each in outline.below])
+        return self._outline(outline.kind, outline.what, tuple(map(self._inexact, outline.below)), outline.written)

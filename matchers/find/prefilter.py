@@ -23,7 +23,7 @@ from opsplice.matchers.patterns.nodes import Graph
 from opsplice.matchers.search.labels import has_ones_of_filters, is_in_windows
 from opsplice.matchers.search.uses import is_constant
 from opsplice.matchers.terms import chains, constants
-from opsplice.matchers.terms.attributes import is_named
+from opsplice.matchers.terms.attributes import is_as_wanted, is_named
 from opsplice.matchers.terms.canonical import WIDTHS
 from opsplice.matchers.terms.terms import UNIT, Access, Apply, Constant, Loop, Reduce, Started, Term, mentions
 from opsplice.matchers.terms.views import Views
@@ -142,7 +142,9 @@ class _Fits:
     def _fits_value(self, outline: Outline, source: Term) -> bool:
         if outline.kind == "tensor":
             return isinstance(source, Access) and self._may_read(outline, source)
-        return any(is_named(op.name, outline.what) for op in self._makers(source))
+        name, attributes = outline.what
+        named = (op for op in self._makers(source) if is_named(op.name, name))
+        return any(all(is_as_wanted(at, op.attributes.get(at.name, None)) for at in attributes) for op in named)
 
     def _makers(self, source: Term) -> Iterator[ir.Operation]:
         """The ops that make an element, from the last one down through views."""

@@ -16,7 +16,7 @@ from opsplice.matchers.search.merged_dims import ungrouped
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.state import Branch, Goal, Operand, Pairs, State
 from opsplice.matchers.terms import bodies
-from opsplice.matchers.terms.attributes import integers, is_named, same_attribute
+from opsplice.matchers.terms.attributes import integers, is_as_wanted, is_named
 from opsplice.matchers.terms.terms import UNIT, Access, Constant, Term
 from opsplice.matchers.terms.views import Origin
 from opsplice.spec_lang.syntax import tree, vocabulary
@@ -36,7 +36,7 @@ _RESHAPES = frozenset(
 
 # Ops whose lists of numbers have one for each dim, and how the names of these lists begin.
 _WITH_LISTS = frozenset({"tensor.pad", "tensor.insert_slice"})
-_BY_DIM = "static_"
+BY_DIM = "static_"
 # Those in which a dim that a program lacks would have a one, not a zero.
 _ONE_BY_DIM = ("static_strides", "static_sizes")
 
@@ -73,7 +73,7 @@ class WholeOps:
         if made.op.name not in _WITH_LISTS or not isinstance(place, Access) or extra <= 0:
             return None
         ones = [axis for axis, index in enumerate(place.indices) if index == UNIT]
-        names = [name for name in made.op.attributes if name.startswith(_BY_DIM)]
+        names = [name for name in made.op.attributes if name.startswith(BY_DIM)]
         lists = [(name, [*ir.DenseI64ArrayAttr(made.op.attributes[name])]) for name in names]
         idle = all(numbers[axis] == (name in _ONE_BY_DIM) for name, numbers in lists for axis in ones)
         has_packs = any(label.pack for label in node.labels)
@@ -186,18 +186,13 @@ class WholeOps:
 
     def _attribute(self, node: Whole, wanted: tree.Attribute, op: ir.Operation, order: tuple[int, ...] | None) -> bool:
         found = op.attributes.get(wanted.name, None)
-        if found is not None and order is not None and wanted.name.startswith(_BY_DIM):
+        if found is not None and order is not None and wanted.name.startswith(BY_DIM):
             numbers = [*ir.DenseI64ArrayAttr(found)]
             numbers += [int(wanted.name in _ONE_BY_DIM)] * (len(order) - len(numbers))
             found = ir.DenseI64ArrayAttr.get([numbers[axis] for axis in order], context=found.context)
         if any(isinstance(item, tree.Bound) for item in wanted.items):
             return self._integers(node, wanted, found)
-        if wanted.absent:
-            return found is None or self.state.fail(node, Why.NAMED_ATTRIBUTE, wanted, found)
-        choices = wanted.choices or (() if wanted.value is None else (wanted.value,))
-        if found is not None and (not choices or any(same_attribute(choice, found, wanted.span) for choice in choices)):
-            return True
-        return self.state.fail(node, Why.NAMED_ATTRIBUTE, wanted, found)
+        return is_as_wanted(wanted, found) or self.state.fail(node, Why.NAMED_ATTRIBUTE, wanted, found)
 
     def _integers(self, node: Whole, wanted: tree.Attribute, found: ir.Attribute | None) -> bool:
         """Bind names to an integer, or to those of a list."""

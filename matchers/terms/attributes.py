@@ -87,6 +87,14 @@ def same_attribute(value: tree.AttributeValue, found: ir.Attribute, span: tree.S
     return str(found) == str(value)
 
 
+def is_as_wanted(wanted: tree.Attribute, found: ir.Attribute | None) -> bool:
+    """Whether an attribute of a program, None for none, is as a pattern writes it that binds nothing to it."""
+    if wanted.absent or found is None:
+        return wanted.absent and found is None
+    choices = wanted.choices or (() if wanted.value is None else (wanted.value,))
+    return not choices or any(same_attribute(choice, found, wanted.span) for choice in choices)
+
+
 def integers(found: ir.Attribute, is_list: bool) -> tuple[int | None, ...] | None:
     """The integers of a list, or the only one, None for one known at run time only; None for anything else."""
     if not is_list:
