@@ -34,10 +34,10 @@ class Outline:
     kind: "apply", "chain", "reduce", "window" (a reduction that a program may do without), "accumulated" (one that may
     start from anything), "constant", "choice" (of those in `below`), "band" (a mask by distance, spelled in any way),
     "named" (an op by its name), "tensor" (any that is a value) or "anything". what: the op or combiner; of a constant
-    its value, or the lowest and (in `below`) the highest one; of a tensor its axes; by name that and attributes. casts: whether casts are looked
-    through. written: of a chain, which op each of its two sides is as they are written. loops: how many loops a
-    reduction may have, None for any number. rank: of a window how many dims a result has whose dims are all there; 0
-    where none may be lacking.
+    its value, or the lowest and (in `below`) the highest one; of a tensor its axes; of an op by name that and its
+    attributes. casts: whether casts are looked through. written: of a chain, which op each of its two sides is as they
+    are written. loops: how many loops a reduction may have, None for any number. rank: of a window how many dims a
+    result has whose dims are all there; 0 where none may be lacking.
     """
 
     kind: str

@@ -96,18 +96,13 @@ class Why(Enum):
 
 @dataclass(frozen=True)
 class Failure:
-    """Where a path ended.
-
-    held: how many ops of the pattern held on it, and how much was bound. at: a payload op. stays: whether no other
-    order of dims mends it.
-    """
+    """Where a path ended. held: how many ops of the pattern held on it, and how much was bound; at: a payload op."""
 
     node: Wanted | None
     why: Why
     operands: tuple[Any, ...]
     held: tuple[int, int]
     at: ir.Operation | None
-    stays: bool = False
 
     @property
     def kind(self) -> Kind:

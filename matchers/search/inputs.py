@@ -277,7 +277,7 @@ class Inputs:
                 if dim.name is not None and not self.state.bind_dim(node, dim.name, size, found):
                     return None
             return []
-        self.state.fail(node, why)
+        self.state.fail(node, why, along=levels[-1].indices)
         return None
 
     def _has_places(self, node: Input, access: Access) -> bool:

@@ -12,6 +12,7 @@ from opsplice.matchers.dims.size_bounds import bounds_of
 from opsplice.matchers.ir.op_names import location_text
 from opsplice.matchers.patterns.nodes import Graph, Wanted
 from opsplice.matchers.search.failures import Why
+from opsplice.matchers.terms import constants
 from opsplice.matchers.terms.address import Place
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
@@ -75,6 +76,12 @@ class Binding:
     element: str = ""
     places: tuple[Place, ...] = ()
     widened: str = ""
+
+    def is_same(self, other: Binding) -> bool:
+        """Whether another binding is this one. IREE's values compare with no other kind of thing."""
+        if (self.value is None) != (other.value is None):
+            return False
+        return self == other and constants.identical(self.constant, other.constant)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,12 +11,12 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from iree.compiler import ir
 
-from opsplice.matchers.patterns.nodes import Graph, Label, Node
+from opsplice.matchers.patterns.nodes import Graph, Input, Label, Node, Wanted, labels_in
 from opsplice.matchers.terms.canonical import WIDTHS
 from opsplice.matchers.terms.terms import (
     Access,
@@ -164,6 +164,25 @@ def ungrouped(indices: Iterable[Index]) -> Iterator[Index]:
             yield index
         elif index.position == 0:
             yield index.whole
+
+
+def is_along_others(
+    node: Wanted, indices: tuple[Index, ...], reductions: Mapping[Reduce[Node, Label], tuple[Loop, ...]]
+) -> bool:
+    """Whether a value is read along what is reduced and no label of a node can be along, in whatever order dims are.
+
+    That is a part alone of a dim that is reduced as one, and any dim of a reduction whose labels an input has not.
+    """
+    parts = {index for index in leaves(indices) if isinstance(index, Part)}
+    alone = {part.whole for part in parts if sum(each.whole == part.whole for each in parts) < len(part.sizes)}
+    own = {each for label in node.labels for each in labels_in(label)} if isinstance(node, Input) else None
+    for scope, loops in reductions.items() if indices else ():
+        is_other = own is not None and own.isdisjoint(scope.loops)
+        if scope.combiner and any(
+            loop in alone or (is_other and any(mentions(index, loop) for index in indices)) for loop in loops
+        ):
+            return True
+    return False
 
 
 def leaves(indices: Iterable[Index]) -> Iterator[Index]:

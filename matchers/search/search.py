@@ -261,7 +261,7 @@ class Search:
     def _failed_at_dims(self) -> bool:
         """Whether what came furthest failed at its dims, and others may mend that."""
         furthest = self.state.furthest
-        return furthest is not None and furthest.kind in _OF_DIMS and not furthest.stays
+        return furthest is not None and furthest.kind in _OF_DIMS and not self.state.stays
 
     def _failed_at_strides(self) -> bool:
         """Whether an input's dims had no strides where many ops held, and no path went on to more of the pattern."""

@@ -27,10 +27,9 @@ from opsplice.matchers.search.labels import (
     window_sizes,
 )
 from opsplice.matchers.search.matches import Binding, Size
-from opsplice.matchers.search.merged_dims import Finer, leaves, ungrouped
+from opsplice.matchers.search.merged_dims import Finer, is_along_others, ungrouped
 from opsplice.matchers.search.uses import results_with
-from opsplice.matchers.terms import constants
-from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Index, Loop, Part, Reduce, Sum, Term
+from opsplice.matchers.terms.terms import UNIT, Access, DimSize, Index, Loop, Reduce, Sum, Term
 from opsplice.matchers.terms.views import Views
 from opsplice.spec_lang.syntax import tree
 
@@ -108,6 +107,7 @@ class State:
         self.choices: dict[int, int] = {}  # which alternative was taken, by the choice's number
         self.trail: list[tuple[dict[Any, Any], Any]] = []
         self.furthest: Failure | None = None
+        self.stays = False  # whether no other order of dims mends what failed furthest along
         self.held_without_strides = -1  # how many ops held, at most, where an input's dims had no strides
         self.met_windows = False  # whether what is read in windows was met where the pattern has windows
         # What is looked at: the payload op and the term that were read last, the value and the binding of an input, and
@@ -132,20 +132,17 @@ class State:
             table, key = self.trail.pop()
             del table[key]
 
-    def fail(self, node: Wanted, why: Why, *operands: Any) -> Literal[False]:
-        """Note why a part of the pattern does not hold; operands: as `Why` says."""
+    def fail(self, node: Wanted, why: Why, *operands: Any, along: tuple[Index, ...] = ()) -> Literal[False]:
+        """Note why a part of the pattern does not hold; operands: as `Why` says. along: what an input is read at."""
         if why is Why.NO_STRIDES or why is Why.OTHER_PLACES:
             self.held_without_strides = max(self.held_without_strides, len(self.held))
-        if self.is_furthest or self._says_more(why):
-            self.furthest = Failure(node, why, operands, self._reached, self.place, self._reads_part())
+        further = self.is_furthest
+        if further or self._says_more(why):
+            self.furthest = Failure(node, why, operands, self._reached, self.place)
             self.listener.failed(self.furthest)
+        if further or (self.stays and self.furthest is not None and self._reached == self.furthest.held):
+            self.stays = is_along_others(node, along or self.asked[1], self.reductions)
         return False
-
-    def _reads_part(self) -> bool:
-        """Whether what is asked for reads a part alone of a dim that is reduced as one: no label can be along that."""
-        parts = {index for index in leaves(self.asked[1]) if isinstance(index, Part)}
-        alone = [part.whole for part in parts if sum(each.whole == part.whole for each in parts) < len(part.sizes)]
-        return any(whole in loops for whole in alone for scope, loops in self.reductions.items() if scope.combiner)
 
     @property
     def is_furthest(self) -> bool:
@@ -201,7 +198,7 @@ class State:
 
     def _bound(self, node: Input, element: str, binding: Binding) -> bool:
         bound = self.inputs.get(node.name)
-        if bound is not None and not _are_same(bound, binding):
+        if bound is not None and not bound.is_same(binding):
             return self.fail(node, Why.SAME_VALUE)
         if not self.bind_type(node, element, binding.element):
             return False
@@ -446,10 +443,3 @@ class State:
         if dim is None or any(root.value == dim.value for root in self.roots.values()):
             dim = DimSize(index, 0)  # what is replaced is not there to be asked for its sizes
         return self.extents.get(index, dim)
-
-
-def _are_same(one: Binding, other: Binding) -> bool:
-    """Whether two bindings are one. IREE's values compare with no other kind of thing."""
-    if (one.value is None) != (other.value is None):
-        return False
-    return one == other and constants.identical(one.constant, other.constant)

@@ -446,4 +446,4 @@ def test_no_other_order_is_tried_where_part_of_a_reduced_dim_is_read_alone(sessi
         search = Search(Views(), graph, "f")
         assert search.run(made.results[0]) is None
         assert search.furthest.node.name == "y"
-        assert search.furthest.stays == stays
+        assert search.state.stays == stays
