@@ -16,7 +16,7 @@ from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.roots import placings
 from opsplice.matchers.search.state import Branch, Goal, State
 from opsplice.matchers.terms import chains
-from opsplice.matchers.terms.canonical import COMPARISONS, turned
+from opsplice.matchers.terms.canonical import COMPARISONS, FACTORED, turned
 from opsplice.matchers.terms.recomputation import Again
 from opsplice.matchers.terms.terms import UNIT, Apply, Constant, Index, LoopIndex, Reduce, Started, Term
 from opsplice.spec_lang.dims import dim_conditions
@@ -167,6 +167,11 @@ class Operators:
                 self.state.fail(node, Why.REDUCED_AGAIN)
                 return None
             return self._pairing([], again)
+        if self.views.readings(found, FACTORED):
+            if self.state.wants_factors:
+                self.state.fail(node, Why.ALTERNATIVE)
+                return None
+            self.state.set(self.state.scaled, found)
         self.state.hold(node)
         self.state.set(self.state.reductions, node, found.loops)
         self.state.set(self.reduced, node, found)

@@ -111,8 +111,17 @@ class Search:
         """The match, or None; then `progress` and `near_miss` say how far it got and why no further.
 
         at_view: the value may be a view of what the pattern makes. forms: how many forms of a result are tried, the
-        plainest first; None: all.
+        plainest first; None: all. A match that takes constant factors along, as scales of queries and keys, goes before
+        one whose inputs have them.
         """
+        match = self._run(value, at_view, forms)
+        if match is None or not self.state.scaled:
+            return match
+        other = Search(self.views, self.graph, self.function, self.max_steps)
+        other.state.wants_factors = True
+        return other._run(value, at_view, forms) or match
+
+    def _run(self, value: ir.Value, at_view: bool, forms: int | None) -> Match | None:
         goals: Goals = None
         for number in range(len(self.graph.results) - 1, 0, -1):
             goals = ((Root(number), Access(value, ())), goals)

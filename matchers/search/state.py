@@ -101,6 +101,7 @@ class State:
         self.shapes: dict[str, tuple[Sizes, ...]] = {}
         self.extents: dict[Index, Size] = {}
         self.lacking: dict[Label, None] = {}  # those of dims that the program lacks
+        self.scaled: dict[Reduce, None] = {}  # sums that have constant factors, which are no part of what is matched
         self.equal: dict[tuple[Index, Size], None] = {}
         self.named: dict[tuple[str, Term], None] = {}  # by name all terms: a program may compute a part twice
         self.integers: dict[str, int] = {}  # bound to attributes
@@ -109,6 +110,7 @@ class State:
         self.furthest: Failure | None = None
         self.stays = False  # whether no other order of dims mends what failed furthest along
         self.held_without_strides = -1  # how many ops held, at most, where an input's dims had no strides
+        self.wants_factors = False  # whether sums are to have no such factors
         self.met_windows = False  # whether what is read in windows was met where the pattern has windows
         # What is looked at: the payload op and the term that were read last, the value and the binding of an input, and
         # the labels and indices that are compared.

@@ -344,7 +344,7 @@ BECOMES, READ_AS = _targets(_ONE), _targets(_READ)
 # Ops that are the same op of other operands, too.
 READ_ANEW = frozenset(name for name, others in READ_AS.items() if name in others)
 # What a sum may be read as: the product of another sum with a constant factor, and what one-hot rows choose.
-SUMS_AS = ("arith.mulf", SELECT)
+SUMS_AS = FACTORED, _ = ("arith.mulf", SELECT)
 # Ops that are one of several operands, by the operand that decides which one, as a slice: `select(true, x, y)`.
 DECIDING = {
     name: slice(number, number + 1)
