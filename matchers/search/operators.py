@@ -77,11 +77,22 @@ class Operators:
             if not pairings:
                 yield lambda: self.state.fail(node, Why.WINDOW, places(self.graph)[-1]) or None
                 return
+        if self.state.attempt.order is not None and self._fails_again(pairings or [(straight, ())]):
+            yield lambda: None
+            return
         self.state.hold(node)
         in_parts = isinstance(found, Reduce) and found.combiner == node.op  # read anew, part by part
         between = chains.read_between(self.views, found, spellings[0]) if respelled and not in_parts else ()
         for goals, seen in pairings or [(straight, ())]:
             yield partial(self._pairing, goals, (*between, *seen))
+
+    def _fails_again(self, pairings: Sequence[tuple[Sequence[_Pair], tuple[ir.Operation, ...]]]) -> bool:
+        """Whether the input that attempts before failed at is known not to hold here either."""
+        failed = self.state.furthest.node if self.state.furthest is not None else None
+        return all(
+            any(node is failed and self.reader.is_read_otherwise(node, term) for node, term in pairs)
+            for pairs, _ in pairings
+        )
 
     def _compared(self, node: Apply[Node], found: Apply) -> tuple[Apply, ...]:
         """A comparison as it is and with its sides swapped: those that have the predicate that is wanted."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from iree.compiler import ir
 
 from opsplice.matchers.ir.tensor_values import defining_op
-from opsplice.matchers.patterns.nodes import Accumulated, Choice, Input, Named, Node, Number, Setting
+from opsplice.matchers.patterns.nodes import Accumulated, Choice, Input, Named, Node, Number, Setting, labels_in
 from opsplice.matchers.patterns.walk import merges_dims, most_along, sums_windows
 from opsplice.matchers.search.failures import Why
 from opsplice.matchers.search.labels import has_ones_of_filters, is_in_windows
@@ -181,6 +181,18 @@ class Reader:
         loops = [index for index in leaves(root.indices) if isinstance(index, Loop)]
         told = [index for index in access.indices if not is_of_several(index)]  # others may be along fewer loops
         return sum(any(mentions(index, loop) for index in told) for loop in loops) <= most
+
+    def is_read_otherwise(self, node: Node, term: Term) -> bool:
+        """Whether bound labels tell that an input cannot be a term: that is read along dims of others than its labels,
+        or, where no dim of an input may be one along which it stays the same, not along all of its own."""
+        levels = list(self.chain(term)) if isinstance(node, Input) else []
+        if not isinstance(node, Input) or not levels:
+            return False
+        own = {index for label in node.labels for each in labels_in(label) for index in self.state.labels.get(each, ())}
+        known = {index for indices in self.state.labels.values() for index in indices if isinstance(index, Loop)}
+        read = {loop for loop in known if any(mentions(index, loop) for index in levels[0].indices)}
+        rest = {loop for loop in read if any(mentions(index, loop) for index in levels[-1].indices)}
+        return bool(rest - own) or (self.graph.may_lack_dims and not known & own <= read)
 
     def other_op(self, node: Node, found: Term) -> None:
         """Note that the program has another op than the one that is wanted."""

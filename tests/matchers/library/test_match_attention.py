@@ -182,6 +182,6 @@ def test_scores_of_keys_that_are_left_out_are_one_number(graphs):
 
 def test_scales_of_queries_keys_and_tensors_are_those_of_scores(graphs):
     """Neither are the scaled queries and keys inputs, nor is a tensor of one number a factor for each score."""
-    text = (Path(__file__).parent / "attention_scales.mlir").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "by_strides" / "attention_scales.mlir").read_text(encoding="utf-8")
     parts = {"q", "k", "v", "mask", "scale"}
     assert found_in(text, graphs) == {"scaled_apart": [parts], "scaled_by_a_tensor": [parts]}

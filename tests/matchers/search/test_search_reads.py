@@ -447,3 +447,27 @@ def test_no_other_order_is_tried_where_part_of_a_reduced_dim_is_read_alone(sessi
         assert search.run(made.results[0]) is None
         assert search.furthest.node.name == "y"
         assert search.state.stays == stays
+
+
+def test_an_input_is_read_along_dims_of_its_labels_alone(session):
+    text = """func.func @f(%x: tensor<6x8xf32>, %y: tensor<8xf32>) -> tensor<6x8xf32> {
+      %e = tensor.empty() : tensor<6x8xf32>
+      %wide = linalg.broadcast ins(%y : tensor<8xf32>) outs(%e : tensor<6x8xf32>) dimensions = [0]
+      %r = arith.addf %x, %wide : tensor<6x8xf32>
+      return %r : tensor<6x8xf32> }"""
+    graph = graph_of("pattern p(x: tensor<m x n x f32>, y: tensor<n x f32>) { addf(x, broadcast[n -> m n](y)) }")
+    module = ir.Module.parse(text, context=session.context)
+    made = module.body.operations[0].regions[0].blocks[0].operations[2].results[0]
+    (m, n), views = graph.results[0].labels, Views()
+    rows, columns = views.root(made).indices
+    x, wide = views.resolve(views.root(made)).args
+    both, one = graph.results[0].node.args
+    for own, other in ((rows, columns), (columns, rows)):
+        reader = Reader(State(views, graph, QUIET))
+        reader.state.labels.update({m: (own,), n: (other,)})
+        assert not reader.is_read_otherwise(both, x)
+        assert reader.is_read_otherwise(one, x)
+        assert reader.is_read_otherwise(one, wide) == (other == rows)
+        reader.graph = dataclasses.replace(graph, through=frozenset({"ones"}))
+        assert not reader.is_read_otherwise(both, wide)  # which is a tensor with both
+        assert reader.is_read_otherwise(both, views.expand(wide).term)
