@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable
 from typing import Any
 
 from iree.compiler import ir
@@ -27,10 +27,9 @@ _FIELD = re.compile(r"\b(umin|umax|udiv) = (\d+)")
 _MAX_DEPTH = 16
 
 
-def bounds_of(size: DimSize, reads: MutableMapping[Any, None] | None = None) -> Known:
-    """What is known of a size, None if nothing is. reads: takes the values whose defining ops were read."""
-    reader = SizeReader({} if reads is None else reads)
-    return _Bounds(reader).of(reader.dim(size.value, size.axis))
+def bounds_of(size: DimSize, reader: SizeReader) -> Known:
+    """What is known of a size, None if nothing is."""
+    return _Bounds(reader).of(reader.of(size))
 
 
 def noted(value: ir.Value) -> tuple[Known, ...]:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
 
 from iree.compiler import ir
 
@@ -21,6 +21,8 @@ from opsplice.matchers.dims.extents import ONE, Extent, atoms_in, product, total
 from opsplice.matchers.ir.op_names import last_op
 from opsplice.matchers.terms.terms import DimSize
 
+_K = TypeVar("_K")
+_T = TypeVar("_T")
 # Ops whose operands are the sizes of the result's dynamic dims, after so many others.
 SIZED_OPS = {
     "flow.tensor.tie_shape": 1,
@@ -46,16 +48,6 @@ _LEAST, _MOST = ("arith.minui", "arith.minsi"), ("arith.maxui", "arith.maxsi")
 _EQUAL = 0
 # Signed comparisons by the numbers of their predicates: whether the first is to be less, and whether it may be equal.
 _COMPARED = {2: (True, False), 3: (True, True), 4: (False, False), 5: (False, True)}
-
-
-def extent_of_dim(size: DimSize, reads: MutableMapping[Any, None]) -> Extent:
-    """The extent of a dim. reads: takes the values whose defining ops were read."""
-    return SizeReader(reads).dim(size.value, size.axis)
-
-
-def extent_of_number(value: ir.Value, reads: MutableMapping[Any, None]) -> Extent:
-    """The extent that a whole number is as the program computes it."""
-    return SizeReader(reads).number(value)
 
 
 def size_operand(op: ir.Operation, kind: ir.RankedTensorType, axis: int) -> ir.Value | None:
@@ -104,29 +96,80 @@ class _Number:
         return None if isinstance(self.value, int) else self.reader._maker(self.value)
 
 
-class SizeReader:
-    """Reads sizes, and remembers them. assumed: the results of the assumptions that it passed, by what these are of."""
+@dataclass
+class _Passed:
+    """What was passed on the way to a size.
 
-    def __init__(self, reads: MutableMapping[Any, None]) -> None:
-        self.reads = reads
-        self.assumed: dict[Extent, list[ir.OpResult]] = {}
-        self.numbers: dict[ir.Value, Extent] = {}
-        self._held: dict[tuple[ir.Value, int], _Number | None] = {}
+    reads: the values whose defining ops were read. assumed: the results of assumptions, by what these are of. is_cut:
+    whether the way was too long to be followed to its end.
+    """
+
+    reads: MutableMapping[Any, None] = field(default_factory=dict)
+    assumed: dict[Extent, dict[ir.OpResult, None]] = field(default_factory=dict)
+    is_cut: bool = False
+
+    def add(self, other: _Passed) -> None:
+        self.reads.update(other.reads)
+        for extent, results in other.assumed.items():
+            self.assumed.setdefault(extent, {}).update(results)
+        self.is_cut |= other.is_cut
+
+
+class SizeReader:
+    """Reads sizes, and remembers them, each with what was passed on the way to it."""
+
+    def __init__(self) -> None:
+        self._passed = [_Passed()]
+        self._numbers: dict[ir.Value, tuple[Extent, _Passed]] = {}
+        self._held: dict[tuple[ir.Value, int], tuple[_Number | None, _Passed]] = {}
         self._arguments: dict[ir.Value, _Number] = {}
 
+    @property
+    def assumed(self) -> Mapping[Extent, Iterable[ir.OpResult]]:
+        """The results of the assumptions that were passed, by what these are of."""
+        return self._passed[-1].assumed
+
+    def noting(self, reads: MutableMapping[Any, None]) -> SizeReader:
+        """The reader itself, which from now on adds the values whose defining ops it reads."""
+        self._passed[-1] = _Passed(reads)
+        return self
+
+    def _kept(self, table: dict[_K, tuple[_T, _Passed]], key: _K, read: Callable[[], _T]) -> _T:
+        """What `read` gives, from a table where it is there; either way what was passed for it counts as passed."""
+        known = table.get(key)
+        if known is None:
+            self._passed.append(_Passed())
+            try:
+                known = read(), self._passed[-1]
+            finally:
+                self._passed.pop()
+            if not known[1].is_cut:  # from elsewhere it is less far
+                table[key] = known
+        self._passed[-1].add(known[1])
+        return known[0]
+
     def _maker(self, value: ir.Value) -> ir.Operation | None:
-        self.reads[value] = None
+        self._passed[-1].reads[value] = None
         return None if isinstance(value.owner, ir.Block) else value.owner.operation
+
+    def _is_too_deep(self, depth: int) -> bool:
+        is_cut = depth > _MAX_DEPTH
+        self._passed[-1].is_cut |= is_cut
+        return is_cut
+
+    def of(self, size: DimSize | ir.Value) -> Extent:
+        """The extent of a dim, or that a whole number is as the program computes it."""
+        return self.dim(size.value, size.axis) if isinstance(size, DimSize) else self.number(size)
 
     def dim(self, value: ir.Value, axis: int, depth: int = 0) -> Extent:
         kind = value.type if isinstance(value, ir.Value) else None  # an index has a size, too
         if not isinstance(kind, ir.RankedTensorType) or not 0 <= axis < kind.rank:
-            plain = None if kind is None or depth > _MAX_DEPTH else self._converted(value)
+            plain = None if kind is None or self._is_too_deep(depth) else self._converted(value)
             return Extent.of(DimSize(value, axis)) if plain is None else self.dim(plain, axis, depth + 1)
         if not kind.is_dynamic_dim(axis):
             return Extent(kind.get_dim_size(axis))
         op = self._maker(value)
-        found = None if op is None or depth > _MAX_DEPTH else self._made(op, value, axis, depth + 1)
+        found = None if op is None or self._is_too_deep(depth) else self._made(op, value, axis, depth + 1)
         return Extent.of(DimSize(value, axis)) if found is None else found
 
     def _converted(self, value: ir.Value) -> ir.Value | None:
@@ -181,13 +224,13 @@ class SizeReader:
     def number(self, value: ir.Value, depth: int = 0) -> Extent:
         if value in self._arguments:
             return self._extent(self._arguments[value], depth)
-        if value not in self.numbers:
-            op = self._maker(value)
-            found = None
-            if op is not None and depth <= _MAX_DEPTH and str(value.type) in _WIDE:
-                found = self._computed(op, value, depth + 1)
-            self.numbers[value] = Extent.of(value) if found is None else found
-        return self.numbers[value]
+        return self._kept(self._numbers, value, lambda: self._number(value, depth))
+
+    def _number(self, value: ir.Value, depth: int) -> Extent:
+        op, found = self._maker(value), None
+        if op is not None and not self._is_too_deep(depth) and str(value.type) in _WIDE:
+            found = self._computed(op, value, depth + 1)
+        return Extent.of(value) if found is None else found
 
     def _chosen(self, value: ir.Value, depth: int) -> bool | None:
         """Whether a signed comparison holds, None if it is another value or that is not known."""
@@ -246,7 +289,7 @@ class SizeReader:
         if name == ASSUMING_OP:
             result = ir.OpResult(value)
             found = self.number(operands[result.result_number], depth)
-            self.assumed.setdefault(found, []).append(result)
+            self._passed[-1].assumed.setdefault(found, {})[result] = None
             return found
         if name == "tensor.dim":
             axis = self._maker(operands[1])
@@ -290,7 +333,7 @@ class SizeReader:
 
     def _extracted(self, op: ir.Operation, depth: int) -> Extent | None:
         held = self._element_of(op, depth)
-        found = None if held is None or depth > _MAX_DEPTH else self._extent(held, depth)
+        found = None if held is None or self._is_too_deep(depth) else self._extent(held, depth)
         return None if found is None or any(map(_is_in_body, atoms_in(found))) else found
 
     def _element_of(self, op: ir.Operation, depth: int) -> _Number | None:
@@ -304,14 +347,15 @@ class SizeReader:
     def _element(self, tensor: ir.Value, at: int, depth: int) -> _Number | None:
         """The number that a small tensor holds at a place, counted row by row."""
         kind = tensor.type
-        if depth > _MAX_DEPTH or not isinstance(kind, ir.RankedTensorType) or not kind.has_static_shape:
+        if self._is_too_deep(depth) or not isinstance(kind, ir.RankedTensorType) or not kind.has_static_shape:
             return None
-        if (tensor, at) not in self._held:
-            self._held[tensor, at] = None
-            op = self._maker(tensor)
-            if op is not None and math.prod(kind.shape) <= _MOST_HELD:
-                self._held[tensor, at] = self._element_made(op, at, depth + 1)
-        return self._held[tensor, at]
+        if math.prod(kind.shape) > _MOST_HELD:
+            return None
+        return self._kept(self._held, (tensor, at), lambda: self._element_of_maker(tensor, at, depth))
+
+    def _element_of_maker(self, tensor: ir.Value, at: int, depth: int) -> _Number | None:
+        op = self._maker(tensor)
+        return None if op is None else self._element_made(op, at, depth + 1)
 
     def _element_made(self, op: ir.Operation, at: int, depth: int) -> _Number | None:
         name, operands = op.name, op.operands
@@ -345,8 +389,8 @@ class SizeReader:
         *inputs, whole = (ir.AffineMapAttr(each).value for each in maps)
         if whole.n_dims > 1 or len(op.results) > 1 or len(whole.results) != whole.n_dims:
             return None
-        reader = SizeReader(self.reads)
-        reader.assumed = self.assumed
+        reader = SizeReader()
+        reader._passed = self._passed
         for argument, value, read in zip(body.arguments, op.operands, inputs, strict=False):
             places = [at if isinstance(each, ir.AffineDimExpr) else 0 for each in read.results]
             held = self._element(value, places[0] if places else 0, depth)

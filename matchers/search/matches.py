@@ -57,7 +57,7 @@ def known_dims(
 def _number(views: Views, size: Size) -> Known:
     if isinstance(size, int):
         return size
-    known: Known = views.remembered(size, bounds_of, lambda: bounds_of(size, views.reads))
+    known: Known = views.remembered(size, bounds_of, lambda: bounds_of(size, views.sizes()))
     return known
 
 

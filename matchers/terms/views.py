@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from iree.compiler import ir
 
 from opsplice.matchers.dims.extents import Extent
-from opsplice.matchers.dims.size_reader import SizeReader, extent_of_dim, extent_of_number
+from opsplice.matchers.dims.size_reader import SizeReader
 from opsplice.matchers.ir.tensor_values import defining_op, element_type, shape_of
 from opsplice.matchers.terms.attributes import rounds_to_nearest
 from opsplice.matchers.terms.canonical import (
@@ -117,7 +117,7 @@ class Views:
         self._wholes: dict[ir.Value, Access] = {}
         self._roots: dict[ir.Value, Access] = {}
         self._root_loops: dict[tuple[int, int | Extent], Index] = {}
-        self._sizes_of_roots = SizeReader({})
+        self._sizes = SizeReader()
         self._below: dict[tuple[Term, Hashable], tuple[Any, Reads]] = {}
         self._split: dict[tuple[Access, Loop, tuple[Sized, ...]], Access] = {}
         self._finer: dict[tuple[Reduce, Loop, tuple[Sized, ...]], Reduce | None] = {}
@@ -145,7 +145,7 @@ class Views:
         return self._roots[value]
 
     def _of_root(self, axis: int, size: int | DimSize) -> Index:
-        key = axis, self._sizes_of_roots.dim(size.value, size.axis) if isinstance(size, DimSize) else size
+        key = axis, self._sizes.noting({}).of(size) if isinstance(size, DimSize) else size
         if key not in self._root_loops:
             self._root_loops[key] = self.fresh(None if isinstance(size, DimSize) else size)
         return self._root_loops[key]
@@ -304,8 +304,11 @@ class Views:
         """A number, how large a dim is that is known at run time only, or a whole number that the program computes."""
         if isinstance(size, (int, Extent)):
             return Extent(size) if isinstance(size, int) else size
-        read = extent_of_dim if isinstance(size, DimSize) else extent_of_number
-        return self._kept(self._extents, size, lambda: read(size, self.reads))
+        return self._kept(self._extents, size, lambda: self.sizes().of(size))
+
+    def sizes(self) -> SizeReader:
+        """What reads sizes, which counts as read."""
+        return self._sizes.noting(self.reads)
 
     def inner(self, term: Term) -> ir.Value | None:
         """The scalar that a term was read from in the body of an op with several results; None for other terms."""

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 
 from iree.compiler import ir
 
-from opsplice.matchers.dims.size_reader import extent_of_number
+from opsplice.matchers.dims.size_reader import SizeReader
 from opsplice.matchers.ir.op_names import ops_in, symbol_of
 from opsplice.rewrites.ir import emit
 from opsplice.spec_lang.syntax import vocabulary
@@ -178,4 +178,4 @@ def _factor(number: ir.Value) -> int:
         return abs(int(ir.IntegerAttr(maker.attributes["value"]).value))
     if maker is not None and maker.name in ("arith.addi", "arith.subi"):
         return math.gcd(*map(_factor, maker.operands))
-    return extent_of_number(number, {}).factor
+    return SizeReader().number(number).factor

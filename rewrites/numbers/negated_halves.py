@@ -64,6 +64,6 @@ def _is_cut(value: ir.Value) -> bool:
 def _is_part(part: ir.Operation, start: int, count: int) -> bool:
     """Whether a slice is of some columns that lie side by side, and of all rows."""
     *rows, columns = ranges_of(part)
-    sizes, source = SizeReader({}), part.operands[0]
+    sizes, source = SizeReader(), part.operands[0]
     same = (sizes.dim(part.results[0], axis) == sizes.dim(source, axis) for axis in range(len(rows)))
     return columns == (start, count, 1) and all(same) and all((at, step) == (0, 1) for at, _, step in rows)

@@ -102,7 +102,7 @@ def test_numbers_are_read_from_small_tensors(program, kind, at, wanted):
         (extract,) = ops_in(module.operation, "tensor.extract")
         dims = ops_in(module.operation, "hal.buffer_view.dim")
         casts = {op.results[0]: name for op, name in zip(dims, "mn", strict=True)}
-        found = SizeReader({}).number(extract.results[0])
+        found = SizeReader().number(extract.results[0])
         if wanted is None:
             assert found.atom == extract.results[0]
             return
