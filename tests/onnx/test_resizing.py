@@ -215,6 +215,22 @@ def test_batch_and_channels_are_not_resized_where_their_sizes_are_read(way):
     check(model, {"x": floats(2, 3, 4, 5), "other": floats(2, 1, 9, 3)})
 
 
+@pytest.mark.parametrize("batch", ["n", 2])
+@pytest.mark.parametrize("shape", [[8, 15], [4, 10], [9, 7]], ids=["whole", "rows", "parts"])
+def test_elements_are_repeated_where_the_batch_is_open(batch, shape):
+    """As PyTorch writes `interpolate` to sizes of numbers: which elements were taken was computed for each place."""
+    nodes = [
+        node("Shape", "x", "outer", start=0, end=2),
+        node("Concat", "outer inner", "sizes", axis=0),
+        node("Resize", "x - - sizes", "y", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+    ]
+    model = make_model(nodes, {"x": [batch, 3, 4, 5]}, {"y": [None] * 4}, {"inner": np.array(shape)})
+    typed, _ = importing._typed(model, {}, "a model")
+    taken = [each for each in typed.graph.node if each.op_type == "Gather" and each.input[0] == "x"]
+    assert bool(taken) == (shape == [9, 7])
+    check(model, {"x": floats(2, 3, 4, 5)})
+
+
 def test_channels_are_resized_to_another_size_of_the_image():
     """To the columns, which are the last of the sizes from the rows on."""
     nodes = [

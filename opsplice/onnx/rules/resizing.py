@@ -31,7 +31,7 @@ from opsplice.onnx.rules.resized_places import (
     sized,
     taps,
 )
-from opsplice.onnx.rules.valued_sizes import is_size_of
+from opsplice.onnx.rules.valued_sizes import is_size_of, number_at
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _BYTES = (TensorProto.INT8, TensorProto.UINT8)
@@ -44,44 +44,42 @@ _TAPS = {b"nearest": (0,), **dict.fromkeys((b"linear", b"bilinear"), (0, 1)), **
 
 def resize(on: NodeWriter, node: onnx.NodeProto) -> str | None:
     """None for what is left to IREE: integers that are weighed, but for linear bytes."""
-    for write in (_repeated, _weighed):
-        if (result := write(on, node)) is not None:
-            return result
-    return None
-
-
-def _repeated(on: NodeWriter, node: onnx.NodeProto) -> str | None:
-    """By the nearest element and whole factors: each element repeated, where IREE computes where to read."""
-    given, scales, sizes = on.shape(node.input[0]), *(on.constant(input_name(node, number)) for number in (2, 3))
-    if attribute(node, "mode", b"nearest") != b"nearest" or attribute(node, "axes", None) or not given:
+    axes = _axes(on, node)
+    if axes is None:
         return None
-    if scales is None or not scales.size:
-        if sizes is None or None in given or 0 in given:
-            return None
-        scales = sizes / np.array(given)
-    factors = [int(scale) for scale in scales]
+    repeated = _repeated(on, node, axes)
+    return _weighed(on, node, axes) if repeated is None else repeated
+
+
+def _repeated(on: NodeWriter, node: onnx.NodeProto, axes: list[Axis]) -> str | None:
+    """By the nearest element and whole factors: each element repeated, where IREE computes where to read."""
+    given = on.shape(node.input[0]) or []
+    scales = {axis.number: axis.scale for axis in axes}
+    if attribute(node, "mode", b"nearest") != b"nearest" or any(isinstance(scale, str) for scale in scales.values()):
+        return None
+    factors = [int(scales.get(number, 1)) for number in range(len(given))]
     made = [-1 if size is None else size * factor for size, factor in zip(given, factors, strict=True)]
     mode = attribute(node, "coordinate_transformation_mode", b"half_pixel")
     rounding = attribute(node, "nearest_mode", b"round_prefer_floor")
     centred = mode in (b"half_pixel", b"half_pixel_symmetric") and rounding.startswith(b"round")
-    down = rounding == b"floor" or (rounding == b"round_prefer_floor" and max(factors) <= 2)
+    down = rounding == b"floor" or (rounding == b"round_prefer_floor" and max(factors, default=1) <= 2)
     from_start = mode == b"asymmetric" and down
-    if list(scales) != factors or 0 in factors or not (centred or from_start) or made.count(-1) > 1:
+    is_whole = 0 not in factors and all(factors[number] == scale for number, scale in scales.items())
+    if not (given and is_whole and (centred or from_start)) or made.count(-1) > 1:
         return None
     spread = on.put("Unsqueeze", node.input[0], np.arange(1, 2 * len(factors), 2))
     repeated = on.put("Expand", spread, [n for factor in factors for n in (1, factor)])
     return on.put("Reshape", repeated, made)
 
 
-def _weighed(on: NodeWriter, node: onnx.NodeProto) -> str | None:
+def _weighed(on: NodeWriter, node: onnx.NodeProto, axes: list[Axis]) -> str | None:
     """Each element of the result as those that it is made of, dim by dim."""
-    axes = _axes(on, node)
     mode = attribute(node, "mode", b"nearest")
     element = on.element(node.input[0])
     is_nearest = mode == b"nearest"
     # Sums of bytes are cut off to whole numbers, as in onnxruntime. Cubic ones may be no bytes.
     is_known = is_nearest or element in _FLOATS or (element in _BYTES and mode == b"linear")
-    if axes is None or not is_known or (_smooths(node) and element not in _FLOATS):
+    if not is_known or (_smooths(node) and element not in _FLOATS):
         return None
     y = node.input[0] if is_nearest else on.cast(node.input[0], TensorProto.FLOAT)
     outside = ""
@@ -140,14 +138,15 @@ def _axes(on: NodeWriter, node: onnx.NodeProto) -> list[Axis] | None:
             places = (index, index + len(axes))
             ends = [on.put("Gather", named[0], each) if roi is None else roi[each] for each in places]
             part = cast(on, ends[0], TensorProto.FLOAT), cast(on, ends[1], TensorProto.FLOAT)
-        if known is not None:
-            stays = known[index] == (1 if by_scale else shape[axis])
+        wanted = number_at(on, name, index) if known is None else known[index]
+        if wanted is not None:
+            stays = wanted == (1 if by_scale else shape[axis])
         else:
             stays = not by_scale and is_size_of(on, name, index, x, axis)
         if stays and part == WHOLE:
             continue
         size = on.size(x, axis) if shape[axis] is None else np.int64(shape[axis] or 0)
-        to = on.put("Gather", name, index) if known is None else known[index]
+        to = on.put("Gather", name, index) if wanted is None else wanted
         found.append((scaled if by_scale else sized)(on, axis, size, to, part))
     return found
 

@@ -97,6 +97,15 @@ def is_size_of(on: NodeWriter, numbers: str, index: int, x: str, axis: int) -> b
     return maker is not None and maker.input[0] == x and index + attribute(maker, "start", 0) == axis
 
 
+def number_at(on: NodeWriter, numbers: str, index: int) -> np.generic | None:
+    """A number of a list where that is known, though others may not be."""
+    known, maker = on.constant(numbers), on.producer(numbers)
+    if known is not None:
+        return known.reshape(-1)[index]
+    source = None if maker is None else _source(on, maker, index)
+    return None if source is None else number_at(on, *source)
+
+
 def _source(on: NodeWriter, maker: onnx.NodeProto, index: int) -> tuple[str, int] | None:
     """The list that a number of a node's result comes from as it is, and its place there; None if that is not known."""
     if maker.op_type in ("Cast", "Identity", "Unsqueeze"):
