@@ -1,4 +1,4 @@
-"""What an elementwise op makes is transposed from memory, where its last dim does not stay the last."""
+"""What an elementwise op makes is transposed or repeated from memory, where its last dim does not stay the last."""
 
 from __future__ import annotations
 
@@ -53,3 +53,43 @@ def test_the_numbers_are_those_of_numpy(order: tuple[int, ...]) -> None:
     program = opsplice.compile(turned(order))
     x, s = (np.random.default_rng(3).standard_normal(shape, np.float32) for shape in ((3, 6, 5, 4), (4,)))
     np.testing.assert_array_equal(program.run("main", x, s), (x * s).transpose(order))
+
+
+def enlarged(last: bool) -> str:
+    """Two numbers for each of x times one for its row: along a new last dim, or along one in front of it."""
+    made, repeated = (
+        ("tensor<5x4x2xf32>", "(a, b, c) -> (a, b)") if last else ("tensor<5x2x4xf32>", "(a, b, c) -> (a, c)")
+    )
+    return f"""func.func @main(%x: tensor<5x4xf32>, %s: tensor<5xf32>) -> {made} {{
+  %room = tensor.empty() : tensor<5x4xf32>
+  %y = linalg.generic {{indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a)>,
+      affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}}
+    ins(%x, %s : tensor<5x4xf32>, tensor<5xf32>) outs(%room : tensor<5x4xf32>) {{
+    ^bb0(%one: f32, %other: f32, %out: f32):
+      %product = arith.mulf %one, %other : f32
+      linalg.yield %product : f32
+  }} -> tensor<5x4xf32>
+  %all = tensor.empty() : {made}
+  %r = linalg.generic {{indexing_maps = [affine_map<{repeated}>, affine_map<(a, b, c) -> (a, b, c)>],
+      iterator_types = ["parallel", "parallel", "parallel"]}}
+    ins(%y : tensor<5x4xf32>) outs(%all : {made}) {{
+    ^bb0(%one: f32, %out: f32):
+      linalg.yield %one : f32
+  }} -> {made}
+  return %r : {made}
+}}"""
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_what_is_computed_is_repeated_from_memory(last: bool) -> None:
+    """It was computed for each time that it is repeated, one element after the other."""
+    with Compilation() as compilation:
+        compilation.load(ModuleSource(content=enlarged(last)))
+        compilation.run_to(crossed_reads.PHASE)
+        turned_copies.part(compilation.module)
+        assert str(compilation.module).count("util.optimization_barrier") == int(last)
+    x, s = (np.random.default_rng(3).standard_normal(shape, np.float32) for shape in ((5, 4), (5,)))
+    found = opsplice.compile(enlarged(last)).run("main", x, s)
+    np.testing.assert_array_equal(
+        found, np.repeat((x * s[:, None])[:, :, None], 2, axis=2).transpose(0, *((1, 2) if last else (2, 1)))
+    )
