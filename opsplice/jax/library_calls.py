@@ -12,6 +12,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -20,8 +21,8 @@ from jax._src.interpreters import mlir
 from jax._src.lax import ann, fft, linalg, windowed_reductions
 from jax._src.lax import lax as operators
 
+from opsplice.frontends import jacobi
 from opsplice.frontends.fourier_parts import transformed
-from opsplice.jax import jacobi
 
 # Messages name the line that calls for a formula.
 source_info_util.register_exclusion(str(Path(__file__).parent))
@@ -147,6 +148,47 @@ def _of_reflections(a: Array, taus: Array) -> Array:
     return lax.fori_loop(0, steps, column, start)
 
 
+# ---- rotations -------------------------------------------------------------------------------------------------------
+
+_Subset = tuple[int, int] | None
+
+
+@jax.default_matmul_precision("highest")
+def _eigenvalues(a: Array, *, lower: bool, subset_by_index: _Subset = None, **_: Any) -> tuple[Array, Array]:
+    """The vectors, and the values, which rise; all, or a range."""
+    if not a.shape[-1]:
+        return a, a.sum(-1)
+    values, vectors = _ROTATIONS.eigenvalues(a, lower)
+    part = slice(*(subset_by_index or (None,)))
+    return vectors[..., part], values[..., part]
+
+
+@jax.default_matmul_precision("highest")
+def _singular_values(
+    a: Array, *, full_matrices: bool, compute_uv: bool, subset_by_index: _Subset = None, **_: Any
+) -> tuple[Array, ...]:
+    """The values, which fall, and the vectors on the left and on the right; all, or a range."""
+    if not all(a.shape[-2:]):
+        return tuple(linalg._empty_svd(a, full_matrices=full_matrices, compute_uv=compute_uv))
+    values, *both = _ROTATIONS.singular_values(a, full_matrices, compute_uv)
+    part = slice(*(subset_by_index or (None,)))
+    return values[..., part], *(each[..., part] for each in both[:1]), *(each[..., part, :] for each in both[1:])
+
+
+def _swept(turned: jacobi.Turn, goes: jacobi.IsLeft, a: Array, vectors: Array) -> tuple[Array, Array]:
+    def sweep(state: tuple[Array, ...]) -> tuple[Array, ...]:
+        return state[0] + 1, *lax.fori_loop(0, a.shape[-1] - 1, lambda _, inner: turned(*inner), state[1:])
+
+    return lax.while_loop(lambda state: goes(*state), sweep, (jnp.int32(0), a, vectors))[1:]
+
+
+def _power(numbers: Array) -> Array:
+    return lax.reduce_precision(numbers, jnp.finfo(numbers.dtype).nexp, 0)
+
+
+_ROTATIONS = jacobi.Rotations(jnp, _power, jnp.take_along_axis, jnp.linalg.qr, _swept)
+
+
 # ---- pools -----------------------------------------------------------------------------------------------------------
 
 
@@ -242,11 +284,11 @@ PARAMETERS = mlir.LoweringParameters(
         (ann.approx_top_k_p, _approx_top_k),
         (fft.fft_p, _rule(_fft)),
         (linalg.cholesky_p, _rule(_cholesky)),
-        (linalg.eigh_p, _of_reals(linalg.eigh_p, jacobi.eigh)),
+        (linalg.eigh_p, _of_reals(linalg.eigh_p, _eigenvalues)),
         (linalg.geqrf_p, _of_reals(linalg.geqrf_p, _reflections)),
         (linalg.householder_product_p, _rule(_of_reflections)),
         (linalg.lu_p, _rule(linalg._lu_python, True)),
-        (linalg.svd_p, _of_reals(linalg.svd_p, jacobi.svd)),
+        (linalg.svd_p, _of_reals(linalg.svd_p, _singular_values)),
         (linalg.triangular_solve_p, _rule(_triangular_solve)),
         (windowed_reductions.select_and_scatter_add_p, _select_and_scatter_add),
     )
