@@ -104,7 +104,7 @@ class _Builder:
         self.through: set[str] = set()
         self.factors: dict[str, None] = {}
         self.variables: dict[str, tuple[str, ...]] = {}
-        self.choices: dict[tuple[int, int], int] = {}
+        self.choices: dict[tuple[int, int, str], int] = {}
         self.choosing = 0  # how many choices there are around what is lowered
 
     def build(self, pattern: tree.Pattern) -> Graph:
@@ -280,8 +280,9 @@ class _Builder:
         places = expr.combiner in vocabulary.POSITIONS
         return self._apply(POSITION, (made,), (), scope.element(expr.type)) if places else made
 
-    def _choice(self, expr: tree.Expr, scope: Scope, makers: Sequence[Callable[[], Node]]) -> Node:
-        number = self.choices.setdefault((id(expr), id(scope)), len(self.choices))
+    def _choice(self, expr: tree.Expr, scope: Scope, makers: Sequence[Callable[[], Node]], of: str = "") -> Node:
+        """of: the type variable that an expression chooses by, if it does."""
+        number = self.choices.setdefault((id(expr), id(scope), of), len(self.choices))
         self.choosing += 1
         options = tuple(make() for make in makers)
         self.choosing -= 1
@@ -407,7 +408,7 @@ class _Builder:
             if wanted and given and wanted != given and not self._is_cast(given):
                 widen, leave = partial(self._apply, extend, (node,), (), wanted), partial(self._lower, arg, at, scope)
                 if wanted in self.variables.get(given, ()):  # what is of that type already is not widened
-                    node, kind = self._choice(arg, scope, [widen, leave]), wanted
+                    node, kind = self._choice(expr, scope, [widen, leave], given), wanted
                 else:
                     node = widen()
             factors.append(node)

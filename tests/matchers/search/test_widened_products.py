@@ -26,9 +26,10 @@ func.func @main(%a: tensor<8x4xELEMENT>, %b: tensor<4x6xELEMENT>) -> tensor<8x6x
     ],
 )
 def test_a_type_variable_that_may_be_what_is_made(find, choices, element, made, count):
-    spec = f"""
-    pattern p<T in {{{choices}}}>(a: tensor<m x k x T>, b: tensor<k x n x T>) {{
-      contract[m k, k n -> m n](a, b) : tensor<m x n x f32>
-    }}
-    """
-    assert find(PROGRAM.replace("ELEMENT", element).replace("MADE", made), spec).count == count
+    for factor in ("a", "negf(a) | a", "a | negf(a)"):
+        spec = f"""
+        pattern p<T in {{{choices}}}>(a: tensor<m x k x T>, b: tensor<k x n x T>) {{
+          contract[m k, k n -> m n]({factor}, b) : tensor<m x n x f32>
+        }}
+        """
+        assert find(PROGRAM.replace("ELEMENT", element).replace("MADE", made), spec).count == count
