@@ -16,7 +16,7 @@ from opsplice.matchers.dims.layouts import Layout
 from opsplice.matchers.search.matches import Binding, Match, Size
 from opsplice.matchers.terms.terms import DimSize
 from opsplice.rewrites.ir.executable_targets import ProgramTarget, object_key
-from opsplice.spec_lang.syntax import tree
+from opsplice.spec_lang.syntax import tree, vocabulary
 from opsplice.targets.artifacts.artifact import Artifact
 
 
@@ -119,6 +119,21 @@ class Choice:
         return self.target.is_cpu and not self.clause.is_command and self.clause.form != "dispatch"
 
 
+def passed(match: Match, rule: tree.Rule, kernel: tree.Kernel) -> dict[str, tree.Argument]:
+    """What a rule passes for each parameter of a kernel. An input that the rule casts to the type that it has is that
+    input, as it lies, where the kernel takes any layout."""
+
+    def settled(parameter: tree.Parameter, arg: tree.Argument) -> tree.Argument:
+        cast = arg.expr if isinstance(arg, tree.Computed) and parameter.type.any_layout else None
+        if not isinstance(cast, tree.Call) or cast.type is None or not isinstance(inner := cast.args[0], tree.Name):
+            return arg
+        op, bound = vocabulary.find(cast.callee), match.inputs.get(inner.name)
+        is_cast = op is not None and op.width is not None
+        return inner if is_cast and bound is not None and bound.element == cast.type.element.name else arg
+
+    return {p.name: settled(p, arg) for p, arg in zip(kernel.parameters, rule.args, strict=True)}
+
+
 @dataclass(frozen=True, eq=False)
 class KernelCall:
     """A kernel in the place of a match. Which approach makes the call follows from it (`approaches/approach_table.py`).
@@ -149,9 +164,9 @@ class KernelCall:
         return any(choice.clause.is_generated for choice in self.choices)
 
     @property
-    def rule_args(self) -> dict[str, Any]:
+    def rule_args(self) -> dict[str, tree.Argument]:
         """What the rule passes for each parameter."""
-        return dict(zip((p.name for p in self.kernel.parameters), self.rule.args, strict=True))
+        return passed(self.match, self.rule, self.kernel)
 
     @property
     def launches(self) -> tuple[KernelCall, ...]:

@@ -22,7 +22,7 @@ from opsplice.matchers.terms.terms import DimSize
 from opsplice.matchers.terms.views import Views
 from opsplice.rewrites.layouts import strides
 from opsplice.rewrites.plan import known_sizes, layout_words
-from opsplice.rewrites.plan.actions import Argument, Buffer, KernelCall, Output, Scalar, SumSize, Written, Zeros
+from opsplice.rewrites.plan.actions import Argument, Buffer, KernelCall, Output, Scalar, SumSize, Written, Zeros, passed
 from opsplice.spec_lang.checking.computed_arguments import pattern_of
 from opsplice.spec_lang.dims import dim_conditions, judge
 from opsplice.spec_lang.dims.pack_places import places
@@ -68,7 +68,7 @@ class Signature:
 
     def __post_init__(self) -> None:
         self.variables = {v.name: v for v in self.kernel.type_variables}
-        self.given = dict(zip((p.name for p in self.kernel.parameters), self.rule.args, strict=True))
+        self.given = passed(self.match, self.rule, self.kernel)
 
     def call(self, inner: bool = False) -> KernelCall:
         """inner: whether another kernel is given what this one makes."""

@@ -13,6 +13,7 @@ from opsplice import cli
 from opsplice.common.errors import OpspliceError
 from opsplice.reports.render import report_text
 from tests.plain import Plain
+from tests.rewrites.conftest import write_spec
 
 SPEC = """
 kernel dots(x: f32[...b, m, k] strided, w: f32[...b, n, k] strided) -> f32[...b, m, n] strided {
@@ -288,6 +289,18 @@ def test_what_is_bound_is_the_furthest_value_that_has_strides(tmp_path, program,
     assert call.split(", ")[:2] == operands
     left = re.findall(r"linalg\.transpose|linalg\.broadcast|tensor\.(?:expand|collapse)_shape|extract_slice", text)
     assert left == views
+
+
+def test_a_cast_of_an_input_to_its_own_type_is_the_input_as_it_lies(tmp_path):
+    spec = SPEC.replace("batched(", "batched<T in {f16, f32}>(").replace("k x f32>", "k x T>")
+    spec = spec.replace("(x, w)\n}", "(x, w) : f32\n}").replace("dots(x, w)", "dots(extf(x) : f32, extf(w) : f32)")
+    views = []
+    for name, text in (("plain", SPEC), ("cast", spec)):
+        (folder := tmp_path / name).mkdir()
+        _, report = opsplice.transform(PROJECTED, [write_spec(folder, text, {"dots.c": CODE})])
+        views.append([replacement.views for replacement in report.replacements])
+    assert views[0] == views[1]
+    assert "x reads" in str(views)
 
 
 def test_the_report_says_what_is_read_and_written_through_views(tmp_path):
