@@ -1,4 +1,4 @@
-"""Factors of matrices, and systems of equations. Each has the signature of its op.
+"""Factors of matrices, and systems of equations. Each has the signature of its op, and takes floats of a known size.
 
 Of a triangular matrix the inverses of blocks of 1, 2, 4, ... along the diagonal make those of blocks of twice the size:
 
@@ -63,8 +63,6 @@ def is_factored(matrix: Tensor) -> bool:
 def cholesky(matrix: Tensor, *, upper: bool = False, check_errors: bool = False) -> tuple[Tensor, Tensor]:
     """The lower factor, or the upper one, and which leading minor is the first that has none, 0 for none such."""
     rows = matrix.shape[-1]
-    if not is_factored(matrix):
-        return NotImplemented
 
     def column(left: Tensor, at: Tensor) -> tuple[Tensor, ...]:
         place = torch.arange(rows)
@@ -82,7 +80,7 @@ def cholesky(matrix: Tensor, *, upper: bool = False, check_errors: bool = False)
 
 
 def lower_or_upper(matrix: Tensor, upper: bool = False) -> Tensor:
-    return cholesky(matrix, upper=upper)[0] if is_factored(matrix) else NotImplemented
+    return cholesky(matrix, upper=upper)[0]
 
 
 def cholesky_solve(known: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
@@ -99,8 +97,6 @@ def cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
 def lu_factors(matrix: Tensor, *, pivot: bool = True, check_errors: bool = False) -> tuple[Tensor, Tensor, Tensor]:
     """Both triangles in one matrix, with which row each is swapped, from 1, and the first that is 0 on the diagonal."""
     rows, columns = matrix.shape[-2:]
-    if not is_factored(matrix):
-        return NotImplemented
 
     def column(left: Tensor, at: Tensor) -> tuple[Tensor, ...]:
         row, place = torch.arange(rows), torch.arange(columns)
@@ -125,8 +121,6 @@ def lu_factors(matrix: Tensor, *, pivot: bool = True, check_errors: bool = False
 
 
 def lu(matrix: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
-    if not is_factored(matrix):
-        return NotImplemented
     factors, swaps, _ = lu_factors(matrix, pivot=pivot)
     return lu_parts(factors, swaps)
 
@@ -135,8 +129,6 @@ def lu_parts(
     factors: Tensor, swaps: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The swaps as a matrix, and both triangles; nothing for those that are not asked for."""
-    if not is_factored(factors):
-        return NotImplemented
     rows, steps = factors.shape[-2], swaps.shape[-1]
     turned = lower = upper = factors.new_zeros(0)
     if unpack_pivots:
@@ -150,8 +142,6 @@ def lu_parts(
 
 def lu_solve(factors: Tensor, swaps: Tensor, known: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X of A X = known, or of X A = known where not `left`; of the transpose of A where `adjoint`."""
-    if not is_factored(factors):
-        return NotImplemented
     if not left:
         return lu_solve(factors, swaps, known.mT, adjoint=not adjoint).mT
     rows = factors.shape[-1]
@@ -171,8 +161,6 @@ def solve(
     matrix: Tensor, known: Tensor, *, left: bool = True, check_errors: bool = False
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The solution, and what `lu_factors` gives. Of a batch of vectors, each is one column."""
-    if not is_factored(matrix):
-        return NotImplemented
     factors, swaps, fails = lu_factors(matrix)
     is_vector = known.dim() == 1 or known.shape == matrix.shape[:-1]
     found = lu_solve(factors, swaps, known.unsqueeze(-1) if is_vector else known, left=left or is_vector)
@@ -180,23 +168,17 @@ def solve(
 
 
 def inverse(matrix: Tensor, *, check_errors: bool = False) -> tuple[Tensor, Tensor]:
-    if not is_factored(matrix):
-        return NotImplemented
     found, _, _, fails = solve(matrix, torch.eye(matrix.shape[-1], dtype=matrix.dtype).expand(matrix.shape))
     return found, fails
 
 
 def determinant(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    if not is_factored(matrix):
-        return NotImplemented
     factors, swaps, _ = lu_factors(_as_factored(matrix))
     return _sign(swaps, factors) * torch.diagonal(factors, 0, -2, -1).prod(-1), factors, swaps
 
 
 def log_determinant(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The sign, and the logarithm of the size."""
-    if not is_factored(matrix):
-        return NotImplemented
     factors, swaps, _ = lu_factors(_as_factored(matrix))
     diagonal = torch.diagonal(factors, 0, -2, -1)
     sign = _sign(swaps, factors) * torch.sign(diagonal).prod(-1)
@@ -211,8 +193,6 @@ def _as_factored(matrix: Tensor) -> Tensor:
 def qr(matrix: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     """By reflections of columns, which are done to the matrix and beside it to rows of one."""
     rows, columns = matrix.shape[-2:]
-    if not is_factored(matrix):
-        return NotImplemented
 
     def column(left: Tensor, at: Tensor) -> tuple[Tensor, ...]:
         row, place = torch.arange(rows), torch.arange(rows + columns)
@@ -237,7 +217,7 @@ def reflections_product(vectors: Tensor, factors: Tensor) -> Tensor:
     """The first columns of the product of `1 - factor * v @ v.T`, with each v below the diagonal of a column."""
     rows, columns = vectors.shape[-2:]
     count = factors.shape[-1]
-    if not (is_factored(vectors) and count):
+    if not count:
         return NotImplemented
 
     def reflected(made: Tensor, at: Tensor, vectors: Tensor, factors: Tensor) -> tuple[Tensor, ...]:
@@ -253,8 +233,6 @@ def reflections_product(vectors: Tensor, factors: Tensor) -> Tensor:
 
 def exponential(matrix: Tensor) -> Tensor:
     """By Taylor's polynomial of the matrix, halved until its sums of columns are at most 1, and squares, in f64."""
-    if not is_factored(matrix):
-        return NotImplemented
     size = matrix.double().abs().sum(-2, keepdim=True).amax(-1, keepdim=True)
     halvings = torch.ceil(torch.log2(size)).clamp(0, _MOST_HALVINGS)
     halved = matrix.double() * torch.exp2(-halvings)

@@ -13,8 +13,6 @@ from opsplice.torch.decompositions.linear_algebra import factors
 
 def eigenvalues(matrix: Tensor, lower: str = "L", compute_v: bool = True) -> tuple[Tensor, Tensor]:
     """The values, which rise, and the vectors, as columns. lower: which half of the matrix is read, "L" or "U"."""
-    if not factors.is_factored(matrix):
-        return NotImplemented
     values, vectors = _ROTATIONS.eigenvalues(matrix, lower.upper() == "L")
     return values, vectors if compute_v else matrix.new_empty(0)
 
@@ -23,8 +21,6 @@ def singular_values(
     matrix: Tensor, full_matrices: bool = False, compute_uv: bool = True, *, driver: str | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Vectors on the left, which are columns, the values, which fall, and vectors on the right, which are rows."""
-    if not factors.is_factored(matrix):
-        return NotImplemented
     values, *both = _ROTATIONS.singular_values(matrix, full_matrices, compute_uv)
     left, right = both or (matrix.new_empty(0), matrix.new_empty(0))
     return left, values, right
@@ -34,8 +30,6 @@ def pseudo_inverse(
     matrix: Tensor, *, atol: Tensor | None = None, rtol: Tensor | None = None, hermitian: bool = False
 ) -> Tensor:
     """Without the singular values, or eigenvalues, that are not above a limit: the larger of atol, and rtol of all."""
-    if not factors.is_factored(matrix):
-        return NotImplemented
     if hermitian:
         values, left = eigenvalues(matrix)
         right = left.mT
