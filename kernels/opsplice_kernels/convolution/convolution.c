@@ -650,9 +650,9 @@ static void scale_rows(const float *f, size_t column, size_t step, const float *
 
 // Packs a slice of a panel of a filter [g, o, c, kd, kh, kw], times factor[g, o]. Where its channels and taps do not lie one
 // behind the other, as in HWIO, each row of taps is packed by itself. Grid: (ceildiv(o, 32), kd, g).
-void opsplice_scale_filter(const float *f, const float *factor, float *out, size_t g, size_t o, size_t c, size_t kd,
-                           size_t kh, size_t kw, size_t f_g, size_t f_o, size_t f_c, size_t f_d, size_t f_h, size_t f_w,
-                           size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) {
+void opsplice_pack_filter(const float *f, const float *factor, float *out, size_t g, size_t o, size_t c, size_t kd,
+                          size_t kh, size_t kw, size_t f_g, size_t f_o, size_t f_c, size_t f_d, size_t f_h, size_t f_w,
+                          size_t workgroup_x, size_t workgroup_y, size_t workgroup_z) {
   (void)g;
   const size_t first = workgroup_x * PANEL, columns = least(PANEL, o - first), taps = kh * kw;
   const size_t step = kw > 1 ? f_w : kh > 1 ? f_h : f_c, panels = (o + PANEL - 1) / PANEL;
@@ -665,12 +665,6 @@ void opsplice_scale_filter(const float *f, const float *factor, float *out, size
   }
   for (size_t at = 0; at < c * kh; at++, out += kw * PANEL)
     scale_rows(f + at / kh * f_c + at % kh * f_h, f_o, step, factor, columns, kw, out);
-}
-
-void opsplice_pack_filter(const float *f, float *out, size_t g, size_t o, size_t c, size_t kd, size_t kh, size_t kw,
-                          size_t f_g, size_t f_o, size_t f_c, size_t f_d, size_t f_h, size_t f_w, size_t workgroup_x,
-                          size_t workgroup_y, size_t workgroup_z) {
-  opsplice_scale_filter(f, 0, out, g, o, c, kd, kh, kw, f_g, f_o, f_c, f_d, f_h, f_w, workgroup_x, workgroup_y, workgroup_z);
 }
 
 // Of one dim. Grid: (p, ceildiv(ow, 448), n); a workgroup does a panel of 32 channels by 448 places.
