@@ -120,10 +120,21 @@ class Choice:
 
 
 def passed(match: Match, rule: tree.Rule, kernel: tree.Kernel) -> dict[str, tree.Argument]:
-    """What a rule passes for each parameter of a kernel. An input that the rule casts to the type that it has is that
-    input, as it lies, where the kernel takes any layout."""
+    """What a rule passes for each parameter of a kernel: of alternatives the first of which the match has all inputs.
+
+    An input that the rule casts to the type that it has is that input, as it lies, where the kernel takes any layout.
+    """
+    lacking = {p.name for p in match.pattern.parameters if p.default is None} - match.inputs.keys()
+
+    def chosen(part: object) -> object:
+        if not isinstance(part, tree.Alternatives):
+            return part
+        read = [{each.name for each in tree.parts(option) if isinstance(each, tree.Name)} for option in part.options]
+        return next((o for o, names in zip(part.options, read, strict=True) if not names & lacking), part.options[-1])
 
     def settled(parameter: tree.Parameter, arg: tree.Argument) -> tree.Argument:
+        if isinstance(arg, tree.Computed):
+            arg = tree.argument(tree.rebuilt(arg.expr, chosen))
         cast = arg.expr if isinstance(arg, tree.Computed) and parameter.type.any_layout else None
         if not isinstance(cast, tree.Call) or cast.type is None or not isinstance(inner := cast.args[0], tree.Name):
             return arg

@@ -28,7 +28,7 @@ RULE_PHASES = (
 )  # fmt: skip
 
 # Parts that say what a program may have.
-_SEVERAL = (tree.Alternatives, tree.Setting, tree.Uses, tree.Wildcard)
+_SEVERAL = (tree.Setting, tree.Uses, tree.Wildcard)
 
 # What stands for a type or a size in a rule's MLIR: `$x` or `${n}`.
 PLACEHOLDER = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
@@ -137,7 +137,8 @@ class _Calls:
         binding = Binding(kernel.type_variables, self.pattern.type_variables, exact=True)
         parameters = {p.name: p for p in self.pattern.parameters}
         fits = True
-        for arg, parameter in zip(rule.args, kernel.parameters, strict=True):
+        given = zip(rule.args, kernel.parameters, strict=True)
+        for arg, parameter in [(each, wanted) for whole, wanted in given for each in _options(whole)]:
             if isinstance(arg, (tree.Computed, tree.Launch)):
                 made = self._launched(rule, arg) if isinstance(arg, tree.Launch) else self._computed(rule, arg)
                 fits = fits and made is not None
@@ -201,6 +202,12 @@ class _Calls:
         for diagnostic in found:
             self.report(diagnostic)
         return None if found else kind
+
+
+def _options(arg: tree.Argument) -> list[tree.Argument]:
+    """What an argument may come to."""
+    options = arg.expr.options if isinstance(arg, tree.Computed) and isinstance(arg.expr, tree.Alternatives) else None
+    return [arg] if options is None else [each for option in options for each in _options(tree.argument(option))]
 
 
 def check_phase(phase: str | None, span: Span | None, report: Report) -> None:

@@ -735,6 +735,8 @@ kernel turned(x: f32[m, n]) -> f32[m, n] as [n, m] { cpu "k.c" }
         ("replace p with k(mulf(x, z), 1, 1)", "unknown name z"),
         ("replace p with k(mulf?(x, x), 1, 1)", "an argument is computed in one way"),
         ("replace p with k(addf(x, _), 1, 1)", "an argument is computed in one way"),
+        ("replace p with k(negf(x) | 1.0, 1, 1)", "1.0 is a number, and x: f32[m, n] is a buffer"),
+        ("replace p with k(x | negf(y), 1, 1)", "this is tensor<n x f32>, which does not fit x: f32[m, n]: 2 dims"),
         ("replace p with k(x, reduce addf[m n -> ](x), 1)", "only tensors are computed for a kernel, into buffers"),
         ("replace p at flow with k(negf(x), 1, 1)", "arguments are computed at global-optimization or before"),
         ("replace p with p(negf(x), y)", "a pattern is given inputs and numbers; compute this inside of p"),

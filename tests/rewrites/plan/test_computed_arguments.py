@@ -650,3 +650,45 @@ def test_a_scalar_for_a_buffer_without_dims(tmp_path: Path) -> None:
     found = compiled.run("main", x, np.float32(0.5), np.full((1, 1), 2, np.float32), 4.0)
     for result, gain in zip(found, (0.5, 2, 4, 7, 3), strict=True):
         np.testing.assert_array_equal(result, 10 * gain * x)
+
+
+EITHER = """
+kernel either(x: f32[m, n], by: f32[m, n] optional) -> f32[m, n] {
+  cpu "either.c"
+}
+pattern summed(x: tensor<m x n x f32>, shift: tensor<m x n x i32>, bias: tensor<m x n x f32>) {
+  e = exp(x)
+  addf(only(e), sitofp(shift) : f32) | mulf(only(e), bias) | e
+}
+replace summed with either(x, negf(sitofp(shift) : f32) | bias)
+"""
+EITHER_CODE = """#include <stddef.h>
+void either(const float *x, const float *by, float *out, size_t m, size_t n) {
+  for (size_t i = 0; i < m * n; ++i) out[i] = by ? x[i] + by[i] : x[i] - 100;
+}
+"""
+
+
+def of_either(name: str, given: str, lines: str) -> str:
+    return f"""
+func.func @{name}(%x: tensor<2x3xf32>{given}) -> tensor<2x3xf32> {{
+  %e = math.exp %x : tensor<2x3xf32>
+  {lines}
+}}"""
+
+
+def test_what_a_match_has_is_passed_of_alternatives(tmp_path: Path) -> None:
+    """A dense buffer is given what is dense, here what is cut out first."""
+    shifted = "%f = arith.sitofp %s : tensor<2x3xi32> to tensor<2x3xf32>\n%r = arith.addf %e, %f : tensor<2x3xf32>"
+    cut = """%t = tensor.extract_slice %b[0, 1] [2, 3] [1, 1] : tensor<2x6xf32> to tensor<2x3xf32>
+  %r = arith.mulf %e, %t : tensor<2x3xf32>"""
+    program = of_either("shift", ", %s: tensor<2x3xi32>", f"{shifted}\n  return %r : tensor<2x3xf32>")
+    program += of_either("bias", ", %b: tensor<2x6xf32>", f"{cut}\n  return %r : tensor<2x3xf32>")
+    program += of_either("none", "", "return %e : tensor<2x3xf32>")
+    compiled = opsplice.compile(program, [write_spec(tmp_path, EITHER, {"either.c": EITHER_CODE})])
+    assert len(compiled.report.replacements) == 3
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    bias = np.random.default_rng(0).standard_normal((2, 6)).astype(np.float32)
+    np.testing.assert_array_equal(compiled.run("shift", x, x.astype(np.int32) * 5), x - 5 * x)
+    np.testing.assert_array_equal(compiled.run("bias", x, bias), x + bias[:, 1:4])
+    np.testing.assert_array_equal(compiled.run("none", x), x - 100)
