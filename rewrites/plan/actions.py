@@ -6,6 +6,7 @@ Everything that takes; made by the planner, independent of the approach, holding
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -174,7 +175,7 @@ class KernelCall:
         """Whether some of its code is written for it."""
         return any(choice.clause.is_generated for choice in self.choices)
 
-    @property
+    @functools.cached_property
     def rule_args(self) -> dict[str, tree.Argument]:
         """What the rule passes for each parameter."""
         return passed(self.match, self.rule, self.kernel)
