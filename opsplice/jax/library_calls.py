@@ -20,6 +20,7 @@ from jax._src import source_info_util
 from jax._src.interpreters import mlir
 from jax._src.lax import ann, fft, linalg, windowed_reductions
 from jax._src.lax import lax as operators
+from jax._src.random import threefry2x32
 
 from opsplice.frontends import jacobi
 from opsplice.frontends.fourier_parts import transformed
@@ -290,6 +291,8 @@ PARAMETERS = mlir.LoweringParameters(
         (linalg.lu_p, _rule(linalg._lu_python, True)),
         (linalg.svd_p, _of_reals(linalg.svd_p, _singular_values)),
         (linalg.triangular_solve_p, _rule(_triangular_solve)),
+        # Without a loop, as JAX has it on GPUs: a round of a loop takes IREE longer than what is done in it.
+        (threefry2x32.threefry2x32_p, threefry2x32._threefry2x32_lowering_rule),
         (windowed_reductions.select_and_scatter_add_p, _select_and_scatter_add),
     )
 )
