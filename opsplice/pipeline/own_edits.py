@@ -14,6 +14,7 @@ from opsplice.pipeline.flags import links_executables, offset_alignment
 from opsplice.pipeline.phases import PHASE
 from opsplice.rewrites.approaches import dynamic_function
 from opsplice.rewrites.link import mathematics
+from opsplice.rewrites.loops import rounds
 from opsplice.rewrites.memory import (
     aligned_buffers,
     branch_operands,
@@ -74,6 +75,7 @@ _BEFORE_LINKING: tuple[_Edit, ...] = (
 )
 _BEHIND_LINKING: tuple[_Edit, ...] = (
     (unknown_ops.PHASE, "look for ops that IREE does not know", unknown_ops.check),
+    (rounds.PHASE, "do several rounds at a time", rounds.join),
     (loop_types.PHASE, "begin loops with what they end with", loop_types.align),
     (kept_values.PHASE, "join what was kept apart", crossed_reads.join),
     (kept_values.PHASE, "keep what is overwritten too early", kept_values.keep),

@@ -1,0 +1,1 @@
+"""Loops: fewer rounds, and less in each."""
