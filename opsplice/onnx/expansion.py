@@ -30,7 +30,7 @@ from opsplice.onnx.rules import (
 )
 from opsplice.onnx.rules.arithmetic import computed_axes, eight_bit_floats, few_bits, integers
 from opsplice.onnx.rules.detection import regions, suppression
-from opsplice.onnx.rules.layers import experts, recurrent, states
+from opsplice.onnx.rules.layers import classical, experts, recurrent, states
 from opsplice.onnx.rules.node_writer import (
     FLOATS,
     OF_NUMBERS,
@@ -372,6 +372,12 @@ _RULES: _Rules = {
     ("", "TensorScatter"): scattering.into_cache,
     ("", "TopK"): integers.wider,
     ("", "Unique"): _unique,
+    ("ai.onnx.ml", "ArrayFeatureExtractor"): classical.picked,
+    ("ai.onnx.ml", "Binarizer"): classical.binarized,
+    ("ai.onnx.ml", "LinearClassifier"): classical.classified,
+    ("ai.onnx.ml", "LinearRegressor"): classical.regressed,
+    ("ai.onnx.ml", "Normalizer"): classical.normalized,
+    ("ai.onnx.ml", "Scaler"): classical.scaled,
     ("com.microsoft", "MatMulNBits"): few_bits.matmul_nbits,
     ("com.microsoft", "Attention"): attention.attention,
     ("com.microsoft", "BiasGelu"): fused.gelu,

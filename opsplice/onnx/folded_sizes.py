@@ -20,7 +20,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from opsplice.onnx.model_file import STANDARD, Scope, replace, scopes, sizes_of
+from opsplice.onnx.model_file import STANDARD, Scope, is_shaped, replace, scopes, sizes_of
 
 _MOST_ELEMENTS = 256
 _MOST_SHARED = 16
@@ -241,7 +241,7 @@ def keep_elements(model: onnx.ModelProto) -> bool:
         if node.op_type != "Reshape" or node.domain not in STANDARD:
             continue
         one, other = (scope.values.get(name) for name in (node.input[0], node.output[0]))
-        if one is None or other is None:
+        if one is None or other is None or not is_shaped(one):
             continue
         given, made = (value.type.tensor_type.shape.dim for value in (one, other))
         shared = [dim.dim_param or None for dim in given if not dim.HasField("dim_value")]
