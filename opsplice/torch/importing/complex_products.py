@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from opsplice.torch.importing.graph_edits import put_like
 
@@ -26,6 +27,22 @@ def write_parts(graph: fx.Graph) -> None:
         if len({each.meta["val"].dtype for each in (product, *product.args)}) == 1:  # else one becomes narrower in it
             with graph.inserting_before(node):
                 node.replace_all_uses_with(_by_parts(node, *product.args))
+
+
+def part_constants(module: torch.nn.Module, graph: fx.Graph) -> None:
+    """Make complex constants of their parts: IREE makes no code of several complex numbers."""
+    for node in graph.find_nodes(op="get_attr"):
+        whole = getattr(module, str(node.target), None)
+        if not isinstance(whole, torch.Tensor) or not whole.is_complex():
+            continue
+        with unset_fake_temporarily():
+            parts = {f"{node.target}_{part}": getattr(whole, part).contiguous() for part in ("real", "imag")}
+        with graph.inserting_before(node):
+            for name, part in parts.items():
+                module.register_buffer(name, part, persistent=False)
+            made = put_like(node, aten.complex.default, node.meta.get("val", whole), *map(graph.get_attr, parts))
+        node.replace_all_uses_with(made)
+        graph.erase_node(node)
 
 
 def _is_complex(arg: Any) -> bool:

@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from opsplice.rewrites.ir import emit
 from opsplice.torch.importing.aliases import Memory, bases_of, order_of, view_module
-from opsplice.torch.importing.complex_products import write_parts
+from opsplice.torch.importing.complex_products import part_constants, write_parts
 from opsplice.torch.importing.control_flow import NodeImporter
 from opsplice.torch.importing.draws import refuse_draws, take_draws
 from opsplice.torch.importing.graph_edits import (
@@ -96,7 +97,9 @@ def import_graph(
     importer = FxImporter(graph_node_importer_cls=NodeImporter)
     try:
         importer._cc._symbolic_guards = limits(graph)
-        function = importer.import_graph_module(fx.GraphModule(module, graph), import_symbolic_shape_expressions=True)
+        with unset_fake_temporarily():  # it converts constants
+            imported = fx.GraphModule(module, graph)
+            function = importer.import_graph_module(imported, import_symbolic_shape_expressions=True)
     except Exception as error:  # it raises what Python raises
         raise unimportable(error) from error
     freeze(function, frozen)
@@ -163,6 +166,7 @@ def prepare(module: torch.nn.Module, graph: fx.Graph) -> None:
         leave_out_infinities(each)
         widen_unsigned(each)
         write_numbers(each)
+        part_constants(module, each)
         write_parts(each)
         fix_sizes(each)
         through_one_dim(each)

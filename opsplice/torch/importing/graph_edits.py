@@ -103,7 +103,9 @@ def _of_nothing(node: fx.Node, source: fx.Node) -> tuple[Any] | None:
         made = source.target(*args, **options)
         made = (made if source is node else made[node.args[1]]).flatten()
         is_one = torch.equal(made.nan_to_num(), made[0].nan_to_num().expand_as(made))
-        return (made[0].item(),) if is_one else None
+        number = made[0].item()
+        number = number.real if isinstance(number, complex) and not number.imag else number
+        return (number,) if is_one else None
 
 
 def _of_same_shape(node: fx.Node) -> torch.Tensor | int:
