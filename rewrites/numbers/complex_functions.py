@@ -155,6 +155,46 @@ def logistic(on: Any, real: Real, imaginary: Real) -> Parts:
     return quotient(on, on.where(is_right, 1, width), on.where(is_right, 0, height), width + 1, height)
 
 
+# What follows are the formulas of Kahan, by the roots of what is more and less than one.
+
+
+def inverse_hyperbolic_sine(on: Any, real: Real, imaginary: Real) -> Parts:
+    width, height = root(on, 1 + imaginary, -real)
+    right, up = root(on, 1 - imaginary, real)
+    return on.asinh(width * up - right * height), on.atan2(imaginary, width * right - height * up)
+
+
+def inverse_sine(on: Any, real: Real, imaginary: Real) -> Parts:
+    width, height = inverse_hyperbolic_sine(on, -imaginary, real)
+    return height, -width
+
+
+def inverse_cosine(on: Any, real: Real, imaginary: Real) -> Parts:
+    width, height = root(on, 1 - real, -imaginary)
+    right, up = root(on, 1 + real, imaginary)
+    return on.atan2(width, right) * 2, on.asinh(right * height - up * width)
+
+
+def inverse_hyperbolic_cosine(on: Any, real: Real, imaginary: Real) -> Parts:
+    width, height = root(on, real - 1, imaginary)
+    right, up = root(on, real + 1, imaginary)
+    return on.asinh(width * right + height * up), on.atan2(height, right) * 2
+
+
+def inverse_hyperbolic_tangent(on: Any, real: Real, imaginary: Real) -> Parts:
+    """Where a square is infinite, the quotient by it is 0, which it is nearly."""
+    size = on.abs(real)
+    less, square = 1 - size, imaginary * imaginary
+    grown = on.log1p(4 * size / (less * less + square)) * 0.25
+    turn = on.atan2(imaginary + imaginary, less * (1 + size) - square) * 0.5
+    return on.copysign(grown, real), turn
+
+
+def inverse_tangent(on: Any, real: Real, imaginary: Real) -> Parts:
+    width, height = inverse_hyperbolic_tangent(on, -imaginary, real)
+    return height, -width
+
+
 _FORMS: dict[str, Callable[..., Real | Parts]] = {
     "complex.abs": size,
     "complex.cos": cosine,

@@ -13,7 +13,10 @@ from typing import Any
 import torch
 
 from opsplice.rewrites.numbers import complex_functions
+from opsplice.torch.decompositions import formulas
 from opsplice.torch.decompositions.elementwise import hypotenuse
+
+aten = torch.ops.aten
 
 Formula = Callable[..., torch.Tensor]
 # What is real, and what is imaginary.
@@ -43,19 +46,29 @@ def of_size_and_angle(size: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
     return torch.complex(size * torch.cos(angle), size * torch.sin(angle))
 
 
-def placed(op: Formula) -> Formula:
-    """What writes a tensor, which is the last but options, into a part of another one."""
+def placed(op: Formula, *values: int) -> Formula:
+    """What moves numbers, or writes them into a tensor, by what it does with parts of the arguments at some places."""
 
-    def formula(tensor: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
-        if not tensor.is_complex():
+    def formula(*args: Any, **options: Any) -> torch.Tensor:
+        if not any(_is_complex(args[place]) for place in values if place < len(args)):
             return NotImplemented
-        real, imaginary = ([getattr(each, part) if _is_complex(each) else each for each in args] for part in _PARTS)
-        return torch.complex(op(tensor.real, *real, **options), op(tensor.imag, *imaginary, **options))
+        real, imaginary = (
+            [part(arg) if place in values else arg for place, arg in enumerate(args)] for part in (_real, _imaginary)
+        )
+        return torch.complex(op(*real, **options), op(*imaginary, **options))
 
     return formula
 
 
-_PARTS = ("real", "imag")
+def of_truths(op: Formula) -> Formula:
+    """What asks of numbers whether they are 0."""
+
+    def formula(*args: Any, **options: Any) -> torch.Tensor:
+        if not any(map(_is_complex, args)):
+            return NotImplemented
+        return op(*(torch.ne(arg, 0) if _is_complex(arg) else arg for arg in args), **options)
+
+    return formula
 
 
 def copied(tensor: torch.Tensor, source: torch.Tensor, _later: bool = False) -> torch.Tensor:
@@ -68,6 +81,17 @@ def filled(size: Any, number: Any, *, dtype: torch.dtype | None = None, **option
         return NotImplemented
     parts = (complex(number).real, complex(number).imag)
     return torch.complex(*(torch.full(size, part, dtype=kind.to_real()) for part in parts))
+
+
+def number(value: Any, **options: Any) -> torch.Tensor:
+    """IREE takes none of bytes either."""
+    is_byte = options.get("dtype") == torch.uint8
+    return torch.full((), value, dtype=torch.uint8) if is_byte else filled((), value, **options)
+
+
+def filled_like(tensor: torch.Tensor, number: Any, *, dtype: torch.dtype | None = None, **options: Any) -> torch.Tensor:
+    kind = dtype or tensor.dtype
+    return filled(tensor.shape, number, dtype=kind) if kind.is_complex else NotImplemented
 
 
 def converted(tensor: torch.Tensor, *, dtype: torch.dtype | None = None, **form: Any) -> torch.Tensor:
@@ -116,6 +140,25 @@ def linear(op: Formula) -> Formula:
     return formula
 
 
+def power_of_two(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.exp(tensor * math.log(2)) if tensor.is_complex() else NotImplemented
+
+
+def times_power_of_two(tensor: torch.Tensor, power: torch.Tensor) -> torch.Tensor:
+    return tensor * torch.exp2(power) if _is_complex(tensor) or _is_complex(power) else NotImplemented
+
+
+def self_gated(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor * torch.sigmoid(tensor) if tensor.is_complex() else NotImplemented
+
+
+def of_size(tensor: torch.Tensor, *args: Any, dtype: torch.dtype | None = None, **options: Any) -> torch.Tensor:
+    """A norm, which is that of the sizes."""
+    if not tensor.is_complex():
+        return NotImplemented
+    return torch.linalg.vector_norm(tensor.abs(), *args, dtype=dtype and dtype.to_real(), **options)
+
+
 def variance(tensor: torch.Tensor, dim: Any = None, **options: Any) -> torch.Tensor:
     if not tensor.is_complex():
         return NotImplemented
@@ -145,6 +188,44 @@ def product_over(tensor: torch.Tensor, dim: int | None = None, keepdim: bool = F
         paired = tensor.narrow(dim, 0, size // 2) * tensor.narrow(dim, size // 2, size // 2)
         tensor = torch.cat([paired, tensor.narrow(dim, size - size % 2, size % 2)], dim) if size % 2 else paired
     return tensor.clone() if keepdim else tensor.squeeze(dim).clone()
+
+
+def running(joined: Formula, neutral: tuple[float, float]) -> Formula:
+    """For each place along a dim what joins all numbers up to it. neutral: the parts of what changes no number."""
+
+    def join(later: formulas.Tensors, earlier: formulas.Tensors) -> formulas.Tensors:
+        found = joined(torch.complex(*later), torch.complex(*earlier))
+        return found.real, found.imag
+
+    def formula(tensor: torch.Tensor, dim: int, **options: Any) -> torch.Tensor:
+        if not tensor.is_complex():
+            return NotImplemented
+        return torch.complex(*formulas.joined_so_far(join, (tensor.real, tensor.imag), neutral, dim))
+
+    return formula
+
+
+def log_of_sum(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """log(e to the left + e to the right), from the one with the larger real part."""
+    if not _is_complex(left):
+        return NotImplemented
+    is_left = left.real >= right.real
+    large, small = torch.where(is_left, left, right), torch.where(is_left, right, left)
+    found = large + torch.log1p(torch.exp(small - large))
+    is_endless = torch.isinf(large.real) & (large == small)
+    return torch.where(is_endless, large, found)
+
+
+def sum_with_product(op: Formula) -> Formula:
+    """A product of matrices that is added to something, each times a number: IREE's compiler crashes on bytes, too."""
+
+    def formula(tensor: torch.Tensor, *factors: torch.Tensor, beta: Any = 1, alpha: Any = 1) -> torch.Tensor:
+        if not tensor.is_complex() and tensor.dtype != torch.uint8:
+            return NotImplemented
+        beta, alpha = (number if tensor.is_complex() else int(number) for number in (beta, alpha))
+        return op(*factors) * alpha + (tensor * beta if beta else 0)
+
+    return formula
 
 
 def power(base: Any, exponent: Any) -> torch.Tensor:
@@ -222,3 +303,62 @@ def _imaginary(arg: Any) -> Any:
         return arg.imag if arg.is_complex() else torch.zeros_like(arg)
     is_number = isinstance(arg, (int, float, complex)) and not isinstance(arg, bool)
     return arg.imag if is_number else arg
+
+
+# ---- the ops ---------------------------------------------------------------------------------------------------------
+
+# The ops of which complex numbers are all that IREE lacks. Of the others `table.OWN` has more formulas.
+ALONE: dict[Any, Formula] = {
+    **{
+        op: function(parts)
+        for op, parts in {
+            aten.acos.default: complex_functions.inverse_cosine,
+            aten.acosh.default: complex_functions.inverse_hyperbolic_cosine,
+            aten.asin.default: complex_functions.inverse_sine,
+            aten.asinh.default: complex_functions.inverse_hyperbolic_sine,
+            aten.atan.default: complex_functions.inverse_tangent,
+            aten.atanh.default: complex_functions.inverse_hyperbolic_tangent,
+            aten.cos.default: complex_functions.cosine,
+            aten.cosh.default: complex_functions.hyperbolic_cosine,
+            aten.exp.default: complex_functions.exponential,
+            aten.expm1.default: complex_functions.exponential_less_one,
+            aten.log.default: complex_functions.logarithm,
+            aten.log1p.default: complex_functions.logarithm_of_more,
+            aten.log2.default: logarithm_to(2),
+            aten.rsqrt.default: complex_functions.inverse_root,
+            aten.sigmoid.default: complex_functions.logistic,
+            aten.sin.default: complex_functions.sine,
+            aten.sinh.default: complex_functions.hyperbolic_sine,
+            aten.sqrt.default: complex_functions.root,
+            aten.tan.default: complex_functions.tangent,
+            aten.tanh.default: complex_functions.hyperbolic_tangent,
+        }.items()
+    },
+    aten._conj.default: conjugate,
+    aten._conj_physical.default: conjugate,
+    aten.conj_physical.default: conjugate,
+    aten.addmm.default: sum_with_product(torch.mm),
+    aten.add.Scalar: linear(torch.add),
+    aten.angle.default: angle,
+    aten.baddbmm.default: sum_with_product(torch.bmm),
+    aten.copy.default: copied,
+    aten.exp2.default: power_of_two,
+    aten.isinf.default: any_part(torch.isinf),
+    aten.isnan.default: any_part(torch.isnan),
+    aten.ldexp.Tensor: times_power_of_two,
+    aten.logaddexp.default: log_of_sum,
+    aten.ne.Tensor: different,
+    aten.polar.default: of_size_and_angle,
+    aten.prod.default: product_over,
+    aten.prod.dim_int: product_over,
+    aten.scalar_tensor.default: number,
+    aten.silu.default: self_gated,
+    aten.slice_scatter.default: placed(aten.slice_scatter.default, 0, 1),
+    aten.std.correction: deviation,
+    aten.sub.Scalar: linear(torch.sub),
+    aten.var.correction: variance,
+    **{
+        op.default: of_truths(op.default)
+        for op in (aten.logical_and, aten.logical_not, aten.logical_or, aten.logical_xor)
+    },
+}

@@ -296,7 +296,7 @@ def running_log_sum(tensor: Tensor, dim: int) -> Tensor:
         high, low = torch.maximum(later[0], earlier[0]), torch.minimum(later[0], earlier[0])
         return (torch.where(torch.isinf(high) | torch.isinf(low), high, high + torch.log1p(torch.exp(low - high))),)
 
-    return _running(join, (tensor,), (-torch.inf,), dim)[0]
+    return joined_so_far(join, (tensor,), (-torch.inf,), dim)[0]
 
 
 def running_extreme(exceeds: Callable[..., Tensor], least: float) -> Callable[..., tuple[Tensor, ...]]:
@@ -314,7 +314,7 @@ def running_extreme(exceeds: Callable[..., Tensor], least: float) -> Callable[..
             return values.to(tensor.dtype), places
         limits = torch.finfo(tensor.dtype) if tensor.is_floating_point() else torch.iinfo(tensor.dtype)
         none = least if tensor.is_floating_point() else limits.min if least < 0 else limits.max
-        return tuple(_running(join, (tensor, _places(tensor, dim).expand(tensor.shape)), (none, 0), dim))
+        return tuple(joined_so_far(join, (tensor, _places(tensor, dim).expand(tensor.shape)), (none, 0), dim))
 
     return formula
 
@@ -328,7 +328,7 @@ def _places(tensor: Tensor, dim: int) -> Tensor:
 Tensors = Sequence[Tensor]
 
 
-def _running(
+def joined_so_far(
     join: Callable[[Tensors, Tensors], Tensors], tensors: Tensors, neutral: Sequence[float], dim: int
 ) -> Tensors:
     """For each place along a dim what joins all up to it, in as many steps as its size has bits."""

@@ -150,32 +150,60 @@ def digamma(tensor: Tensor) -> Tensor:
 
 
 def polygamma(order: int, tensor: Tensor) -> Tensor:
-    """The derivative of digamma, and digamma itself."""
-    if order > 1:
-        return NotImplemented
+    """The derivative of digamma, of that order."""
     if order == 0:
         return torch.digamma(tensor)
     x = tensor.double()
-    upper = torch.where(x < _HALF, 1 - x, x)
-    z = upper + _SHIFTS
-    above = 1 / z + (1 / 2 + _polynomial(_OF_TRIGAMMA, 1 / (z * z)) / z) / (z * z)
-    above = above + sum(1 / (upper + step) ** 2 for step in range(_SHIFTS))
-    sine = torch.sin(math.pi * (x - torch.round(x)))
-    return _as_given(torch.where(x < _HALF, (math.pi / sine) ** 2 - above, above), tensor)
+    found = math.factorial(order) * _zeta(_in_double(order + 1.0), x)
+    found = torch.where(torch.abs(x) == torch.inf, torch.where(x > 0, 0, torch.nan), found)
+    return _as_given(found if order % 2 else -found, tensor)
+
+
+def zeta(power: Tensor | float, start: Tensor | float) -> Tensor:
+    """The sum of (start + k) to the -power over all k from 0 on, as Hurwitz has it."""
+    kind = torch.result_type(power, start)
+    found = _zeta(_in_double(power), _in_double(start))
+    return found.to(kind if kind.is_floating_point else torch.get_default_dtype())
+
+
+def _zeta(power: Tensor, start: Tensor) -> Tensor:
+    """In f64. The terms before 0 have the sizes of those from `share` to -start, which two such sums differ by."""
+    power, start = torch.broadcast_tensors(power, start)
+    size = torch.abs(start)
+    is_negative, is_whole = start < 0, torch.floor(start) == start
+    share = torch.where(is_negative & ~is_whole, size - torch.floor(size), _HALF)
+    above, nearer, farther = _zeta_of_positive(
+        power, torch.stack([torch.where(is_negative, 1 - share, start), share, size + 1])
+    )
+    below = torch.where(torch.remainder(power, 2) == 0, nearer - farther, farther - nearer)
+    below = torch.where(torch.floor(power) == power, below, torch.nan)
+    found = torch.where(is_negative, above + below, above)
+    found = torch.where((start <= 0) & is_whole, torch.inf, found)
+    return torch.where(power > 1, found, torch.where(power == 1, torch.inf, torch.nan))
+
+
+def _zeta_of_positive(power: Tensor, start: Tensor) -> Tensor:
+    """The first terms, and the rest by the formula of Euler and Maclaurin."""
+    z = start + _SHIFTS
+    factor, rest = power / z, _HALF + z / (power - 1)
+    for order, share in enumerate(_OF_ZETA, start=1):
+        rest = rest + factor * share
+        factor = factor * (power + 2 * order - 1) * (power + 2 * order) / (z * z)
+    terms = torch.pow(start.unsqueeze(-1) + torch.arange(_SHIFTS + 1), -power.unsqueeze(-1))
+    # The last of them is a part of the rest.
+    return terms.sum(-1) + terms[..., -1] * (rest - 1)
 
 
 def bessel(order: int, *, is_scaled: bool) -> Callable[[Tensor], Tensor]:
     """The modified Bessel function of the first kind, of order 0 or 1, and scaled by e to the -|x|.
 
-    In f64: by its powers up to 15, and above by the series in 1 / x that it comes to.
+    In f64: by its powers up to 20, and above by the series in 1 / x that it comes to.
     """
     powers = [1 / (math.factorial(k) * math.factorial(k + order)) for k in range(_POWERS)]
     steps = [((2 * k - 1) ** 2 - 4 * order**2) / (8 * k) for k in range(1, _STEPS)]
     falls = list(itertools.accumulate(steps, operator.mul, initial=1.0))
 
     def formula(tensor: Tensor) -> Tensor:
-        if tensor.dtype == torch.float64:
-            return NotImplemented
         x = tensor.double()
         size = torch.abs(x)
         is_small = size < _LARGE
@@ -192,9 +220,13 @@ def bessel(order: int, *, is_scaled: bool) -> Callable[[Tensor], Tensor]:
 
 
 # Where the two series of Bessel functions meet, and how many of their terms matter there.
-_LARGE = 15.0
+_LARGE = 20.0
 _POWERS = 45
-_STEPS = 14
+_STEPS = 21
+
+
+def _in_double(number: Tensor | float) -> Tensor:
+    return number.double() if isinstance(number, Tensor) else torch.full((), number, dtype=torch.float64)
 
 
 def _as_given(result: Tensor, tensor: Tensor) -> Tensor:
@@ -214,8 +246,12 @@ _REMAINING_ERROR = (
     *(-0.18628806, 0.09678418, 0.37409196, 1.00002368, -1.26551223),
 )
 _STIRLING = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
-_OF_TRIGAMMA = (7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)
 _OF_DIGAMMA = (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
+# Bernoulli's numbers of even order, by the factorials of these.
+_OF_ZETA = tuple(
+    number / math.factorial(2 * order)
+    for order, number in enumerate((1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6), start=1)
+)
 # By how much smaller numbers are shifted for these series, and where numbers are mirrored instead.
 _SHIFTS = 8
 _HALF = 0.5

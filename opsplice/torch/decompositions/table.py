@@ -116,9 +116,13 @@ def _either(*bodies: Callable[..., Any]) -> Callable[..., Any]:
 _SCATTERED: Table = {
     op: _either(*bodies, formulas.counted_from_front(op))
     for op, bodies in {
-        aten.scatter.src: (),
-        aten.scatter.value: (),
-        aten.scatter_add.default: (formulas.scatter_added, halves.in_f32(aten.scatter_add.default)),
+        aten.scatter.src: (complex_numbers.placed(aten.scatter.src, 0, 3),),
+        aten.scatter.value: (complex_numbers.placed(aten.scatter.value, 0, 3),),
+        aten.scatter_add.default: (
+            complex_numbers.placed(aten.scatter_add.default, 0, 3),
+            formulas.scatter_added,
+            halves.in_f32(aten.scatter_add.default),
+        ),
         aten.scatter_reduce.two: (formulas.scatter_small, halves.in_f32(aten.scatter_reduce.two)),
     }.items()
 }
@@ -133,30 +137,10 @@ _OVER_A_DIM: Table = {
     )
 }
 
-_OF_COMPLEX: Table = {
-    op: complex_numbers.function(parts)
-    for op, parts in {
-        aten.cos.default: complex_functions.cosine,
-        aten.cosh.default: complex_functions.hyperbolic_cosine,
-        aten.exp.default: complex_functions.exponential,
-        aten.expm1.default: complex_functions.exponential_less_one,
-        aten.log.default: complex_functions.logarithm,
-        aten.log1p.default: complex_functions.logarithm_of_more,
-        aten.log2.default: complex_numbers.logarithm_to(2),
-        aten.rsqrt.default: complex_functions.inverse_root,
-        aten.sigmoid.default: complex_functions.logistic,
-        aten.sin.default: complex_functions.sine,
-        aten.sinh.default: complex_functions.hyperbolic_sine,
-        aten.sqrt.default: complex_functions.root,
-        aten.tan.default: complex_functions.tangent,
-        aten.tanh.default: complex_functions.hyperbolic_tangent,
-    }.items()
-}
-
 OWN: Table = {
     **OF_MATRICES,
     **_SCATTERED,
-    **_OF_COMPLEX,
+    **complex_numbers.ALONE,
     **_OF_NUMBERS,
     **_COMPARED,
     **_OVER_A_DIM,
@@ -168,8 +152,6 @@ OWN: Table = {
     aten._adaptive_avg_pool2d_backward.default: windows.adaptive_average_pool_backward(2),
     aten._adaptive_avg_pool3d.default: windows.adaptive_average_pool(aten.avg_pool3d),
     aten._adaptive_avg_pool3d_backward.default: windows.adaptive_average_pool_backward(3),
-    aten._conj.default: complex_numbers.conjugate,
-    aten._conj_physical.default: complex_numbers.conjugate,
     aten._efficientzerotensor.default: formulas.zero_tensor,
     aten._scaled_dot_product_flash_attention_for_cpu.default: whole_layers.attention,
     aten._scaled_dot_product_flash_attention_for_cpu_backward.default: whole_layers.attention_backward,
@@ -188,13 +170,12 @@ OWN: Table = {
     aten.adaptive_max_pool2d_backward.default: windows.max_backward(2),
     aten.adaptive_max_pool3d_backward.default: windows.max_backward(3),
     aten.add.Tensor: complex_numbers.linear(torch.add),
-    aten.all.default: formulas.of_bytes(torch.all),
-    aten.all.dim: formulas.of_bytes(torch.all),
-    aten.all.dims: formulas.of_bytes(torch.all),
-    aten.angle.default: complex_numbers.angle,
-    aten.any.default: formulas.of_bytes(torch.any),
-    aten.any.dim: formulas.of_bytes(torch.any),
-    aten.any.dims: formulas.of_bytes(torch.any),
+    aten.all.default: _either(complex_numbers.of_truths(torch.all), formulas.of_bytes(torch.all)),
+    aten.all.dim: _either(complex_numbers.of_truths(torch.all), formulas.of_bytes(torch.all)),
+    aten.all.dims: _either(complex_numbers.of_truths(torch.all), formulas.of_bytes(torch.all)),
+    aten.any.default: _either(complex_numbers.of_truths(torch.any), formulas.of_bytes(torch.any)),
+    aten.any.dim: _either(complex_numbers.of_truths(torch.any), formulas.of_bytes(torch.any)),
+    aten.any.dims: _either(complex_numbers.of_truths(torch.any), formulas.of_bytes(torch.any)),
     aten.arange.start_step: formulas.in_order,
     aten.as_strided_scatter.default: places_in_memory.write,
     aten.avg_pool2d.default: _either(halves.in_f32(aten.avg_pool2d), windows.average_pool),
@@ -203,13 +184,13 @@ OWN: Table = {
     aten.bernoulli.default: formulas.bernoulli,
     aten.clamp.Tensor: elementwise.bounded,
     aten.clamp.default: elementwise.clamped,
-    aten.conj_physical.default: complex_numbers.conjugate,
-    aten.constant_pad_nd.default: formulas.pad,
+    aten.constant_pad_nd.default: _either(complex_numbers.placed(aten.constant_pad_nd.default, 0, 2), formulas.pad),
     aten.convolution.default: windows.convolution,
     aten.convolution_backward.default: windows.convolution_backward,
-    aten.copy.default: complex_numbers.copied,
     aten.copysign.Tensor: functions.with_sign_of,
-    aten.cumprod.default: _either(halves.in_f32(torch.cumprod), formulas.running(torch.cumprod)),
+    aten.cumprod.default: _either(
+        complex_numbers.running(torch.mul, (1, 0)), halves.in_f32(torch.cumprod), formulas.running(torch.cumprod)
+    ),
     aten.cumsum.default: _either(
         complex_numbers.running_sum, halves.in_f32(torch.cumsum), formulas.running(torch.cumsum)
     ),
@@ -238,7 +219,7 @@ OWN: Table = {
     aten.fmod.Tensor: elementwise.remainder_of_division,
     aten.frexp.Tensor: functions.share_and_power,
     aten.full.default: _either(complex_numbers.filled, formulas.with_truth(torch.full, 1)),
-    aten.full_like.default: formulas.with_truth(torch.full_like, 1),
+    aten.full_like.default: _either(complex_numbers.filled_like, formulas.with_truth(torch.full_like, 1)),
     aten.gather.default: formulas.gather,
     aten.gcd.default: functions.greatest_divisor,
     aten.grid_sampler_2d.default: sampling.grid_sampler,
@@ -251,7 +232,7 @@ OWN: Table = {
     aten.hypot.default: elementwise.hypotenuse,
     aten.index.Tensor: masked_places.at_places(aten.index.Tensor),
     aten.index_put.default: _either(
-        complex_numbers.placed(aten.index_put.default),
+        complex_numbers.placed(aten.index_put.default, 0, 2),
         halves.added_at_places,
         masked_places.added_truths,
         masked_places.put_where,
@@ -261,22 +242,24 @@ OWN: Table = {
     aten.index_reduce.default: masked_places.reduce_rows,
     aten.i0.default: functions.bessel(0, is_scaled=False),
     aten.isfinite.default: elementwise.is_finite,
-    aten.isinf.default: complex_numbers.any_part(torch.isinf),
-    aten.isnan.default: complex_numbers.any_part(torch.isnan),
     aten.kthvalue.default: formulas.kth_value,
     aten.lcm.default: functions.least_multiple,
     aten.leaky_relu.default: halves.by_number(aten.leaky_relu.default),
     aten.lgamma.default: functions.log_gamma,
-    aten.linalg_vector_norm.default: halves.in_f32(aten.linalg_vector_norm),
+    aten.linalg_vector_norm.default: _either(complex_numbers.of_size, halves.in_f32(aten.linalg_vector_norm)),
     aten.log10.default: _either(complex_numbers.function(complex_numbers.logarithm_to(10)), formulas.log10),
-    aten.logcumsumexp.default: formulas.running_log_sum,
+    aten.logcumsumexp.default: _either(
+        complex_numbers.running(complex_numbers.log_of_sum, (-torch.inf, 0)), formulas.running_log_sum
+    ),
     aten.max.default: elementwise.extreme_of_all(torch.amax),
     aten.max_pool2d_with_indices.default: windows.max_pool(aten.max_pool2d_with_indices, 2),
     aten.max_pool2d_with_indices_backward.default: windows.max_pool_backward,
     aten.max_pool3d_with_indices.default: windows.max_pool(aten.max_pool3d_with_indices, 3),
     aten.max_pool3d_with_indices_backward.default: windows.max_backward(3),
     aten.lstm.input: whole_layers.layers(whole_layers.LSTM),
-    aten.masked_fill.Scalar: formulas.with_truth(torch.masked_fill, 2),
+    aten.masked_fill.Scalar: _either(
+        complex_numbers.placed(torch.masked_fill, 0, 2), formulas.with_truth(torch.masked_fill, 2)
+    ),
     aten.masked_scatter.default: masked_places.put_in_order,
     aten.masked_scatter_backward.default: masked_places.taken_in_order,
     aten.masked_select.default: masked_places.selected,
@@ -296,17 +279,13 @@ OWN: Table = {
     aten.native_group_norm.default: halves.norm_in_f32(aten.native_group_norm.default),
     aten.native_layer_norm.default: halves.norm_in_f32(aten.native_layer_norm.default),
     aten.ne.Scalar: _either(complex_numbers.different, elementwise.comparison(aten.ne.Scalar)),
-    aten.ne.Tensor: complex_numbers.different,
     aten.neg.default: _either(complex_numbers.linear(torch.neg), elementwise.negative),
     aten.new_empty_strided.default: places_in_memory.room_like,
     aten.nextafter.default: functions.next_number,
-    aten.polar.default: complex_numbers.of_size_and_angle,
     aten.polygamma.default: functions.polygamma,
     aten.pow.Scalar: _either(complex_numbers.power, elementwise.power),
     aten.pow.Tensor_Scalar: _either(complex_numbers.power, elementwise.power),
     aten.pow.Tensor_Tensor: _either(complex_numbers.power, elementwise.power),
-    aten.prod.default: complex_numbers.product_over,
-    aten.prod.dim_int: complex_numbers.product_over,
     aten.put.default: masked_places.put,
     aten.rand_like.default: formulas.like(aten.uniform.default),
     aten.randint_like.default: formulas.like(aten.random.to),
@@ -326,9 +305,10 @@ OWN: Table = {
     aten.rnn_relu.input: whole_layers.layers(whole_layers.RELU),
     aten.rnn_tanh.input: whole_layers.layers(whole_layers.TANH),
     aten.rsub.Scalar: elementwise.difference_from_number,
-    aten.select_scatter.default: _either(complex_numbers.placed(aten.select_scatter.default), masked_places.put_row),
+    aten.select_scatter.default: _either(
+        complex_numbers.placed(aten.select_scatter.default, 0, 1), masked_places.put_row
+    ),
     aten.signbit.default: functions.has_sign,
-    aten.slice_scatter.default: complex_numbers.placed(aten.slice_scatter.default),
     aten.soft_margin_loss_backward.default: elementwise.soft_margin_loss_backward,
     aten.softplus.default: halves.by_number(aten.softplus.default),
     aten.sort.default: formulas.sort,
@@ -337,6 +317,7 @@ OWN: Table = {
     aten.special_i0e.default: functions.bessel(0, is_scaled=True),
     aten.special_i1.default: functions.bessel(1, is_scaled=False),
     aten.special_i1e.default: functions.bessel(1, is_scaled=True),
+    **{getattr(aten.special_zeta, kind): functions.zeta for kind in aten.special_zeta.overloads() if "out" not in kind},
     aten.split_with_sizes.default: formulas.parts,
     aten.squeeze.dim: formulas.kept_where_open,
     aten.squeeze.dims: formulas.squeeze,
@@ -350,8 +331,6 @@ OWN: Table = {
     aten.upsample_bilinear2d.vec: sampling.bilinear,
     aten.upsample_nearest2d.default: sampling.nearest,
     aten.upsample_nearest2d.vec: sampling.nearest,
-    aten.std.correction: complex_numbers.deviation,
-    aten.var.correction: complex_numbers.variance,
     aten.var_mean.correction: _either(complex_numbers.variance_and_mean, halves.norm_in_f32(aten.var_mean.correction)),
     aten.where.default: masked_places.held,
     aten._upsample_bicubic2d_aa.default: sampling.smooth(sampling.cubic),

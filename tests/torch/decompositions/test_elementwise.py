@@ -271,3 +271,11 @@ def test_ops_on_lists() -> None:
     """Optimizers and the clipping of gradients have them."""
     given = torch.randn(4, 3), torch.randn(4, 3), torch.tensor(2.0)
     torch.testing.assert_close(torch.compile(lists, backend="opsplice")(*given), lists(*given))
+
+
+def test_products_of_bytes_that_are_added() -> None:
+    def run(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.baddbmm(x, y, z, beta=3, alpha=2), torch.scalar_tensor(200, dtype=torch.uint8) + x]
+
+    given = [torch.randint(0, 256, shape, dtype=torch.uint8) for shape in ((2, 3, 5), (2, 3, 4), (2, 4, 5))]
+    torch.testing.assert_close(torch.compile(run, backend="opsplice")(*given), run(*given))
