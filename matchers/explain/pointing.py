@@ -164,7 +164,8 @@ class Ops:
         lines = {line for file, line, _ in known if line and _is_same_file(file, place.file)}
         if lines:
             near = sorted(sorted(lines, key=lambda line: (abs(line - place.first), line))[:_MOST_NEAR])
-            hint = f"the nearest lines with ops are {', '.join(map(str, near))}"
+            only = f"the only line with ops is {near[0]}"
+            hint = f"the nearest lines with ops are {', '.join(map(str, near))}" if len(near) > 1 else only
         else:
             files = sorted({file for file, _, _ in known})
             hint = f"the program's ops come from {', '.join(files[:_MOST_NEAR])}" if files else "no op has a location"

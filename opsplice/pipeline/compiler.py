@@ -315,6 +315,7 @@ class Compilation:
         details = [self._rendered(errors), noise.strip()]
         hint = None
         if op := next(filter(None, (diag.unlowered(one.message) for one in errors)), ""):
+            op = f"an op that is given a {op}" if op.startswith(diag.CONSTANT) else op
             hint = f"IREE 3.13 cannot compile {op} as it stands there: write it with other ops"
         if any(_SYMBOLIC in one.message for one in errors):
             hint = "IREE compiles no StableHLO with symbolic shapes: export the model for each shape it is called with"

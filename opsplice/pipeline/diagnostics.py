@@ -33,10 +33,12 @@ _CALLER = "called from"
 _ILLEGAL = re.compile(r"failed to legalize operation '([\w.]+)'")
 _CARRIED = re.compile(r'\b(?:name|call_target_name) = "([\w.]+)"')
 _CARRIERS = ("torch.operator", "stablehlo.custom_call")
-# How MLIR prints an operator of ONNX that no pass lowers: its attributes, and the types of what it is given.
-_OF_ONNX = re.compile(
+# How names of constants begin that are given to ops of PyTorch and ONNX.
+CONSTANT = "torch.constant."
+# How MLIR prints an operator of a framework that no pass lowers: its attributes, and the types of what it is given.
+_OF_FRAMEWORK = re.compile(
     r"(?P<failed>failed to legalize operation) 'torch\.operator'.*"
-    r'<\{name = "(?P<name>onnx\.\w+)"\}> (?:\{(?P<form>.*?)\} )?: \((?P<given>.*?)\) -> .*',
+    r'<\{name = "(?P<name>(?:onnx|torch)\.[\w.]+)"\}> (?:\{(?P<form>.*?)\} )?: \((?P<given>.*?)\) -> .*',
     re.DOTALL,
 )
 _VALUE_TYPE = re.compile(r"!torch\.vtensor<\[(?P<sizes>[^\]]*)\],(?P<element>\w+)>")
@@ -116,9 +118,11 @@ def from_mlir_diagnostic(info: Any) -> Diagnostic:
 
 def unlowered(text: str) -> str:
     """The op that a message, or several, says IREE cannot lower; "" if it says no such thing."""
-    illegal = _ILLEGAL.search(text)
-    if illegal is None:
+    found = list(_ILLEGAL.finditer(text))
+    if not found:
         return ""
+    # A constant fails with what it is for.
+    illegal = next((each for each in found if not each[1].startswith(CONSTANT)), found[0])
     carried = _CARRIED.search(text, illegal.end()) if illegal[1] in _CARRIERS else None
     return carried[1] if carried else illegal[1]
 
@@ -182,7 +186,7 @@ def _prints_operation(note: Diagnostic) -> bool:
 
 def _render_one(diagnostic: Diagnostic, line_reader: LineReader | None, verbose: bool) -> str:
     place = f"{diagnostic.location}: " if diagnostic.location else ""
-    message = diagnostic.message if verbose else _clipped(_of_onnx(diagnostic.message))
+    message = diagnostic.message if verbose else _clipped(_in_its_words(diagnostic.message))
     lines = [f"{place}{diagnostic.severity}: {message}"]
     excerpt = _excerpt(diagnostic.location, line_reader)
     lines += excerpt
@@ -196,9 +200,9 @@ def _render_one(diagnostic: Diagnostic, line_reader: LineReader | None, verbose:
     return "\n".join(lines)
 
 
-def _of_onnx(message: str) -> str:
-    """A message about an operator of ONNX in ONNX's words, as `onnx.Resize of 1x2x?xf32, none, with mode = "cubic"`."""
-    if (found := _OF_ONNX.fullmatch(message)) is None:
+def _in_its_words(message: str) -> str:
+    """A message about a framework's operator in its words: `onnx.Resize of 1x2x?xf32, none, with mode = "cubic"`."""
+    if (found := _OF_FRAMEWORK.fullmatch(message)) is None:
         return message
     given = _VALUE_TYPE.sub(_plain_type, found["given"]).replace("!torch.", "")
     form = _TYPE_OF_NUMBER.sub("", found["form"] or "").replace("torch.onnx.", "")

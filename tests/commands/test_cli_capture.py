@@ -155,6 +155,14 @@ def test_inputs_are_split_at_commas(folder: Path) -> None:
     assert "tanh(addf(x, y))" in done.stdout, done.stderr
 
 
+def test_the_only_line_with_ops_is_named(folder: Path) -> None:
+    kind = "tensor<4xf32>"
+    text = f"func.func @main(%x: {kind}) -> {kind} {{ %y = math.tanh %x : {kind} return %y : {kind} }}"
+    (folder / "small.mlir").write_text(text)
+    done = capture(folder, "small.mlir", "--at=:99")
+    assert "the only line with ops is 1" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "wanted"),
     [

@@ -110,6 +110,17 @@ def test_operators_of_onnx_that_are_not_lowered_are_in_its_own_words():
     assert "DUMP" in render([diagnostic], verbose=True)
 
 
+def test_operators_of_torch_are_in_its_own_words():
+    text = (
+        """failed to legalize operation 'torch.operator' that was explicitly marked illegal: """
+        """%3:2 = "torch.operator"(%a) <{name = "torch.aten.geqrf"}> : (!torch.vtensor<[4,4],f32>) """
+        """-> (!torch.vtensor<[4,4],f32>, !torch.none)"""
+    )
+    shown = render([Diagnostic("error", text)])
+    assert shown == "error: failed to legalize operation 'torch.aten.geqrf' of 4x4xf32"
+    assert unlowered(shown) == unlowered(text) == "torch.aten.geqrf"
+
+
 def test_long_messages_are_cut_unless_verbose():
     diagnostic = Diagnostic("error", "\n".join(f"line {n}" for n in range(100)))
     assert render([diagnostic]).endswith("... (88 more lines)")
@@ -136,6 +147,10 @@ def test_renamed_reaches_the_notes():
         ("failed to legalize operation 'stablehlo.custom_call': {backend_config, call_target_name = \"a_b\"}", "a_b"),
         ("failed to legalize operation 'stablehlo.custom_call' that was", "stablehlo.custom_call"),
         ('no such thing as <{name = "x"}>', ""),
+        (
+            "failed to legalize operation 'torch.constant.int': failed to legalize operation 'torch.aten.i0'",
+            "torch.aten.i0",
+        ),
     ],
 )
 def test_an_op_that_is_not_lowered_has_its_name(text, op):

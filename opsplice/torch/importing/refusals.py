@@ -10,7 +10,7 @@ from torch import fx
 from torch._dynamo.exc import ShortenTraceback
 
 from opsplice.common.errors import OpspliceError
-from opsplice.pipeline.diagnostics import unlowered
+from opsplice.pipeline.diagnostics import CONSTANT, unlowered
 from opsplice.reports.render import short_location
 from opsplice.torch.importing.lines import location_of
 
@@ -84,11 +84,13 @@ def uncompilable(error: OpspliceError, graph: fx.GraphModule) -> UnsupportedErro
         return UnsupportedError(error.message, hint=error.hint or _WAYS, details=error.details)
     place = _ERROR.search(error.details)
     line = f"{short_location(place[1])}: " if place else ""
-    # Of what an op is converted to, IREE names a part: the constants, say.
-    nodes = [node for node in graph.graph.nodes if place and location_of(node) == line and node.op == "call_function"]
-    targets = {f"torch.{node.target}" for node in nodes}
+    # Of what an op is converted to, IREE names a part: the constants, say, which may have no line.
+    is_constant = op.startswith(CONSTANT)
+    calls = [node for node in graph.graph.nodes if node.op == "call_function"]
+    nodes = [node for node in calls if (location_of(node) == line if place else is_constant)]
+    targets = sorted({f"torch.{node.target}" for node in nodes})
     if unplaced := _UNPLACED.search(error.details):
         op = unplaced[1]
     elif targets and not any(target.startswith(op) for target in targets):
-        op = " or ".join(sorted(targets))
+        op = targets[0] if len(targets) == 1 else f"one of {', '.join(targets)}"
     return UnsupportedError(f"{line}IREE has no code for {op}", hint=_WAYS, details=error.details)

@@ -12,6 +12,7 @@ import torch
 
 import opsplice
 from opsplice.torch.decompositions import table
+from opsplice.torch.importing import refusals
 
 
 def unknown_op(x):
@@ -25,7 +26,7 @@ def compiled(function, **options):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (unknown_op, r"test_refusals.py:15: IREE has no code for torch.aten.special_bessel_j0"),
+        (unknown_op, r"test_refusals.py:19: IREE has no code for torch.aten.special_bessel_j0"),
         (lambda x: torch.linalg.eigvals(x.view(2, 2)), r"refusals.py:\d+: IREE has no code for torch.aten.linalg_eig"),
         (lambda x: x.to("meta") + 1, r"test_refusals.py:\d+: .* is on the device 'meta'"),
     ],
@@ -57,6 +58,24 @@ def test_gradients_that_do_not_compile_are_an_error_when_they_are_wanted(caplog)
     assert not [each for each in caplog.records if each.levelname == "WARNING"]
     with pytest.raises(opsplice.OpspliceError, match=r"test_refusals.py:\d+: IREE has no code for .*polygamma"):
         total.backward()
+
+
+@pytest.mark.parametrize(
+    ("details", "op"),
+    [
+        ("", "one of torch.aten.abs.default, torch.aten.add.Tensor"),
+        ("torch.aten.abs number 1: error: not so\n", "torch.aten.abs"),
+        ("error: failed to legalize operation 'torch.aten.add.Tensor'\n", "torch.aten.add.Tensor"),
+    ],
+)
+def test_an_op_is_named_and_not_its_constants(details, op):
+    graph = torch.fx.Graph()
+    added = graph.call_function(torch.ops.aten.add.Tensor, (graph.placeholder("x"), 1))
+    graph.output(graph.call_function(torch.ops.aten.abs.default, (added,)))
+    details = f"{details}error: failed to legalize operation 'torch.constant.int': %0 = ..."
+    error = opsplice.OpspliceError("it does not compile", details=details)
+    said = refusals.uncompilable(error, torch.fx.GraphModule({}, graph))
+    assert said.message == f"IREE has no code for {op}"
 
 
 def test_a_fallback_is_said_and_reported():
