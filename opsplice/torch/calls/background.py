@@ -57,7 +57,9 @@ def unboxed(eager: Callable[..., Any]) -> Graph:
 
 
 def raising(error: BaseException) -> Graph:
-    """What raises an error when it is called."""
+    """What raises an error when it is called, without what led to it: that holds what IREE's compiler has made, which
+    must be gone when Python ends."""
+    error.__traceback__ = error.__context__ = None
 
     def call(_arguments: list[Any]) -> Any:
         raise error
