@@ -25,7 +25,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from iree.compiler import ir
-from iree.compiler.passmanager import PassManager
 
 from opsplice.matchers.ir.op_names import last_op, ops_in
 from opsplice.matchers.ir.tensor_values import defining_op
@@ -34,20 +33,43 @@ from opsplice.rewrites.ir import emit
 # When dispatches are apart from the loop that calls them.
 PHASE = "flow"
 
+_READING = "flow.tensor.load"
+# Ops that do nothing but compute numbers, by how their names begin; and those that may only be where there is a round.
+_NUMBERS = ("arith.", "index.", "math.", "util.align", "util.optimization_barrier")
+_DIVISIONS = ("arith.floordiv", *(f"arith.{kind}{sign}i" for kind in ("div", "ceildiv", "rem") for sign in "su"))
+# Ops that make values of others, and do nothing else.
+_OF_VALUES = ("flow.dispatch", "flow.tensor.bitcast", "flow.tensor.reshape", "flow.tensor.slice")
 # How many commands a round may come to have. More take longer to compile, and gain little.
 _MOST = 32
 
 
 def join(module: ir.Module) -> None:
     """Have loops do less: see above. Only innermost ones do several rounds. The module must be at `PHASE`."""
-    PassManager.parse("builtin.module(util.func(loop-invariant-code-motion))", module.context).run(module.operation)
     with module.context:
-        for loop in ops_in(module.operation, "scf.for"):
+        loops = list(ops_in(module.operation, "scf.for"))
+        for loop in reversed(loops):  # from inner ones to those around them
+            _move_out(loop)
+        for loop in loops:
             lower, upper, step = map(_number, list(loop.operands)[:3])
             body = [op.operation for op in loop.regions[0].blocks[0].operations][:-1]
             is_plain = not any(op.name == _READING or list(op.regions) for op in body)
             if lower is not None and upper is not None and step is not None and is_plain:
                 _join(loop, body, range(lower, upper, step))
+
+
+def _move_out(loop: ir.Operation) -> None:
+    """Compute before a loop what is the same in each round. IREE does not compile each loop of another kind from which
+    what it hands on is moved."""
+    block = loop.regions[0].blocks[0]
+    for op in [each.operation for each in block.operations]:
+        is_number = op.name.startswith(_NUMBERS) and not op.name.startswith(_DIVISIONS)
+        if (is_number or op.name in _OF_VALUES) and not any(_is_made_in(block, value) for value in op.operands):
+            op.move_before(loop)
+
+
+def _is_made_in(block: ir.Block, value: ir.Value) -> bool:
+    maker = defining_op(value)
+    return bool(value.owner == block if maker is None else maker.block == block)
 
 
 def _number(value: ir.Value) -> int | None:
@@ -82,11 +104,6 @@ def _join(loop: ir.Operation, body: Sequence[ir.Operation], rounds: range) -> No
             end.operands[number] = state
         for op in reversed(body):
             op.erase()
-
-
-_READING = "flow.tensor.load"
-# Ops that do nothing but compute numbers, by how their names begin.
-_NUMBERS = ("arith.", "index.", "math.", "util.align", "util.optimization_barrier")
 
 
 def _done(

@@ -216,18 +216,6 @@ def log_of_sum(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return torch.where(is_endless, large, found)
 
 
-def sum_with_product(op: Formula) -> Formula:
-    """A product of matrices that is added to something, each times a number: IREE's compiler crashes on bytes, too."""
-
-    def formula(tensor: torch.Tensor, *factors: torch.Tensor, beta: Any = 1, alpha: Any = 1) -> torch.Tensor:
-        if not tensor.is_complex() and tensor.dtype != torch.uint8:
-            return NotImplemented
-        beta, alpha = (number if tensor.is_complex() else int(number) for number in (beta, alpha))
-        return op(*factors) * alpha + (tensor * beta if beta else 0)
-
-    return formula
-
-
 def power(base: Any, exponent: Any) -> torch.Tensor:
     """Products for small whole exponents."""
     if not (_is_complex(base) or _is_complex(exponent)):
@@ -337,10 +325,8 @@ ALONE: dict[Any, Formula] = {
     aten._conj.default: conjugate,
     aten._conj_physical.default: conjugate,
     aten.conj_physical.default: conjugate,
-    aten.addmm.default: sum_with_product(torch.mm),
     aten.add.Scalar: linear(torch.add),
     aten.angle.default: angle,
-    aten.baddbmm.default: sum_with_product(torch.bmm),
     aten.copy.default: copied,
     aten.exp2.default: power_of_two,
     aten.isinf.default: any_part(torch.isinf),

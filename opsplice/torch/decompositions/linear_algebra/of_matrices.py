@@ -46,6 +46,7 @@ OF_MATRICES: dict[Any, Callable[..., Any]] = {
     aten._scaled_mm.default: products.scaled_product,
     aten.addbmm.default: products.added_products,
     aten.addmm.default: products.added_product,
+    aten.baddbmm.default: products.added_product,
     aten.bmm.default: products.of_bytes(torch.bmm),
     aten.cholesky_solve.default: factors.cholesky_solve,
     aten.linalg_solve_triangular.default: factors.solve_triangular,

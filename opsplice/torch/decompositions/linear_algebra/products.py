@@ -45,10 +45,11 @@ def _members(ends: Tensor, size: int) -> Tensor:
 
 
 def added_product(added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """IREE adds to products of floats alone."""
+    """IREE adds to products of floats alone, and its compiler crashes where it adds to a batch of products of bytes."""
     if added.is_floating_point():
         return NotImplemented
-    return _factor(beta, added) * added + _factor(alpha, added) * (left @ right)
+    product = _factor(alpha, added) * (left @ right)
+    return _factor(beta, added) * added + product if beta else product
 
 
 def added_products(added: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
