@@ -203,4 +203,6 @@ class Reader:
 
 def _is_filter(node: Node) -> bool:
     own = node.node if isinstance(node, Named) else node
+    if isinstance(own, Choice):  # of it as it is, and widened
+        return any(map(_is_filter, own.options))
     return isinstance(own, Input) and any(label.windowed for label in own.labels)

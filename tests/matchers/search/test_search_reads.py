@@ -14,7 +14,7 @@ from opsplice.matchers.find.engine import Patterns
 from opsplice.matchers.find.prefilter import Sieve
 from opsplice.matchers.patterns.compiled import compile_patterns
 from opsplice.matchers.search import uses
-from opsplice.matchers.search.failures import QUIET
+from opsplice.matchers.search.failures import QUIET, Why
 from opsplice.matchers.search.reading import Reader
 from opsplice.matchers.search.search import Search
 from opsplice.matchers.search.state import State
@@ -471,3 +471,22 @@ def test_an_input_is_read_along_dims_of_its_labels_alone(session):
         reader.graph = dataclasses.replace(graph, through=frozenset({"ones"}))
         assert not reader.is_read_otherwise(both, wide)  # which is a tensor with both
         assert reader.is_read_otherwise(both, views.expand(wide).term)
+
+
+def test_a_product_without_windows_is_no_convolution_of_halves_either(session):
+    """It is told by the filter, which such a pattern has as it is or widened: all its orders of dims were tried."""
+    text = """func.func @f(%x: tensor<4x8x6xf32>, %y: tensor<4x6x8xf32>) -> tensor<4x8x8xf32> {
+      %z = arith.constant dense<0.0> : tensor<4x8x8xf32>
+      %r = linalg.batch_matmul ins(%x, %y : tensor<4x8x6xf32>, tensor<4x6x8xf32>)
+        outs(%z : tensor<4x8x8xf32>) -> tensor<4x8x8xf32>
+      return %r : tensor<4x8x8xf32> }"""
+    graph = graph_of("""pattern p<T in {f32, f16}>(
+      x: tensor<n x c x d x h x w x T>, f: tensor<o x c x kd x kh x kw x T>,
+    ) through ones {
+      contract[n c (t + k) (y + i) (z + j), o c k i j -> n o t y z](x, f) : f32
+    }""")
+    module = ir.Module.parse(text, context=session.context)
+    made = module.body.operations[0].regions[0].blocks[0].operations[1].results[0]
+    search = Search(Views(), dataclasses.replace(graph, strided=frozenset("xf"), reordered=True), "f")
+    assert search.run(made) is None
+    assert search.furthest.why is Why.WINDOW
