@@ -203,6 +203,8 @@ class Reader:
 
 def _is_filter(node: Node) -> bool:
     own = node.node if isinstance(node, Named) else node
-    if isinstance(own, Choice):  # of it as it is, and widened
-        return any(map(_is_filter, own.options))
+    if isinstance(own, Choice):  # of one that may be widened
+        first, *others = own.options
+        is_widened = isinstance(first, Apply) and first.op in WIDENINGS and others == [first.args[0]]
+        return is_widened and _is_filter(others[0])
     return isinstance(own, Input) and any(label.windowed for label in own.labels)
